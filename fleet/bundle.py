@@ -1,0 +1,76 @@
+"""The bundle: the rendered objects of one service in canonical form, named by their digest.
+
+A bundle is a sequence of lines, one Kubernetes object each, as JSON with sorted keys and no
+spaces (the number and string forms of RFC 8785 section 3.2, as orjson writes them), in the
+order in which the renderer gave them. Its digest is the sha256 of exactly these bytes, so the
+same objects have the same digest wherever they were rendered.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from fleet.errors import Invalid
+
+MAX_BUNDLE_BYTES = 64 << 20
+MAX_OBJECT_BYTES = 1_500_000
+MAX_OBJECTS = 10_000
+
+KubeObject = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """Canonical bytes and their digest (`sha256:<hex>`)."""
+
+    digest: str
+    data: bytes
+    count: int
+
+    def objects(self) -> Iterator[KubeObject]:
+        """The objects in order, parsed anew at each call."""
+        for line in self.data.splitlines():
+            yield orjson.loads(line)
+
+
+def make_bundle(objects: Iterable[KubeObject]) -> Bundle:
+    """The bundle of these objects. Invalid: an object or the whole is beyond the limits."""
+    lines = []
+    for one in objects:
+        line = orjson.dumps(one, option=orjson.OPT_SORT_KEYS)
+        if len(line) > MAX_OBJECT_BYTES:
+            raise Invalid(
+                f"{describe(one)} has {len(line):,} bytes; "
+                f"the API server takes {MAX_OBJECT_BYTES:,} at most"
+            )
+        lines.append(line)
+    if len(lines) > MAX_OBJECTS:
+        raise Invalid(f"{len(lines):,} objects in one service; {MAX_OBJECTS:,} at most")
+    data = b"\n".join(lines)
+    if len(data) > MAX_BUNDLE_BYTES:
+        raise Invalid(f"{len(data):,} bytes of manifests; {MAX_BUNDLE_BYTES:,} at most")
+    return Bundle(digest_of(data), data, len(lines))
+
+
+def open_bundle(digest: str, data: bytes) -> Bundle:
+    """The bundle that `data` holds. Invalid: it is not what the digest names."""
+    actual = digest_of(data)
+    if actual != digest:
+        raise Invalid(f"bundle has digest {actual}, not {digest}: refused")
+    return Bundle(digest, data, data.count(b"\n") + 1 if data else 0)
+
+
+def digest_of(data: bytes) -> str:
+    """`sha256:<hex>` of bytes."""
+    return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+def describe(one: KubeObject) -> str:
+    """How an object is named to people: `Deployment shop/web`, `Namespace shop`."""
+    metadata = one.get("metadata") or {}
+    name = metadata.get("name") or metadata.get("generateName") or "(no name)"
+    namespace = metadata.get("namespace")
+    return f"{one.get('kind', 'object')} {f'{namespace}/' if namespace else ''}{name}"

@@ -1,0 +1,75 @@
+"""Typed ids and the text form of tokens.
+
+A token is `<kind>_<43 characters of secret><6 characters of checksum>`, so that scanners and
+people recognise one and a mistyped one is refused without a look into the store. Only its
+sha256 is ever kept.
+"""
+
+import hashlib
+import secrets
+import zlib
+from datetime import datetime
+from enum import StrEnum
+from typing import NewType
+from uuid import UUID
+
+ClusterId = NewType("ClusterId", str)
+ServiceId = NewType("ServiceId", str)
+RepositoryId = NewType("RepositoryId", str)
+UserId = NewType("UserId", str)
+TokenId = NewType("TokenId", str)
+
+_ALPHABET = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_SECRET_LENGTH = 43
+_CHECK_LENGTH = 6
+
+
+class TokenKind(StrEnum):
+    """Who may carry the token; the value is its prefix."""
+
+    USER = "twu"
+    AGENT = "twa"
+    SERVICE_ACCOUNT = "tws"
+    BOOTSTRAP = "twb"
+
+
+def new_id(now: datetime) -> str:
+    """A UUIDv7 (RFC 9562 section 5.7) in text form: sorts by the time of its making."""
+    millis = int(now.timestamp() * 1000)
+    value = (millis << 80) | secrets.randbits(80)
+    value = value & ~(0xF << 76) | (0x7 << 76)
+    value = value & ~(0x3 << 62) | (0x2 << 62)
+    return str(UUID(int=value))
+
+
+def new_token(kind: TokenKind) -> str:
+    """A fresh token with 256 bits of secret."""
+    secret = _base62(secrets.randbits(256), _SECRET_LENGTH)
+    return f"{kind.value}_{secret}{_checksum(kind, secret)}"
+
+
+def token_kind(token: str) -> TokenKind | None:
+    """The kind of a well-formed token; None for anything else."""
+    prefix, _, rest = token.partition("_")
+    if len(rest) != _SECRET_LENGTH + _CHECK_LENGTH or prefix not in set(TokenKind):
+        return None
+    kind = TokenKind(prefix)
+    secret, check = rest[:_SECRET_LENGTH], rest[_SECRET_LENGTH:]
+    return kind if check == _checksum(kind, secret) else None
+
+
+def token_hash(token: str) -> str:
+    """The sha256 (hex) under which a token is kept. Tokens are random, so no salt is needed."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def _checksum(kind: TokenKind, secret: str) -> str:
+    return _base62(zlib.crc32(f"{kind.value}_{secret}".encode()), _CHECK_LENGTH)
+
+
+def _base62(number: int, length: int) -> str:
+    digits = []
+    while number:
+        number, rest = divmod(number, 62)
+        digits.append(_ALPHABET[rest])
+    return "".join(reversed(digits)).rjust(length, "0")

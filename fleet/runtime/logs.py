@@ -1,0 +1,46 @@
+"""Logs: one line an event, for people on a terminal, as JSON elsewhere; secrets never."""
+
+import logging
+import re
+import sys
+from typing import Any
+
+import structlog
+
+_TOKEN = re.compile(r"\btw[uasb]_[0-9A-Za-z]{8,}|(?<=://)[^/@\s]+(?=@)|(?i:bearer\s+)[\w.~+/-]+=*")
+
+
+def redact(text: str) -> str:
+    """The text without tokens, URL credentials and bearer headers."""
+    return _TOKEN.sub("[redacted]", text)
+
+
+def configure(level: str = "info", *, json: bool | None = None) -> None:
+    """Set up logging for the process; JSON unless standard error is a terminal."""
+    as_json = not sys.stderr.isatty() if json is None else json
+    number = logging.getLevelNamesMapping()[level.upper()]
+    renderer: Any = (
+        structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer()
+    )
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso"),
+            structlog.processors.format_exc_info if as_json else _keep,
+            _redact_values,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(number),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=True,
+    )
+    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(name)s: %(message)s")
+
+
+def _keep(_: Any, __: str, event: dict[str, Any]) -> dict[str, Any]:
+    return event
+
+
+def _redact_values(_: Any, __: str, event: dict[str, Any]) -> dict[str, Any]:
+    return {k: redact(v) if isinstance(v, str) else v for k, v in event.items()}

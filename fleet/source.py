@@ -1,0 +1,99 @@
+"""Values that say where desired state comes from: repositories, commits, renders.
+
+The git cache makes them, the control plane keeps them; they cross the border between the two,
+in one process or over the network.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from fleet.identity import RepositoryId
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class GitCredentials:
+    """How to read a repository. Never printed: it has no repr.
+
+    `username`/`password` for https (a token goes into `password`), `private_key` (PEM or OpenSSH
+    text) with optional `passphrase` for ssh.
+    """
+
+    username: str | None = None
+    password: str | None = None
+    private_key: str | None = None
+    passphrase: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RepositorySpec:
+    """A repository to follow: its refs in use are branch or tag names, full ref names or shas."""
+
+    id: RepositoryId
+    url: str
+    refs: frozenset[str]
+    credentials: GitCredentials | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit as people name it; `author` is `Name <mail>`."""
+
+    sha: str
+    author: str
+    subject: str
+    committed_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryState:
+    """What is known of a repository now; told whenever a followed ref moves or health changes.
+
+    `commits` maps each followed ref that exists to its commit; after a failure it is the last
+    good set. `error` is for people and holds no credential.
+    """
+
+    repository_id: RepositoryId
+    commits: Mapping[str, Commit]
+    missing: frozenset[str]
+    error: str | None
+    polled_at: datetime
+    fetched_at: datetime | None
+
+
+class Renderer(StrEnum):
+    """How a folder becomes objects. AUTO looks at the folder: a kustomization, else plain files."""
+
+    AUTO = "auto"
+    RAW = "raw"
+    KUSTOMIZE = "kustomize"
+
+
+@dataclass(frozen=True, slots=True)
+class RenderRequest:
+    """Everything a render depends on. `folder` is relative to the root, empty for the root.
+
+    `kustomize_path` is relative to `folder`. `parameters` is JSON-like and is used only where
+    `templated` is set.
+    """
+
+    repository_id: RepositoryId
+    commit: str
+    folder: str
+    renderer: Renderer = Renderer.AUTO
+    kustomize_path: str | None = None
+    templated: bool = False
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A finished render: `source` is the digest of all inputs, `digest` names the bundle."""
+
+    source: str
+    digest: str
+    size: int
+    count: int
+    cached: bool
