@@ -90,10 +90,15 @@ class RenderRequest:
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """A finished render: `source` is the digest of all inputs, `digest` names the bundle."""
+    """A finished render: `source` is the digest of all inputs, `digest` names the bundle.
+
+    `reads` names every folder and file of the commit that the render depends on, its own folder
+    first: as long as the git ids of all these stay the same, so does the result.
+    """
 
     source: str
     digest: str
     size: int
     count: int
     cached: bool
+    reads: tuple[str, ...] = ()
