@@ -1,0 +1,75 @@
+"""The deployment ledger and the audit trail: rows that are only ever added.
+
+The ledger tells what became of desired state, stage by stage; the audit trail tells who asked.
+History, rollback, reports and "why is my commit not live" are queries over the ledger.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+
+class Stage(StrEnum):
+    """What happened to a service, in the order of a commit's walk."""
+
+    CREATED = "created"
+    CONFIGURED = "configured"
+    FETCHED = "fetched"
+    RENDERED = "rendered"
+    RENDER_FAILED = "render-failed"
+    PROMOTED = "promoted"
+    ROLLED_BACK = "rolled-back"
+    OFFERED = "offered"
+    APPLIED = "applied"
+    HEALTHY = "healthy"
+    DEGRADED = "degraded"
+    FAILED = "failed"
+    DRIFTED = "drifted"
+    DELETED = "deleted"
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerEntry:
+    """One change of desired or observed state of a service in a cluster."""
+
+    service_id: str
+    cluster_id: str
+    stage: Stage
+    at: datetime
+    sequence: int = 0
+    sha: str | None = None
+    digest: str | None = None
+    revision_id: str | None = None
+    actor: str = ""
+    message: str = ""
+    detail: Mapping[str, Any] = field(default_factory=dict)
+    id: int | None = None
+
+
+class Verdict(StrEnum):
+    """Whether what was asked for was allowed."""
+
+    ALLOWED = "allowed"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """One mutation, login or proxied request. Holds no header, no body, no secret."""
+
+    at: datetime
+    actor: str
+    action: str
+    verdict: Verdict
+    actor_id: str = ""
+    token_id: str | None = None
+    source: str = ""
+    target: str = ""
+    target_id: str = ""
+    status: int | None = None
+    request_id: str = ""
+    detail: Mapping[str, Any] = field(default_factory=dict)
+    id: int | None = None

@@ -1,0 +1,35 @@
+"""Names that people give: handles, services, namespaces, and the limits on free text."""
+
+import re
+
+from fleet.errors import Invalid
+
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_SLUG = re.compile(r"[^a-z0-9]+")
+MAX_TEXT = 255
+
+
+def check_label(value: str, field: str) -> str:
+    """An RFC 1123 label: the form of handles, service names and namespaces."""
+    if not _LABEL.fullmatch(value):
+        raise Invalid(
+            f"{value[:80]!r} is not a name of a-z, 0-9 and '-' with 63 characters at most",
+            field=field,
+        )
+    return value
+
+
+def check_text(value: str, field: str, limit: int = MAX_TEXT) -> str:
+    """Non-empty text within its limit, without control characters."""
+    if not value.strip():
+        raise Invalid("must not be empty", field=field)
+    if len(value) > limit:
+        raise Invalid(f"{len(value)} characters, {limit} at most", field=field)
+    if any(ord(char) < 32 for char in value):
+        raise Invalid("must not hold control characters", field=field)
+    return value
+
+
+def handle_from(name: str) -> str:
+    """The handle that a cluster gets when none was asked for."""
+    return _SLUG.sub("-", name.lower()).strip("-")[:63].strip("-")

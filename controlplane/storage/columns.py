@@ -1,0 +1,68 @@
+"""Column types that mean the same on SQLite and PostgreSQL."""
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from functools import cache
+from typing import Any
+
+from pydantic import TypeAdapter
+from sqlalchemy import JSON, DateTime, String
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.types import TypeDecorator
+
+JSON_TEXT = JSON().with_variant(JSONB(), "postgresql")
+"""JSON as each dialect keeps it best."""
+
+
+class Utc(TypeDecorator[datetime]):
+    """An aware datetime in UTC; SQLite would give it back naive."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Any) -> datetime | None:
+        return None if value is None else value.astimezone(UTC)
+
+    def process_result_value(self, value: datetime | None, dialect: Any) -> datetime | None:
+        if value is None or value.tzinfo is not None:
+            return value
+        return value.replace(tzinfo=UTC)
+
+
+class Word(TypeDecorator[StrEnum]):
+    """A member of a `StrEnum`, kept as its value."""
+
+    impl = String(32)
+    cache_ok = True
+
+    def __init__(self, words: type[StrEnum]) -> None:
+        super().__init__()
+        self.words = words
+
+    def process_bind_param(self, value: StrEnum | None, dialect: Any) -> str | None:
+        return None if value is None else self.words(value).value
+
+    def process_result_value(self, value: str | None, dialect: Any) -> StrEnum | None:
+        return None if value is None else self.words(value)
+
+
+class Shape(TypeDecorator[Any]):
+    """A value of any type that pydantic can describe, kept as JSON."""
+
+    impl = JSON_TEXT
+    cache_ok = True
+
+    def __init__(self, shape: Any) -> None:
+        super().__init__()
+        self.shape = shape
+
+    def process_bind_param(self, value: Any, dialect: Any) -> Any:
+        return None if value is None else _adapter(self.shape).dump_python(value, mode="json")
+
+    def process_result_value(self, value: Any, dialect: Any) -> Any:
+        return None if value is None else _adapter(self.shape).validate_python(value)
+
+
+@cache
+def _adapter(shape: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(shape)

@@ -1,0 +1,69 @@
+"""The one place where database engines are made.
+
+SQLite's driver opens no transaction before a SELECT, so two read-then-write blocks would
+silently lose an update; here every writing transaction starts with BEGIN IMMEDIATE. SQLite
+has one writer at a time anyway, so those in this process queue on a lock instead of polling
+the file.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+from sqlalchemy import event
+from sqlalchemy.engine import make_url
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+
+from fleet.errors import Invalid
+
+READ_ONLY = {"read_only": True}
+
+
+def sqlite_url(folder: Path) -> str:
+    """The URL of the embedded store in the data directory."""
+    return f"sqlite+aiosqlite:///{folder / 'towline.db'}"
+
+
+def make_engine(url: str) -> AsyncEngine:
+    """An engine for `sqlite://` or `postgresql://`. Invalid: any other database."""
+    parsed = make_url(url)
+    backend = parsed.get_backend_name()
+    options: dict[str, Any] = {"json_serializer": _dumps, "json_deserializer": orjson.loads}
+    if backend == "sqlite":
+        engine = create_async_engine(parsed.set(drivername="sqlite+aiosqlite"), **options)
+        _prepare_sqlite(engine)
+        return engine
+    if backend == "postgresql":
+        return create_async_engine(
+            parsed.set(drivername="postgresql+asyncpg"),
+            pool_size=10,
+            max_overflow=10,
+            pool_pre_ping=True,
+            **options,
+        )
+    raise Invalid(f"{backend} is not supported: use sqlite or postgresql", field="database")
+
+
+def _dumps(value: Any) -> str:
+    return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS).decode()
+
+
+def _prepare_sqlite(engine: AsyncEngine) -> None:
+    @event.listens_for(engine.sync_engine, "connect")
+    def on_connect(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None
+        cursor = connection.cursor()
+        for pragma in (
+            "journal_mode=WAL",
+            "synchronous=NORMAL",
+            "foreign_keys=ON",
+            "busy_timeout=10000",
+            "cache_size=-16000",
+        ):
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
+
+    @event.listens_for(engine.sync_engine, "begin")
+    def on_begin(connection: Any) -> None:
+        read_only = connection.get_execution_options().get("read_only")
+        connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")

@@ -1,0 +1,138 @@
+"""Rows of a table as values of the domain: a column for each field, no more."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import fields
+from typing import Any, Generic, TypeVar
+
+from sqlalchemy import ColumnElement, Executable, Table, and_, delete, insert, or_, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from controlplane.ports import ANY, MOST_ROWS_A_PAGE, Page, PageQuery
+from fleet.errors import Conflict, Invalid
+
+T = TypeVar("T")
+
+
+class SqlReading(Generic[T]):
+    """Reads rows of `table` as `kind`. `searched` names the columns that free text is sought in."""
+
+    def __init__(
+        self,
+        connection: AsyncConnection,
+        table: Table,
+        kind: type[T],
+        searched: tuple[str, ...] = (),
+    ) -> None:
+        self._connection = connection
+        self._table = table
+        self._kind = kind
+        self._searched = searched
+        self._names = tuple(f.name for f in fields(kind))  # ty: ignore[invalid-argument-type]
+        self._columns = tuple(table.c[name] for name in self._names)
+
+    async def get(self, id: str) -> T | None:
+        return await self.find(id=id)
+
+    async def find(self, **equals: Any) -> T | None:
+        rows = await self._fetch(select(*self._columns).where(self._where(equals)).limit(1))
+        return rows[0] if rows else None
+
+    async def select(self, **equals: Any) -> list[T]:
+        where = self._where(equals)
+        return await self._fetch(select(*self._columns).where(where).order_by(self._table.c.id))
+
+    async def page(self, query: PageQuery) -> Page[T]:
+        first = min(max(query.first, 1), MOST_ROWS_A_PAGE)
+        key = self._table.c.id
+        where = [self._where(query.equals)]
+        if query.after is not None:
+            after = self._cursor(query.after)
+            where.append(key < after if query.newest else key > after)
+        if query.text:
+            where.append(self._contains(query.text))
+        order = key.desc() if query.newest else key
+        found = select(*self._columns).where(and_(*where)).order_by(order).limit(first + 1)
+        rows = await self._fetch(found)
+        return Page(tuple(rows[:first]), more=len(rows) > first)
+
+    def _cursor(self, after: str) -> str | int:
+        if self._table.c.id.type.python_type is not int:
+            return after
+        if not after.isdecimal():
+            raise Invalid("is not a cursor of this list", field="after")
+        return int(after)
+
+    def _contains(self, text: str) -> ColumnElement[bool]:
+        return or_(*(self._table.c[n].icontains(text, autoescape=True) for n in self._searched))
+
+    def _where(self, equals: Any) -> ColumnElement[bool]:
+        terms = [self._term(name, value) for name, value in equals.items()]
+        if "deleted_at" in self._table.c and "deleted_at" not in equals:
+            terms.append(self._table.c.deleted_at.is_(None))
+        return and_(True, *terms)
+
+    def _term(self, name: str, value: Any) -> ColumnElement[bool]:
+        column = self._table.c[name]
+        if value is ANY:
+            return and_(True)
+        if value is None:
+            return column.is_(None)
+        if isinstance(value, list | tuple | set | frozenset):
+            return column.in_(value)
+        return column == value
+
+    async def _fetch(self, statement: Executable) -> list[T]:
+        result = await self._connection.execute(statement)
+        return [self._kind(**dict(zip(self._names, row, strict=True))) for row in result]
+
+
+class SqlRows(SqlReading[T]):
+    """Reads and writes rows."""
+
+    async def add(self, one: T) -> None:
+        try:
+            await self._connection.execute(insert(self._table).values(**self._values(one)))
+        except IntegrityError as error:
+            raise _conflict(self._table, error) from error
+
+    async def put(self, one: T) -> None:
+        values = self._values(one)
+        await self.change(values.pop("id"), **values)
+
+    async def change(self, id: str, **columns: Any) -> bool:
+        statement = update(self._table).where(self._table.c.id == id).values(**columns)
+        try:
+            result = await self._connection.execute(statement)
+        except IntegrityError as error:
+            raise _conflict(self._table, error) from error
+        return result.rowcount == 1
+
+    async def remove(self, id: str) -> None:
+        await self._connection.execute(delete(self._table).where(self._table.c.id == id))
+
+    def _values(self, one: T) -> dict[str, Any]:
+        return {name: getattr(one, name) for name in self._names}
+
+
+class SqlLog(SqlReading[T]):
+    """Appends rows and reads them; nothing here changes or removes one."""
+
+    async def append(self, entries: Iterable[T]) -> None:
+        rows = [{n: getattr(e, n) for n in self._names if n != "id"} for e in entries]
+        if rows:
+            await self._connection.execute(insert(self._table), rows)
+
+
+def chunks(values: Collection[str], size: int = 500) -> Iterable[list[str]]:
+    """Parts small enough for one statement's parameters."""
+    items = list(values)
+    return (items[start : start + size] for start in range(0, len(items), size))
+
+
+def _conflict(table: Table, error: IntegrityError) -> Exception:
+    text = str(error.orig)
+    if "UNIQUE" in text or "unique" in text:
+        noun = table.name.removesuffix("s").replace("repositorie", "repository")
+        return Conflict(f"this {noun} exists already: its name, handle or URL is taken")
+    return error

@@ -1,0 +1,134 @@
+"""The store: transactions over one engine."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Collection, Iterable
+from contextlib import asynccontextmanager, nullcontext
+from functools import cached_property
+
+from sqlalchemy import delete
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from controlplane.domain.clusters import Cluster
+from controlplane.domain.commands import Command
+from controlplane.domain.ledger import AuditEntry, LedgerEntry
+from controlplane.domain.people import Token, User
+from controlplane.domain.promotion import Pipeline
+from controlplane.domain.repositories import Repository
+from controlplane.domain.services import Component, Revision, Service
+from controlplane.storage import tables
+from controlplane.storage.engine import READ_ONLY
+from controlplane.storage.jobs import SqlJobs
+from controlplane.storage.rows import SqlLog, SqlReading, SqlRows, chunks
+from fleet.errors import Unavailable
+
+_BATCH = 200
+
+
+class SqlComponents(SqlReading[Component]):
+    """The inventory on a connection."""
+
+    async def upsert(self, components: Iterable[Component]) -> None:
+        rows = [{name: getattr(one, name) for name in self._names} for one in components]
+        dialect = self._connection.dialect.name
+        make = postgresql.insert if dialect == "postgresql" else sqlite.insert
+        statement = make(self._table)
+        changed = {name: statement.excluded[name] for name in self._names if name != "id"}
+        statement = statement.on_conflict_do_update(index_elements=["id"], set_=changed)
+        for start in range(0, len(rows), _BATCH):
+            await self._connection.execute(statement, rows[start : start + _BATCH])
+
+    async def forget(self, ids: Collection[str]) -> None:
+        for part in chunks(ids):
+            await self._connection.execute(delete(self._table).where(self._table.c.id.in_(part)))
+
+    async def forget_service(self, service_id: str) -> None:
+        await self._connection.execute(
+            delete(self._table).where(self._table.c.service_id == service_id)
+        )
+
+
+class SqlTransaction:
+    """The rooms of the store on one connection, each made when first used."""
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        self._connection = connection
+
+    @cached_property
+    def clusters(self) -> SqlRows[Cluster]:
+        return SqlRows(self._connection, tables.clusters, Cluster, ("handle", "name"))
+
+    @cached_property
+    def repositories(self) -> SqlRows[Repository]:
+        return SqlRows(self._connection, tables.repositories, Repository, ("url",))
+
+    @cached_property
+    def services(self) -> SqlRows[Service]:
+        return SqlRows(self._connection, tables.services, Service, ("name", "namespace"))
+
+    @cached_property
+    def revisions(self) -> SqlRows[Revision]:
+        return SqlRows(self._connection, tables.revisions, Revision, ("sha", "subject"))
+
+    @cached_property
+    def components(self) -> SqlComponents:
+        return SqlComponents(self._connection, tables.components, Component, ("name",))
+
+    @cached_property
+    def pipelines(self) -> SqlRows[Pipeline]:
+        return SqlRows(self._connection, tables.pipelines, Pipeline, ("name",))
+
+    @cached_property
+    def users(self) -> SqlRows[User]:
+        return SqlRows(self._connection, tables.users, User, ("email", "name"))
+
+    @cached_property
+    def tokens(self) -> SqlRows[Token]:
+        return SqlRows(self._connection, tables.tokens, Token, ("name",))
+
+    @cached_property
+    def commands(self) -> SqlRows[Command]:
+        return SqlRows(self._connection, tables.commands, Command)
+
+    @cached_property
+    def ledger(self) -> SqlLog[LedgerEntry]:
+        return SqlLog(self._connection, tables.ledger, LedgerEntry, ("message",))
+
+    @cached_property
+    def audit(self) -> SqlLog[AuditEntry]:
+        return SqlLog(self._connection, tables.audit, AuditEntry, ("actor", "action", "target"))
+
+    @cached_property
+    def jobs(self) -> SqlJobs:
+        return SqlJobs(self._connection)
+
+
+class SqlStore:
+    """The `Store` port over an engine of either dialect."""
+
+    def __init__(self, engine: AsyncEngine) -> None:
+        self._engine = engine
+        is_sqlite = engine.dialect.name == "sqlite"
+        self._writer = asyncio.Lock() if is_sqlite else nullcontext()
+
+    @asynccontextmanager
+    async def read(self) -> AsyncGenerator[SqlTransaction, None]:
+        """A transaction that only reads; writers do not wait for it."""
+        async with self._engine.connect() as connection:
+            connection = await connection.execution_options(**READ_ONLY)
+            async with connection.begin():
+                yield SqlTransaction(connection)
+
+    @asynccontextmanager
+    async def write(self) -> AsyncGenerator[SqlTransaction, None]:
+        """A transaction that may write. Unavailable: the database cannot be written now."""
+        try:
+            async with self._writer, self._engine.begin() as connection:
+                yield SqlTransaction(connection)
+        except OperationalError as error:
+            raise Unavailable(f"the store cannot be written: {error.orig}") from error
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._engine.dispose()
