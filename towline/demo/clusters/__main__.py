@@ -1,0 +1,144 @@
+"""Clusters for developers, beside the ones that demo and tests start for themselves.
+
+python -m towline.demo.clusters build       build the programs; `up` does it too
+python -m towline.demo.clusters up NAME     start a cluster, print its kubeconfig
+python -m towline.demo.clusters down NAME   stop it and remove its state
+python -m towline.demo.clusters list        print the kubeconfigs of all that run
+"""
+
+import argparse
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from fleet.errors import Conflict, NotFound, TowlineError, Unavailable
+from fleet.runtime.process import stop_on_signal
+from towline.demo.clusters import binaries
+from towline.demo.clusters.cluster import Cluster
+
+_PATIENCE = 120.0
+
+
+def main() -> int:
+    """Run one command; exit code 0 done, 1 failed."""
+    arguments = _parser().parse_args()
+    try:
+        arguments.run(arguments)
+    except TowlineError as error:
+        print(f"towline.demo.clusters: {error.message}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m towline.demo.clusters",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands.add_parser("build", help="build the programs").set_defaults(run=_build)
+    commands.add_parser("list", help="print the kubeconfigs").set_defaults(run=_list)
+    for name, run, text in (
+        ("up", _up, "start a cluster in the background"),
+        ("down", _down, "stop it"),
+        ("hold", _hold, "start a cluster and stay in front until SIGINT or SIGTERM"),
+    ):
+        command = commands.add_parser(name, help=text)
+        command.add_argument("name")
+        command.set_defaults(run=run)
+        if run is not _down:
+            command.add_argument("--nodes", type=int, default=1)
+            command.add_argument("--local-ports", action="store_true")
+    return parser
+
+
+def _build(_: argparse.Namespace) -> None:
+    print(binaries.ensure(binaries.PrintedProgress()))
+
+
+def _up(arguments: argparse.Namespace) -> None:
+    binaries.ensure(binaries.PrintedProgress())
+    folder = _state(arguments.name)
+    if _holder(folder) is not None:
+        raise Conflict(f"cluster {arguments.name} is running: KUBECONFIG={folder / 'kubeconfig'}")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    command = [sys.executable, "-m", "towline.demo.clusters", "hold", *sys.argv[2:]]
+    with (folder / "hold.log").open("wb") as log:
+        holder = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+        )
+    while not (folder / "pid").exists():
+        if holder.poll() is not None:
+            raise Unavailable((folder / "hold.log").read_text().strip())
+        time.sleep(0.1)
+    print(folder / "kubeconfig")
+
+
+def _hold(arguments: argparse.Namespace) -> None:
+    folder = _state(arguments.name)
+    cluster = Cluster.start(
+        arguments.name,
+        binaries.ensure(binaries.PrintedProgress()),
+        nodes=arguments.nodes,
+        local_ports=arguments.local_ports,
+        folder=folder,
+    )
+    with cluster:
+        asyncio.run(_until_stopped(folder / "pid"))
+    shutil.rmtree(folder)
+
+
+async def _until_stopped(pid_file: Path) -> None:
+    async with stop_on_signal() as stop:
+        pid_file.write_text(str(os.getpid()))
+        await stop.wait()
+
+
+def _down(arguments: argparse.Namespace) -> None:
+    folder = _state(arguments.name)
+    if not folder.is_dir():
+        raise NotFound(f"there is no cluster {arguments.name}")
+    holder = _holder(folder)
+    if holder is not None:
+        os.kill(holder, signal.SIGTERM)
+        _wait_gone(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _wait_gone(folder: Path) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while _holder(folder) is not None:
+        if time.monotonic() > deadline:
+            raise Unavailable(f"{folder} is still held after {_PATIENCE:.0f} s")
+        time.sleep(0.05)
+
+
+def _list(_: argparse.Namespace) -> None:
+    for folder in sorted(_state("").glob("*")):
+        if _holder(folder) is not None:
+            print(folder / "kubeconfig")
+
+
+def _state(name: str) -> Path:
+    return binaries.cache_folder() / "clusters" / name
+
+
+def _holder(folder: Path) -> int | None:
+    """The process that holds the cluster up; None when it has ended, in whatever way."""
+    try:
+        holder = int((folder / "pid").read_text())
+        os.kill(holder, 0)
+    except (OSError, ValueError):
+        return None
+    return holder
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,120 @@
+"""Access to clusters: contexts of kubeconfigs, and the kubeconfig that an agent gets."""
+
+import json
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fleet.errors import Invalid, Unavailable
+from towline.demo.clusters.certificates import write_private
+
+AGENT = "towline-agent"
+_TOKEN_LIFETIME = "720h"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A context of a kubeconfig."""
+
+    kubeconfig: Path
+    context: str
+
+    def kubectl(
+        self,
+        *args: str,
+        stdin: str | None = None,
+        timeout: float = 60,
+        program: str | None = None,
+    ) -> str:
+        """What kubectl prints. Unavailable: there is none, or it failed; with what it said."""
+        kubectl = program or shutil.which("kubectl")
+        if kubectl is None:
+            raise Unavailable("kubectl is not installed; a cluster that is given needs it")
+        command = [kubectl, f"--kubeconfig={self.kubeconfig}", f"--context={self.context}", *args]
+        done = subprocess.run(
+            command, input=stdin, capture_output=True, text=True, timeout=timeout, check=False
+        )
+        if done.returncode:
+            raise Unavailable(f"kubectl {' '.join(args)}: {done.stderr.strip()}")
+        return done.stdout
+
+
+def given_contexts() -> list[Access]:
+    """The contexts of `DEMO_KUBECONFIG`, to be used instead of clusters of our own; else none.
+
+    Invalid: the file cannot be read or has fewer than two contexts.
+    """
+    given = os.environ.get("DEMO_KUBECONFIG")
+    if not given:
+        return []
+    path = Path(given).absolute()
+    names = [context["name"] for context in _read(path).get("contexts") or []]
+    if len(names) < 2:
+        raise Invalid(f"DEMO_KUBECONFIG={given} has {len(names)} contexts; the demo needs two")
+    return [Access(path, name) for name in names]
+
+
+def agent_kubeconfig(access: Access, path: Path) -> Path:
+    """Make the agent's service account and write the kubeconfig that carries its token to `path`.
+
+    The account may do everything, and impersonate, as an agent's cluster role allows. The token
+    is good for 30 days.
+    """
+    access.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(_agent_objects()))
+    token = access.kubectl(
+        "create", "token", AGENT, f"--namespace={AGENT}", f"--duration={_TOKEN_LIFETIME}"
+    )
+    cluster = _cluster_of(access)
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": access.context, "cluster": cluster}],
+        "users": [{"name": AGENT, "user": {"token": token.strip()}}],
+        "contexts": [{"name": AGENT, "context": {"cluster": access.context, "user": AGENT}}],
+        "current-context": AGENT,
+    }
+    write_private(path, json.dumps(config, indent=2).encode())
+    return path
+
+
+def _agent_objects() -> dict[str, object]:
+    account = {"kind": "ServiceAccount", "name": AGENT, "namespace": AGENT}
+    rbac = "rbac.authorization.k8s.io"
+    return {
+        "apiVersion": "v1",
+        "kind": "List",
+        "items": [
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": AGENT}},
+            {
+                "apiVersion": "v1",
+                "kind": "ServiceAccount",
+                "metadata": {"name": AGENT, "namespace": AGENT},
+            },
+            {
+                "apiVersion": f"{rbac}/v1",
+                "kind": "ClusterRoleBinding",
+                "metadata": {"name": AGENT},
+                "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "cluster-admin"},
+                "subjects": [account],
+            },
+        ],
+    }
+
+
+def _cluster_of(access: Access) -> dict[str, Any]:
+    """The cluster entry of a context, with the content of the files that it names."""
+    view = access.kubectl("config", "view", "--minify", "--flatten", "--raw", "-o", "json")
+    return json.loads(view)["clusters"][0]["cluster"]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = yaml.safe_load(path.read_text())
+    except (OSError, yaml.YAMLError) as error:
+        raise Invalid(f"DEMO_KUBECONFIG={path} cannot be read: {error}") from error
+    return content if isinstance(content, dict) else {}

@@ -1,0 +1,58 @@
+"""The few requests that bring a cluster up, before any client library is worth its import."""
+
+import http.client
+import json
+import ssl
+import urllib.error
+import urllib.request
+from typing import Any
+
+from towline.demo.clusters.certificates import Certificates
+
+
+class Admin:
+    """The administrator of one cluster. Failing to connect reads as "not yet", never raises."""
+
+    def __init__(self, server: str, certificates: Certificates) -> None:
+        self._server = server
+        self._tls = ssl.create_default_context(cafile=certificates.authority)
+        self._tls.load_cert_chain(certificates.admin.certificate, certificates.admin.key)
+
+    def is_ready(self) -> bool:
+        """Whether the API server serves."""
+        return self._get("/readyz") is not None
+
+    def ready_nodes(self) -> int:
+        """How many nodes are Ready."""
+        answer = json.loads(self._get("/api/v1/nodes") or "{}")
+        return sum(map(_is_ready, answer.get("items", [])))
+
+    def has_default_service_account(self) -> bool:
+        """Whether a pod can be made: admission wants the account that a controller makes."""
+        return self._get("/api/v1/namespaces/default/serviceaccounts/default") is not None
+
+    def create(self, path: str, body: dict[str, object]) -> None:
+        """Create an object. HTTPError: the API server refused it."""
+        request = urllib.request.Request(
+            self._server + path,
+            json.dumps(body).encode(),
+            {"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, context=self._tls, timeout=10):
+            pass
+
+    def _get(self, path: str) -> bytes | None:
+        try:
+            url = self._server + path
+            with urllib.request.urlopen(url, context=self._tls, timeout=5) as answer:
+                return answer.read()
+        except urllib.error.HTTPError as refused:
+            refused.close()
+        except (OSError, http.client.HTTPException):
+            pass
+        return None
+
+
+def _is_ready(node: dict[str, Any]) -> bool:
+    conditions = node.get("status", {}).get("conditions", [])
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)

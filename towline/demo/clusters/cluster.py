@@ -1,0 +1,199 @@
+"""One running cluster: started, broken on purpose, stopped."""
+
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+from fleet.errors import Unavailable
+from fleet.runtime.clock import SystemClock
+from towline.demo.clusters import components
+from towline.demo.clusters.access import Access
+from towline.demo.clusters.admin import Admin
+from towline.demo.clusters.certificates import make_certificates, write_kubeconfig
+from towline.demo.clusters.components import Layout, Ports
+from towline.demo.clusters.processes import ProcessGroup
+
+_PATIENCE = 90.0
+# Below the range from which the kernel takes ports for outgoing connections, so that only
+# another listener can be in the way.
+_PORTS = range(20_000, 30_000)
+
+
+class Cluster:
+    """A real API server with etcd, controllers, scheduler, and simulated nodes and pods.
+
+    It ends with this process, whatever ends that. A pod's port answers port-forward with a
+    small web page; with `local_ports` it is the same port of this machine where one listens.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        binaries: Path,
+        *,
+        folder: Path | None = None,
+        local_ports: bool = False,
+        apiserver_flags: Sequence[str] = (),
+    ) -> None:
+        """Prepare the files. State is kept in `folder`, else in one that `stop` removes."""
+        self.name = name
+        self._temporary = folder is None
+        self.folder = folder or Path(tempfile.mkdtemp(prefix=f"towline-{name}-"))
+        self.kubeconfig = self.folder / "kubeconfig"
+        self._layout = Layout(
+            binaries=binaries,
+            folder=self.folder,
+            kubeconfig=self.kubeconfig,
+            certificates=make_certificates(self.folder / "certificates", SystemClock().now()),
+            ports=Ports(*free_ports(4)),
+        )
+        write_kubeconfig(self.kubeconfig, name, self._layout.server, self._layout.certificates)
+        self.access = Access(self.kubeconfig, name)
+        self._local_ports = local_ports
+        self._apiserver_flags = apiserver_flags
+        self._admin = Admin(self._layout.server, self._layout.certificates)
+        self._group = ProcessGroup()
+        self._programs: dict[str, subprocess.Popen[bytes]] = {}
+
+    @classmethod
+    def start(
+        cls,
+        name: str,
+        binaries: Path,
+        *,
+        nodes: int = 1,
+        folder: Path | None = None,
+        local_ports: bool = False,
+        apiserver_flags: Sequence[str] = (),
+    ) -> Self:
+        """A cluster whose nodes are Ready; `binaries` is what `binaries.ensure` gives.
+
+        Unavailable: a program of it has ended or is not ready within 90 s; nothing is left over.
+        """
+        cluster = cls(
+            name,
+            binaries,
+            folder=folder,
+            local_ports=local_ports,
+            apiserver_flags=apiserver_flags,
+        )
+        try:
+            cluster._bring_up(nodes)
+        except BaseException:
+            cluster.stop()
+            raise
+        return cluster
+
+    @property
+    def server(self) -> str:
+        """URL of the API server."""
+        return self._layout.server
+
+    def stop(self) -> None:
+        """Kill all programs and remove the state, unless it is in a folder that was given."""
+        self._group.stop()
+        if self._temporary:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def kubectl(self, *args: str, stdin: str | None = None, timeout: float = 60) -> str:
+        """What kubectl prints, as administrator. Unavailable: it failed; with what it said."""
+        return self.access.kubectl(
+            *args, stdin=stdin, timeout=timeout, program=self._layout.program("kubectl")
+        )
+
+    def kill_apiserver(self) -> None:
+        """End the API server without warning; its port then refuses connections."""
+        program = self._programs["kube-apiserver"]
+        program.kill()
+        program.wait()
+
+    def restart_apiserver(self) -> None:
+        """Start the API server again, at the same port with the same state, and wait for it."""
+        self._start_apiserver()
+        self._wait("the API server", self._admin.is_ready)
+
+    def pause_apiserver(self) -> None:
+        """Let connections to the API server hang: open, and without an answer."""
+        self._programs["kube-apiserver"].send_signal(signal.SIGSTOP)
+
+    def resume_apiserver(self) -> None:
+        """End a pause."""
+        self._programs["kube-apiserver"].send_signal(signal.SIGCONT)
+
+    def _bring_up(self, nodes: int) -> None:
+        self._spawn(components.etcd(self._layout))
+        self._start_apiserver()
+        self._spawn(components.kubelet(self._layout, local_ports=self._local_ports))
+        self._wait("the API server", self._admin.is_ready)
+        for argv in (components.controller_manager, components.scheduler, components.kwok):
+            self._spawn(argv(self._layout))
+        for number in range(nodes):
+            self._admin.create("/api/v1/nodes", components.node(self.name, number))
+        self._wait("its nodes", lambda: self._admin.ready_nodes() == nodes)
+        self._wait("its controllers", self._admin.has_default_service_account)
+
+    def _start_apiserver(self) -> None:
+        self._spawn(components.apiserver(self._layout, self._apiserver_flags))
+
+    def _spawn(self, argv: list[str]) -> None:
+        name = Path(argv[0]).name
+        self._programs[name] = self._group.spawn(argv, cwd=self.folder, log=self._log(name))
+
+    def _log(self, program: str) -> Path:
+        return self.folder / f"{program}.log"
+
+    def _wait(self, what: str, ready: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + _PATIENCE
+        while not ready():
+            self._require_alive()
+            if time.monotonic() > deadline:
+                raise Unavailable(f"cluster {self.name}: {what} not ready after {_PATIENCE:.0f} s")
+            time.sleep(0.05)
+
+    def _require_alive(self) -> None:
+        for name, program in self._programs.items():
+            if program.poll() is not None:
+                text = self._log(name).read_text(errors="replace").strip()
+                raise Unavailable(
+                    f"cluster {self.name}: {name} ended with {program.returncode}: "
+                    f"{text.rpartition(chr(10))[2]}"
+                )
+
+
+def start_all(names: Iterable[str], binaries: Path) -> list[Cluster]:
+    """Several clusters, started side by side; if one fails, none is left running."""
+    with ThreadPoolExecutor() as pool:
+        starts = [pool.submit(Cluster.start, name, binaries) for name in names]
+    failures = [error for start in starts if (error := start.exception())]
+    if failures:
+        for start in starts:
+            if start.exception() is None:
+                start.result().stop()
+        raise failures[0]
+    return [start.result() for start in starts]
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of this machine on which nothing listens now."""
+    found: set[int] = set()
+    while len(found) < count:
+        port = random.choice(_PORTS)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            found.add(port)
+    return list(found)

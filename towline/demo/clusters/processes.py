@@ -1,0 +1,63 @@
+"""Programs that end with the process that started them, also when that one is killed."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+_WATCHER = Path(__file__).with_name("watcher.py")
+
+
+class ProcessGroup:
+    """A group of programs; none of them outlives this process or `stop`.
+
+    A terminal's Ctrl-C does not reach them, so that the owner decides the order of the end.
+    """
+
+    def __init__(self) -> None:
+        self._watcher = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(_WATCHER)], stdin=subprocess.PIPE, process_group=0
+        )
+        self._programs: list[subprocess.Popen[bytes]] = []
+
+    def spawn(
+        self,
+        argv: Sequence[str],
+        *,
+        log: Path,
+        cwd: Path | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> subprocess.Popen[bytes]:
+        """Start a program whose output goes to the end of `log`."""
+        with log.open("ab") as output:
+            program = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd=cwd,
+                env=env,
+                process_group=self._watcher.pid,
+            )
+        self._programs.append(program)
+        return program
+
+    def stop(self) -> None:
+        """Kill every program of the group and wait until all are gone."""
+        with suppress(ProcessLookupError):
+            os.killpg(self._watcher.pid, signal.SIGKILL)
+        for program in [*self._programs, self._watcher]:
+            program.wait()
+        self._programs.clear()
+        if self._watcher.stdin is not None:
+            self._watcher.stdin.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
