@@ -7,7 +7,7 @@ python -m towline.demo.clusters list        print the kubeconfigs of all that ru
 """
 
 import argparse
-import asyncio
+import fcntl
 import os
 import shutil
 import signal
@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from fleet.errors import Conflict, NotFound, TowlineError, Unavailable
-from fleet.runtime.process import stop_on_signal
+from fleet.runtime.process import STOP_SIGNALS
 from towline.demo.clusters import binaries
 from towline.demo.clusters.cluster import Cluster
 
@@ -74,7 +74,7 @@ def _up(arguments: argparse.Namespace) -> None:
         holder = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
         )
-    while not (folder / "pid").exists():
+    while _holder(folder) is None:
         if holder.poll() is not None:
             raise Unavailable((folder / "hold.log").read_text().strip())
         time.sleep(0.1)
@@ -90,15 +90,14 @@ def _hold(arguments: argparse.Namespace) -> None:
         local_ports=arguments.local_ports,
         folder=folder,
     )
-    with cluster:
-        asyncio.run(_until_stopped(folder / "pid"))
+    with cluster, (folder / "pid").open("w") as pid_file:
+        # Locked as long as this process lives, so that nobody takes a reused id for it.
+        fcntl.flock(pid_file, fcntl.LOCK_EX)
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+        pid_file.write(str(os.getpid()))
+        pid_file.flush()
+        signal.sigwait(STOP_SIGNALS)
     shutil.rmtree(folder)
-
-
-async def _until_stopped(pid_file: Path) -> None:
-    async with stop_on_signal() as stop:
-        pid_file.write_text(str(os.getpid()))
-        await stop.wait()
 
 
 def _down(arguments: argparse.Namespace) -> None:
@@ -133,11 +132,13 @@ def _state(name: str) -> Path:
 def _holder(folder: Path) -> int | None:
     """The process that holds the cluster up; None when it has ended, in whatever way."""
     try:
-        holder = int((folder / "pid").read_text())
-        os.kill(holder, 0)
-    except (OSError, ValueError):
+        with (folder / "pid").open() as pid_file:
+            fcntl.flock(pid_file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
         return None
-    return holder
+    except BlockingIOError:
+        return int((folder / "pid").read_text() or 0) or None
+    return None
 
 
 if __name__ == "__main__":
