@@ -1,0 +1,190 @@
+"""What people decide: approve, reject, withdraw, retry, refuse a revision, pause."""
+
+from dataclasses import replace
+
+from controlplane.domain.pipelines.draft import Draft, clip
+from controlplane.domain.pipelines.effects import Promote, Topic
+from controlplane.domain.pipelines.events import (
+    Approved,
+    Cleared,
+    KnownBad,
+    Paused,
+    Rejected,
+    Resumed,
+    Retried,
+    Superseded,
+)
+from controlplane.domain.pipelines.model import ApprovalRule, Edge, Gate, GateId, Rule
+from controlplane.domain.pipelines.state import (
+    KNOWN_BAD_LENGTH,
+    Approval,
+    Candidate,
+    Digests,
+    GateState,
+    Health,
+    Refusal,
+    StageState,
+    digests_of,
+)
+
+
+def approved(draft: Draft, event: Approved) -> None:
+    """A yes counts once a person, for exactly the digests that the person saw."""
+    found = _find_waiting(draft, event.gate, event.digests)
+    if isinstance(found, str):
+        return draft.note(found)
+    edge, gate, candidate = found
+    before = candidate.gates.get(gate.id, GateState())
+    problem = _approval_problem(gate.rule, before, event)
+    if problem:
+        return draft.note(problem)
+    given = Approval(clip(event.actor), draft.now, clip(event.comment), event.digests)
+    after = replace(before, approvals=(*before.approvals, given))
+    draft.change_candidate(edge.id, gates={**candidate.gates, gate.id: after})
+    draft.record(gate.id, candidate.release, f"approved: {event.comment}", event.actor)
+
+
+def rejected(draft: Draft, event: Rejected) -> None:
+    """A no stops the release before the edge until somebody retries it or a newer one comes."""
+    found = _find_waiting(draft, event.gate, event.digests)
+    if isinstance(found, str):
+        return draft.note(found)
+    edge, gate, candidate = found
+    reason = f"rejected by {event.actor}: {event.comment}"
+    refusal = Refusal(clip(event.actor), draft.now, clip(reason), gate.id)
+    draft.change_candidate(edge.id, refusal=refusal)
+    draft.record(gate.id, candidate.release, f"rejected: {event.comment}", event.actor)
+    nonce = str(candidate.attempt)
+    draft.notify(Topic.REFUSED, gate.id, candidate.release, nonce, reason)
+
+
+def superseded(draft: Draft, event: Superseded) -> None:
+    """Take a release out of a stage's queue, or mark that the stage no longer runs it."""
+    text = f"withdrawn by {event.actor}: {event.reason}"
+    queued = [e for e, c in draft.waiting(event.stage, event.release) if c.refusal is None]
+    for edge in queued:
+        refusal = Refusal(clip(event.actor), draft.now, clip(text))
+        draft.change_candidate(edge.id, refusal=refusal)
+    held = draft.stage(event.stage)
+    entered = held.release == event.release and bool(held.revisions) and _is_later(draft, event)
+    if entered:
+        draft.change_stage(
+            event.stage,
+            revisions={},
+            health=Health.FAILED,
+            reason=clip(text),
+            healthy_since=None,
+            verified=False,
+        )
+    if not queued and not entered:
+        return draft.note(f"there is no release {event.release} to withdraw from the stage")
+    draft.record(event.stage, event.release, text, event.actor)
+
+
+def retried(draft: Draft, event: Retried) -> None:
+    """Ask all gates again about a refused release, or promote again one that has failed."""
+    again = [
+        (edge, candidate)
+        for edge, candidate in draft.waiting(event.stage, event.release)
+        if candidate.refusal or candidate.render_error
+    ]
+    for edge, one in again:
+        draft.candidates[edge.id] = Candidate(one.release, one.attempt + 1)
+    held = draft.stage(event.stage)
+    failed = held.release == event.release and held.health == Health.FAILED
+    if failed and held.revisions and _is_later(draft, event):
+        return _promote_again(draft, event, held)
+    if not again:
+        return draft.note(f"release {event.release} has neither been refused nor failed there")
+    draft.record(event.stage, event.release, "to be tried again", event.actor)
+
+
+def known_bad(draft: Draft, event: KnownBad) -> None:
+    """Refuse a commit or digest everywhere; the oldest is forgotten beyond the limit."""
+    if event.revision in draft.known_bad:
+        return draft.note(f"{event.revision} is known to be bad already")
+    draft.known_bad[event.revision] = clip(f"{event.actor}: {event.reason}")
+    while len(draft.known_bad) > KNOWN_BAD_LENGTH:
+        forgotten = next(iter(draft.known_bad))
+        del draft.known_bad[forgotten]
+        draft.note(f"{forgotten} is the oldest known-bad revision and is forgotten")
+    draft.record("", None, f"{event.revision} refused everywhere: {event.reason}", event.actor)
+    for stage, held in draft.stages():
+        running = draft.bad_among(held.revisions.values())
+        if held.release is not None and running:
+            draft.notify(Topic.REFUSED, stage, held.release, event.revision, running)
+
+
+def cleared(draft: Draft, event: Cleared) -> None:
+    """Lift the refusal of a revision."""
+    if draft.known_bad.pop(event.revision, None) is None:
+        return draft.note(f"{event.revision} is not known to be bad")
+    draft.record("", None, f"{event.revision} no longer refused", event.actor)
+
+
+def paused(draft: Draft, event: Paused) -> None:
+    """Stop the line: what has entered a stage settles there, nothing else moves."""
+    if draft.paused is not None:
+        return draft.note(draft.paused)
+    draft.paused = clip(f"paused by {event.actor}: {event.reason}")
+    draft.record("", None, f"paused: {event.reason}", event.actor)
+
+
+def resumed(draft: Draft, event: Resumed) -> None:
+    """Let releases move again."""
+    if draft.paused is None:
+        return draft.note("the pipeline is not paused")
+    draft.paused = None
+    draft.record("", None, "resumed", event.actor)
+
+
+def _find_waiting(
+    draft: Draft, gate_id: GateId, digests: Digests | None
+) -> tuple[Edge, Gate, Candidate] | str:
+    found = draft.pipeline.gate.get(gate_id)
+    if found is None:
+        return f"there is no gate {gate_id}"
+    edge, gate = found
+    candidate = draft.candidates.get(edge.id)
+    if candidate is None:
+        return f"nothing waits at gate {gate.name}"
+    if candidate.refusal is not None:
+        return candidate.refusal.reason
+    render = draft.render_of(edge.target, candidate.release)
+    if render is None and digests is not None:
+        return "what would be deployed is not known yet"
+    if render is not None and digests not in (None, digests_of(render)):
+        return "what would be deployed has changed since; look at it again"
+    return edge, gate, candidate
+
+
+def _approval_problem(rule: Rule, before: GateState, event: Approved) -> str | None:
+    if not isinstance(rule, ApprovalRule):
+        return "this gate does not ask for approval"
+    if event.is_author and rule.not_author:
+        return "the author of a release cannot approve it"
+    if any(one.actor == clip(event.actor) for one in before.approvals):
+        return f"{event.actor} has approved already"
+    if len(before.approvals) >= rule.quorum:
+        return "the gate has its approvals already"
+    return None
+
+
+def _is_later(draft: Draft, event: Superseded | Retried) -> bool:
+    """The stage is one that the pipeline promotes to: the first one follows git instead."""
+    return event.stage != draft.pipeline.first.id
+
+
+def _promote_again(draft: Draft, event: Retried, held: StageState) -> None:
+    if draft.paused is not None:
+        return draft.note(draft.paused)
+    bad = draft.bad_among(held.revisions.values())
+    if bad:
+        return draft.note(bad)
+    attempt = held.attempt + 1
+    draft.change_stage(
+        event.stage, attempt=attempt, health=Health.PROGRESSING, reason="", verified=False
+    )
+    key = f"promote/{event.stage}/{event.release}/{attempt}"
+    draft.emit(Promote(key, event.stage, event.release, held.revisions))
+    draft.record(event.stage, event.release, "promoted again", event.actor)

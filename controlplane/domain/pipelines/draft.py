@@ -1,0 +1,134 @@
+"""A state being changed by one step of the engine, and the effects that the step has so far."""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from controlplane.domain.pipelines.effects import Effect, Noted, Notify, Topic, WakeAt
+from controlplane.domain.pipelines.model import Edge, EdgeId, Pipeline, StageId
+from controlplane.domain.pipelines.state import (
+    HISTORY_LENGTH,
+    TEXT_LENGTH,
+    Candidate,
+    HistoryEntry,
+    ReleaseId,
+    Revision,
+    Revisions,
+    StageState,
+    State,
+)
+
+
+class Draft:
+    """One step's working copy. What the pipeline no longer has is left behind."""
+
+    def __init__(self, pipeline: Pipeline, state: State, now: datetime) -> None:
+        self.pipeline = pipeline
+        self.now = now
+        self.number = state.number
+        self.paused = state.paused
+        self.releases = dict(state.releases)
+        self.known_bad = dict(state.known_bad)
+        edges = {edge.id for edge in pipeline.edges}
+        self.candidates = {k: v for k, v in state.candidates.items() if k in edges}
+        self._stages = {k: v for k, v in state.stages.items() if k in pipeline.stage}
+        self._history = list(state.history)
+        self._effects: dict[str, Effect] = {}
+        self._wakes: list[datetime] = []
+
+    def stage(self, stage: StageId) -> StageState:
+        """What the stage holds."""
+        return self._stages.get(stage) or StageState()
+
+    def stages(self) -> Iterator[tuple[StageId, StageState]]:
+        """The stages that hold something."""
+        yield from self._stages.items()
+
+    def put_stage(self, stage: StageId, value: StageState) -> None:
+        self._stages[stage] = value
+
+    def change_stage(self, stage: StageId, **changes: Any) -> None:
+        self._stages[stage] = replace(self.stage(stage), **changes)
+
+    def change_candidate(self, edge: EdgeId, **changes: Any) -> None:
+        self.candidates[edge] = replace(self.candidates[edge], **changes)
+
+    def waiting(self, stage: StageId, release: ReleaseId) -> list[tuple[Edge, Candidate]]:
+        """The edges into a stage before which the release waits."""
+        return [
+            (edge, self.candidates[edge.id])
+            for edge in self.pipeline.edges_into.get(stage, ())
+            if edge.id in self.candidates and self.candidates[edge.id].release == release
+        ]
+
+    def render_of(self, stage: StageId, release: ReleaseId) -> Revisions | None:
+        """What the stage's present services would run for a release in waiting, once known."""
+        revisions = self.stage(stage).rendered.get(release)
+        complete = revisions is not None and self.covers(stage, revisions)
+        return revisions if complete else None
+
+    def covers(self, stage: StageId, revisions: Revisions) -> bool:
+        """There is a revision for exactly the services of the stage."""
+        return set(revisions) == set(self.pipeline.stage[stage].services)
+
+    def bad_among(self, revisions: Iterable[Revision]) -> str | None:
+        """Why one of the revisions must not move, if so."""
+        if not self.known_bad:
+            return None
+        for revision in revisions:
+            for name in (revision.commit, revision.digest):
+                if name in self.known_bad:
+                    return f"{name} is known to be bad: {self.known_bad[name]}"
+        return None
+
+    def record(self, place: str, release: ReleaseId | None, text: str, actor: str = "") -> None:
+        entry = HistoryEntry(self.now, place, release, clip(text), clip(actor))
+        self._history.append(entry)
+
+    def emit(self, effect: Effect) -> None:
+        self._effects.setdefault(effect.key, effect)
+
+    def notify(self, topic: Topic, place: str, release: ReleaseId, nonce: str, text: str) -> None:
+        key = f"notify/{topic}/{place}/{release}/{nonce}"
+        self.emit(Notify(key, topic, place, release, clip(text)))
+
+    def note(self, text: str) -> None:
+        self.emit(Noted(f"noted/{hashlib.sha256(text.encode()).hexdigest()[:12]}", clip(text)))
+
+    def wake(self, at: datetime) -> None:
+        self._wakes.append(at)
+
+    def finish(self) -> tuple[State, tuple[Effect, ...]]:
+        """The new state and what is to be done; drops what nothing refers to any more."""
+        if self._wakes:
+            at = min(self._wakes)
+            self.emit(WakeAt(f"wake/{at.isoformat()}", at))
+        for stage, held in tuple(self._stages.items()):
+            self._drop_old_renders(stage, held)
+        in_use = self._releases_in_use()
+        state = State(
+            number=self.number,
+            releases={k: v for k, v in self.releases.items() if k in in_use},
+            stages=self._stages,
+            candidates=self.candidates,
+            known_bad=self.known_bad,
+            paused=self.paused,
+            history=tuple(self._history[-HISTORY_LENGTH:]),
+        )
+        return state, tuple(self._effects.values())
+
+    def _drop_old_renders(self, stage: StageId, held: StageState) -> None:
+        kept = {k: v for k, v in held.rendered.items() if self.waiting(stage, k)}
+        if len(kept) != len(held.rendered):
+            self.change_stage(stage, rendered=kept)
+
+    def _releases_in_use(self) -> set[ReleaseId | None]:
+        held = {one.release for one in self._stages.values()}
+        return held | {one.release for one in self.candidates.values()}
+
+
+def clip(text: str) -> str:
+    """The text, bounded."""
+    return text if len(text) <= TEXT_LENGTH else text[: TEXT_LENGTH - 1] + "…"

@@ -1,0 +1,87 @@
+"""What the engine wants done; the caller stores effects with the state and carries them out.
+
+`key` is the same whenever the same thing is wanted: a key already carried out is skipped.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from controlplane.domain.pipelines.model import GateId, StageId
+from controlplane.domain.pipelines.state import ReleaseId, Revisions
+from fleet.identity import ServiceId
+
+
+class Topic(StrEnum):
+    """What people are told about."""
+
+    APPROVAL_WANTED = "APPROVAL_WANTED"
+    APPROVAL_VOIDED = "APPROVAL_VOIDED"
+    REFUSED = "REFUSED"
+    STAGE_FAILED = "STAGE_FAILED"
+    STAGE_VERIFIED = "STAGE_VERIFIED"
+
+
+@dataclass(frozen=True, slots=True)
+class RenderStage:
+    """Render the release for the stage and answer with `Rendered` or `RenderFailed`.
+
+    `commits` are those of the first stage's services: each service of the stage takes the commit
+    of its own repository.
+    """
+
+    key: str
+    stage: StageId
+    release: ReleaseId
+    commits: Mapping[ServiceId, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Promote:
+    """Give each service of the stage its revision, and answer with `StageHealth`."""
+
+    key: str
+    stage: StageId
+    release: ReleaseId
+    revisions: Revisions
+
+
+@dataclass(frozen=True, slots=True)
+class OpenGate:
+    """A gate has opened for a release; to be put on record."""
+
+    key: str
+    gate: GateId
+    release: ReleaseId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Notify:
+    """Tell people; `place` is the id of the stage or gate in question."""
+
+    key: str
+    topic: Topic
+    place: str
+    release: ReleaseId
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class WakeAt:
+    """Send a `Tick` at this time; a later one of the same pipeline replaces it."""
+
+    key: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """The event was ignored; the text says why, for the one who sent it."""
+
+    key: str
+    text: str
+
+
+Effect = RenderStage | Promote | OpenGate | Notify | WakeAt | Noted

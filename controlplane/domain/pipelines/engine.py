@@ -1,0 +1,47 @@
+"""The engine: one event in, the next state and the effects out.
+
+`step` is pure and total: the same arguments give the same result, and an event that makes no
+sense changes nothing and is answered by a `Noted`.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from controlplane.domain.pipelines import decisions, events, reports
+from controlplane.domain.pipelines.advance import advance
+from controlplane.domain.pipelines.draft import Draft
+from controlplane.domain.pipelines.effects import Effect
+from controlplane.domain.pipelines.model import Pipeline
+from controlplane.domain.pipelines.state import State
+
+
+def step(
+    pipeline: Pipeline, state: State, event: events.Event, now: datetime
+) -> tuple[State, tuple[Effect, ...]]:
+    """The state after the event, and what is to be done; `now` is aware. Never raises."""
+    draft = Draft(pipeline, state, now)
+    _TAKE[type(event)](draft, event)
+    advance(draft)
+    return draft.finish()
+
+
+def _tick(_: Draft, __: events.Tick) -> None:
+    """Time has passed: looking at everything again is all there is to do."""
+
+
+_TAKE: dict[type, Callable[[Draft, Any], None]] = {
+    events.StageObserved: reports.stage_observed,
+    events.Rendered: reports.rendered,
+    events.RenderFailed: reports.render_failed,
+    events.StageHealth: reports.stage_health,
+    events.Approved: decisions.approved,
+    events.Rejected: decisions.rejected,
+    events.Superseded: decisions.superseded,
+    events.Retried: decisions.retried,
+    events.KnownBad: decisions.known_bad,
+    events.Cleared: decisions.cleared,
+    events.Paused: decisions.paused,
+    events.Resumed: decisions.resumed,
+    events.Tick: _tick,
+}

@@ -1,0 +1,198 @@
+"""What a pipeline is: stages of services, and edges with gates between them.
+
+A pipeline is a directed graph without cycles and with exactly one first stage, the one whose
+services follow git. `Pipeline` values are built by the caller and pass `validate` before use.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+from typing import Literal, NewType
+
+from fleet.errors import Invalid
+from fleet.identity import ServiceId
+
+StageId = NewType("StageId", str)
+EdgeId = NewType("EdgeId", str)
+GateId = NewType("GateId", str)
+
+MAX_STAGES = 100
+MAX_EDGES = 500
+MAX_GATES = 20
+MAX_SERVICES = 1_000
+MAX_QUORUM = 20
+MAX_SOAK_SECONDS = 90 * 86_400
+MAX_NAME = 255
+
+
+class GateKind(StrEnum):
+    """What decides at a gate. A new kind is a rule below and its judge in `gates`."""
+
+    APPROVAL = "APPROVAL"
+    SOAK = "SOAK"
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRule:
+    """People decide: `quorum` different ones, the release's author not among them by default."""
+
+    quorum: int = 1
+    not_author: bool = True
+    kind: Literal[GateKind.APPROVAL] = GateKind.APPROVAL
+
+
+@dataclass(frozen=True, slots=True)
+class SoakRule:
+    """Time decides: the source stage has been healthy with the release for `seconds` on end."""
+
+    seconds: int
+    kind: Literal[GateKind.SOAK] = GateKind.SOAK
+
+
+Rule = ApprovalRule | SoakRule
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """One condition for walking along an edge."""
+
+    id: GateId
+    name: str
+    rule: Rule
+
+    @property
+    def kind(self) -> GateKind:
+        return self.rule.kind
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Services that hold the same release."""
+
+    id: StageId
+    name: str
+    services: tuple[ServiceId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """The way from one stage to the next; all its gates must be open at once."""
+
+    id: EdgeId
+    source: StageId
+    target: StageId
+    gates: tuple[Gate, ...] = ()
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Stages and edges, in the order in which people wrote them."""
+
+    id: str
+    name: str
+    stages: tuple[Stage, ...]
+    edges: tuple[Edge, ...] = ()
+
+    @cached_property
+    def stage(self) -> dict[StageId, Stage]:
+        """Stages by id."""
+        return {one.id: one for one in self.stages}
+
+    @cached_property
+    def edges_into(self) -> dict[StageId, tuple[Edge, ...]]:
+        """The edges that end at each stage."""
+        return {one.id: tuple(e for e in self.edges if e.target == one.id) for one in self.stages}
+
+    @cached_property
+    def gate(self) -> dict[GateId, tuple[Edge, Gate]]:
+        """Gates by id, each with its edge."""
+        return {gate.id: (edge, gate) for edge in self.edges for gate in edge.gates}
+
+    @cached_property
+    def order(self) -> tuple[Stage, ...]:
+        """The stages, each after all that lead to it. Invalid: there is a cycle."""
+        sources = {k: tuple(e.source for e in edges) for k, edges in self.edges_into.items()}
+        try:
+            return tuple(self.stage[one] for one in TopologicalSorter(sources).static_order())
+        except CycleError as error:
+            names = " → ".join(self.stage[one].name for one in reversed(error.args[1]))
+            raise Invalid(f"stages form a cycle: {names}", field="edges") from None
+
+    @cached_property
+    def first(self) -> Stage:
+        """The stage that follows git."""
+        return self.order[0]
+
+
+def validate(pipeline: Pipeline) -> Pipeline:
+    """The pipeline itself. Invalid: it can never work; names the field and what is wrong."""
+    _check_name(pipeline.name, "name")
+    _check_count(len(pipeline.stages), MAX_STAGES, "stages")
+    _check_count(len(pipeline.edges), MAX_EDGES, "edges", least=0)
+    _check_unique("stage id", (one.id for one in pipeline.stages), "stages")
+    _check_unique("stage name", (one.name for one in pipeline.stages), "stages")
+    _check_unique("edge id", (one.id for one in pipeline.edges), "edges")
+    for number, stage in enumerate(pipeline.stages):
+        _check_stage(stage, f"stages[{number}]")
+    services = (service for stage in pipeline.stages for service in stage.services)
+    _check_unique("service", services, "stages")
+    for number, edge in enumerate(pipeline.edges):
+        _check_edge(pipeline, edge, f"edges[{number}]")
+    gates = (gate.id for edge in pipeline.edges for gate in edge.gates)
+    _check_unique("gate id", gates, "edges")
+    _check_unique("edge", (f"{e.source} → {e.target}" for e in pipeline.edges), "edges")
+    _check_one_first(pipeline)
+    return pipeline
+
+
+def _check_stage(stage: Stage, field: str) -> None:
+    _check_name(stage.name, f"{field}.name")
+    if not stage.services:
+        raise Invalid(f"stage {stage.name} has no service", field=f"{field}.services")
+    _check_count(len(stage.services), MAX_SERVICES, f"{field}.services")
+
+
+def _check_edge(pipeline: Pipeline, edge: Edge, field: str) -> None:
+    for end in (edge.source, edge.target):
+        if end not in pipeline.stage:
+            raise Invalid(f"there is no stage {end}", field=field)
+    _check_count(len(edge.gates), MAX_GATES, f"{field}.gates", least=0)
+    _check_unique("gate name", (gate.name for gate in edge.gates), f"{field}.gates")
+    for number, gate in enumerate(edge.gates):
+        _check_name(gate.name, f"{field}.gates[{number}].name")
+        _check_rule(gate.rule, f"{field}.gates[{number}]")
+
+
+def _check_rule(rule: Rule, field: str) -> None:
+    match rule:
+        case ApprovalRule(quorum=quorum) if not 1 <= quorum <= MAX_QUORUM:
+            raise Invalid(f"between 1 and {MAX_QUORUM} approvals", field=f"{field}.quorum")
+        case SoakRule(seconds=seconds) if not 1 <= seconds <= MAX_SOAK_SECONDS:
+            raise Invalid(f"between 1 and {MAX_SOAK_SECONDS:,} seconds", field=f"{field}.seconds")
+
+
+def _check_one_first(pipeline: Pipeline) -> None:
+    firsts = [stage.name for stage in pipeline.order if not pipeline.edges_into[stage.id]]
+    if len(firsts) > 1:
+        names = ", ".join(firsts)
+        raise Invalid(f"only one stage can follow git, but no edge leads to {names}", field="edges")
+
+
+def _check_name(name: str, field: str) -> None:
+    if not 1 <= len(name.strip()) <= MAX_NAME:
+        raise Invalid(f"a name of 1 to {MAX_NAME} characters is needed", field=field)
+
+
+def _check_count(count: int, most: int, field: str, *, least: int = 1) -> None:
+    if not least <= count <= most:
+        raise Invalid(f"{count:,} given; between {least} and {most:,} are possible", field=field)
+
+
+def _check_unique(what: str, names: Iterable[str], field: str) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise Invalid(f"{what} {name} is there twice", field=field)
+        seen.add(name)

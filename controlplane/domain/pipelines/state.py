@@ -1,0 +1,179 @@
+"""Where a pipeline stands: what each stage holds, what waits before each edge, what happened.
+
+All values are frozen; mappings in them are never changed in place.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import NewType
+
+from controlplane.domain.pipelines.model import EdgeId, GateId, StageId
+from fleet.identity import ServiceId
+
+ReleaseId = NewType("ReleaseId", str)
+Digests = Mapping[ServiceId, str]
+
+HISTORY_LENGTH = 200
+KNOWN_BAD_LENGTH = 1_000
+TEXT_LENGTH = 1_000
+
+
+class Health(StrEnum):
+    """Of a stage: healthy when all its services are, failed when one has."""
+
+    UNKNOWN = "UNKNOWN"
+    PROGRESSING = "PROGRESSING"
+    HEALTHY = "HEALTHY"
+    FAILED = "FAILED"
+
+
+class GateStatus(StrEnum):
+    """PENDING: not its turn yet. RUNNING: being decided. OPEN: passed. CLOSED: refused."""
+
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    OPEN = "OPEN"
+    CLOSED = "CLOSED"
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """What a service runs: a commit (full sha) and the digest of the bundle rendered from it."""
+
+    commit: str
+    digest: str
+
+
+Revisions = Mapping[ServiceId, Revision]
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """What moves: the revisions that the services of the first stage had together.
+
+    `number` counts the releases of the pipeline; a release seen again later is a new one.
+    """
+
+    id: ReleaseId
+    number: int
+    revisions: Revisions
+    author: str
+    seen_at: datetime
+
+    @property
+    def commits(self) -> Mapping[ServiceId, str]:
+        """The commit of each service of the first stage."""
+        return {service: one.commit for service, one in self.revisions.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """Somebody's yes to exactly these digests."""
+
+    actor: str
+    at: datetime
+    comment: str
+    digests: Digests
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a release stops before an edge; `gate` where one was rejected."""
+
+    actor: str
+    at: datetime
+    reason: str
+    gate: GateId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GateState:
+    """What a gate says to the release in waiting, and why."""
+
+    status: GateStatus = GateStatus.PENDING
+    reason: str = ""
+    approvals: tuple[Approval, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A release in waiting before an edge.
+
+    `reason` tells why it still waits, `asked` is the key of the render last asked for, and
+    `render_error` tells why the release cannot be rendered for the stage behind the edge.
+    """
+
+    release: ReleaseId
+    attempt: int = 1
+    reason: str = ""
+    asked: str = ""
+    render_error: str = ""
+    gates: Mapping[GateId, GateState] = field(default_factory=dict)
+    refusal: Refusal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StageState:
+    """What a stage holds.
+
+    `verified`: it has been healthy with this release since the release entered. `rendered`: what
+    its services would run for each release in waiting before it.
+    """
+
+    release: ReleaseId | None = None
+    revisions: Revisions = field(default_factory=dict)
+    attempt: int = 1
+    entered_at: datetime | None = None
+    health: Health = Health.UNKNOWN
+    reason: str = ""
+    healthy_since: datetime | None = None
+    verified: bool = False
+    rendered: Mapping[ReleaseId, Revisions] = field(default_factory=dict)
+
+    @property
+    def promoting(self) -> bool:
+        """A release has entered and has neither become healthy nor failed."""
+        return self.release is not None and not self.verified and self.health != Health.FAILED
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEntry:
+    """A step that was taken or denied; `place` is the id of a stage, edge or gate, or empty."""
+
+    at: datetime
+    place: str
+    release: ReleaseId | None
+    text: str
+    actor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Where a pipeline stands; the value without arguments is a pipeline never run.
+
+    `candidates` has the release in waiting before each edge that has one. `known_bad` maps
+    refused commits and digests to the reason. `paused` is the reason while nothing may move.
+    `history` has the newest entry last and `HISTORY_LENGTH` entries at most.
+    """
+
+    number: int = 0
+    releases: Mapping[ReleaseId, Release] = field(default_factory=dict)
+    stages: Mapping[StageId, StageState] = field(default_factory=dict)
+    candidates: Mapping[EdgeId, Candidate] = field(default_factory=dict)
+    known_bad: Mapping[str, str] = field(default_factory=dict)
+    paused: str | None = None
+    history: tuple[HistoryEntry, ...] = ()
+
+
+def digests_of(revisions: Revisions) -> Digests:
+    """The digest of each service."""
+    return {service: one.digest for service, one in revisions.items()}
+
+
+def fingerprint(revisions: Revisions) -> str:
+    """Twelve hex characters that stand for exactly these revisions."""
+    lines = sorted(f"{key}\0{one.commit}\0{one.digest}" for key, one in revisions.items())
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:12]
