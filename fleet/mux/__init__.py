@@ -1,4 +1,5 @@
 """The tunnel's frames and stream states: pure code on bytes and a clock.
 
-No sockets, no tasks, no logging here: the two ends (`proxy.tunnel`, `syncagent.link`) own those.
+No sockets, tasks, HTTP or logging belong here: `fleet.links` carries the messages, and the two
+ends (`proxy.tunnel`, `syncagent.tunnel`) own the streams.
 """

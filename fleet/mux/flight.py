@@ -1,0 +1,88 @@
+"""How much may be in flight on a link: enough to fill it, little enough to keep turns short.
+
+gRPC gives no usable backpressure, and sockets buffer megabytes; so each side acknowledges the
+bytes it received, and the other derives rate and round-trip time from that.
+"""
+
+from collections import deque
+
+from fleet.mux.codec import ProtocolError
+
+FLOOR = 96 << 10
+START = 256 << 10
+STEP = 32 << 10
+GAIN = 1.25
+QUEUE_FLOOR = 64 << 10
+QUEUE_SECONDS = 0.005
+ROUND_TRIP_MEMORY = 15.0
+SHORTEST_ROUND_TRIP = 1e-4
+
+
+class InFlight:
+    """Bytes sent and not yet acknowledged, and the cap on them (both in bytes)."""
+
+    def __init__(self) -> None:
+        self.cap = START
+        self.sent = 0
+        self.acked = 0
+        self._marks: deque[tuple[int, float, int]] = deque()
+        self._rates: deque[tuple[float, float]] = deque()
+        self._round_trip = float("inf")
+        self._round_trip_at = 0.0
+
+    @property
+    def room(self) -> int:
+        """Bytes that may still be sent; zero or below: bulk waits."""
+        return self.cap - (self.sent - self.acked)
+
+    def on_sent(self, size: int, now: float) -> None:
+        """A message of `size` bytes went out."""
+        self.sent += size
+        if not self._marks or self.sent - self._marks[-1][0] >= STEP:
+            self._marks.append((self.sent, now, self.acked))
+
+    def on_ack(self, size: int, now: float) -> None:
+        """The peer has received `size` more bytes."""
+        self.acked += size
+        if self.acked > self.sent:
+            raise ProtocolError("ACK for more than was sent")
+        mark = None
+        while self._marks and self._marks[0][0] <= self.acked:
+            mark = self._marks.popleft()
+        if mark is not None:
+            self._learn(now, max(now - mark[1], SHORTEST_ROUND_TRIP), self.acked - mark[2])
+
+    def _learn(self, now: float, round_trip: float, delivered: int) -> None:
+        if round_trip < self._round_trip or now - self._round_trip_at > ROUND_TRIP_MEMORY:
+            self._round_trip, self._round_trip_at = round_trip, now
+        self._rates.append((now, delivered / round_trip))
+        horizon = now - max(10 * self._round_trip, 0.2)
+        while self._rates[0][0] < horizon:
+            self._rates.popleft()
+        rate = max(rate for _, rate in self._rates)
+        queue = max(QUEUE_FLOOR, rate * QUEUE_SECONDS)
+        self.cap = max(FLOOR, int(GAIN * rate * self._round_trip + queue))
+
+
+class Receipts:
+    """When to acknowledge: at 32 KiB if the last was 1 ms ago, at 256 KiB in any case."""
+
+    PACE = 0.001
+    LIMIT = 256 << 10
+
+    def __init__(self) -> None:
+        self.pending = 0
+        self._last = float("-inf")
+
+    def wait(self, now: float) -> float | None:
+        """Seconds until the pending bytes should be acknowledged; None: not yet worth it."""
+        if self.pending < STEP:
+            return None
+        if self.pending >= self.LIMIT:
+            return 0.0
+        return max(0.0, self._last + self.PACE - now)
+
+    def take(self, now: float) -> int:
+        """The bytes to acknowledge now."""
+        size, self.pending, self._last = self.pending, 0, now
+        return size

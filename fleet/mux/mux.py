@@ -1,0 +1,365 @@
+"""Many streams over one link: states, credit, fair turns, liveness, hand-over.
+
+The hub opens streams, the agent accepts them. Everything the far side sends is checked: a frame
+that no honest peer sends closes the link, data beyond credit or after the end resets its stream.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from fleet.mux import codec
+from fleet.mux.budget import Budget
+from fleet.mux.codec import Buffer, Drain, Hello, Open, ProtocolError
+from fleet.mux.flight import InFlight, Receipts
+from fleet.mux.link import Handle, Link, Timers
+from fleet.mux.queue import QUANTUM, SendQueue
+from fleet.mux.stream import Stream, StreamOwner
+from fleet.runtime.clock import Clock
+
+CONGESTED = 2 << 20
+LANE_LIMIT = 4 << 20
+MAX_CREDIT = 1 << 30
+VIOLATIONS = 3
+VIOLATION_SECONDS = 60.0
+COPY_BELOW = 16 << 10
+GONE = 502
+
+
+@dataclass(frozen=True, slots=True)
+class MuxSettings:
+    """Bytes and seconds. `window` is what a new stream is granted, `widest` how far that grows."""
+
+    window: int = 256 << 10
+    small_window: int = 64 << 10
+    widest: int = 8 << 20
+    ping_after: float = 10.0
+    dead_after: float = 25.0
+
+
+class MuxOwner(Protocol):
+    """Told what happens to the link as a whole. Callbacks must not block."""
+
+    def on_ready(self, hello: Hello) -> None:
+        """The far side has said hello; streams may be opened."""
+        ...
+
+    def on_open(self, stream: Stream, request: Open) -> StreamOwner:
+        """Agent only: the hub opened a stream; who owns it here?"""
+        ...
+
+    def on_hand_over(self, drain: Drain) -> None:
+        """The far side goes away soon: dial anew, let the open streams end."""
+        ...
+
+    def on_closed(self, reason: str) -> None:
+        """The link has ended, and every stream with it."""
+        ...
+
+
+class Mux:
+    """One end of a link. `hub` tells which one."""
+
+    def __init__(
+        self,
+        link: Link,
+        owner: MuxOwner,
+        *,
+        hub: bool,
+        hello: Hello,
+        clock: Clock,
+        timers: Timers,
+        budget: Budget,
+        settings: MuxSettings,
+    ) -> None:
+        self.streams: dict[int, Stream] = {}
+        self.budget = budget
+        self.widest = settings.widest
+        self.congested = self.crowded = False
+        self.closed = False
+        self.draining = False
+        self.drained = False
+        self.peer: Hello | None = None
+        self._link, self._owner, self._hub = link, owner, hub
+        self._clock, self._timers, self._settings = clock, timers, settings
+        self._hello = hello
+        self._queue = SendQueue()
+        self._flight = InFlight()
+        self._receipts = Receipts()
+        self._last_id = 0
+        self._heard = clock.monotonic()
+        self._pinged = False
+        self._ticking = False
+        self._eager = True
+        self._receipt_timer: Handle | None = None
+        self._violations: deque[float] = deque(maxlen=VIOLATIONS)
+        self._on_link: dict[int, Callable[[int, Buffer], None]] = {
+            codec.HELLO: self._on_hello,
+            codec.PING: self._on_ping,
+            codec.DRAIN: self._on_drain_frame,
+            codec.ACK: self._on_ack,
+        }
+        self.post(0, codec.HELLO, hello.pack())
+
+    # What the owner does
+
+    @property
+    def open_for_new(self) -> bool:
+        """The far side has said hello and neither side is going away."""
+        return not (self.closed or self.draining or self.drained) and self.peer is not None
+
+    def open(self, owner: StreamOwner, request: Open, *, tenant: bytes) -> Stream:
+        """Send a request; its answer goes to `owner`. `tenant`: who shares turns fairly."""
+        if self.peer is None or self.closed:
+            raise ProtocolError("the link is not open")
+        self._last_id = self._last_id + 2 if self._last_id else 1
+        grant = self._settings.small_window if self.budget.tight else self._settings.window
+        stream = Stream(self, self._last_id, tenant, credit=self.peer.window, grant=grant)
+        stream.owner = owner
+        self.streams[stream.id] = stream
+        stream.last_small = self.post(stream.id, codec.OPEN, request.pack(grant))
+        if self._last_id >= codec.MAX_ID:
+            self.drain(0, "stream ids are used up")
+        return stream
+
+    def drain(self, grace_ms: int, text: str) -> None:
+        """Ask the far side to move to another link; streams that are open may end."""
+        if not (self.draining or self.closed):
+            self.draining = True
+            last = self._last_id
+            self.post(0, codec.DRAIN, Drain(last, grace_ms, text).pack())
+
+    def beat(self) -> None:
+        """Call every second or so: asks a silent peer for a sign, and gives up on a dead one."""
+        silent = self._clock.monotonic() - self._heard
+        if silent >= self._settings.dead_after:
+            self.close(f"the far side has been silent for {silent:.0f} s")
+        elif silent >= self._settings.ping_after and not self._pinged:
+            self._pinged = True
+            self.post(0, codec.PING, b"\0" * 8)
+
+    def close(self, reason: str) -> None:
+        """End the link and every stream on it."""
+        if not self.closed:
+            self._link.close(reason)
+            self.on_closed(reason)
+
+    # What the link says
+
+    def on_message(self, message: bytes) -> None:
+        """A message came in. A breach of the protocol closes the link."""
+        if self.closed:
+            return
+        self._heard = self._clock.monotonic()
+        self._pinged = False
+        self._receipts.pending += len(message)
+        try:
+            for stream_id, kind, start, end in codec.frames(message):
+                self._on_frame(stream_id, kind, _piece(message, start, end))
+                if self.closed:
+                    return
+        except ProtocolError as error:
+            self.close(f"protocol error: {error}")
+            return
+        self._acknowledge()
+
+    def on_drain(self) -> None:
+        """The link is no longer blocked."""
+        if not self._ticking and self._queue:
+            self._flush()
+
+    def on_closed(self, reason: str) -> None:
+        """The link has ended."""
+        if self.closed:
+            return
+        self.closed = True
+        if self._receipt_timer is not None:
+            self._receipt_timer.cancel()
+        for stream in tuple(self.streams.values()):
+            stream.close()
+            stream.owner.on_reset(GONE, reason)
+        self._owner.on_closed(reason)
+
+    # What streams ask (see `fleet.mux.stream.Carrier`)
+
+    def post(self, stream_id: int, kind: int, payload: Buffer) -> int:
+        """Queue a small frame; its number in the lane."""
+        self._queue.post(stream_id, kind, payload)
+        number = self._queue.posted
+        if self._queue.lane_size > CONGESTED:
+            self.crowded = True
+        self._schedule()
+        return number
+
+    def post_reset(self, stream_id: int, code: int, text: str) -> None:
+        """Queue a RESET."""
+        if not self.closed:
+            self.post(stream_id, codec.RESET, codec.pack_reset(code, text))
+
+    def offer(self, stream: Stream) -> None:
+        """The stream's sendable bytes have changed."""
+        self._queue.offer(stream)
+        if self._queue.bulk_size > CONGESTED:
+            self.congested = True
+        if stream.offered:
+            self._schedule()
+
+    def forget(self, stream: Stream) -> None:
+        """The stream has ended."""
+        self.streams.pop(stream.id, None)
+        self._queue.offer(stream)
+        self.budget.forget(stream)
+
+    # Sending
+
+    def _schedule(self) -> None:
+        """Send at the end of the tick; the first frame of a quiet tick goes at once."""
+        if self._ticking or self.closed:
+            return
+        self._ticking = True
+        self._timers.call_soon(self._tick)
+        if self._eager and not self._link.blocked:
+            self._flush()
+
+    def _tick(self) -> None:
+        self._ticking = False
+        self._eager = self._queue.lonely
+        if self._queue and not self.closed:
+            self._flush()
+
+    def _flush(self) -> None:
+        while self._queue and not self._link.blocked:
+            message, size = self._queue.next_message(self._flight.room)
+            if not message:
+                break
+            self._flight.on_sent(size, self._clock.monotonic())
+            self._link.send(message)
+        if self.congested or self.crowded:
+            self._relax()
+
+    def _relax(self) -> None:
+        relieved = CONGESTED // 2
+        self.congested = self.congested and self._queue.bulk_size >= relieved
+        self.crowded = self.crowded and self._queue.lane_size >= relieved
+        if not (self.congested and self.crowded):
+            for stream in tuple(self.streams.values()):
+                stream.wake()
+
+    def _acknowledge(self) -> None:
+        if self._receipt_timer is not None:
+            return
+        now = self._clock.monotonic()
+        wait = self._receipts.wait(now)
+        if wait == 0:
+            self.post(0, codec.ACK, codec.pack_u32(self._receipts.take(now)))
+        elif wait is not None:
+            self._receipt_timer = self._timers.call_later(wait, self._acknowledge_late)
+
+    def _acknowledge_late(self) -> None:
+        self._receipt_timer = None
+        if not self.closed:
+            size = self._receipts.take(self._clock.monotonic())
+            self.post(0, codec.ACK, codec.pack_u32(size))
+
+    # Receiving
+
+    def _on_frame(self, stream_id: int, kind: int, payload: Buffer) -> None:
+        if kind & codec.RESERVED:
+            raise ProtocolError("a reserved flag is set")
+        type_ = kind & codec.TYPE_MASK
+        if self.peer is None and type_ != codec.HELLO:
+            raise ProtocolError("the first frame is no HELLO")
+        if stream_id == 0:
+            self._on_link_frame(type_, kind, payload)
+        elif (stream := self.streams.get(stream_id)) is not None:
+            self._on_stream_frame(stream, type_, kind, payload)
+        elif type_ == codec.OPEN and not self._hub:
+            self._on_open(stream_id, payload)
+        elif not stream_id & 1 or stream_id > self._last_id or type_ not in _STREAM_FRAMES:
+            raise ProtocolError(f"frame of type {type_} for stream {stream_id}")
+
+    def _on_link_frame(self, type_: int, kind: int, payload: Buffer) -> None:
+        handler = self._on_link.get(type_)
+        if handler is not None:
+            handler(kind, payload)
+        elif not codec.UNKNOWN_FIRST <= type_ <= codec.UNKNOWN_LAST:
+            raise ProtocolError(f"frame of type {type_} for the link")
+
+    def _on_stream_frame(self, stream: Stream, type_: int, kind: int, payload: Buffer) -> None:
+        if type_ == codec.DATA:
+            if stream.received_end:
+                self._on_violation(stream, codec.PROTOCOL, "data after the end")
+            elif len(payload) > stream.granted:
+                self._on_violation(stream, codec.FLOW, "data beyond credit")
+            else:
+                stream.receive(payload, kind)
+        elif type_ == codec.CREDIT:
+            size = codec.unpack_u32(payload)
+            if stream.credit + size > MAX_CREDIT:
+                raise ProtocolError("credit overflows")
+            stream.add_credit(size)
+        elif type_ == codec.RESET:
+            code, text = codec.unpack_reset(payload)
+            stream.close()
+            stream.owner.on_reset(code, text)
+        else:
+            raise ProtocolError(f"frame of type {type_} for stream {stream.id}")
+
+    def _on_violation(self, stream: Stream, code: int, text: str) -> None:
+        stream.fail(code, text)
+        now = self._clock.monotonic()
+        self._violations.append(now)
+        if len(self._violations) == VIOLATIONS and now - self._violations[0] < VIOLATION_SECONDS:
+            raise ProtocolError(f"{text}, again")
+
+    def _on_open(self, stream_id: int, payload: Buffer) -> None:
+        if not stream_id & 1 or stream_id <= self._last_id:
+            raise ProtocolError(f"OPEN with id {stream_id} after {self._last_id}")
+        self._last_id = stream_id
+        request = Open.unpack(payload)
+        stream = Stream(
+            self, stream_id, request.identity, credit=request.window, grant=self._hello.window
+        )
+        self.streams[stream_id] = stream
+        stream.owner = self._owner.on_open(stream, request)
+
+    def _on_hello(self, _: int, payload: Buffer) -> None:
+        if self.peer is not None:
+            raise ProtocolError("a second HELLO")
+        hello = Hello.unpack(payload)
+        ours = self._hello
+        if hello.highest < ours.lowest or hello.lowest > ours.highest:
+            raise ProtocolError(
+                f"no common version: {hello.lowest}-{hello.highest} there, "
+                f"{ours.lowest}-{ours.highest} here"
+            )
+        self.peer = hello
+        self._queue.quantum = min(QUANTUM, hello.largest)
+        self._owner.on_ready(hello)
+
+    def _on_ping(self, kind: int, payload: Buffer) -> None:
+        if len(payload) != 8:
+            raise ProtocolError("a PING that is not 8 bytes")
+        if self._queue.lane_size > LANE_LIMIT:
+            raise ProtocolError("PINGs from a peer that does not read")
+        if not kind & codec.END:
+            self.post(0, codec.PING | codec.END, bytes(payload))
+
+    def _on_drain_frame(self, _: int, payload: Buffer) -> None:
+        self.drained = True
+        self._owner.on_hand_over(Drain.unpack(payload))
+
+    def _on_ack(self, _: int, payload: Buffer) -> None:
+        self._flight.on_ack(codec.unpack_u32(payload), self._clock.monotonic())
+        self.on_drain()
+
+
+_STREAM_FRAMES = (codec.DATA, codec.CREDIT, codec.RESET)
+
+
+def _piece(message: bytes, start: int, end: int) -> Buffer:
+    """A copy when small, so that a small piece does not keep a large message in memory."""
+    if end - start > COPY_BELOW:
+        return memoryview(message)[start:end]
+    return message[start:end]

@@ -1,0 +1,127 @@
+"""What waits to be sent on a link, and whose turn it is.
+
+Small frames overtake the bulk of other streams; bulk is cut into quanta and served round robin,
+by tenant (a user) first and by stream second. Order inside a stream is never changed.
+"""
+
+from typing import Protocol
+
+from fleet.mux.codec import HEADER_SIZE, Buffer, header
+
+MESSAGE = 64 << 10
+QUANTUM = 32 << 10
+SMALL = 8 << 10
+
+
+class Source(Protocol):
+    """A stream as the queue sees it; `offered` and `last_small` are the queue's own notes."""
+
+    id: int
+    tenant: bytes
+    offered: int
+    last_small: int
+
+    @property
+    def sendable(self) -> int:
+        """Bytes of bulk that have credit."""
+        ...
+
+    def cut(self, quantum: int) -> tuple[int, Buffer]:
+        """Take the next frame, of `quantum` bytes at most: type with flags, payload."""
+        ...
+
+
+class SendQueue:
+    """Frames ready to go (the lane) and streams with bulk that has credit (the ring)."""
+
+    def __init__(self) -> None:
+        self.quantum = QUANTUM
+        self.lane_size = 0
+        self.bulk_size = 0
+        self.posted = 0
+        self._taken = 0
+        self._lane: list[tuple[bytes, Buffer]] = []
+        self._ring: dict[bytes, dict[int, Source]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._lane) or bool(self._ring)
+
+    @property
+    def lonely(self) -> bool:
+        """At most one frame and one tenant wait: coalescing would gain nothing."""
+        return len(self._lane) < 2 and len(self._ring) < 2
+
+    def post(self, stream_id: int, kind: int, payload: Buffer) -> None:
+        """Queue one frame that goes before any bulk."""
+        size = len(payload)
+        self._lane.append((header(stream_id, kind, size), payload))
+        self.lane_size += size + HEADER_SIZE
+        self.posted += 1
+
+    def offer(self, source: Source) -> None:
+        """Count a stream's sendable bytes anew; it has a place in the ring while there are any."""
+        ready = source.sendable
+        self.bulk_size += ready - source.offered
+        if ready and not source.offered:
+            self._ring.setdefault(source.tenant, {})[source.id] = source
+        elif source.offered and not ready:
+            self._leave(source)
+        source.offered = ready
+
+    def next_message(self, room: int) -> tuple[list[Buffer], int]:
+        """Buffers and size of the next message; empty when only bulk waits and has no room."""
+        share = MESSAGE if not self._ring or room <= 0 else MESSAGE * 3 // 4
+        message, size = self._take_small(share)
+        while size < MESSAGE and size < room and (source := self._next_source()):
+            kind, payload = source.cut(self.quantum)
+            message.append(header(source.id, kind, len(payload)))
+            message.append(payload)
+            size += len(payload) + HEADER_SIZE
+            self.offer(source)
+            self._turn(source)
+        return message, size
+
+    def _take_small(self, share: int) -> tuple[list[Buffer], int]:
+        count, size = len(self._lane), self.lane_size
+        if size > share:
+            count, size = self._fitting(share)
+        message: list[Buffer] = []
+        for head, payload in self._lane[:count]:
+            message.append(head)
+            message.append(payload)
+        del self._lane[:count]
+        self.lane_size -= size
+        self._taken += count
+        return message, size
+
+    def _fitting(self, share: int) -> tuple[int, int]:
+        count = size = 0
+        for head, payload in self._lane:
+            step = len(head) + len(payload)
+            if count and size + step > share:
+                break
+            count, size = count + 1, size + step
+        return count, size
+
+    def _next_source(self) -> Source | None:
+        """The stream whose turn it is; one with frames still in the lane has to wait for them."""
+        for streams in self._ring.values():
+            for source in streams.values():
+                if source.last_small <= self._taken:
+                    return source
+        return None
+
+    def _turn(self, source: Source) -> None:
+        """Send the served stream and its tenant to the back of their rows."""
+        streams = self._ring.pop(source.tenant, None)
+        if streams is None:
+            return
+        if streams.pop(source.id, None) is not None:
+            streams[source.id] = source
+        self._ring[source.tenant] = streams
+
+    def _leave(self, source: Source) -> None:
+        streams = self._ring[source.tenant]
+        del streams[source.id]
+        if not streams:
+            del self._ring[source.tenant]

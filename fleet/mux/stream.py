@@ -1,0 +1,226 @@
+"""One proxied exchange inside a link: two directions of bytes, each with credit."""
+
+from collections import deque
+from typing import Protocol
+
+from fleet.mux.budget import Budget
+from fleet.mux.codec import CANCELLED, CLOSE, CREDIT, DATA, END, STARVED, Buffer, pack_u32
+from fleet.mux.queue import SMALL
+
+
+class StreamOwner(Protocol):
+    """Told what happens on a stream. Callbacks must not block; they may reset the stream."""
+
+    def on_data(self, data: Buffer) -> None:
+        """Bytes came in. Say `Stream.consumed` once they are written to the next socket."""
+        ...
+
+    def on_end(self, close: bool) -> None:
+        """The far side sends no more; `close`: its source was delimited by closing."""
+        ...
+
+    def on_writable(self) -> None:
+        """After `Stream.send` said False: there is room again."""
+        ...
+
+    def on_reset(self, code: int, text: str) -> None:
+        """The stream is over, by the far side or with the link; codes of `fleet.mux.codec`,
+        or an HTTP status to show."""
+        ...
+
+
+class Carrier(Protocol):
+    """The mux as a stream sees it.
+
+    `widest`: how far a receive window may grow, in bytes. `congested`: too much bulk waits.
+    `crowded`: even small frames wait.
+    """
+
+    budget: Budget
+    widest: int
+    congested: bool
+    crowded: bool
+
+    def post(self, stream_id: int, kind: int, payload: Buffer) -> int:
+        """Queue a small frame; its number in the lane."""
+        ...
+
+    def post_reset(self, stream_id: int, code: int, text: str) -> None: ...
+
+    def offer(self, stream: "Stream") -> None:
+        """The stream's sendable bytes have changed."""
+        ...
+
+    def forget(self, stream: "Stream") -> None:
+        """The stream has ended."""
+        ...
+
+
+class Stream:
+    """Each direction is open, then ended; closed when both have ended, or by a reset."""
+
+    __slots__ = (
+        "_backlog",
+        "_ending",
+        "_mux",
+        "_unreported",
+        "_waiting",
+        "backlogged",
+        "closed",
+        "counted",
+        "credit",
+        "granted",
+        "held",
+        "id",
+        "last_small",
+        "offered",
+        "owner",
+        "received_end",
+        "sent_end",
+        "starved",
+        "tenant",
+        "window",
+    )
+
+    def __init__(
+        self, mux: Carrier, stream_id: int, tenant: bytes, *, credit: int, grant: int
+    ) -> None:
+        self._mux = mux
+        self.id = stream_id
+        self.owner: StreamOwner
+        self.tenant = tenant
+        self.credit = credit
+        self.window = self.granted = grant
+        self.held = self.counted = self._unreported = 0
+        self.backlogged = self.offered = self.last_small = 0
+        self.starved = self.sent_end = self.received_end = self.closed = False
+        self._backlog: deque[Buffer] = deque()
+        self._ending = 0
+        self._waiting = False
+
+    @property
+    def writable(self) -> bool:
+        """The far side has granted room for more, and the link is not overfull."""
+        if self.closed or self.backlogged >= self.credit or self._mux.crowded:
+            return False
+        return not (self.backlogged and self._mux.congested)
+
+    @property
+    def sendable(self) -> int:
+        """Bytes of the backlog that have credit."""
+        return min(self.backlogged, self.credit)
+
+    def send(self, data: Buffer, flags: int = 0) -> bool:
+        """Send bytes in order, with END (and CLOSE) if they are the last.
+
+        False: send no more until `on_writable`; these bytes are taken all the same.
+        """
+        if self.closed or self.sent_end or self._ending:
+            return False
+        size = len(data)
+        if not self.backlogged and size <= SMALL and size <= self.credit:
+            self._send_small(data, size, flags)
+        else:
+            self._backlog.append(data)
+            self.backlogged += size
+            self._ending = flags
+            self._mux.offer(self)
+        self._waiting = not self.writable
+        return not self._waiting
+
+    def cut(self, quantum: int) -> tuple[int, Buffer]:
+        """Take the next frame (type with flags, payload) off the backlog; for the send queue."""
+        data = self._backlog.popleft()
+        size = min(len(data), quantum, self.credit)
+        if size < len(data):
+            rest = memoryview(data)
+            data = rest[:size]
+            self._backlog.appendleft(rest[size:])
+        self.backlogged -= size
+        self.credit -= size
+        kind = DATA if self.credit else DATA | STARVED
+        if self._ending and not self._backlog:
+            kind |= self._ending
+            self._end_sent()
+        return kind, data
+
+    def reset(self, code: int = CANCELLED, text: str = "") -> None:
+        """End both directions now, and tell the far side why."""
+        if not self.closed:
+            self.close()
+            self._mux.post_reset(self.id, code, text)
+
+    def fail(self, code: int, text: str) -> None:
+        """`reset`, and tell our own owner too."""
+        if not self.closed:
+            self.reset(code, text)
+            self.owner.on_reset(code, text)
+
+    def receive(self, data: Buffer, flags: int) -> None:
+        """A DATA frame that the mux has checked."""
+        if flags & STARVED:
+            self.starved = True
+        if size := len(data):
+            self.granted -= size
+            self.held += size
+            self.owner.on_data(data)
+            if self.held and not self.closed:
+                self._mux.budget.update(self)
+        if flags & END and not self.closed:
+            self.received_end = True
+            if self.sent_end:
+                self.close()
+            self.owner.on_end(bool(flags & CLOSE))
+
+    def consumed(self, size: int) -> None:
+        """`size` received bytes are written out: grant the far side as much again in time."""
+        if self.closed:
+            return
+        self.held -= size
+        if self.counted:
+            self._mux.budget.update(self)
+        self._unreported += size
+        if self._unreported * 2 >= self.window and not self.received_end:
+            self._grant()
+
+    def add_credit(self, size: int) -> None:
+        """A CREDIT frame that the mux has checked."""
+        self.credit += size
+        self._mux.offer(self)
+        self.wake()
+
+    def wake(self) -> None:
+        """Tell the owner if it waits and there is room again."""
+        if self._waiting and self.writable:
+            self._waiting = False
+            self.owner.on_writable()
+
+    def close(self) -> None:
+        """Leave the mux; nothing is sent, nothing will be told."""
+        self.closed = True
+        self._backlog.clear()
+        self.backlogged = self._ending = 0
+        self._mux.forget(self)
+
+    def _send_small(self, data: Buffer, size: int, flags: int) -> None:
+        self.credit -= size
+        starved = 0 if self.credit else STARVED
+        self.last_small = self._mux.post(self.id, DATA | starved | flags, data)
+        if flags & END:
+            self._end_sent()
+
+    def _end_sent(self) -> None:
+        self.sent_end = True
+        self._ending = 0
+        if self.received_end:
+            self.close()
+
+    def _grant(self) -> None:
+        grant = self._unreported
+        if self.starved and self.window < self._mux.widest and not self._mux.budget.tight:
+            grant += self.window
+            self.window *= 2
+        self.starved = False
+        self._unreported = 0
+        self.granted += grant
+        self._mux.post(self.id, CREDIT, pack_u32(grant))
