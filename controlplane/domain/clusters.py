@@ -28,7 +28,8 @@ class Cluster:
     """A cluster as the control plane knows it.
 
     `pinged_at` is the last time its agent was heard of: liveness is an age, not a flag.
-    `acknowledged` is the last report of its agent that is committed.
+    `acknowledged` is the last report of its agent that is committed. A cluster with
+    `ending_at` waits for its agent to remove all services; then it is deleted.
     """
 
     id: ClusterId
@@ -47,6 +48,7 @@ class Cluster:
     agent_instance: str | None = None
     pinged_at: datetime | None = None
     acknowledged: int = 0
+    ending_at: datetime | None = None
     deleted_at: datetime | None = None
 
     def age(self, now: datetime) -> timedelta | None:

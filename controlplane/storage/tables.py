@@ -82,6 +82,7 @@ clusters = Table(
     Column("agent_instance", String(64)),
     Column("pinged_at", Utc),
     Column("acknowledged", BigInteger, nullable=False),
+    Column("ending_at", Utc),
     Column("deleted_at", Utc),
 )
 Index(

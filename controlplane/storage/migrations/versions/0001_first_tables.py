@@ -50,6 +50,7 @@ def upgrade() -> None:
         sa.Column("agent_instance", sa.String(length=64), nullable=True),
         sa.Column("pinged_at", columns.Utc(), nullable=True),
         sa.Column("acknowledged", sa.BigInteger(), nullable=False),
+        sa.Column("ending_at", columns.Utc(), nullable=True),
         sa.Column("deleted_at", columns.Utc(), nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_clusters")),
     )

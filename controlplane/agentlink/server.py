@@ -1,0 +1,201 @@
+"""The gRPC service `fleet.v1.Agent`: who holds which agent, and its calls."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import datetime
+
+import grpc
+import structlog
+
+from controlplane.agentlink.session import Session
+from controlplane.domain.ledger import LedgerEntry, Stage
+from controlplane.domain.services import Service
+from controlplane.ports import Bus
+from controlplane.usecases.agents import Agents
+from controlplane.usecases.deps import DESIRED, REVOKED
+from controlplane.usecases.identity import Identity
+from fleet.errors import Code, Invalid, TowlineError
+from fleet.identity import ClusterId
+from fleet.runtime.clock import Clock
+from fleet.runtime.tasks import Tasks
+from fleet.wire import limits
+from fleet.wire.v1 import agent_pb2 as wire
+from fleet.wire.v1 import agent_pb2_grpc
+
+log = structlog.get_logger(__name__)
+
+CHUNK_BYTES = 64 * 1024
+_FIRST_MESSAGE_SECONDS = 20.0
+_NOTE_EVERY = 1.0
+_STATUS = {
+    Code.UNAUTHENTICATED: grpc.StatusCode.UNAUTHENTICATED,
+    Code.FORBIDDEN: grpc.StatusCode.PERMISSION_DENIED,
+    Code.NOT_FOUND: grpc.StatusCode.NOT_FOUND,
+    Code.INVALID: grpc.StatusCode.INVALID_ARGUMENT,
+    Code.CONFLICT: grpc.StatusCode.FAILED_PRECONDITION,
+    Code.LIMIT: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    Code.UNAVAILABLE: grpc.StatusCode.UNAVAILABLE,
+    Code.INTERNAL: grpc.StatusCode.INTERNAL,
+}
+Context = grpc.aio.ServicerContext
+
+
+class AgentLink(agent_pb2_grpc.AgentServicer):
+    """All agents that are connected here. A newer connection of a cluster replaces an older one."""
+
+    def __init__(self, agents: Agents, identity: Identity, bus: Bus, clock: Clock) -> None:
+        self._agents = agents
+        self._identity = identity
+        self._bus = bus
+        self._clock = clock
+        self._sessions: dict[ClusterId, Session] = {}
+        self._heard: dict[ClusterId, datetime] = {}
+        self._offered: list[LedgerEntry] = []
+        self.tasks = Tasks("agentlink")
+
+    def start(self) -> None:
+        """Follow changes of desired state, and write down what was heard and offered."""
+        self.tasks.forever("wake", self._follow())
+        self.tasks.forever("note", self._note())
+
+    async def drain(self) -> None:
+        """Send every agent to another replica."""
+        for session in self._sessions.values():
+            session.say_goodbye(
+                wire.GOODBYE_REASON_DRAINING, "this control plane is stopping: connect again"
+            )
+
+    async def stop(self) -> None:
+        """End background work, after a last note of what was heard."""
+        await self.tasks.stop()
+        await self._write_notes()
+
+    def connected(self) -> frozenset[ClusterId]:
+        """The clusters whose agents are connected here."""
+        return frozenset(self._sessions)
+
+    def heard(self, cluster_id: ClusterId) -> None:
+        self._heard[cluster_id] = self._clock.now()
+
+    def offered(self, service: Service) -> None:
+        self._offered.append(
+            LedgerEntry(
+                service_id=service.id,
+                cluster_id=service.cluster_id,
+                stage=Stage.OFFERED,
+                at=self._clock.now(),
+                sequence=service.sequence,
+                sha=service.sha,
+                digest=service.digest,
+                revision_id=service.revision_id,
+            )
+        )
+
+    async def Sync(
+        self, request_iterator: AsyncIterator[wire.AgentMessage], context: Context
+    ) -> None:
+        """The agent's call for life; see agent.proto."""
+        try:
+            cluster_id, token_id = await self._authenticate(context)
+            hello = await _first(request_iterator)
+            session = Session(cluster_id, token_id, self._agents, context, self)
+            await self._hold(session, hello, request_iterator)
+        except TowlineError as error:
+            await context.abort(_STATUS[error.code], error.message)
+
+    async def Fetch(
+        self, request: wire.FetchRequest, context: Context
+    ) -> AsyncIterator[wire.Chunk]:
+        """A bundle by digest from an offset on; see agent.proto."""
+        try:
+            cluster_id, _ = await self._authenticate(context)
+            limits.check(request)
+            data = await self._agents.bundle(cluster_id, request.digest)
+        except TowlineError as error:
+            await context.abort(_STATUS[error.code], error.message)
+        for offset in range(request.offset, max(len(data), 1), CHUNK_BYTES):
+            part = data[offset : offset + CHUNK_BYTES]
+            yield wire.Chunk(offset=offset, total=len(data), data=part)
+
+    async def _authenticate(self, context: Context) -> tuple[ClusterId, str]:
+        metadata = dict(context.invocation_metadata() or ())
+        scheme, _, token = str(metadata.get("authorization", "")).partition(" ")
+        return await self._identity.authenticate_agent(token if scheme == "Bearer" else "")
+
+    async def _hold(
+        self,
+        session: Session,
+        hello: wire.Hello,
+        incoming: AsyncIterator[wire.AgentMessage],
+    ) -> None:
+        self._take_over(session)
+        work = Tasks(f"agent {session.cluster_id}")
+        try:
+            await session.greet(hello)
+            log.info("agent connected", action="agent.connected", cluster=session.cluster_id)
+            parts = {
+                work.spawn("read", session.read(incoming)),
+                work.spawn("send", session.send_changes()),
+                work.spawn("commit", session.commit_reports()),
+            }
+            done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+            for part in done:
+                part.result()
+        finally:
+            await work.stop()
+            if self._sessions.get(session.cluster_id) is session:
+                del self._sessions[session.cluster_id]
+            log.info("agent left", action="agent.left", cluster=session.cluster_id)
+
+    def _take_over(self, session: Session) -> None:
+        old = self._sessions.get(session.cluster_id)
+        if old is not None:
+            old.say_goodbye(
+                wire.GOODBYE_REASON_REPLACED,
+                "another agent has connected with this cluster's deploy token",
+            )
+        self._sessions[session.cluster_id] = session
+
+    async def _follow(self) -> None:
+        async with self._bus.subscribe(DESIRED, REVOKED) as wakes:
+            async for topic, key in wakes:
+                if topic == REVOKED:
+                    self._identity.forget(key)
+                    self._end_revoked(key)
+                    continue
+                cluster_id, _, service_id = key.partition("/")
+                session = self._sessions.get(ClusterId(cluster_id))
+                if session is not None:
+                    session.wake(service_id)
+
+    def _end_revoked(self, token_id: str) -> None:
+        for session in self._sessions.values():
+            if session.token_id == token_id:
+                session.say_goodbye(wire.GOODBYE_REASON_REVOKED, "the deploy token was revoked")
+
+    async def _note(self) -> None:
+        while True:
+            await self._clock.sleep(_NOTE_EVERY)
+            await self._write_notes()
+
+    async def _write_notes(self) -> None:
+        heard, self._heard = self._heard, {}
+        offered, self._offered = self._offered, []
+        try:
+            await self._agents.note(heard, offered)
+        except TowlineError as error:
+            log.warning("could not note what agents said", error=error.message)
+            self._heard = heard | self._heard
+            self._offered = offered + self._offered
+
+
+async def _first(incoming: AsyncIterator[wire.AgentMessage]) -> wire.Hello:
+    try:
+        async with asyncio.timeout(_FIRST_MESSAGE_SECONDS):
+            message = await anext(incoming)
+    except (StopAsyncIteration, TimeoutError) as error:
+        raise Invalid("the first message must be Hello, within 20 s") from error
+    limits.check(message)
+    if message.WhichOneof("body") != "hello":
+        raise Invalid("the first message must be Hello")
+    return message.hello

@@ -1,0 +1,165 @@
+"""One agent's Sync call: the difference first, then changes as they come; reports up."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Protocol
+
+import structlog
+
+from controlplane.agentlink import messages
+from controlplane.domain.services import Service
+from controlplane.usecases.agents import Agents
+from fleet import __version__
+from fleet.errors import Invalid
+from fleet.identity import ClusterId
+from fleet.wire import limits
+from fleet.wire.v1 import agent_pb2 as wire
+
+log = structlog.get_logger(__name__)
+
+PROTOCOL = 1
+PULSE_SECONDS = 15.0
+_MOST_WAITING_REPORTS = 1000
+
+
+class Stream(Protocol):
+    """Where messages to the agent are written, one at a time."""
+
+    async def write(self, message: wire.HubMessage) -> None: ...
+
+
+class Observer(Protocol):
+    """Who is told of life and offers, to write them down in batches."""
+
+    def heard(self, cluster_id: ClusterId) -> None: ...
+
+    def offered(self, service: Service) -> None: ...
+
+
+class Session:
+    """The hub's side of one Sync call."""
+
+    def __init__(
+        self,
+        cluster_id: ClusterId,
+        token_id: str,
+        agents: Agents,
+        stream: Stream,
+        observer: Observer,
+    ) -> None:
+        self.cluster_id = cluster_id
+        self.token_id = token_id
+        self._agents = agents
+        self._stream = stream
+        self._observer = observer
+        self._sent: dict[str, int] = {}
+        self._commands: set[str] = set()
+        self._stale: set[str] = set()
+        self._wake = asyncio.Event()
+        self._goodbye: wire.Goodbye | None = None
+        self._reports: list[wire.Report] = []
+        self._reported = asyncio.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+        self._writing = asyncio.Lock()
+
+    async def greet(self, hello: wire.Hello) -> None:
+        """Answer the first message, then send all that differs. Invalid: no common version."""
+        if not hello.lowest_protocol <= PROTOCOL <= hello.highest_protocol:
+            raise Invalid(
+                f"the agent speaks protocol {hello.lowest_protocol} to "
+                f"{hello.highest_protocol}, this control plane {PROTOCOL}: upgrade the older one"
+            )
+        cluster = await self._agents.connected(self.cluster_id, messages.facts(hello))
+        welcome = wire.Welcome(
+            protocol=PROTOCOL,
+            cluster_id=cluster.id,
+            handle=cluster.handle,
+            hub_version=__version__,
+            pulse_ms=int(PULSE_SECONDS * 1000),
+            acknowledged=cluster.acknowledged,
+        )
+        await self._write(wire.HubMessage(welcome=welcome))
+        self._sent = {held.service_id: held.sequence for held in hello.held}
+        await self._send_all()
+
+    def wake(self, service_id: str) -> None:
+        """Something about this service (or, if empty, anything of the cluster) has changed."""
+        self._stale.add(service_id)
+        self._wake.set()
+
+    def say_goodbye(self, reason: wire.GoodbyeReason, message: str) -> None:
+        """End the call after a last message that says why."""
+        self._goodbye = wire.Goodbye(reason=reason, message=message)
+        self._wake.set()
+
+    async def send_changes(self) -> None:
+        """Send what changes, until goodbye."""
+        while self._goodbye is None:
+            await self._wake.wait()
+            self._wake.clear()
+            stale, self._stale = self._stale, set()
+            if "" in stale or len(stale) > 50:
+                await self._send_all()
+                continue
+            for service_id in stale:
+                service = await self._agents.desired_service(self.cluster_id, service_id)
+                if service is not None and service.sequence > 0:
+                    await self._offer(service)
+            if stale:
+                await self._send_commands()
+        await self._write(wire.HubMessage(goodbye=self._goodbye))
+
+    async def read(self, incoming: AsyncIterator[wire.AgentMessage]) -> None:
+        """Take the agent's messages until it leaves; waits while too many are uncommitted."""
+        async for message in incoming:
+            limits.check(message)
+            self._observer.heard(self.cluster_id)
+            if message.WhichOneof("body") == "report":
+                self._reports.append(message.report)
+                self._reported.set()
+                if len(self._reports) >= _MOST_WAITING_REPORTS:
+                    self._room.clear()
+                    await self._room.wait()
+
+    async def commit_reports(self) -> None:
+        """Commit reports in groups, as many as have come, and acknowledge them."""
+        while True:
+            await self._reported.wait()
+            self._reported.clear()
+            batch, self._reports = self._reports, []
+            self._room.set()
+            if batch:
+                reports = [messages.report(one) for one in batch]
+                number = await self._agents.record(self.cluster_id, reports)
+                await self._write(wire.HubMessage(ack=wire.Ack(number=number)))
+
+    async def _send_all(self) -> None:
+        """Send every difference between what the agent holds and what it should."""
+        wanted = await self._agents.desired(self.cluster_id)
+        known = {service.id for service in wanted}
+        for service in wanted:
+            await self._offer(service)
+        for service_id in self._sent.keys() - known:
+            sequence = self._sent.pop(service_id)
+            await self._write(wire.HubMessage(desired=messages.orphan(service_id, sequence)))
+        await self._write(wire.HubMessage(desired_end=wire.DesiredEnd(services=len(wanted))))
+        await self._send_commands()
+
+    async def _offer(self, service: Service) -> None:
+        if self._sent.get(service.id, -1) >= service.sequence:
+            return
+        self._sent[service.id] = service.sequence
+        await self._write(wire.HubMessage(desired=messages.desired(service)))
+        self._observer.offered(service)
+
+    async def _send_commands(self) -> None:
+        wanted = await self._agents.waiting_commands(self.cluster_id)
+        for command in wanted:
+            if command.id not in self._commands:
+                self._commands.add(command.id)
+                await self._write(wire.HubMessage(command=messages.command(command)))
+
+    async def _write(self, message: wire.HubMessage) -> None:
+        async with self._writing:
+            await self._stream.write(message)

@@ -1,0 +1,175 @@
+"""Registering clusters, and letting them go."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from controlplane.domain.access import Actor, Verb, require
+from controlplane.domain.clusters import Cluster
+from controlplane.domain.names import check_label, check_text, handle_from
+from controlplane.domain.services import Removal
+from controlplane.ports import Page, PageQuery, Transaction
+from controlplane.usecases.deps import CLUSTER, DELIVER, DESIRED, REVOKED, Deps
+from controlplane.usecases.identity import mint
+from controlplane.usecases.removal import begin_removal, end_if_empty, revoke_tokens
+from fleet.errors import Conflict, Invalid, NotFound
+from fleet.identity import ClusterId
+
+_MOST_TAGS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterChange:
+    """What to change of a cluster; None leaves it as it is."""
+
+    name: str | None = None
+    handle: str | None = None
+    protect: bool | None = None
+    tags: Mapping[str, str] | None = None
+    metadata: Mapping[str, Any] | None = field(default=None)
+
+    def checked(self) -> dict[str, Any]:
+        """The columns to write. Invalid: a value that cannot be."""
+        columns: dict[str, Any] = {}
+        if self.name is not None:
+            columns["name"] = check_text(self.name, "name")
+        if self.handle:
+            columns["handle"] = check_label(self.handle, "handle")
+        if self.protect is not None:
+            columns["protect"] = self.protect
+        if self.tags is not None:
+            columns["tags"] = _check_tags(self.tags)
+        if self.metadata is not None:
+            columns["metadata"] = dict(self.metadata)
+        return columns
+
+
+class Clusters:
+    """Verbs on clusters."""
+
+    def __init__(self, deps: Deps) -> None:
+        self._deps = deps
+
+    async def page(self, actor: Actor, query: PageQuery) -> Page[Cluster]:
+        require(actor, Verb.READ, "clusters")
+        async with self._deps.store.read() as tx:
+            return await tx.clusters.page(query)
+
+    async def get(self, actor: Actor, id: str | None, handle: str | None = None) -> Cluster:
+        """The cluster with this id or handle. NotFound: none, or not to be seen."""
+        require(actor, Verb.READ, "clusters")
+        async with self._deps.store.read() as tx:
+            return await find_cluster(tx, id, handle)
+
+    async def create(self, actor: Actor, change: ClusterChange) -> tuple[Cluster, str]:
+        """Register a cluster: what is kept, and its deploy token, shown only now."""
+        require(actor, Verb.WRITE, "clusters")
+        columns = change.checked()
+        name = columns.pop("name", None)
+        if name is None:
+            raise Invalid("must be given", field="name")
+        handle = columns.pop("handle", None) or check_label(handle_from(name), "handle")
+        now = self._deps.clock.now()
+        cluster = Cluster(ClusterId(self._deps.new_id()), handle, name, now, now, **columns)
+        async with self._deps.store.write() as tx:
+            if await tx.clusters.find(handle=handle) is not None:
+                raise Conflict(f"a cluster with the handle {handle!r} exists already")
+            await tx.clusters.add(cluster)
+            _, secret = await mint(tx, self._deps, f"agent of {handle}", cluster_id=cluster.id)
+            await self._deps.audit(tx, actor, "createCluster", handle, cluster.id)
+        self._deps.bus.publish(CLUSTER, cluster.id)
+        return cluster, secret
+
+    async def update(self, actor: Actor, id: str, change: ClusterChange) -> Cluster:
+        """Change a cluster; its services are rendered anew where they use what changed."""
+        require(actor, Verb.WRITE, "clusters")
+        columns = change.checked()
+        async with self._deps.store.write() as tx:
+            cluster = await find_cluster(tx, id)
+            changed = replace(cluster, **columns, updated_at=self._deps.clock.now())
+            await tx.clusters.put(changed)
+            repositories = await _render_anew(tx, cluster, changed)
+            await self._deps.audit(
+                tx, actor, "updateCluster", cluster.handle, id, changed=sorted(columns)
+            )
+        self._deps.bus.publish(CLUSTER, id)
+        for repository in repositories:
+            self._deps.bus.publish(DELIVER, repository)
+        return changed
+
+    async def delete(self, actor: Actor, id: str) -> Cluster:
+        """Delete a cluster: its agent removes all services' objects first, if there is one."""
+        return await self._end(actor, id, Removal.CASCADE, "deleteCluster")
+
+    async def detach(self, actor: Actor, id: str) -> Cluster:
+        """Forget a cluster and leave everything in it as it is."""
+        return await self._end(actor, id, Removal.ORPHAN, "detachCluster")
+
+    async def rotate_token(self, actor: Actor, id: str) -> tuple[Cluster, str]:
+        """A new deploy token; the others end at once."""
+        require(actor, Verb.WRITE, "clusters")
+        async with self._deps.store.write() as tx:
+            cluster = await find_cluster(tx, id)
+            revoked = await revoke_tokens(tx, id, self._deps.clock.now())
+            _, secret = await mint(
+                tx, self._deps, f"agent of {cluster.handle}", cluster_id=cluster.id
+            )
+            await self._deps.audit(tx, actor, "rotateClusterToken", cluster.handle, id)
+        for token_id in revoked:
+            self._deps.bus.publish(REVOKED, token_id)
+        return cluster, secret
+
+    async def _end(self, actor: Actor, id: str, removal: Removal, action: str) -> Cluster:
+        require(actor, Verb.WRITE, "clusters")
+        now = self._deps.clock.now()
+        async with self._deps.store.write() as tx:
+            cluster = await find_cluster(tx, id)
+            if cluster.protect and removal is Removal.CASCADE:
+                raise Conflict(
+                    f"cluster {cluster.handle!r} is protected: set protect to false first"
+                )
+            for service in await tx.services.select(cluster_id=id):
+                await begin_removal(self._deps, tx, actor, service, removal, cluster)
+            await tx.clusters.change(id, ending_at=now)
+            revoked = await end_if_empty(tx, id, now, forced=removal is Removal.ORPHAN)
+            await self._deps.audit(tx, actor, action, cluster.handle, id)
+        self._deps.bus.publish(CLUSTER, id)
+        self._deps.bus.publish(DESIRED, f"{id}/")
+        for token_id in revoked:
+            self._deps.bus.publish(REVOKED, token_id)
+        return replace(cluster, ending_at=now)
+
+
+async def find_cluster(tx: Transaction, id: str | None, handle: str | None = None) -> Cluster:
+    """The cluster with this id or handle. NotFound: there is none."""
+    cluster = None
+    if id:
+        cluster = await tx.clusters.get(id)
+    elif handle:
+        cluster = await tx.clusters.find(handle=handle)
+    if cluster is None:
+        raise NotFound
+    return cluster
+
+
+async def _render_anew(tx: Transaction, before: Cluster, after: Cluster) -> set[str]:
+    """Mark templated services of a cluster whose parameters changed; their repositories."""
+    if (before.name, before.handle, before.tags, before.metadata) == (
+        after.name,
+        after.handle,
+        after.tags,
+        after.metadata,
+    ):
+        return set()
+    repositories = set()
+    for service in await tx.services.select(cluster_id=before.id, templated=True):
+        await tx.services.change(service.id, source=None)
+        if service.repository_id:
+            repositories.add(service.repository_id)
+    return repositories
+
+
+def _check_tags(tags: Mapping[str, str]) -> dict[str, str]:
+    if len(tags) > _MOST_TAGS:
+        raise Invalid(f"{len(tags)} tags, {_MOST_TAGS} at most", field="tags")
+    return {check_text(k, "tags.name", 63): check_text(v, "tags.value") for k, v in tags.items()}

@@ -1,0 +1,251 @@
+"""From a commit to desired state: which services changed, what they render to, who is told.
+
+A service is rendered again only if something that its last render read has another git id.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import structlog
+
+from controlplane.domain.clusters import Cluster
+from controlplane.domain.ledger import LedgerEntry, Stage
+from controlplane.domain.repositories import Repository
+from controlplane.domain.services import Revision, Service
+from controlplane.ports import Transaction
+from controlplane.usecases.deps import DESIRED, SERVICE, Deps
+from fleet.errors import TowlineError
+from fleet.source import Commit, Rendered
+
+log = structlog.get_logger(__name__)
+
+_BATCH = 32
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What a look at one service gave: a render, or the reason why there is none."""
+
+    service: Service
+    commit: Commit | None
+    rendered: Rendered | None = None
+    reads: Mapping[str, str] | None = None
+    error: str | None = None
+
+
+class Delivery:
+    """Brings services up to the commits that they should be at."""
+
+    def __init__(self, deps: Deps) -> None:
+        self._deps = deps
+
+    async def deliver(self, repository_id: str) -> int:
+        """Render what changed in a repository and offer it to agents; how many services."""
+        async with self._deps.store.read() as tx:
+            repository = await tx.repositories.get(repository_id)
+            if repository is None:
+                return 0
+            services = await tx.services.select(repository_id=repository_id)
+            clusters = {
+                c.id: c
+                for c in await tx.clusters.select(id={service.cluster_id for service in services})
+            }
+        commits = self._commits(repository)
+        changed, failed = await self._changed(repository, commits, services)
+        count = await self._keep(failed)
+        for start in range(0, len(changed), _BATCH):
+            batch = changed[start : start + _BATCH]
+            outcomes = await asyncio.gather(
+                *(self._render(s, commit, ids, clusters[s.cluster_id]) for s, commit, ids in batch)
+            )
+            count += await self._keep(outcomes)
+        return count
+
+    def _commits(self, repository: Repository) -> Mapping[str, Commit]:
+        state = self._deps.manifests.state(repository.id)
+        return state.commits if state is not None else repository.commits
+
+    async def _changed(
+        self,
+        repository: Repository,
+        commits: Mapping[str, Commit],
+        services: Iterable[Service],
+    ) -> tuple[list[tuple[Service, Commit, Mapping[str, str | None]]], list[_Outcome]]:
+        """Services to render with their commit and the git ids there, and those that cannot be."""
+        wanted: dict[str, list[Service]] = {}
+        failed = []
+        known = self._deps.manifests.state(repository.id) is not None
+        for service in services:
+            if _is_settled(service):
+                continue
+            ref = service.pinned or service.ref
+            if ref in commits:
+                wanted.setdefault(ref, []).append(service)
+            elif known and repository.error is None:
+                problem = f"{repository.url} has no branch, tag or commit {ref!r}"
+                failed.append(_Outcome(service, None, error=problem))
+        changed = []
+        for ref, group in wanted.items():
+            commit = commits[ref]
+            paths = {path for service in group for path in _paths(service)}
+            ids = await self._deps.manifests.trees(repository.id, commit.sha, paths)
+            changed += [(s, commit, ids) for s in group if _is_stale(s, ids)]
+        return changed, failed
+
+    async def _render(
+        self, service: Service, commit: Commit, ids: Mapping[str, str | None], cluster: Cluster
+    ) -> _Outcome:
+        request = service.render_request(commit.sha, _parameters(service, cluster))
+        try:
+            rendered = await self._deps.manifests.render(request)
+            more = [path for path in rendered.reads if path not in ids]
+            if more:
+                ids = {
+                    **ids,
+                    **await self._deps.manifests.trees(request.repository_id, commit.sha, more),
+                }
+        except TowlineError as error:
+            return _Outcome(service, commit, error=error.message)
+        paths = rendered.reads or (service.folder,)
+        return _Outcome(service, commit, rendered, {path: ids.get(path) or "" for path in paths})
+
+    async def _keep(self, outcomes: Iterable[_Outcome]) -> int:
+        """Write what came out, in one transaction, then wake agents and watchers."""
+        moved = []
+        async with self._deps.store.write() as tx:
+            for outcome in outcomes:
+                current = await tx.services.get(outcome.service.id)
+                if current is None or _was_changed(outcome.service, current):
+                    continue
+                after, entries = self._apply(outcome, current)
+                if after == current:
+                    continue
+                if after.revision_id != current.revision_id:
+                    await tx.revisions.add(_revision(outcome, after))
+                await tx.services.put(after)
+                await tx.ledger.append(entries)
+                moved.append(after)
+        for service in moved:
+            self._deps.bus.publish(SERVICE, service.id)
+            self._deps.bus.publish(DESIRED, f"{service.cluster_id}/{service.id}")
+        return len(moved)
+
+    def _apply(self, outcome: _Outcome, before: Service) -> tuple[Service, list[LedgerEntry]]:
+        """The service after an outcome, and what the ledger is told of it."""
+        if outcome.rendered is None or outcome.commit is None:
+            if outcome.error == before.render_error:
+                return before, []
+            after = replace(before, render_error=outcome.error)
+            return after, [self._entry(after, Stage.RENDER_FAILED, outcome, outcome.error or "")]
+        rendered = outcome.rendered
+        after = replace(
+            before,
+            render_error=None,
+            source=rendered.source,
+            reads=dict(outcome.reads or {}),
+            sha=outcome.commit.sha,
+        )
+        if rendered.digest == before.digest:
+            return after, []
+        now = self._deps.clock.now()
+        after = replace(
+            after,
+            digest=rendered.digest,
+            bundle_bytes=rendered.size,
+            object_count=rendered.count,
+            sequence=before.sequence + 1,
+            revision_id=self._deps.new_id(),
+            updated_at=now,
+        )
+        return after, [self._entry(after, Stage.RENDERED, outcome, outcome.commit.subject)]
+
+    def _entry(
+        self, service: Service, stage: Stage, outcome: _Outcome, message: str
+    ) -> LedgerEntry:
+        commit = outcome.commit
+        state = self._deps.manifests.state(service.repository_id) if service.repository_id else None
+        detail = {}
+        if commit is not None:
+            detail["committed_at"] = commit.committed_at.isoformat()
+        if state is not None and state.fetched_at is not None:
+            detail["fetched_at"] = state.fetched_at.isoformat()
+        return LedgerEntry(
+            service_id=service.id,
+            cluster_id=service.cluster_id,
+            stage=stage,
+            at=self._deps.clock.now(),
+            sequence=service.sequence,
+            sha=commit.sha if commit else None,
+            digest=service.digest,
+            revision_id=service.revision_id,
+            actor=commit.author if commit else "",
+            message=message[:1000],
+            detail=detail,
+        )
+
+
+async def promote(deps: Deps, tx: Transaction, service: Service, sha: str) -> Service:
+    """Set the commit that a promoted service should be at; the next delivery renders it."""
+    after = replace(service, promoted=True, pinned=sha, source=None)
+    await tx.services.change(service.id, promoted=True, pinned=sha, source=None)
+    return after
+
+
+def _paths(service: Service) -> Iterable[str]:
+    return service.reads or (service.folder,)
+
+
+def _is_settled(service: Service) -> bool:
+    """Whether no commit can change the service: it waits for a promotion, or is held."""
+    if service.pinned is None:
+        return service.promoted
+    held = service.sha == service.pinned and service.source is not None
+    return held and service.render_error is None
+
+
+def _is_stale(service: Service, ids: Mapping[str, str | None]) -> bool:
+    """Whether the last render read something that is another thing now."""
+    if service.source is None or service.render_error is not None or not service.reads:
+        return True
+    return any(ids.get(path) != was for path, was in service.reads.items())
+
+
+def _was_changed(before: Service, now: Service) -> bool:
+    """Whether people changed the service while it was being rendered."""
+    return (before.updated_at, before.pinned) != (now.updated_at, now.pinned)
+
+
+def _parameters(service: Service, cluster: Cluster) -> dict[str, Any]:
+    """What templates may refer to."""
+    return {
+        "cluster": {
+            "handle": cluster.handle,
+            "name": cluster.name,
+            "tags": dict(cluster.tags),
+            "metadata": dict(cluster.metadata),
+        },
+        "configuration": dict(service.configuration),
+        "service": {"name": service.name, "namespace": service.namespace},
+    }
+
+
+def _revision(outcome: _Outcome, service: Service) -> Revision:
+    commit = outcome.commit
+    if commit is None or outcome.rendered is None or service.revision_id is None:
+        raise ValueError("only a rendered commit makes a revision")
+    return Revision(
+        id=service.revision_id,
+        service_id=service.id,
+        sha=commit.sha,
+        ref=service.ref,
+        folder=service.folder,
+        digest=outcome.rendered.digest,
+        source=outcome.rendered.source,
+        author=commit.author[:512],
+        subject=commit.subject[:512],
+        committed_at=commit.committed_at,
+        inserted_at=service.updated_at,
+        actor=commit.author[:320],
+    )

@@ -1,0 +1,56 @@
+"""What every use case is given, and the topics on which they wake each other."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from controlplane.domain.access import Actor
+from controlplane.domain.ledger import AuditEntry, Verdict
+from controlplane.ports import Bus, Manifests, Sealer, Store, Transaction
+from fleet.identity import new_id
+from fleet.runtime.clock import Clock
+
+CLUSTER: Final = "cluster"
+"""A cluster row changed; key: cluster id."""
+SERVICE: Final = "service"
+"""A service row changed; key: service id."""
+DESIRED: Final = "desired"
+"""The desired state or commands of a cluster changed; key: `<cluster id>/<service id>`."""
+DELIVER: Final = "deliver"
+"""A service may need a new render; key: repository id."""
+PIPELINE: Final = "pipeline"
+"""A pipeline row changed; key: pipeline id."""
+REVOKED: Final = "revoked"
+"""A token was revoked; key: token id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deps:
+    """The ports, handed to each group of verbs."""
+
+    store: Store
+    bus: Bus
+    manifests: Manifests
+    sealer: Sealer
+    clock: Clock
+
+    def new_id(self) -> str:
+        """A fresh id of this moment."""
+        return new_id(self.clock.now())
+
+    async def audit(
+        self, tx: Transaction, actor: Actor, action: str, target: str, target_id: str, **detail: Any
+    ) -> None:
+        """Write down, in the same transaction, that an allowed change was made."""
+        entry = AuditEntry(
+            at=self.clock.now(),
+            actor=actor.email or actor.name,
+            actor_id=actor.id,
+            token_id=actor.token_id,
+            source=actor.source,
+            action=action,
+            verdict=Verdict.ALLOWED,
+            target=target,
+            target_id=target_id,
+            detail=detail,
+        )
+        await tx.audit.append([entry])

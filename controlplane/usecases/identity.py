@@ -1,0 +1,178 @@
+"""Who is calling: tokens in, actors out; making and revoking tokens."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from controlplane.domain.access import Actor, ActorKind, Role, Verb, require
+from controlplane.domain.names import check_text
+from controlplane.domain.people import LONGEST_TOKEN_LIFE, USER_TOKEN_LIFE, Token, User
+from controlplane.ports import Transaction
+from controlplane.usecases.deps import REVOKED, Deps
+from fleet.errors import Forbidden, Invalid, NotFound, Unauthenticated
+from fleet.identity import ClusterId, TokenKind, new_token, token_hash, token_kind
+
+_CACHE_SECONDS = 30.0
+_CACHE_SIZE = 10_000
+_SEEN_EVERY = timedelta(minutes=1)
+_WRONG = "this token is not known here: it is mistyped, or from another installation"
+
+
+class Identity:
+    """Verbs on users and tokens. Recognised tokens are remembered for 30 s, until revoked."""
+
+    def __init__(self, deps: Deps) -> None:
+        self._deps = deps
+        self._recognised: dict[str, tuple[float, Actor]] = {}
+
+    async def authenticate(self, token: str, source: str = "") -> Actor:
+        """The actor behind a user's token. Unauthenticated, with the reason, for any other."""
+        key = token_hash(token)
+        known = self._recognised.get(key)
+        if known is not None and known[0] > self._deps.clock.monotonic():
+            return replace(known[1], source=source)
+        if token_kind(token) is not TokenKind.USER:
+            raise Unauthenticated(_WRONG)
+        actor = await self._recognise(key)
+        if len(self._recognised) >= _CACHE_SIZE:
+            self._recognised.clear()
+        self._recognised[key] = (self._deps.clock.monotonic() + _CACHE_SECONDS, actor)
+        return replace(actor, source=source)
+
+    async def authenticate_agent(self, token: str) -> tuple[ClusterId, str]:
+        """(cluster id, token id) of a deploy token. Unauthenticated for any other."""
+        if token_kind(token) is not TokenKind.AGENT:
+            raise Unauthenticated("an agent signs in with its deploy token (twa_…)")
+        async with self._deps.store.read() as tx:
+            row = await tx.tokens.find(hash=token_hash(token))
+            if row is None or row.cluster_id is None:
+                raise Unauthenticated(_WRONG)
+            row.check(self._deps.clock.now())
+            cluster = await tx.clusters.get(row.cluster_id)
+        if cluster is None:
+            raise Unauthenticated("the cluster of this deploy token was deleted")
+        return cluster.id, row.id
+
+    def forget(self, token_id: str) -> None:
+        """Drop what is remembered of a revoked token."""
+        stale = [k for k, (_, actor) in self._recognised.items() if actor.token_id == token_id]
+        for key in stale:
+            del self._recognised[key]
+
+    async def me(self, actor: Actor) -> User:
+        """The caller's own user."""
+        require(actor, Verb.READ, "their own account")
+        async with self._deps.store.read() as tx:
+            user = await tx.users.get(actor.id)
+        if user is None:
+            raise NotFound
+        return user
+
+    async def tokens(self, actor: Actor) -> list[Token]:
+        """The caller's own tokens, oldest first."""
+        require(actor, Verb.READ, "their own tokens")
+        async with self._deps.store.read() as tx:
+            return await tx.tokens.select(user_id=actor.id, kind=TokenKind.USER)
+
+    async def create_token(
+        self, actor: Actor, name: str, life: timedelta = USER_TOKEN_LIFE
+    ) -> tuple[Token, str]:
+        """A new token of the caller's: what is kept, and the secret, shown only now."""
+        require(actor, Verb.READ, "their own tokens")
+        check_text(name, "name")
+        if not timedelta() < life <= LONGEST_TOKEN_LIFE:
+            raise Invalid("a token lives up to 366 days", field="expiresIn")
+        async with self._deps.store.write() as tx:
+            made = await mint(tx, self._deps, name, user_id=actor.id, life=life)
+            await self._deps.audit(tx, actor, "createAccessToken", name, made[0].id)
+        return made
+
+    async def revoke_token(self, actor: Actor, id: str) -> Token:
+        """End a token; connections that it opened end within seconds."""
+        require(actor, Verb.READ, "their own tokens")
+        async with self._deps.store.write() as tx:
+            token = await tx.tokens.get(id)
+            if token is None:
+                raise NotFound
+            if token.user_id != actor.id and not actor.may(Verb.ADMINISTER):
+                raise NotFound
+            now = self._deps.clock.now()
+            await tx.tokens.change(id, revoked_at=now)
+            await self._deps.audit(tx, actor, "deleteAccessToken", token.name, id)
+        self._deps.bus.publish(REVOKED, id)
+        return replace(token, revoked_at=now)
+
+    async def create_user(self, actor: Actor, email: str, name: str, role: Role) -> User:
+        """Register a person."""
+        require(actor, Verb.ADMINISTER, "users")
+        if "@" not in email:
+            raise Invalid("give an e-mail address", field="email")
+        now = self._deps.clock.now()
+        user = User(self._deps.new_id(), check_text(email, "email"), name or email, role, now, now)
+        async with self._deps.store.write() as tx:
+            await tx.users.add(user)
+            await self._deps.audit(tx, actor, "createUser", email, user.id, role=role.value)
+        return user
+
+    async def token_for(self, actor: Actor, email: str, name: str) -> str:
+        """A token of another user; for the operator of the installation only."""
+        if actor.kind is not ActorKind.SYSTEM:
+            raise Forbidden("only the operator of the installation makes tokens for others")
+        async with self._deps.store.write() as tx:
+            user = await tx.users.find(email=email)
+            if user is None:
+                raise NotFound(f"no user has the address {email}")
+            row, secret = await mint(tx, self._deps, name, user_id=user.id, life=USER_TOKEN_LIFE)
+            await self._deps.audit(tx, actor, "createAccessToken", email, row.id)
+        return secret
+
+    async def _recognise(self, key: str) -> Actor:
+        now = self._deps.clock.now()
+        async with self._deps.store.read() as tx:
+            row = await tx.tokens.find(hash=key)
+            user = await tx.users.get(row.user_id) if row and row.user_id else None
+        if row is None or user is None:
+            raise Unauthenticated(_WRONG)
+        row.check(now)
+        if user.disabled_at is not None:
+            raise Unauthenticated(f"the account {user.email} is disabled")
+        if row.last_used_at is None or row.last_used_at + _SEEN_EVERY < now:
+            await self._note_use(row.id, now)
+        return Actor(
+            ActorKind.USER,
+            id=user.id,
+            name=user.name,
+            email=user.email,
+            role=user.role,
+            token_id=row.id,
+        )
+
+    async def _note_use(self, token_id: str, now: datetime) -> None:
+        async with self._deps.store.write() as tx:
+            await tx.tokens.change(token_id, last_used_at=now)
+
+
+async def mint(
+    tx: Transaction,
+    deps: Deps,
+    name: str,
+    *,
+    user_id: str | None = None,
+    cluster_id: str | None = None,
+    life: timedelta | None = None,
+) -> tuple[Token, str]:
+    """Make a token for a user or a cluster's agent, and keep its hash."""
+    kind = TokenKind.AGENT if cluster_id else TokenKind.USER
+    secret = new_token(kind)
+    now = deps.clock.now()
+    row = Token(
+        id=deps.new_id(),
+        kind=kind,
+        name=name,
+        hash=token_hash(secret),
+        inserted_at=now,
+        user_id=user_id,
+        cluster_id=cluster_id,
+        expires_at=None if life is None else now + life,
+    )
+    await tx.tokens.add(row)
+    return row, secret

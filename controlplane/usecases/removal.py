@@ -1,0 +1,81 @@
+"""Ending services and clusters: the agent removes objects, then rows go; the ledger stays."""
+
+from datetime import datetime
+
+from controlplane.domain.access import Actor
+from controlplane.domain.clusters import Cluster
+from controlplane.domain.ledger import LedgerEntry, Stage
+from controlplane.domain.services import Removal, Service
+from controlplane.ports import ANY, Transaction
+from controlplane.usecases.deps import Deps
+from fleet.errors import Conflict
+
+
+async def begin_removal(
+    deps: Deps,
+    tx: Transaction,
+    actor: Actor,
+    service: Service,
+    removal: Removal,
+    cluster: Cluster,
+) -> bool:
+    """Mark a service as deleted; True if it is gone at once.
+
+    That is so when no agent has ever been told of it: nothing can be left in the cluster.
+    """
+    if service.protect:
+        raise Conflict(f"service {service.name!r} is protected: set protect to false first")
+    now = deps.clock.now()
+    await tx.ledger.append(
+        [
+            LedgerEntry(
+                service_id=service.id,
+                cluster_id=service.cluster_id,
+                stage=Stage.DELETED,
+                at=now,
+                sequence=service.sequence + 1,
+                actor=actor.email or actor.name,
+                message=removal.value,
+            )
+        ]
+    )
+    if cluster.pinged_at is None or service.sequence == 0:
+        await erase(tx, service)
+        return True
+    await tx.services.change(
+        service.id,
+        deleted_at=now,
+        removal=removal,
+        sequence=service.sequence + 1,
+        updated_at=now,
+    )
+    return False
+
+
+async def erase(tx: Transaction, service: Service) -> None:
+    """Drop a removed service and its inventory; revisions and ledger stay."""
+    await tx.components.forget_service(service.id)
+    await tx.services.remove(service.id)
+
+
+async def end_if_empty(
+    tx: Transaction, cluster_id: str, now: datetime, *, forced: bool = False
+) -> list[str]:
+    """Delete an ending cluster once its last service has gone; ids of the tokens revoked."""
+    cluster = await tx.clusters.get(cluster_id)
+    if cluster is None or cluster.ending_at is None:
+        return []
+    if not forced and await tx.services.select(cluster_id=cluster_id, deleted_at=ANY):
+        return []
+    for service in await tx.services.select(cluster_id=cluster_id, deleted_at=ANY):
+        await erase(tx, service)
+    await tx.clusters.change(cluster_id, deleted_at=now)
+    return await revoke_tokens(tx, cluster_id, now)
+
+
+async def revoke_tokens(tx: Transaction, cluster_id: str, now: datetime) -> list[str]:
+    """Revoke all deploy tokens of a cluster; their ids."""
+    live = await tx.tokens.select(cluster_id=cluster_id, revoked_at=None)
+    for token in live:
+        await tx.tokens.change(token.id, revoked_at=now)
+    return [token.id for token in live]

@@ -1,0 +1,169 @@
+"""Connecting git repositories."""
+
+from dataclasses import asdict, dataclass, field, replace
+
+import orjson
+
+from controlplane.domain.access import Actor, Verb, require
+from controlplane.domain.repositories import AuthMethod, GitHealth, Repository, check_url
+from controlplane.domain.services import Service
+from controlplane.ports import Page, PageQuery, Transaction
+from controlplane.usecases.deps import DELIVER, Deps
+from fleet.errors import Conflict, NotFound
+from fleet.identity import RepositoryId
+from fleet.source import GitCredentials, RepositorySpec, RepositoryState
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RepositoryChange:
+    """What to change of a repository; None leaves it as it is. Never printed."""
+
+    url: str | None = None
+    credentials: GitCredentials = field(default_factory=GitCredentials)
+    webhook_secret: str | None = None
+    decrypt: bool | None = None
+
+
+class Repositories:
+    """Verbs on repositories, and keeping the git cache told of what to follow."""
+
+    def __init__(self, deps: Deps) -> None:
+        self._deps = deps
+
+    async def page(self, actor: Actor, query: PageQuery) -> Page[Repository]:
+        require(actor, Verb.READ, "repositories")
+        async with self._deps.store.read() as tx:
+            return await tx.repositories.page(query)
+
+    async def get(self, actor: Actor, id: str | None, url: str | None = None) -> Repository:
+        """By id first, else by URL. NotFound: none."""
+        require(actor, Verb.READ, "repositories")
+        async with self._deps.store.read() as tx:
+            found = await tx.repositories.get(id) if id else None
+            if found is None and url:
+                found = await tx.repositories.find(url=url)
+        if found is None:
+            raise NotFound
+        return found
+
+    async def create(self, actor: Actor, change: RepositoryChange) -> Repository:
+        require(actor, Verb.WRITE, "repositories")
+        now = self._deps.clock.now()
+        blank = Repository(RepositoryId(self._deps.new_id()), "", now, now)
+        repository = self._changed(blank, change)
+        async with self._deps.store.write() as tx:
+            if await tx.repositories.find(url=repository.url) is not None:
+                raise Conflict(f"a repository with the URL {repository.url} exists already")
+            await tx.repositories.add(repository)
+            await self._deps.audit(tx, actor, "createGitRepository", repository.url, repository.id)
+        self.follow(repository, [])
+        return repository
+
+    async def update(self, actor: Actor, id: str, change: RepositoryChange) -> Repository:
+        require(actor, Verb.WRITE, "repositories")
+        async with self._deps.store.write() as tx:
+            before = await find_repository(tx, id)
+            after = self._changed(before, change)
+            await tx.repositories.put(after)
+            services = await tx.services.select(repository_id=id)
+            await self._deps.audit(tx, actor, "updateGitRepository", after.url, id)
+        self.follow(after, services)
+        return after
+
+    async def delete(self, actor: Actor, id: str) -> Repository:
+        """Conflict: services still use it."""
+        require(actor, Verb.WRITE, "repositories")
+        async with self._deps.store.write() as tx:
+            repository = await find_repository(tx, id)
+            users = await tx.services.select(repository_id=id)
+            if users:
+                names = ", ".join(sorted(service.name for service in users)[:5])
+                raise Conflict(f"{len(users)} services use this repository: {names}")
+            await tx.repositories.remove(id)
+            await self._deps.audit(tx, actor, "deleteGitRepository", repository.url, id)
+        self._deps.manifests.forget(id)
+        return repository
+
+    async def sync(self, actor: Actor, id: str) -> Repository:
+        """Look for new commits now."""
+        require(actor, Verb.WRITE, "repositories")
+        async with self._deps.store.read() as tx:
+            repository = await find_repository(tx, id)
+        await self._deps.manifests.hint(id)
+        self._deps.bus.publish(DELIVER, id)
+        return repository
+
+    async def webhook_secret(self, id: str) -> str | None:
+        """The secret that signs this repository's webhooks; None: it takes none."""
+        async with self._deps.store.read() as tx:
+            repository = await tx.repositories.get(id)
+        if repository is None or repository.sealed_webhook is None:
+            return None
+        return self._deps.sealer.open(repository.sealed_webhook, f"webhook:{id}").decode()
+
+    async def follow_all(self) -> None:
+        """Tell the git cache, at start, of every repository and the refs in use."""
+        async with self._deps.store.read() as tx:
+            repositories = await tx.repositories.select()
+            services = await tx.services.select()
+        users: dict[str, list[Service]] = {}
+        for service in services:
+            users.setdefault(service.repository_id or "", []).append(service)
+        for repository in repositories:
+            self.follow(repository, users.get(repository.id, []))
+
+    async def follow_again(self, repository_id: str) -> None:
+        """Tell the git cache of the refs that are in use now."""
+        async with self._deps.store.read() as tx:
+            repository = await tx.repositories.get(repository_id)
+            services = await tx.services.select(repository_id=repository_id)
+        if repository is not None:
+            self.follow(repository, services)
+
+    def follow(self, repository: Repository, services: list[Service]) -> None:
+        """Hand a repository with the refs of its services to the git cache."""
+        refs = frozenset(service.pinned or service.ref for service in services)
+        spec = RepositorySpec(repository.id, repository.url, refs, self._credentials(repository))
+        self._deps.manifests.follow(spec)
+
+    async def note_state(self, state: RepositoryState) -> None:
+        """Keep what the git cache has seen of a repository."""
+        async with self._deps.store.write() as tx:
+            await tx.repositories.change(
+                state.repository_id,
+                health=GitHealth.FAILED if state.error else GitHealth.PULLABLE,
+                error=state.error,
+                commits=dict(state.commits),
+                polled_at=state.polled_at,
+                fetched_at=state.fetched_at,
+            )
+
+    def _changed(self, before: Repository, change: RepositoryChange) -> Repository:
+        after = replace(before, updated_at=self._deps.clock.now())
+        if change.url is not None or not before.url:
+            after = replace(after, url=check_url(change.url or ""))
+        if change.decrypt is not None:
+            after = replace(after, decrypt=change.decrypt)
+        given = {k: v for k, v in asdict(change.credentials).items() if v}
+        if given:
+            sealed = self._deps.sealer.seal(orjson.dumps(given), f"repository:{after.id}")
+            method = AuthMethod.SSH if "private_key" in given else AuthMethod.BASIC
+            after = replace(after, sealed=sealed, auth_method=method)
+        if change.webhook_secret:
+            sealed = self._deps.sealer.seal(change.webhook_secret.encode(), f"webhook:{after.id}")
+            after = replace(after, sealed_webhook=sealed)
+        return after
+
+    def _credentials(self, repository: Repository) -> GitCredentials | None:
+        if repository.sealed is None:
+            return None
+        plain = self._deps.sealer.open(repository.sealed, f"repository:{repository.id}")
+        return GitCredentials(**orjson.loads(plain))
+
+
+async def find_repository(tx: Transaction, id: str) -> Repository:
+    """The repository with this id. NotFound: there is none."""
+    repository = await tx.repositories.get(id)
+    if repository is None:
+        raise NotFound
+    return repository

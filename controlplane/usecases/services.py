@@ -1,0 +1,315 @@
+"""Services: what should run where, and the verbs that people expect on it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from controlplane.domain.access import Actor, Verb, require
+from controlplane.domain.clusters import Cluster
+from controlplane.domain.commands import Command, CommandKind
+from controlplane.domain.ledger import LedgerEntry, Stage
+from controlplane.domain.names import check_label, check_text
+from controlplane.domain.repositories import check_folder, check_ref
+from controlplane.domain.services import (
+    Component,
+    Removal,
+    Revision,
+    Service,
+    SyncOptions,
+)
+from controlplane.ports import Page, PageQuery, Transaction
+from controlplane.usecases.clusters import find_cluster
+from controlplane.usecases.deps import DELIVER, DESIRED, SERVICE, Deps
+from controlplane.usecases.removal import begin_removal
+from controlplane.usecases.repositories import find_repository
+from fleet.errors import Conflict, Invalid, NotFound
+from fleet.identity import RepositoryId, ServiceId
+from fleet.source import Renderer
+
+_MOST_VALUES = 500
+_LONGEST_VALUE = 64 * 1024
+_RENDERED_FROM = frozenset(
+    {"ref", "folder", "renderer", "kustomize_path", "helm", "configuration", "templated"}
+)
+_APPLIED_WITH = frozenset({"dry_run", "paused", "options"})
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceChange:
+    """What to change of a service; None leaves it as it is."""
+
+    name: str | None = None
+    namespace: str | None = None
+    repository_id: str | None = None
+    ref: str | None = None
+    folder: str | None = None
+    kustomize_path: str | None = None
+    helm: Mapping[str, Any] | None = None
+    configuration: Mapping[str, str] | None = None
+    templated: bool | None = None
+    protect: bool | None = None
+    dry_run: bool | None = None
+    paused: bool | None = None
+    version: str | None = None
+    options: SyncOptions | None = None
+
+    def checked(self) -> dict[str, Any]:
+        """The columns to write. Invalid: a value that cannot be."""
+        columns: dict[str, Any] = {
+            name: value
+            for name in ("helm", "templated", "protect", "dry_run", "paused", "options")
+            if (value := getattr(self, name)) is not None
+        }
+        if self.version:
+            columns["version"] = check_text(self.version, "version", 64)
+        if self.ref is not None:
+            columns["ref"] = check_ref(self.ref)
+        if self.folder is not None:
+            columns["folder"] = check_folder(self.folder)
+        if self.kustomize_path is not None:
+            columns["kustomize_path"] = check_folder(self.kustomize_path)
+            columns["renderer"] = Renderer.KUSTOMIZE
+        if self.configuration is not None:
+            columns["configuration"] = _check_configuration(self.configuration)
+        return columns
+
+
+class Services:
+    """Verbs on services."""
+
+    def __init__(self, deps: Deps) -> None:
+        self._deps = deps
+
+    async def page(self, actor: Actor, query: PageQuery) -> Page[Service]:
+        require(actor, Verb.READ, "services")
+        async with self._deps.store.read() as tx:
+            return await tx.services.page(query)
+
+    async def get(self, actor: Actor, id: str) -> Service:
+        require(actor, Verb.READ, "services")
+        async with self._deps.store.read() as tx:
+            return await find_service(tx, id)
+
+    async def named(self, actor: Actor, cluster: str, name: str) -> Service:
+        """The service of this name in the cluster with this handle."""
+        require(actor, Verb.READ, "services")
+        async with self._deps.store.read() as tx:
+            owner = await find_cluster(tx, None, cluster)
+            service = await tx.services.find(cluster_id=owner.id, name=name)
+        if service is None:
+            raise NotFound
+        return service
+
+    async def components(self, actor: Actor, service_ids: list[str]) -> list[Component]:
+        """The inventory of services, in the order of its ids."""
+        require(actor, Verb.READ, "services")
+        async with self._deps.store.read() as tx:
+            return await tx.components.select(service_id=service_ids)
+
+    async def revisions(self, actor: Actor, service_id: str, query: PageQuery) -> Page[Revision]:
+        """Revisions of a service, newest first."""
+        require(actor, Verb.READ, "services")
+        async with self._deps.store.read() as tx:
+            await find_service(tx, service_id)
+            return await tx.revisions.page(
+                replace(query, equals={"service_id": service_id}, newest=True)
+            )
+
+    async def history(self, actor: Actor, query: PageQuery) -> Page[LedgerEntry]:
+        """Ledger entries, newest first."""
+        require(actor, Verb.READ, "services")
+        async with self._deps.store.read() as tx:
+            return await tx.ledger.page(replace(query, newest=True))
+
+    async def create(
+        self,
+        actor: Actor,
+        cluster_id: str | None,
+        cluster_handle: str | None,
+        change: ServiceChange,
+    ) -> Service:
+        """Define a service; it is rendered and offered to its cluster's agent at once."""
+        require(actor, Verb.WRITE, "services")
+        name = check_label(change.name or "", "name")
+        namespace = check_label(change.namespace or "", "namespace")
+        columns = change.checked()
+        now = self._deps.clock.now()
+        async with self._deps.store.write() as tx:
+            cluster = await self._open_cluster(tx, cluster_id, cluster_handle)
+            repository = await _repository_of(tx, change)
+            if await tx.services.find(cluster_id=cluster.id, name=name) is not None:
+                raise Conflict(f"cluster {cluster.handle!r} has a service {name!r} already")
+            service = Service(
+                ServiceId(self._deps.new_id()),
+                cluster.id,
+                repository,
+                name,
+                namespace,
+                now,
+                now,
+                **columns,
+            )
+            await tx.services.add(service)
+            await tx.ledger.append([self._entry(service, Stage.CREATED, actor)])
+            await self._deps.audit(
+                tx, actor, "createServiceDeployment", f"{cluster.handle}/{name}", service.id
+            )
+        self._wake(service)
+        return service
+
+    async def update(self, actor: Actor, id: str, change: ServiceChange) -> Service:
+        """Change a service. A new ref or folder ends a rollback's hold."""
+        require(actor, Verb.WRITE, "services")
+        columns = change.checked()
+        async with self._deps.store.write() as tx:
+            before = await find_service(tx, id)
+            changed = {k: v for k, v in columns.items() if getattr(before, k) != v}
+            if changed.keys() & {"ref", "folder"} and not before.promoted:
+                changed["pinned"] = None
+            if changed.keys() & _RENDERED_FROM:
+                changed["source"] = None
+            if changed.keys() & _APPLIED_WITH:
+                changed["sequence"] = before.sequence + bool(before.digest)
+            after = replace(before, **changed, updated_at=self._deps.clock.now())
+            await tx.services.put(after)
+            if changed:
+                entry = self._entry(after, Stage.CONFIGURED, actor, ", ".join(sorted(changed)))
+                await tx.ledger.append([entry])
+            await self._deps.audit(
+                tx, actor, "updateServiceDeployment", after.name, id, changed=sorted(columns)
+            )
+        self._wake(after)
+        return after
+
+    async def delete(self, actor: Actor, id: str, removal: Removal = Removal.CASCADE) -> Service:
+        """Delete a service: its agent removes the objects, or leaves them when orphaned."""
+        require(actor, Verb.WRITE, "services")
+        async with self._deps.store.write() as tx:
+            service = await find_service(tx, id)
+            cluster = await find_cluster(tx, service.cluster_id)
+            await begin_removal(self._deps, tx, actor, service, removal, cluster)
+            await self._deps.audit(
+                tx, actor, "deleteServiceDeployment", service.name, id, removal=removal.value
+            )
+        self._wake(service)
+        return replace(service, deleted_at=self._deps.clock.now())
+
+    async def sync(self, actor: Actor, id: str) -> Service:
+        """Look for commits now, and have the agent check the service against the cluster."""
+        require(actor, Verb.WRITE, "services")
+        async with self._deps.store.write() as tx:
+            service = await find_service(tx, id)
+            command = Command(
+                self._deps.new_id(),
+                service.cluster_id,
+                CommandKind.SYNC_NOW,
+                self._deps.clock.now(),
+                service.id,
+            )
+            await tx.commands.add(command)
+            await tx.services.change(id, source=None)
+            await self._deps.audit(tx, actor, "kickService", service.name, id)
+        if service.repository_id:
+            await self._deps.manifests.hint(service.repository_id)
+        self._wake(service)
+        return service
+
+    async def rollback(self, actor: Actor, id: str, revision_id: str) -> Service:
+        """Return to a revision and hold there until the service's ref or folder is changed."""
+        require(actor, Verb.WRITE, "services")
+        async with self._deps.store.write() as tx:
+            service = await find_service(tx, id)
+            revision = await tx.revisions.get(revision_id)
+            if revision is None or revision.service_id != id:
+                raise NotFound(f"service {service.name!r} has no revision {revision_id}")
+            now = self._deps.clock.now()
+            after = replace(
+                service,
+                pinned=revision.sha,
+                sha=revision.sha,
+                revision_id=revision.id,
+                source=revision.source,
+                digest=revision.digest,
+                render_error=None,
+                reads={},
+                sequence=service.sequence + 1,
+                updated_at=now,
+            )
+            await tx.services.put(after)
+            message = f"to {revision.sha[:12]} {revision.subject}"
+            await tx.ledger.append([self._entry(after, Stage.ROLLED_BACK, actor, message)])
+            await self._deps.audit(
+                tx, actor, "rollbackService", service.name, id, revision=revision_id
+            )
+        self._wake(after)
+        return after
+
+    async def release(self, actor: Actor, id: str) -> Service:
+        """End a rollback's hold: follow the ref again."""
+        require(actor, Verb.WRITE, "services")
+        async with self._deps.store.write() as tx:
+            service = await find_service(tx, id)
+            if service.promoted:
+                raise Conflict(f"service {service.name!r} takes its commits from a pipeline")
+            await tx.services.change(id, pinned=None)
+            await self._deps.audit(tx, actor, "releaseService", service.name, id)
+        self._wake(service)
+        return replace(service, pinned=None)
+
+    async def _open_cluster(self, tx: Transaction, id: str | None, handle: str | None) -> Cluster:
+        cluster = await find_cluster(tx, id, handle)
+        if cluster.ending_at is not None:
+            raise Conflict(f"cluster {cluster.handle!r} is being deleted")
+        return cluster
+
+    def _entry(
+        self, service: Service, stage: Stage, actor: Actor, message: str = ""
+    ) -> LedgerEntry:
+        return LedgerEntry(
+            service_id=service.id,
+            cluster_id=service.cluster_id,
+            stage=stage,
+            at=self._deps.clock.now(),
+            sequence=service.sequence,
+            sha=service.sha,
+            digest=service.digest,
+            revision_id=service.revision_id,
+            actor=actor.email or actor.name,
+            message=message,
+        )
+
+    def _wake(self, service: Service) -> None:
+        bus = self._deps.bus
+        bus.publish(SERVICE, service.id)
+        bus.publish(DESIRED, f"{service.cluster_id}/{service.id}")
+        if service.repository_id:
+            bus.publish(DELIVER, service.repository_id)
+
+
+async def find_service(tx: Transaction, id: str) -> Service:
+    """The service with this id. NotFound: none, or deleted."""
+    service = await tx.services.get(id)
+    if service is None:
+        raise NotFound
+    return service
+
+
+async def _repository_of(tx: Transaction, change: ServiceChange) -> RepositoryId | None:
+    if not change.repository_id:
+        return None
+    if change.ref is None:
+        raise Invalid("must be given with a repository", field="git")
+    return (await find_repository(tx, change.repository_id)).id
+
+
+def _check_configuration(values: Mapping[str, str]) -> dict[str, str]:
+    if len(values) > _MOST_VALUES:
+        raise Invalid(f"{len(values)} values, {_MOST_VALUES} at most", field="configuration")
+    for name, value in values.items():
+        check_text(name, "configuration.name")
+        if len(value) > _LONGEST_VALUE:
+            raise Invalid(
+                f"{name} has {len(value):,} characters, {_LONGEST_VALUE:,} at most",
+                field="configuration.value",
+            )
+    return dict(values)
