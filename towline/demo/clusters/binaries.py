@@ -19,7 +19,7 @@ from pathlib import Path
 
 from fleet.errors import Invalid, Unavailable
 from towline.demo.clusters.golang import find_go
-from towline.demo.clusters.processes import ProcessGroup
+from towline.demo.processes import ProcessGroup
 
 KUBERNETES = "v1.36.3"
 _ASSETS = Path(__file__).with_name("assets")

@@ -1,15 +1,12 @@
 """One running cluster: started, broken on purpose, stopped."""
 
-import random
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -20,12 +17,10 @@ from towline.demo.clusters.access import Access
 from towline.demo.clusters.admin import Admin
 from towline.demo.clusters.certificates import make_certificates, write_kubeconfig
 from towline.demo.clusters.components import Layout, Ports
-from towline.demo.clusters.processes import ProcessGroup
+from towline.demo.ports import free_ports
+from towline.demo.processes import ProcessGroup
 
 _PATIENCE = 90.0
-# Below the range from which the kernel takes ports for outgoing connections, so that only
-# another listener can be in the way.
-_PORTS = range(20_000, 30_000)
 
 
 class Cluster:
@@ -186,14 +181,3 @@ def start_all(names: Iterable[str], binaries: Path) -> list[Cluster]:
                 start.result().stop()
         raise failures[0]
     return [start.result() for start in starts]
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of this machine on which nothing listens now."""
-    found: set[int] = set()
-    while len(found) < count:
-        port = random.choice(_PORTS)
-        with socket.socket() as probe, suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            found.add(port)
-    return list(found)

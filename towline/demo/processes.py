@@ -31,8 +31,9 @@ class ProcessGroup:
         log: Path,
         cwd: Path | None = None,
         env: Mapping[str, str] | None = None,
+        user: str | None = None,
     ) -> subprocess.Popen[bytes]:
-        """Start a program whose output goes to the end of `log`."""
+        """Start a program, as another user if one is named; output goes to the end of `log`."""
         with log.open("ab") as output:
             program = subprocess.Popen(
                 argv,
@@ -41,6 +42,8 @@ class ProcessGroup:
                 stderr=output,
                 cwd=cwd,
                 env=env,
+                user=user,
+                extra_groups=None if user is None else [],
                 process_group=self._watcher.pid,
             )
         self._programs.append(program)

@@ -1,0 +1,145 @@
+"""What every test may count on: a clean environment, and real servers when it asks for one.
+
+Servers start when the first test asks and stop with the run. A test that uses `cluster` or
+`second_cluster` carries the marker `cluster` by itself: `-m "not cluster"` leaves them out.
+
+With CI=true a skip is a failure, unless its reason starts with `platform: ` (the test means
+another operating system): a machine that runs CI has everything that tests need.
+"""
+
+import os
+import tempfile
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.servers.postgres import Postgres, find_postgres
+from tests.servers.redis import Redis, find_redis
+from towline.demo.clusters import binaries
+from towline.demo.clusters.cluster import Cluster
+from towline.demo.gitserver import GitServer
+
+_ALLOWED_SKIP = "platform: "
+_CLUSTERS = ("cluster", "second_cluster")
+_SCRUBBED = ("GIT_", "TOWLINE_", "REDIS_", "PG")
+_MISSING = "no {0} server on this machine: `make test` installs one, so does your system"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Take the developer's own settings away from what is tested."""
+    # What is built once for this user stays where it is, wherever HOME points.
+    os.environ.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))
+    os.environ.setdefault("GOPATH", str(Path.home() / "go"))
+    for name in [one for one in os.environ if one.startswith(_SCRUBBED) or one == "KUBECONFIG"]:
+        del os.environ[name]
+    home = tempfile.TemporaryDirectory(prefix="towline-home-")
+    config.add_cleanup(home.cleanup)
+    os.environ["HOME"] = home.name
+    os.environ["GIT_CONFIG_NOSYSTEM"] = "1"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that need clusters, and keep them on one worker of pytest-xdist."""
+    for item in items:
+        if any(name in _CLUSTERS for name in getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.cluster)
+            item.add_marker(pytest.mark.xdist_group("cluster"))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Build Kubernetes before the first test, outside every test's time limit."""
+    if session.config.option.collectonly:
+        return
+    if any(item.get_closest_marker("cluster") for item in session.items):
+        binaries.ensure(binaries.PrintedProgress())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Fail a test that was skipped in CI."""
+    report = yield
+    _refuse_skip(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Fail a module that was skipped in CI."""
+    report = yield
+    _refuse_skip(report)
+    return report
+
+
+def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
+    if os.environ.get("CI") != "true" or report.outcome != "skipped":
+        return
+    if hasattr(report, "wasxfail") or not isinstance(report.longrepr, tuple):
+        return
+    reason = report.longrepr[2].removeprefix("Skipped: ")
+    if not reason.startswith(_ALLOWED_SKIP):
+        report.outcome = "failed"
+        report.longrepr = f"skipped in CI, where everything must run: {reason}"
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """A real cluster, shared by the run: work in a namespace of your own, leave it as it was.
+
+    A pod's port is the same port of this machine where something listens on it.
+    """
+    with Cluster.start("first", _binaries(), local_ports=True) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def second_cluster() -> Iterator[Cluster]:
+    """Another real cluster, on the same terms as `cluster`."""
+    with Cluster.start("second", _binaries(), local_ports=True) as running:
+        yield running
+
+
+def _binaries() -> Path:
+    return binaries.ensure(binaries.PrintedProgress())
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A PostgreSQL server; `new_database(template)` makes databases."""
+    programs = find_postgres()
+    if programs is None:
+        pytest.skip(_MISSING.format("PostgreSQL"))
+    with Postgres(programs) as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_url(postgres: Postgres) -> Iterator[str]:
+    """SQLAlchemy URL (asyncpg) of an empty database of the test's own."""
+    url = postgres.new_database()
+    yield url
+    postgres.drop_database(url)
+
+
+@pytest.fixture(scope="session")
+def redis() -> Iterator[Redis]:
+    """A Redis-compatible server."""
+    program = find_redis()
+    if program is None:
+        pytest.skip(_MISSING.format("Redis"))
+    with Redis(program) as server:
+        yield server
+
+
+@pytest.fixture
+def redis_url(redis: Redis) -> str:
+    """URL of a Redis that holds nothing yet."""
+    redis.flush()
+    return redis.url
+
+
+@pytest.fixture
+def git_server() -> Iterator[GitServer]:
+    """A git server of the test's own: repositories, credentials, delays and failures at will."""
+    with GitServer() as server:
+        yield server

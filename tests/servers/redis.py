@@ -1,0 +1,81 @@
+"""A real Redis-compatible server of the test run: the machine's own, else one from a wheel."""
+
+import shutil
+import socket
+import subprocess
+import sysconfig
+import tempfile
+import time
+from pathlib import Path
+from typing import Self
+
+from towline.demo.ports import free_ports
+from towline.demo.processes import ProcessGroup
+
+_PATIENCE = 20.0
+
+
+def find_redis() -> Path | None:
+    """The server program."""
+    scripts = sysconfig.get_path("scripts")
+    for name in ("redis-server", "valkey-server"):
+        if found := shutil.which(name) or shutil.which(name, path=scripts):
+            return Path(found)
+    return None
+
+
+class Redis:
+    """A server on a port of this machine that keeps nothing on disk."""
+
+    def __init__(self, program: Path) -> None:
+        self._program = program
+        self._folder = Path(tempfile.mkdtemp(prefix="towline-redis-"))
+        self._group = ProcessGroup()
+        self.port = free_ports(1)[0]
+
+    @property
+    def url(self) -> str:
+        """Where clients connect."""
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def __enter__(self) -> Self:
+        options = {"port": str(self.port), "bind": "127.0.0.1", "save": "", "appendonly": "no"}
+        words = [word for name, value in options.items() for word in (f"--{name}", value)]
+        server = self._group.spawn(
+            [str(self._program), *words], cwd=self._folder, log=self._folder / "log"
+        )
+        try:
+            self._wait(server)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Kill the server."""
+        self._group.stop()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def flush(self) -> None:
+        """Forget everything."""
+        self._command(b"FLUSHALL")
+
+    def _wait(self, server: subprocess.Popen[bytes]) -> None:
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                return self._command(b"PING")
+            except OSError:
+                if server.poll() is not None or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
+
+    def _command(self, word: bytes) -> None:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=5) as connection:
+            connection.sendall(word + b"\r\n")
+            answer = connection.recv(64)
+        if not answer.startswith(b"+"):
+            raise ConnectionError(f"{word.decode()}: {answer!r}")
