@@ -1,0 +1,100 @@
+"""Git's tree and commit objects, read from their raw bytes."""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+
+from fleet.errors import Invalid
+from fleet.source import Commit
+
+TREE = 0o040000
+SYMLINK = 0o120000
+SUBMODULE = 0o160000
+_MAX_TEXT = 300
+_PERSON = re.compile(rb"(?P<who>.*?) ?(?P<time>-?\d+) [+-]\d{4}", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry of a tree: git's mode bits and the id of the object."""
+
+    mode: int
+    id: str
+
+    @property
+    def is_tree(self) -> bool:
+        return self.mode == TREE
+
+    @property
+    def is_file(self) -> bool:
+        return self.mode & 0o170000 == 0o100000
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRecord:
+    """A commit and the id of its root tree."""
+
+    tree: str
+    commit: Commit
+
+
+@cache
+def _entry_pattern(id_bytes: int) -> re.Pattern[bytes]:
+    return re.compile(rb"([0-7]{5,6}) ([^\0]+)\0(.{%d})" % id_bytes, re.DOTALL)
+
+
+def parse_tree(data: bytes, id_bytes: int) -> dict[str, Entry]:
+    """The entries of a raw tree. Invalid: names that git itself would never check out."""
+    entries: dict[str, Entry] = {}
+    end = 0
+    for match in _entry_pattern(id_bytes).finditer(data):
+        if match.start() != end:
+            break
+        end = match.end()
+        name = match[2].decode("utf-8", "surrogateescape")
+        entries[name] = Entry(int(match[1], 8), match[3].hex())
+    if end != len(data):
+        raise Invalid("a tree of this commit is malformed")
+    return entries
+
+
+def check_entry_name(name: str) -> None:
+    """Invalid: a name that escapes or hides: `.`, `..`, `.git`, with a slash or not UTF-8."""
+    if name in {".", ".."} or name.lower() == ".git" or "/" in name:
+        raise Invalid(f"the commit holds a forbidden file name {name!r}")
+    if any("\ud800" <= char <= "\udfff" for char in name):
+        raise Invalid("the commit holds a file name that is not UTF-8")
+
+
+def parse_commit(sha: str, data: bytes) -> CommitRecord:
+    """The record of a raw commit. Invalid: it names no tree."""
+    head, _, message = data.partition(b"\n\n")
+    fields: dict[bytes, bytes] = {}
+    for line in head.split(b"\n"):
+        key, _, value = line.partition(b" ")
+        fields.setdefault(key, value)
+    tree = fields.get(b"tree", b"").decode("ascii", "replace")
+    if len(tree) != len(sha):
+        raise Invalid(f"{sha} is not a commit")
+    author, _ = _person(fields.get(b"author", b""))
+    _, moment = _person(fields.get(b"committer", b""))
+    subject = message.lstrip(b"\n").partition(b"\n")[0]
+    return CommitRecord(tree, Commit(sha, author, _text(subject), moment))
+
+
+def _person(field: bytes) -> tuple[str, datetime]:
+    match = _PERSON.fullmatch(field)
+    if match is None:
+        return _text(field), datetime.fromtimestamp(0, UTC)
+    try:
+        moment = datetime.fromtimestamp(int(match["time"]), UTC)
+    except (ValueError, OverflowError, OSError):
+        moment = datetime.fromtimestamp(0, UTC)
+    return _text(match["who"]), moment
+
+
+def _text(data: bytes) -> str:
+    return "".join(
+        char if char.isprintable() else " " for char in data.decode("utf-8", "replace")[:_MAX_TEXT]
+    )

@@ -1,0 +1,100 @@
+"""Which repository URLs may be used at all; addresses are judged where names are resolved."""
+
+import ipaddress
+import re
+from dataclasses import dataclass
+from urllib.parse import SplitResult, urlsplit
+
+from fleet.errors import Invalid
+
+_SCP = re.compile(r"(?:(?P<user>[\w.+-]+)@)?(?P<host>[\w.-]+):(?P<path>(?!//)[^\s]+)")
+_HOST = re.compile(r"[0-9A-Za-z](?:[0-9A-Za-z_.-]*[0-9A-Za-z])?|[0-9a-fA-F:.]+")
+_USER = re.compile(r"[\w.+][\w.+-]*")
+_PORTS = {"http": 80, "https": 443, "ssh": 22}
+_MAX_URL = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """An admitted repository URL; `text` is its normal form and holds no password."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+    user: str | None = None
+
+    @property
+    def text(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        port = "" if self.port == _PORTS[self.scheme] else f":{self.port}"
+        user = f"{self.user}@" if self.user else ""
+        return f"{self.scheme}://{user}{host}{port}/{self.path}"
+
+    @property
+    def is_http(self) -> bool:
+        return self.scheme != "ssh"
+
+
+def parse_remote(url: str) -> Remote:
+    """The remote that a URL or `user@host:path` names.
+
+    Invalid: anything but http, https and ssh, a password inside, or a form that could be read
+    as an option or a command.
+    """
+    if len(url) > _MAX_URL or not url.isprintable() or " " in url or url.startswith("-"):
+        raise _invalid("it is too long or holds characters that no URL has")
+    if "::" in url.split("/", 1)[0]:
+        raise _invalid("remote helpers (`name::…`) are not allowed")
+    if "://" not in url and (match := _SCP.fullmatch(url)):
+        return _checked("ssh", match["host"], None, match["path"].lstrip("/"), match["user"])
+    return _from_parts(url)
+
+
+def _from_parts(url: str) -> Remote:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise _invalid("it cannot be read") from error
+    if parts.scheme not in _PORTS:
+        raise _invalid("only http, https and ssh URLs are allowed")
+    if parts.query or parts.fragment:
+        raise _invalid("it must not have a query or a fragment")
+    _check_user(parts)
+    return _checked(parts.scheme, parts.hostname or "", port, parts.path.strip("/"), parts.username)
+
+
+def _check_user(parts: SplitResult) -> None:
+    if parts.password or (parts.username and parts.scheme != "ssh"):
+        raise _invalid("credentials belong into the credentials of the repository, not the URL")
+
+
+def _checked(scheme: str, host: str, port: int | None, path: str, user: str | None) -> Remote:
+    if not _HOST.fullmatch(host):
+        raise _invalid("it has no proper host name")
+    if user is not None and not _USER.fullmatch(user):
+        raise _invalid("it has no proper user name")
+    if not path or path.startswith("-") or ".." in path.split("/"):
+        raise _invalid("it has no proper path")
+    return Remote(scheme, host.lower(), port or _PORTS[scheme], path, user)
+
+
+def refused_address(text: str, *, allow_private: bool) -> str | None:
+    """Why an IP address may not be connected to; None if it may.
+
+    Link-local ones are always refused: the metadata services of clouds live there.
+    """
+    address = ipaddress.ip_address(text.split("%", 1)[0])
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
+        address = address.ipv4_mapped
+    metadata = address in ipaddress.ip_network("fd00:ec2::/32") if address.version == 6 else False
+    if address.is_link_local or address.is_multicast or address.is_unspecified or metadata:
+        return f"{address} is a link-local or special address"
+    if not allow_private and not address.is_global:
+        return f"{address} is a private address, which this installation does not allow"
+    return None
+
+
+def _invalid(reason: str) -> Invalid:
+    return Invalid(f"the repository's URL is refused: {reason}", field="url")

@@ -1,0 +1,66 @@
+"""Which addresses git traffic may go to, judged on the address that is really connected to."""
+
+import asyncio
+import ipaddress
+import socket
+from collections.abc import Sequence
+
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.resolver import ThreadedResolver
+
+from fleet.errors import Invalid, Unavailable
+from gitcache.domain.urls import Remote, refused_address
+
+
+class Admission(AbstractResolver):
+    """A resolver that gives out allowed addresses only, so that no rebinding gets past it."""
+
+    def __init__(self, *, allow_private_hosts: bool) -> None:
+        self._allow_private = allow_private_hosts
+        self._resolver: ThreadedResolver | None = None
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        if self._resolver is None:
+            self._resolver = ThreadedResolver()
+        found = await self._resolver.resolve(host, port, family)
+        for one in found:
+            self._check(one["host"])
+        return found
+
+    async def close(self) -> None:
+        if self._resolver is not None:
+            await self._resolver.close()
+
+    def check_literal(self, remote: Remote) -> None:
+        """Invalid: the URL's host is an address that is not allowed."""
+        if _is_address(remote.host):
+            self._check(remote.host)
+
+    async def addresses(self, remote: Remote) -> Sequence[str]:
+        """The host's addresses, all allowed. Unavailable: it has none. Invalid: not allowed."""
+        if _is_address(remote.host):
+            self._check(remote.host)
+            return [remote.host]
+        loop = asyncio.get_running_loop()
+        try:
+            found = await loop.getaddrinfo(remote.host, remote.port, type=socket.SOCK_STREAM)
+        except OSError as error:
+            raise Unavailable(f"the name {remote.host} cannot be resolved") from error
+        addresses = list(dict.fromkeys(str(one[4][0]) for one in found))
+        for address in addresses:
+            self._check(address)
+        return addresses
+
+    def _check(self, address: str) -> None:
+        if reason := refused_address(address, allow_private=self._allow_private):
+            raise Invalid(f"the repository's server is refused: {reason}", field="url")
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True

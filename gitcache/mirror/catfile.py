@@ -1,0 +1,123 @@
+"""One `git cat-file --batch-command` process for one clone, kept for many reads."""
+
+import asyncio
+import contextlib
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fleet.errors import Unavailable
+from gitcache.mirror.access import environment
+
+_AT_ONCE = 400
+_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Info:
+    """Type (`commit`, `tree`, `blob`, `tag`) and size in bytes of an object."""
+
+    kind: str
+    size: int
+
+
+class CatFile:
+    """Reads objects of a clone by id; requests are answered in order, one batch at a time.
+
+    Unavailable: the process ended or gave nonsense; the next request starts a new one.
+    """
+
+    def __init__(self, clone: Path) -> None:
+        self._clone = clone
+        self._process: Process | None = None
+        self._inode = 0
+        self._lock = asyncio.Lock()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a read is under way."""
+        return self._lock.locked()
+
+    async def infos(self, ids: Sequence[str]) -> list[Info | None]:
+        """Type and size of each object, None for those that are not there."""
+        return [one[0] for one in await self._ask("info", ids)]
+
+    async def contents(self, ids: Sequence[str]) -> list[tuple[Info, bytes] | None]:
+        """Each object with its bytes. The caller has checked the sizes by `infos`."""
+        found = await self._ask("contents", ids)
+        return [(info, data) if info else None for info, data in found]
+
+    async def close(self) -> None:
+        """End the process."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
+        transport = getattr(process, "_transport", None)
+        if transport is not None:
+            transport.close()
+
+    async def _ask(self, verb: str, ids: Sequence[str]) -> list[tuple[Info | None, bytes]]:
+        async with self._lock:
+            try:
+                async with asyncio.timeout(_SECONDS):
+                    process = await self._running()
+                    answers = []
+                    for start in range(0, len(ids), _AT_ONCE):
+                        answers += await _exchange(process, verb, ids[start : start + _AT_ONCE])
+                    return answers
+            except (OSError, ValueError, EOFError, TimeoutError) as error:
+                await self.close()
+                raise Unavailable("the local copy of the repository cannot be read") from error
+            except BaseException:
+                # A cancelled read leaves answers in the pipe that nobody waits for.
+                await self.close()
+                raise
+
+    async def _running(self) -> Process:
+        inode = self._clone.stat().st_ino
+        if self._process is not None and self._process.returncode is None:
+            if inode == self._inode:
+                return self._process
+            await self.close()
+        self._inode = inode
+        self._process = await asyncio.create_subprocess_exec(
+            "git",
+            f"--git-dir={self._clone}",
+            "cat-file",
+            "--batch-command",
+            "--buffer",
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=DEVNULL,
+            env=environment(self._clone.parent),
+            start_new_session=True,
+        )
+        return self._process
+
+
+async def _exchange(
+    process: Process, verb: str, ids: Sequence[str]
+) -> list[tuple[Info | None, bytes]]:
+    """Ask for some objects; few enough that neither pipe can fill while both sides write."""
+    reader, writer = process.stdout, process.stdin
+    if reader is None or writer is None:
+        raise EOFError
+    writer.write("".join(f"{verb} {one}\n" for one in ids).encode() + b"flush\n")
+    await writer.drain()
+    answers: list[tuple[Info | None, bytes]] = []
+    for asked in ids:
+        words = (await reader.readuntil(b"\n")).decode().split()
+        if words[0] != asked:
+            raise ValueError("answers out of step")
+        info = Info(words[1], int(words[2])) if len(words) == 3 else None
+        data = b""
+        if info and verb == "contents":
+            data = (await reader.readexactly(info.size + 1))[:-1]
+        answers.append((info, data))
+    return answers

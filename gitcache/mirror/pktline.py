@@ -1,0 +1,73 @@
+"""The pkt-line framing of git's wire protocol (gitprotocol-common(5), gitprotocol-v2(5))."""
+
+from collections.abc import Iterable, Iterator
+
+FLUSH = b"0000"
+DELIMITER = b"0001"
+MAX_PAYLOAD = 65_516
+
+_LENGTH = 4
+
+
+class Malformed(ValueError):
+    """Bytes that are no sequence of pkt-lines."""
+
+
+def encode(payload: bytes) -> bytes:
+    """One data packet. ValueError: longer than a packet may be."""
+    if len(payload) > MAX_PAYLOAD:
+        raise ValueError(f"{len(payload)} bytes in one packet; {MAX_PAYLOAD} at most")
+    return b"%04x" % (len(payload) + _LENGTH) + payload
+
+
+def command(name: str, capabilities: Iterable[str], arguments: Iterable[str]) -> bytes:
+    """A protocol version 2 request."""
+    lines = [encode(f"command={name}\n".encode())]
+    lines += [encode(f"{one}\n".encode()) for one in capabilities]
+    lines.append(DELIMITER)
+    lines += [encode(f"{one}\n".encode()) for one in arguments]
+    return b"".join([*lines, FLUSH])
+
+
+def decode(data: bytes) -> Iterator[bytes | None]:
+    """The packets of a response; None for the special ones (flush, delimiter, response end)."""
+    position = 0
+    while position < len(data):
+        try:
+            length = int(data[position : position + _LENGTH].decode("ascii"), 16)
+        except ValueError as error:
+            raise Malformed(f"no packet length at byte {position}") from error
+        if length < _LENGTH:
+            if length == 3:
+                raise Malformed(f"packet length 3 at byte {position}")
+            yield None
+            position += _LENGTH
+            continue
+        if position + length > len(data):
+            raise Malformed(f"the packet at byte {position} is cut off")
+        yield data[position + _LENGTH : position + length]
+        position += length
+
+
+def parse_refs(data: bytes) -> dict[str, str]:
+    """The answer to `ls-refs`: full ref name to object id, tags peeled. Malformed: it is none."""
+    refs: dict[str, str] = {}
+    ended = False
+    for packet in decode(data):
+        if packet is None:
+            ended = True
+            continue
+        words = packet.rstrip(b"\n").decode("utf-8", "surrogateescape").split(" ")
+        if words[0] == "ERR" or len(words) < 2 or ended:
+            raise Malformed("not a list of refs")
+        peeled = (word[7:] for word in words[2:] if word.startswith("peeled:"))
+        refs[words[1]] = _object_id(next(peeled, words[0]))
+    if not ended:
+        raise Malformed("the list of refs is cut off")
+    return refs
+
+
+def _object_id(text: str) -> str:
+    if len(text) not in {40, 64} or not set(text) <= set("0123456789abcdef"):
+        raise Malformed("a ref has no object id")
+    return text

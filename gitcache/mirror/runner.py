@@ -1,0 +1,99 @@
+"""Runs git commands that end by themselves, through GitPython, in threads."""
+
+import asyncio
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+# Else the import itself runs git.
+os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
+import git
+
+from fleet.errors import Unavailable
+from fleet.runtime.logs import redact
+
+_MAX_THREADS = 32
+_MAX_MESSAGE = 400
+
+
+class GitError(Unavailable):
+    """A git command that failed; the message holds what git said, without secrets."""
+
+
+class GitRunner:
+    """Runs git in a bounded number of threads, each process in a session of its own.
+
+    GitPython hands its process's environment on, so every inherited variable that is not set
+    on purpose is blanked: secrets of the server are none of git's business.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._threads = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="git")
+        self._running: set[int] = set()
+
+    async def run(
+        self,
+        arguments: Sequence[str],
+        env: Mapping[str, str],
+        *,
+        seconds: float,
+        secrets: Sequence[str] = (),
+    ) -> str:
+        """Standard output of `git <arguments>`. GitError: it failed or took too long."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(
+            self._threads, self._execute, list(arguments), dict(env), seconds, list(secrets)
+        )
+
+    def close(self) -> None:
+        """End what still runs and let the threads go."""
+        for pid in tuple(self._running):
+            _kill_group(pid)
+        self._threads.shutdown(wait=True, cancel_futures=True)
+
+    def _execute(
+        self, arguments: list[str], env: dict[str, str], seconds: float, secrets: list[str]
+    ) -> str:
+        started: Any = git.Git(self._home).execute(
+            ["git", *arguments],
+            as_process=True,
+            env=dict.fromkeys(os.environ, "") | env,
+            start_new_session=True,
+        )
+        process: subprocess.Popen[bytes] = started.proc
+        self._running.add(process.pid)
+        try:
+            out, err = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            _kill_group(process.pid)
+            process.communicate()
+            raise GitError(f"git {arguments[0]} did not finish in {seconds:g} s") from None
+        finally:
+            self._running.discard(process.pid)
+        if process.returncode:
+            raise GitError(_told(err, secrets) or f"git ended with status {process.returncode}")
+        return out.decode("utf-8", "surrogateescape")
+
+
+def _kill_group(pid: int) -> None:
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def _told(stderr: bytes, secrets: Sequence[str]) -> str:
+    """What git told, fit for people: without secrets, progress and control characters."""
+    text = stderr.decode("utf-8", "replace")
+    for secret in secrets:
+        text = text.replace(secret, "[redacted]")
+    text = redact(re.sub(r"[^\x20-\x7e\n]", "", text))
+    lines = [line.strip() for line in text.splitlines()]
+    told = [one for one in lines if re.match(r"(fatal|error|remote|ERROR)\b", one)] or lines
+    return " / ".join(one for one in told if one)[-_MAX_MESSAGE:]

@@ -1,0 +1,191 @@
+"""Reads commits, trees and files of the clones; a tree is parsed once, its id never changes."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+
+from fleet.errors import Invalid, Unavailable
+from fleet.source import RepositorySpec
+from gitcache.domain.objects import (
+    SUBMODULE,
+    TREE,
+    CommitRecord,
+    Entry,
+    check_entry_name,
+    parse_commit,
+    parse_tree,
+)
+from gitcache.mirror.catfile import CatFile
+
+Tree = Mapping[str, Entry]
+
+_MAX_TREE_BYTES = 64 << 20
+_MAX_COMMIT_BYTES = 1 << 20
+
+
+class GitTrees:
+    """The reader over all clones.
+
+    `files`, `total_bytes` and `depth` bound one walk or one reading of files; `memory` is the
+    number of tree entries kept parsed (about 300 bytes each); `processes` the number of clones
+    held open.
+    """
+
+    def __init__(
+        self,
+        path_of: Callable[[RepositorySpec], Path],
+        *,
+        files: int,
+        total_bytes: int,
+        depth: int = 64,
+        memory: int = 60_000,
+        processes: int = 32,
+    ) -> None:
+        self._path_of = path_of
+        self._max_files = files
+        self._max_bytes = total_bytes
+        self._max_depth = depth
+        self._processes = processes
+        self._open: OrderedDict[Path, CatFile] = OrderedDict()
+        self._parsed = _ParsedTrees(memory)
+
+    async def commit(self, spec: RepositorySpec, sha: str) -> CommitRecord | None:
+        """As `TreeReader.commit`."""
+        if not self._path_of(spec).exists():
+            return None
+        objects = await self._objects(spec)
+        (info,) = await objects.infos([sha])
+        if info is None:
+            return None
+        if info.kind != "commit" or info.size > _MAX_COMMIT_BYTES:
+            raise Invalid(f"{sha} is not a commit")
+        (found,) = await objects.contents([sha])
+        return parse_commit(sha, found[1]) if found else None
+
+    async def ids(
+        self, spec: RepositorySpec, tree: str, paths: Collection[str]
+    ) -> Mapping[str, Entry | None]:
+        """As `TreeReader.ids`: level by level, so that siblings share the reading of parents."""
+        here = dict.fromkeys(paths, Entry(TREE, tree))
+        result: dict[str, Entry | None] = {}
+        rests = {path: path.split("/") if path else [] for path in paths}
+        level = 0
+        while here:
+            for path in [path for path in here if len(rests[path]) == level]:
+                result[path] = here.pop(path)
+            trees = await self._trees(spec, {one.id for one in here.values() if one.is_tree})
+            below: dict[str, Entry] = {}
+            for path, entry in here.items():
+                found = trees[entry.id].get(rests[path][level]) if entry.is_tree else None
+                if found is None:
+                    result[path] = None
+                else:
+                    below[path] = found
+            here = below
+            level += 1
+        return result
+
+    async def walk(self, spec: RepositorySpec, tree: str) -> Mapping[str, Entry]:
+        """As `TreeReader.walk`; submodules are left out, their content is not in the commit."""
+        files: dict[str, Entry] = {}
+        level = {"": tree}
+        depth = 0
+        while level:
+            depth += 1
+            if depth > self._max_depth:
+                raise Invalid(f"the folder is more than {self._max_depth} levels deep")
+            trees = await self._trees(spec, set(level.values()))
+            below: dict[str, str] = {}
+            for prefix, tree_id in level.items():
+                for name, entry in trees[tree_id].items():
+                    check_entry_name(name)
+                    if entry.is_tree:
+                        below[f"{prefix}{name}/"] = entry.id
+                    elif entry.mode != SUBMODULE:
+                        files[prefix + name] = entry
+                if len(files) + len(below) > self._max_files:
+                    raise Invalid(f"the folder holds more than {self._max_files:,} files")
+            level = below
+        return files
+
+    async def blobs(self, spec: RepositorySpec, ids: Collection[str]) -> Mapping[str, bytes]:
+        """As `TreeReader.blobs`: sizes are checked before anything is read."""
+        asked = list(dict.fromkeys(ids))
+        objects = await self._objects(spec)
+        total = 0
+        for info in await objects.infos(asked):
+            if info is None or info.kind != "blob":
+                raise Unavailable("a file of this commit is missing in the local copy")
+            total += info.size
+        if total > self._max_bytes:
+            raise Invalid(
+                f"the folder's files have {total:,} bytes; {self._max_bytes:,} at most are read"
+            )
+        found = await objects.contents(asked)
+        return {one: data[1] for one, data in zip(asked, found, strict=True) if data}
+
+    async def release(self, spec: RepositorySpec) -> None:
+        """As `TreeReader.release`."""
+        if (objects := self._open.pop(self._path_of(spec), None)) is not None:
+            await objects.close()
+
+    async def close(self) -> None:
+        """End all processes."""
+        while self._open:
+            _, objects = self._open.popitem()
+            await objects.close()
+
+    async def _objects(self, spec: RepositorySpec) -> CatFile:
+        path = self._path_of(spec)
+        if path not in self._open:
+            self._open[path] = CatFile(path)
+        self._open.move_to_end(path)
+        objects = self._open[path]
+        for old in list(self._open)[: max(0, len(self._open) - self._processes)]:
+            if not self._open[old].busy:
+                await self._open.pop(old).close()
+        return objects
+
+    async def _trees(self, spec: RepositorySpec, ids: Collection[str]) -> Mapping[str, Tree]:
+        known = {one: tree for one in ids if (tree := self._parsed.get(one)) is not None}
+        unknown = [one for one in ids if one not in known]
+        if unknown:
+            objects = await self._objects(spec)
+            await _check_trees(objects, unknown)
+            for one, found in zip(unknown, await objects.contents(unknown), strict=True):
+                if found is None:
+                    raise Unavailable("a folder of this commit is missing in the local copy")
+                known[one] = parse_tree(found[1], len(one) // 2)
+                self._parsed.put(one, known[one])
+        return known
+
+
+async def _check_trees(objects: CatFile, ids: list[str]) -> None:
+    infos = await objects.infos(ids)
+    if any(info is None or info.kind != "tree" for info in infos):
+        raise Unavailable("a folder of this commit is missing in the local copy")
+    if sum(info.size for info in infos if info) > _MAX_TREE_BYTES:
+        raise Invalid(f"the folders' lists of files have more than {_MAX_TREE_BYTES:,} bytes")
+
+
+class _ParsedTrees:
+    """The most recently used trees, bounded by the number of their entries."""
+
+    def __init__(self, entries: int) -> None:
+        self._free = entries
+        self._trees: OrderedDict[str, Tree] = OrderedDict()
+
+    def get(self, tree: str) -> Tree | None:
+        found = self._trees.get(tree)
+        if found is not None:
+            self._trees.move_to_end(tree)
+        return found
+
+    def put(self, tree: str, entries: Tree) -> None:
+        if tree in self._trees:
+            return
+        self._trees[tree] = entries
+        self._free -= len(entries) + 1
+        while self._free < 0 and len(self._trees) > 1:
+            _, dropped = self._trees.popitem(last=False)
+            self._free += len(dropped) + 1

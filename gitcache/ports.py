@@ -1,0 +1,145 @@
+"""What the verbs need of the world, as Protocols over plain values."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from fleet.identity import RepositoryId
+from fleet.source import RepositorySpec
+from gitcache.domain.objects import CommitRecord, Entry
+
+ASKED_PIN = "at-"
+"""Prefix of pins of commits that were asked for though no followed ref points to them."""
+
+
+class RefLister(Protocol):
+    """Asks a git server where its refs are."""
+
+    async def list_refs(self, spec: RepositorySpec, prefixes: Sequence[str]) -> Mapping[str, str]:
+        """Full ref name to commit (tags peeled). Unavailable, with the reason; Invalid."""
+        ...
+
+
+class Clones(Protocol):
+    """Local copies of followed repositories: objects only, never files."""
+
+    async def fetch(self, spec: RepositorySpec, wants: Mapping[str, str]) -> None:
+        """Have these commits (pin name to sha) complete, kept until pinned elsewhere.
+
+        Unavailable: the server, the network or the disk failed; what was there stays.
+        """
+        ...
+
+    async def pins(self, spec: RepositorySpec) -> Mapping[str, str]:
+        """What is pinned now; empty without a clone."""
+        ...
+
+    async def maintain(self, spec: RepositorySpec) -> None:
+        """Pack what has become loose, where it is worth it."""
+        ...
+
+    async def keep_only(self, specs: Collection[RepositorySpec]) -> int:
+        """Delete the copies of all other repositories; how many were deleted."""
+        ...
+
+
+class TreeReader(Protocol):
+    """Reads commits, folders and files of a local copy."""
+
+    async def commit(self, spec: RepositorySpec, sha: str) -> CommitRecord | None:
+        """The commit, or None if the copy does not have it. Unavailable: it cannot be read."""
+        ...
+
+    async def ids(
+        self, spec: RepositorySpec, tree: str, paths: Collection[str]
+    ) -> Mapping[str, Entry | None]:
+        """What each path is inside a root tree; None: not there."""
+        ...
+
+    async def walk(self, spec: RepositorySpec, tree: str) -> Mapping[str, Entry]:
+        """All files and links below a tree by relative path. Invalid: beyond the limits."""
+        ...
+
+    async def blobs(self, spec: RepositorySpec, ids: Collection[str]) -> Mapping[str, bytes]:
+        """Contents by id. Invalid: beyond the limits. Unavailable: one is missing."""
+        ...
+
+    async def release(self, spec: RepositorySpec) -> None:
+        """Forget open handles of a copy that was replaced or is no longer followed."""
+        ...
+
+
+class ContentStore(Protocol):
+    """Immutable bytes by their digest (`sha256:<hex>`)."""
+
+    async def get(self, digest: str) -> bytes | None:
+        """The bytes, verified; None if absent, or if what was there is damaged (then dropped)."""
+        ...
+
+    async def put(self, digest: str, data: bytes) -> None:
+        """Keep the bytes. Unavailable: the disk is full or broken."""
+        ...
+
+
+class Memo(Protocol):
+    """Small JSON objects by key, kept over restarts; losing one costs only work."""
+
+    async def get(self, key: str) -> dict | None:
+        """What was remembered."""
+        ...
+
+    async def put(self, key: str, value: dict) -> None:
+        """Remember. Unavailable: the disk is full or broken."""
+        ...
+
+
+class Coordinator(Protocol):
+    """Which replica may fetch a repository; with one replica it is always this one."""
+
+    async def claim(self, repository_id: RepositoryId) -> bool:
+        """Become or stay the owner; False while another replica is."""
+        ...
+
+    async def release(self, repository_id: RepositoryId) -> None:
+        """Give ownership back."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RenderJob:
+    """One piece of work for a worker: everything it may see.
+
+    `files` maps paths relative to the root of the repository to contents. `folder` is the
+    service's folder, `root` the folder that kustomize starts at. Without `parameters` nothing
+    is treated as a template.
+    """
+
+    renderer: str
+    folder: str
+    root: str
+    files: Mapping[str, bytes]
+    parameters: Mapping | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RenderResult:
+    """The canonical bundle's bytes and how many objects it holds."""
+
+    data: bytes
+    count: int
+
+
+class Workers(Protocol):
+    """Runs jobs outside this process, within limits of time and memory."""
+
+    async def render(self, job: RenderJob) -> RenderResult:
+        """Objects from files. Invalid: the input is at fault. Unavailable: try again."""
+        ...
+
+    async def references(self, job: RenderJob) -> Sequence[str]:
+        """Paths (relative to the repository's root) that kustomizations of `folder` name."""
+        ...
+
+    async def tool(self) -> str:
+        """Name and version of kustomize. Unavailable: there is none."""
+        ...

@@ -1,0 +1,57 @@
+"""Messages between the cache and its workers: a JSON header, then named blobs of bytes.
+
+Nothing is ever unpickled: what a worker sends is not trusted.
+"""
+
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+LENGTH = struct.Struct(">I")
+MAX_HEADER = 8 << 20
+
+
+class BadMessage(ValueError):
+    """Bytes that are no message, or one beyond the limits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A JSON object, and bytes by name."""
+
+    fields: Mapping[str, Any]
+    blobs: Mapping[str, bytes]
+
+
+def encode(fields: Mapping[str, Any], blobs: Mapping[str, bytes] | None = None) -> bytes:
+    """The bytes of a message: length of the header, header, blobs in the header's order."""
+    blobs = blobs or {}
+    sizes = [[name, len(data)] for name, data in blobs.items()]
+    header = orjson.dumps({"fields": dict(fields), "blobs": sizes})
+    return b"".join([LENGTH.pack(len(header)), header, *blobs.values()])
+
+
+def header_length(prefix: bytes) -> int:
+    """The length of the header that follows. BadMessage: beyond the limit."""
+    (length,) = LENGTH.unpack(prefix)
+    if length > MAX_HEADER:
+        raise BadMessage(f"a header of {length} bytes")
+    return length
+
+
+def parse_header(
+    data: bytes, max_bytes: int
+) -> tuple[Mapping[str, Any], Sequence[tuple[str, int]]]:
+    """Fields, and name and size of each blob. BadMessage: no header, or too many bytes."""
+    try:
+        header = orjson.loads(data)
+        sizes = [(str(name), int(size)) for name, size in header["blobs"]]
+        fields = dict(header["fields"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadMessage("no header") from error
+    if any(size < 0 for _, size in sizes) or sum(size for _, size in sizes) > max_bytes:
+        raise BadMessage("blobs beyond the limit")
+    return fields, sizes

@@ -1,0 +1,180 @@
+"""Kustomize: what a kustomization refers to, and running the tool on files on a scratch disk."""
+
+import os
+import posixpath
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fleet.bundle import MAX_BUNDLE_BYTES, KubeObject
+from fleet.errors import Invalid, Unavailable
+from gitcache.render import kubeyaml, manifests, sandbox
+
+NAMES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
+
+_LISTS = (
+    "resources",
+    "bases",
+    "components",
+    "crds",
+    "configurations",
+    "generators",
+    "transformers",
+    "validators",
+    "patchesStrategicMerge",
+)
+_WITH_PATH = ("patches", "patchesJson6902", "replacements", "openapi")
+_GENERATORS = ("configMapGenerator", "secretGenerator")
+_PLUGINS = ("helmCharts", "helmChartInflationGenerator")
+_REMOTE = re.compile(
+    r"^[a-zA-Z][a-zA-Z0-9+.-]*::?//|^[\w.-]+@[\w.-]+:|^(github\.com|gitlab\.com|bitbucket\.org)[/:]"
+    r"|://|^git::|[?&](ref|version|timeout|submodules)=|(?<=[^/])//|\.git(/|\?|$)"
+)
+_MAX_STDERR = 2000
+
+
+def references(folder: str, files: Mapping[str, bytes]) -> list[str]:
+    """Paths that the kustomizations at and below `folder` name, relative to the repository.
+
+    Sorted, including paths that leave the repository (they start with `../`). Invalid: a
+    kustomization cannot be read, or names something on the network.
+    """
+    found = set()
+    for path, data in sorted(files.items()):
+        if posixpath.basename(path) not in NAMES or not _inside(path, folder):
+            continue
+        for reference in _checked(path, data):
+            joined = posixpath.join(posixpath.dirname(path), reference)
+            found.add(posixpath.normpath(joined))
+    return sorted(found)
+
+
+def build(
+    root: str, files: Mapping[str, bytes], command: Sequence[str], scratch: Path, seconds: float
+) -> list[KubeObject]:
+    """Run kustomize at the folder `root` on a private copy of the files.
+
+    Invalid: what the tool says is wrong with the files, without paths of this machine.
+    """
+    with tempfile.TemporaryDirectory(dir=scratch, prefix="k") as name:
+        top = Path(name) / "repository"
+        _materialise(top, files)
+        output = _run([*command, str(top / root)], Path(name), top, seconds)
+    return manifests.collect(manifests.parse("(output of kustomize)", output))
+
+
+def find_tool() -> list[str]:
+    """The command that builds a kustomization. Unavailable: neither is on the PATH."""
+    if (kustomize := shutil.which("kustomize")) is not None:
+        return [kustomize, "build"]
+    if (kubectl := shutil.which("kubectl")) is not None:
+        return [kubectl, "kustomize"]
+    raise Unavailable("this service needs kustomize: put `kustomize` or `kubectl` on the PATH")
+
+
+def version_command(tool: Sequence[str]) -> list[str]:
+    """The command that prints the tool's version."""
+    if tool[-1] == "build":
+        return [tool[0], "version"]
+    return [tool[0], "version", "--client"]
+
+
+def _inside(path: str, folder: str) -> bool:
+    return not folder or path.startswith(f"{folder}/")
+
+
+def _checked(path: str, data: bytes) -> Iterator[str]:
+    try:
+        documents = list(kubeyaml.load_all(data.decode("utf-8-sig"), 10))
+    except (kubeyaml.YamlError, UnicodeDecodeError) as error:
+        raise Invalid(f"{path}, {error}") from error
+    for _, value in documents:
+        if not isinstance(value, dict):
+            raise Invalid(f"{path}: not a kustomization")
+        for name in _PLUGINS:
+            if value.get(name):
+                raise Invalid(f"{path}: `{name}` is not supported here")
+        for reference in _named(value):
+            if _REMOTE.search(reference):
+                raise Invalid(
+                    f"{path}: {reference[:120]!r} is not in this repository; rendering has no "
+                    "network, so put it into the repository"
+                )
+            yield reference
+
+
+def _named(kustomization: Mapping[str, Any]) -> Iterator[str]:
+    """Every text of a kustomization that kustomize takes for a path."""
+    for name in _LISTS:
+        yield from (one for one in _list(kustomization.get(name)) if _is_path(one))
+    for name in _WITH_PATH:
+        for one in _list(kustomization.get(name)):
+            if isinstance(one, dict) and isinstance(one.get("path"), str):
+                yield one["path"]
+    for name in _GENERATORS:
+        for one in _list(kustomization.get(name)):
+            if isinstance(one, dict):
+                files = [*_list(one.get("files")), *_list(one.get("envs")), one.get("env")]
+                yield from (str(item).rpartition("=")[2] for item in files if item)
+
+
+def _is_path(one: Any) -> bool:
+    return isinstance(one, str) and "\n" not in one
+
+
+def _list(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
+
+
+def _materialise(top: Path, files: Mapping[str, bytes]) -> None:
+    top.mkdir()
+    made = set()
+    for path, data in files.items():
+        target = top / path
+        if target.parent not in made:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            made.add(target.parent)
+        target.write_bytes(data)
+
+
+def _run(command: Sequence[str], home: Path, top: Path, seconds: float) -> bytes:
+    output, errors = home / "output", home / "errors"
+    with output.open("wb") as out, errors.open("wb") as err:
+        try:
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                cwd=top,
+                env=_environment(home),
+                timeout=seconds,
+                preexec_fn=sandbox.raise_memory_limit,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise Invalid(f"kustomize did not finish in {seconds:g} s") from error
+    if done.returncode:
+        with errors.open("rb") as file:
+            raise Invalid(_told(file.read(_MAX_STDERR), top) or "kustomize failed")
+    if output.stat().st_size > MAX_BUNDLE_BYTES:
+        raise Invalid(f"kustomize gives more than {MAX_BUNDLE_BYTES:,} bytes")
+    return output.read_bytes()
+
+
+def _environment(home: Path) -> dict[str, str]:
+    """No PATH: kustomize would find git there and fetch remote bases."""
+    return {"HOME": str(home), "TMPDIR": str(home), "PATH": str(home / "nothing"), "LC_ALL": "C"}
+
+
+def _told(stderr: bytes, top: Path) -> str:
+    text = stderr.decode("utf-8", "replace").strip().removeprefix("error: ")
+    for place in (os.path.realpath(top), str(top)):
+        text = text.replace(f"{place}/", "").replace(place, ".")
+    return "kustomize: " + "".join(char if char.isprintable() else " " for char in text)

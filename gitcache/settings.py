@@ -1,0 +1,71 @@
+"""Settings of the git cache; read by the composition only. Every size is in bytes."""
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class _Group(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class PollSettings(_Group):
+    """How often servers are asked. Seconds."""
+
+    seconds: float = Field(15.0, ge=0.05)
+    """One request per repository; 300 repositories every second cost about 12% of a core."""
+    seconds_with_webhook: float = Field(120.0, ge=0.05)
+    """Once webhooks are known to come, polling is only the net beneath them."""
+    request_seconds: float = Field(20.0, gt=0)
+    """A server that accepts and never answers must not hold a poll for longer."""
+    requests_per_host: int = Field(8, ge=1)
+    """Git servers limit clients; more than this at once has been seen to be refused."""
+
+
+class FetchSettings(_Group):
+    """How commits are fetched."""
+
+    seconds: float = Field(300.0, gt=0)
+    """A first clone of a large repository over a slow line takes minutes, not hours."""
+    allow_private_hosts: bool = True
+    """Git servers of a company live on private addresses. Switch off where people who may add
+    repositories must not reach the network of the control plane. Link-local addresses (the
+    metadata services of clouds) are refused either way."""
+    known_hosts: Path | None = None
+    """Host keys for ssh, in OpenSSH's form; without it no ssh server is trusted."""
+
+
+class RenderSettings(_Group):
+    """Bounds of one render, so that one folder can harm only its own service."""
+
+    workers: int = Field(2, ge=1, le=64)
+    """One per core that may render; an idle worker costs about 30 MB."""
+    seconds: float = Field(30.0, gt=0)
+    """Wall and CPU time; kustomize on a normal service takes 0.06 s."""
+    memory: int = Field(768 << 20, ge=128 << 20)
+    """Address space of a worker: the largest bundle (64 MiB) as Python objects fits."""
+    tool_memory: int = Field(4 << 30, ge=1 << 30)
+    """Address space of kustomize, which as a Go program reserves more than it uses."""
+    jobs_per_worker: int = Field(1000, ge=1)
+    """A worker is replaced after so many, so that nothing can pile up in it."""
+    files: int = Field(10_000, ge=1)
+    """Files of one folder with all that it refers to."""
+    input_bytes: int = Field(128 << 20, ge=1 << 20)
+    """Size of these files together: twice the largest bundle."""
+
+
+class StoreSettings(_Group):
+    """Where finished bundles are kept."""
+
+    memory: int = Field(32 << 20, ge=0)
+    """The most recently used bundles; a bundle is a few kB mostly."""
+
+
+class GitCacheSettings(_Group):
+    """Everything of the git cache; all its files are below `data_dir`."""
+
+    data_dir: Path
+    poll: PollSettings = PollSettings()
+    fetch: FetchSettings = FetchSettings()
+    render: RenderSettings = RenderSettings()
+    store: StoreSettings = StoreSettings()

@@ -1,0 +1,140 @@
+"""Content and memos in files: sharded by digest, written beside and renamed, checked when read."""
+
+import asyncio
+import contextlib
+import errno
+import os
+import re
+import uuid
+from collections import OrderedDict
+from pathlib import Path
+
+import orjson
+import structlog
+
+from fleet.bundle import digest_of
+from fleet.errors import Unavailable
+
+log = structlog.get_logger(__name__)
+
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+
+
+class FileContent:
+    """Bundles in files behind the most recently used ones in memory.
+
+    `memory` is in bytes. No fsync: what a crash leaves half-written fails its digest when read,
+    is dropped, and rendered again.
+    """
+
+    def __init__(self, root: Path, *, memory: int) -> None:
+        self._root = root
+        self._free = memory
+        self._recent: OrderedDict[str, bytes] = OrderedDict()
+
+    async def get(self, digest: str) -> bytes | None:
+        """As `ContentStore.get`."""
+        if not _DIGEST.fullmatch(digest):
+            return None
+        if (data := self._recent.get(digest)) is not None:
+            self._recent.move_to_end(digest)
+            return data
+        data = await asyncio.to_thread(self._read, digest)
+        if data is not None:
+            self._remember(digest, data)
+        return data
+
+    async def put(self, digest: str, data: bytes) -> None:
+        """As `ContentStore.put`."""
+        if digest not in self._recent:
+            await asyncio.to_thread(_write, _place(self._root, digest), data)
+            self._remember(digest, data)
+
+    def _read(self, digest: str) -> bytes | None:
+        path = _place(self._root, digest)
+        data = _read(path)
+        if data is None or digest_of(data) == digest:
+            return data
+        log.warning("stored content is damaged, dropped", digest=digest)
+        path.unlink(missing_ok=True)
+        return None
+
+    def _remember(self, digest: str, data: bytes) -> None:
+        if digest in self._recent:
+            return
+        self._recent[digest] = data
+        self._free -= len(data)
+        while self._free < 0 and self._recent:
+            _, dropped = self._recent.popitem(last=False)
+            self._free += len(dropped)
+
+
+class FileMemo:
+    """Small JSON objects in files; one that cannot be read is as good as none."""
+
+    def __init__(self, root: Path, *, entries: int = 20_000) -> None:
+        self._root = root
+        self._entries = entries
+        self._recent: OrderedDict[str, dict] = OrderedDict()
+
+    async def get(self, key: str) -> dict | None:
+        """As `Memo.get`."""
+        if (value := self._recent.get(key)) is not None:
+            self._recent.move_to_end(key)
+            return value
+        value = await asyncio.to_thread(self._load, key)
+        if value is not None:
+            self._remember(key, value)
+        return value
+
+    async def put(self, key: str, value: dict) -> None:
+        """As `Memo.put`."""
+        if self._recent.get(key) != value:
+            await asyncio.to_thread(_write, _place(self._root, key), orjson.dumps(value))
+            self._remember(key, value)
+
+    def _load(self, key: str) -> dict | None:
+        try:
+            value = orjson.loads(_read(_place(self._root, key)) or b"null")
+        except orjson.JSONDecodeError:
+            return None
+        return value if isinstance(value, dict) else None
+
+    def _remember(self, key: str, value: dict) -> None:
+        self._recent[key] = value
+        if len(self._recent) > self._entries:
+            self._recent.popitem(last=False)
+
+
+def sweep(root: Path) -> None:
+    """Remove half-written files; only while nobody writes."""
+    for path in root.glob("*/*.tmp"):
+        path.unlink(missing_ok=True)
+
+
+def _place(root: Path, digest: str) -> Path:
+    name = digest.removeprefix("sha256:")
+    return root / name[:2] / name[2:]
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise Unavailable("the git cache's disk cannot be read") from error
+
+
+def _write(path: Path, data: bytes) -> None:
+    temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_bytes(data)
+        os.replace(temporary, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        what = "is full" if error.errno in _FULL else "cannot be written"
+        raise Unavailable(f"the disk of the git cache {what}; nothing new can be kept") from error

@@ -1,0 +1,268 @@
+"""Follows one repository: asks for its refs, fetches what is new, tells what has changed."""
+
+import asyncio
+import hashlib
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+import structlog
+
+from fleet.errors import TowlineError, Unavailable
+from fleet.runtime.backoff import Backoff
+from fleet.runtime.clock import Clock
+from fleet.runtime.tasks import Tasks
+from fleet.source import Commit, RepositorySpec, RepositoryState
+from gitcache.domain import refs
+from gitcache.domain.objects import CommitRecord
+from gitcache.ports import ASKED_PIN, Clones, Coordinator, RefLister, TreeReader
+
+log = structlog.get_logger(__name__)
+
+HINT_RETRIES = (0.1, 0.3, 1.0, 3.0, 10.0)
+"""Seconds between asking again when a webhook comes before the server shows the commit."""
+
+_HINTS_TRUSTED = 24 * 3600.0
+_SPREAD = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Seconds between polls: usually, and while webhooks are known to come."""
+
+    poll: float
+    poll_with_webhook: float
+    longest_backoff: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The ports a follower works with."""
+
+    lister: RefLister
+    clones: Clones
+    reader: TreeReader
+    coordinator: Coordinator
+
+
+@dataclass
+class _Known:
+    """What the last good poll gave."""
+
+    commits: dict[str, Commit] = field(default_factory=dict)
+    missing: frozenset[str] = frozenset()
+    fetched_at: datetime | None = None
+
+
+class Follower:
+    """The one task that watches a repository; `spec` may be replaced while it runs.
+
+    `tell` is called with each state whose commits, missing refs or error differ from before.
+    """
+
+    def __init__(
+        self,
+        spec: RepositorySpec,
+        source: Source,
+        clock: Clock,
+        pace: Pace,
+        tell: Callable[[RepositoryState], None],
+    ) -> None:
+        self.spec = spec
+        self.state: RepositoryState | None = None
+        self._source = source
+        self._clock = clock
+        self._pace = pace
+        self._tell = tell
+        self._known = _Known()
+        self._wake = asyncio.Event()
+        self._announced: dict[str, str] = {}
+        self._hinted: float | None = None
+        self._backoff = Backoff(first=2.0, limit=pace.longest_backoff)
+        self._fetching = asyncio.Lock()
+        self._tasks = Tasks(f"follower/{spec.id}")
+
+    def start(self) -> None:
+        """Begin to poll."""
+        self._tasks.forever("poll", self._run())
+
+    async def stop(self) -> None:
+        """End polling and give ownership back."""
+        await self._tasks.stop()
+        await self._source.coordinator.release(self.spec.id)
+
+    def replace(self, spec: RepositorySpec) -> None:
+        """Go on with other refs or credentials, at once."""
+        if spec != self.spec:
+            self.spec = spec
+            self._backoff.reset()
+            self._wake.set()
+
+    def hint(self, announced: Mapping[str, str] | None) -> None:
+        """Poll now; `announced` (full ref to sha) is what a webhook says to be there."""
+        if announced is not None:
+            self._hinted = self._clock.monotonic()
+            self._announced.update(announced)
+        self._wake.set()
+
+    async def have(self, sha: str) -> CommitRecord:
+        """A commit with its folders in the local copy, fetched if need be.
+
+        Unavailable: it cannot be had now, or the server does not give it.
+        """
+        if not refs.is_sha(sha):
+            raise Unavailable(f"{sha[:80]!r} is not a commit id")
+        record = await self._source.reader.commit(self.spec, sha)
+        if record is None:
+            await self._fetch({ASKED_PIN + sha: sha})
+            record = await self._source.reader.commit(self.spec, sha)
+        if record is None:
+            raise Unavailable(f"commit {sha[:12]} is not in the local copy")
+        return record
+
+    async def _run(self) -> None:
+        await self._restore()
+        while True:
+            self._wake.clear()
+            delay = await self._round()
+            await self._pause(delay)
+
+    async def _restore(self) -> None:
+        """Take up what an earlier process has pinned, to have it while the server is away."""
+        try:
+            pins = await self._source.clones.pins(self.spec)
+            for name in self.spec.refs:
+                sha = pins.get(pin_of(name))
+                record = await self._source.reader.commit(self.spec, sha) if sha else None
+                if record is not None:
+                    self._known.commits[name] = record.commit
+        except TowlineError as error:
+            log.warning("local copy unusable", repository=self.spec.id, reason=error.message)
+
+    async def _round(self) -> float:
+        """Poll once; the seconds until the next time."""
+        spec = self.spec
+        try:
+            await self._poll(spec)
+        except TowlineError as error:
+            log.warning("repository failed", repository=spec.id, reason=error.message)
+            self._publish(spec, error.message)
+            return max(1.0, self._backoff.next(), error.retry_after or 0.0)
+        except Exception:
+            log.exception("repository failed", repository=spec.id)
+            self._publish(spec, "internal error; the server's log has the details")
+            return max(1.0, self._backoff.next())
+        self._backoff.reset()
+        self._publish(spec, None)
+        return self._interval()
+
+    async def _poll(self, spec: RepositorySpec) -> None:
+        if not await self._source.coordinator.claim(spec.id):
+            return
+        for delay in (*HINT_RETRIES, None):
+            prefixes = refs.prefixes(spec.refs)
+            listed = await self._source.lister.list_refs(spec, prefixes) if prefixes else {}
+            resolved = refs.resolve(spec.refs, listed)
+            if delay is None or self._announced_seen(spec, resolved.commits):
+                break
+            await self._update(spec, resolved)
+            self._publish(spec, None)
+            await self._pause(delay)
+        self._announced.clear()
+        await self._update(spec, resolved)
+
+    def _announced_seen(self, spec: RepositorySpec, commits: Mapping[str, str]) -> bool:
+        expected = {
+            name: self._announced[ref]
+            for name in spec.refs
+            for ref in refs.candidates(name)
+            if ref in self._announced
+        }
+        return all(commits.get(name) == sha for name, sha in expected.items())
+
+    async def _update(self, spec: RepositorySpec, resolved: refs.Resolved) -> None:
+        """Fetch what is new and take it over."""
+        known = {name: commit.sha for name, commit in self._known.commits.items()}
+        new = {name: sha for name, sha in resolved.commits.items() if known.get(name) != sha}
+        absent = set(resolved.missing)
+        tips = {name: sha for name, sha in new.items() if name != sha}
+        await self._fetch_new(tips)
+        for name in new.keys() - tips.keys():
+            if not await self._fetch_pinned(name):
+                absent.add(name)
+        commits = {}
+        for name, sha in resolved.commits.items():
+            if name not in absent:
+                commits[name] = await self._commit(spec, name, sha)
+        self._known.commits = commits
+        self._known.missing = frozenset(absent)
+
+    async def _fetch_new(self, tips: Mapping[str, str]) -> None:
+        if tips:
+            await self._fetch({pin_of(name): sha for name, sha in tips.items()})
+            self._known.fetched_at = self._clock.now()
+
+    async def _fetch_pinned(self, sha: str) -> bool:
+        """Fetch a commit that is followed by its id; False: the server does not have it."""
+        try:
+            await self._fetch_new({sha: sha})
+        except Unavailable as error:
+            if "not our ref" in error.message:
+                return False
+            raise
+        return True
+
+    async def _commit(self, spec: RepositorySpec, name: str, sha: str) -> Commit:
+        known = self._known.commits.get(name)
+        if known is not None and known.sha == sha:
+            return known
+        record = await self._source.reader.commit(spec, sha)
+        if record is None:
+            raise Unavailable(f"commit {sha[:12]} did not arrive with the fetch")
+        return record.commit
+
+    async def _fetch(self, wants: Mapping[str, str]) -> None:
+        async with self._fetching:
+            if not await self._source.coordinator.claim(self.spec.id):
+                raise Unavailable("another replica has taken this repository over")
+            await self._source.clones.fetch(self.spec, wants)
+
+    def _publish(self, spec: RepositorySpec, error: str | None) -> None:
+        known = self._known
+        state = RepositoryState(
+            repository_id=spec.id,
+            commits={name: one for name, one in known.commits.items() if name in spec.refs},
+            missing=known.missing & spec.refs,
+            error=error,
+            polled_at=self._clock.now(),
+            fetched_at=known.fetched_at,
+        )
+        before, self.state = self.state, state
+        if before is None or replace(before, polled_at=state.polled_at) != state:
+            self._tell(state)
+
+    def _interval(self) -> float:
+        pace = self._pace
+        recent = self._hinted is not None and (
+            self._clock.monotonic() - self._hinted < _HINTS_TRUSTED
+        )
+        seconds = pace.poll_with_webhook if recent else pace.poll
+        return seconds * random.uniform(1 - _SPREAD, 1 + _SPREAD)
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait for the time to pass or a wake."""
+        sleeper = self._tasks.spawn("pause", self._wake_after(seconds))
+        try:
+            await self._wake.wait()
+        finally:
+            sleeper.cancel()
+
+    async def _wake_after(self, seconds: float) -> None:
+        await self._clock.sleep(seconds)
+        self._wake.set()
+
+
+def pin_of(name: str) -> str:
+    """The pin under which a followed ref's commit is kept."""
+    return hashlib.sha256(name.encode("utf-8", "surrogateescape")).hexdigest()[:20]
