@@ -1,14 +1,13 @@
-"""The text forms of pipelines, states, events and effects, as they are kept in the store.
+"""The JSON forms of pipelines, states, events and effects, as they are kept in the store.
 
-JSON objects with the fields of the dataclasses. A state carries the version of its form, so that
-a later program can read an older one; events and effects carry their type.
+JSON objects (as `dict`) with the fields of the dataclasses. A state carries the version of its
+form, so that a later program can read an older one; events and effects carry their type.
 """
 
+from collections.abc import Mapping
 from typing import Any, get_args
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import from_json as parse
-from pydantic_core import to_json as write
 
 from controlplane.domain.pipelines.effects import Effect
 from controlplane.domain.pipelines.events import Event
@@ -18,80 +17,74 @@ from fleet.errors import Invalid
 
 STATE_VERSION = 1
 
+Json = dict[str, Any]
+
 _STATE = TypeAdapter(State)
 _PIPELINE = TypeAdapter(Pipeline)
 _EVENTS = {one.__name__: TypeAdapter(one) for one in get_args(Event)}
 _EFFECTS = {one.__name__: TypeAdapter(one) for one in get_args(Effect)}
 
 
-def state_to_json(state: State) -> str:
-    """The state as text."""
-    body = _STATE.dump_python(state, mode="json")
-    return write({"version": STATE_VERSION, "state": body}).decode()
+def state_to_json(state: State) -> Json:
+    """The JSON form of a state."""
+    return {"version": STATE_VERSION, "state": _STATE.dump_python(state, mode="json")}
 
 
-def state_from_json(text: str) -> State:
-    """The state that `state_to_json` wrote. Invalid: anything else, or a newer version."""
-    data = _object(text)
+def state_from_json(data: Mapping[str, Any]) -> State:
+    """The state that `state_to_json` gave; the empty object is a pipeline never run.
+
+    Invalid: anything else, and what a newer program has written.
+    """
+    if not data:
+        return State()
     if data.get("version") != STATE_VERSION:
         raise Invalid(f"a pipeline state of version {data.get('version')} cannot be read")
     return _build(_STATE, data.get("state"))
 
 
-def pipeline_to_json(pipeline: Pipeline) -> str:
-    """The specification as text."""
-    return _PIPELINE.dump_json(pipeline).decode()
+def pipeline_to_json(pipeline: Pipeline) -> Json:
+    """The JSON form of a specification."""
+    return _PIPELINE.dump_python(pipeline, mode="json")
 
 
-def pipeline_from_json(text: str) -> Pipeline:
-    """The specification that `pipeline_to_json` wrote, not validated again."""
-    return _build(_PIPELINE, _object(text))
+def pipeline_from_json(data: Mapping[str, Any]) -> Pipeline:
+    """The specification that `pipeline_to_json` gave, not validated again. Invalid: no such."""
+    return _build(_PIPELINE, data)
 
 
-def event_to_json(event: Event) -> str:
-    """The event as text."""
+def event_to_json(event: Event) -> Json:
+    """The JSON form of an event."""
     return _typed(_EVENTS, event)
 
 
-def event_from_json(text: str) -> Event:
-    """The event that `event_to_json` wrote. Invalid: anything else."""
-    return _untyped(_EVENTS, text)
+def event_from_json(data: Mapping[str, Any]) -> Event:
+    """The event that `event_to_json` gave. Invalid: anything else."""
+    return _untyped(_EVENTS, data)
 
 
-def effect_to_json(effect: Effect) -> str:
-    """The effect as text."""
+def effect_to_json(effect: Effect) -> Json:
+    """The JSON form of an effect."""
     return _typed(_EFFECTS, effect)
 
 
-def effect_from_json(text: str) -> Effect:
-    """The effect that `effect_to_json` wrote. Invalid: anything else."""
-    return _untyped(_EFFECTS, text)
+def effect_from_json(data: Mapping[str, Any]) -> Effect:
+    """The effect that `effect_to_json` gave. Invalid: anything else."""
+    return _untyped(_EFFECTS, data)
 
 
-def _typed(adapters: dict[str, TypeAdapter], value: Event | Effect) -> str:
+def _typed(adapters: Mapping[str, TypeAdapter], value: Event | Effect) -> Json:
     name = type(value).__name__
-    return write({"type": name, **adapters[name].dump_python(value, mode="json")}).decode()
+    return {"type": name, **adapters[name].dump_python(value, mode="json")}
 
 
-def _untyped(adapters: dict[str, TypeAdapter], text: str) -> Any:
-    data = _object(text)
-    adapter = adapters.get(data.pop("type", ""))
+def _untyped(adapters: Mapping[str, TypeAdapter], data: Mapping[str, Any]) -> Any:
+    adapter = adapters.get(data.get("type", ""))
     if adapter is None:
         raise Invalid("neither event nor effect of a pipeline")
-    return _build(adapter, data)
+    return _build(adapter, {key: value for key, value in data.items() if key != "type"})
 
 
-def _object(text: str) -> dict[str, Any]:
-    try:
-        data = parse(text)
-    except ValueError as error:
-        raise Invalid(f"not JSON: {error}") from None
-    if not isinstance(data, dict):
-        raise Invalid("a JSON object is expected")
-    return data
-
-
-def _build(adapter: TypeAdapter, data: Any) -> Any:
+def _build(adapter: TypeAdapter, data: object) -> Any:
     try:
         return adapter.validate_python(data)
     except ValidationError as error:

@@ -1,0 +1,65 @@
+"""What is kept in the store can be read again, and nothing else can."""
+
+import json
+
+import pytest
+
+from controlplane.domain.pipelines.codec import (
+    effect_from_json,
+    effect_to_json,
+    event_from_json,
+    event_to_json,
+    pipeline_from_json,
+    pipeline_to_json,
+    state_from_json,
+    state_to_json,
+)
+from controlplane.domain.pipelines.model import ApprovalRule, SoakRule
+from controlplane.domain.pipelines.state import State
+from fleet.errors import Invalid
+from tests.fakes.pipelines import Line, make_pipeline, two_stages
+
+
+@pytest.fixture
+def line() -> Line:
+    """A release that has gone all the way, with every kind of record behind it."""
+    line = Line(two_stages(ApprovalRule(), SoakRule(5)))
+    line.render("prod", line.observe("c1"))
+    line.approve("dev prod 0")
+    line.pass_time(5)
+    line.health("prod")
+    line.observe("c2")
+    return line
+
+
+def test_a_specification_survives_the_store() -> None:
+    pipeline = make_pipeline({"a b": [ApprovalRule(2, False), SoakRule(7)], "b c": []})
+    assert pipeline_from_json(json.loads(json.dumps(pipeline_to_json(pipeline)))) == pipeline
+
+
+def test_a_state_survives_the_store(line: Line) -> None:
+    assert state_from_json(json.loads(json.dumps(state_to_json(line.state)))) == line.state
+
+
+def test_events_and_effects_survive_the_store(line: Line) -> None:
+    for event, _ in line.log:
+        assert event_from_json(json.loads(json.dumps(event_to_json(event)))) == event
+    assert len({type(one) for one in line.effects}) == 5
+    for effect in line.effects:
+        assert effect_from_json(json.loads(json.dumps(effect_to_json(effect)))) == effect
+
+
+def test_the_empty_object_is_a_pipeline_never_run() -> None:
+    assert state_from_json({}) == State()
+
+
+def test_a_state_of_a_newer_program_is_refused() -> None:
+    with pytest.raises(Invalid, match="version 2 cannot be read"):
+        state_from_json({"version": 2, "state": {}})
+
+
+def test_what_is_no_event_is_refused() -> None:
+    with pytest.raises(Invalid, match="neither event nor effect"):
+        event_from_json({"type": "Promote"})
+    with pytest.raises(Invalid, match="gate"):
+        event_from_json({"type": "Rejected", "actor": "bob"})

@@ -1,0 +1,318 @@
+"""The engine under random events, against a model that remembers only what a person would."""
+
+from collections import defaultdict
+from datetime import datetime, timedelta
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from controlplane.domain.pipelines.effects import Effect, OpenGate, Promote, RenderStage
+from controlplane.domain.pipelines.events import (
+    Approved,
+    Cleared,
+    Event,
+    KnownBad,
+    Paused,
+    Rejected,
+    Rendered,
+    RenderFailed,
+    Resumed,
+    Retried,
+    StageHealth,
+    StageObserved,
+    Superseded,
+)
+from controlplane.domain.pipelines.model import (
+    ApprovalRule,
+    Edge,
+    Gate,
+    GateId,
+    Pipeline,
+    SoakRule,
+    StageId,
+)
+from controlplane.domain.pipelines.state import (
+    HISTORY_LENGTH,
+    Digests,
+    GateStatus,
+    Health,
+    ReleaseId,
+    Revision,
+    StageState,
+    State,
+    digests_of,
+)
+from fleet.identity import ServiceId
+from tests.fakes.pipelines import Line, make_pipeline, two_stages
+
+SHAPES = (
+    {"dev prod": [ApprovalRule()]},
+    {"dev test": [SoakRule(10)], "test prod": [ApprovalRule(2), SoakRule(5)]},
+    {"dev eu": [], "dev us": [ApprovalRule()], "eu prod": [SoakRule(3)], "us prod": []},
+    {"a b": [], "b c": [], "c d": [ApprovalRule(1, False)]},
+)
+CONTENTS = st.sampled_from(("c1", "c2", "c3", "c4"))
+PEOPLE = st.sampled_from(("ann", "bob", "eve"))
+HEALTHS = st.sampled_from((*Health, Health.HEALTHY, Health.HEALTHY))
+DIGESTS = st.dictionaries(st.builds(ServiceId, st.text(max_size=3)), st.text(max_size=3))
+
+
+class Person:
+    """Remembers yes, no and healthy, independently of the engine's own records."""
+
+    def __init__(self) -> None:
+        self.yes: dict[tuple[GateId, ReleaseId], dict[str, dict]] = defaultdict(dict)
+        self.refused: set[tuple[StageId, ReleaseId]] = set()
+        self.bad: set[str] = set()
+        self.was_healthy: dict[StageId, Digests | None] = {}
+        self.healthy_since: dict[StageId, datetime] = {}
+
+
+class Walk(RuleBasedStateMachine):
+    """Any pipeline, any order of events: what must never happen, does not."""
+
+    @initialize(shape=st.sampled_from(SHAPES), services=st.integers(1, 2))
+    def start(self, shape: dict, services: int) -> None:
+        self.line = Line(make_pipeline(shape, services=services))
+        self.person = Person()
+
+    @property
+    def pipeline(self) -> Pipeline:
+        return self.line.pipeline
+
+    @rule(content=CONTENTS, health=HEALTHS)
+    def git_moves(self, content: str, health: Health) -> None:
+        stage = self.pipeline.first
+        revisions = self.line.revisions(stage.id, content, content)
+        self.take(StageObserved(stage.id, revisions, health, "ann"))
+
+    @precondition(lambda self: self.line.state.candidates)
+    @rule(data=st.data(), variant=st.sampled_from(("", "", "", "other")))
+    def render_arrives(self, data: st.DataObject, variant: str) -> None:
+        edge, release = self.pick_waiting(data)
+        commits = self.line.state.releases[release].commits
+        digest = f"{edge.target} {variant or release}"
+        commit = next(iter(commits.values()))
+        self.take(Rendered(edge.target, release, self.line.revisions(edge.target, commit, digest)))
+
+    @precondition(lambda self: self.line.state.candidates)
+    @rule(data=st.data())
+    def render_breaks(self, data: st.DataObject) -> None:
+        edge, release = self.pick_waiting(data)
+        self.take(RenderFailed(edge.target, release, "no kind"))
+
+    @rule(data=st.data(), health=HEALTHS)
+    def stage_reports(self, data: st.DataObject, health: Health) -> None:
+        stage, release = self.pick_stage(data)
+        self.take(StageHealth(stage, release, health))
+
+    @precondition(lambda self: self.pipeline.gate)
+    @rule(data=st.data(), actor=PEOPLE, careful=st.sampled_from((True, True, False)))
+    def somebody_approves(self, data: st.DataObject, actor: str, careful: bool) -> None:
+        gate = data.draw(st.sampled_from(sorted(self.pipeline.gate)))
+        digests: Digests = self.line.digests_at(gate) if careful else data.draw(DIGESTS)
+        self.take(Approved(gate, actor, actor == "ann", digests))
+
+    @precondition(lambda self: self.pipeline.gate)
+    @rule(data=st.data(), actor=PEOPLE)
+    def somebody_rejects(self, data: st.DataObject, actor: str) -> None:
+        self.take(Rejected(data.draw(st.sampled_from(sorted(self.pipeline.gate))), actor))
+
+    @rule(data=st.data(), actor=PEOPLE)
+    def somebody_withdraws(self, data: st.DataObject, actor: str) -> None:
+        self.take(Superseded(*self.pick_stage(data), actor))
+
+    @rule(data=st.data(), actor=PEOPLE)
+    def somebody_retries(self, data: st.DataObject, actor: str) -> None:
+        self.take(Retried(*self.pick_stage(data), actor))
+
+    @rule(content=CONTENTS, lifted=st.booleans())
+    def a_commit_is_known_bad(self, content: str, lifted: bool) -> None:
+        self.take(Cleared(content, "eve") if lifted else KnownBad(content, "eve"))
+
+    @rule(on=st.booleans())
+    def the_line_is_stopped_or_not(self, on: bool) -> None:
+        self.take(Paused("eve") if on else Resumed("eve"))
+
+    @rule(seconds=st.integers(-2, 8))
+    def time_passes(self, seconds: int) -> None:
+        before = self.line.state
+        self.line.pass_time(seconds)
+        self.check_all(before, self.line.last)
+
+    @precondition(lambda self: self.line.log)
+    @rule(data=st.data())
+    def an_old_event_arrives_again(self, data: st.DataObject) -> None:
+        event, _ = data.draw(st.sampled_from(self.line.log))
+        self.take(event)
+
+    def pick_waiting(self, data: st.DataObject) -> tuple[Edge, ReleaseId]:
+        waiting = [one for one in self.pipeline.edges if one.id in self.line.state.candidates]
+        edge = data.draw(st.sampled_from(waiting))
+        return edge, self.line.state.candidates[edge.id].release
+
+    def pick_stage(self, data: st.DataObject) -> tuple[StageId, ReleaseId]:
+        stage = data.draw(st.sampled_from(self.pipeline.stages)).id
+        known = [*sorted(self.line.state.releases), ReleaseId("unheard-of")]
+        held = self.line.stage(stage).release
+        return stage, data.draw(st.sampled_from([*known, held or known[0]]))
+
+    def take(self, event: Event) -> None:
+        before = self.line.state
+        self.remember(event)
+        effects = self.line.send(event)
+        self.check_all(before, effects)
+
+    def remember(self, event: Event) -> None:
+        """What a person would know from the event alone, and from what was on the screen."""
+        match event:
+            case Approved(gate, actor, is_author, digests):
+                self.remember_yes(gate, actor, is_author, dict(digests))
+            case Rejected(gate):
+                edge, _ = self.pipeline.gate[gate]
+                if edge.id in self.line.state.candidates:
+                    self.person.refused.add(
+                        (edge.target, self.line.state.candidates[edge.id].release)
+                    )
+            case Rendered(stage, release, revisions):
+                self.forget_other_yes(stage, release, dict(digests_of(revisions)))
+            case RenderFailed(stage, release):
+                self.forget_other_yes(stage, release, {})
+            case Retried(stage, release):
+                self.person.refused.discard((stage, release))
+            case KnownBad(revision):
+                self.person.bad.add(revision)
+            case Cleared(revision):
+                self.person.bad.discard(revision)
+
+    def remember_yes(self, gate: GateId, actor: str, is_author: bool, digests: dict) -> None:
+        edge, found = self.pipeline.gate[gate]
+        candidate = self.line.state.candidates.get(edge.id)
+        honest = isinstance(found.rule, ApprovalRule) and not (is_author and found.rule.not_author)
+        if candidate is not None and honest:
+            self.person.yes[gate, candidate.release][actor] = digests
+
+    def forget_other_yes(self, stage: StageId, release: ReleaseId, digests: dict) -> None:
+        for (gate, about), yes in self.person.yes.items():
+            if about == release and self.pipeline.gate[gate][0].target == stage:
+                for actor in [one for one, seen in yes.items() if seen != digests]:
+                    del yes[actor]
+
+    def check_all(self, before: State, effects: tuple[Effect, ...]) -> None:
+        self.follow_health()
+        for effect in effects:
+            if isinstance(effect, Promote):
+                self.check_promotion(before, effect)
+            if isinstance(effect, OpenGate):
+                edge, _ = self.pipeline.gate[effect.gate]
+                self.check_source(edge, effect.release)
+
+    def follow_health(self) -> None:
+        for stage in self.pipeline.stages:
+            held = self.line.stage(stage.id)
+            content = digests_of(held.revisions) if held.health == Health.HEALTHY else None
+            if content is None or self.person.was_healthy.get(stage.id) != content:
+                self.person.healthy_since[stage.id] = self.line.now
+            self.person.was_healthy[stage.id] = content
+
+    def check_source(self, edge: Edge, release: ReleaseId) -> None:
+        source = self.line.stage(edge.source)
+        assert (source.release, source.health) == (release, Health.HEALTHY)
+
+    def check_promotion(self, before: State, effect: Promote) -> None:
+        held = before.stages.get(effect.stage, StageState())
+        contents = {name for one in effect.revisions.values() for name in (one.commit, one.digest)}
+        assert self.line.state.paused is None, "nothing moves while paused"
+        assert not held.promoting or self.has_ended(effect.stage, held), "two in one stage"
+        assert not contents & self.person.bad, "a known-bad revision moves"
+        assert set(effect.revisions) == set(self.pipeline.stage[effect.stage].services)
+        if held.release == effect.release:
+            assert held.health == Health.FAILED, "only what has failed is promoted again"
+            return
+        assert (effect.stage, effect.release) not in self.person.refused, "a refused one moves"
+        self.check_forward(held.release, effect)
+        for edge in self.pipeline.edges_into[effect.stage]:
+            self.check_source(edge, effect.release)
+            if digests_of(held.revisions) != digests_of(effect.revisions):
+                self.check_gates(edge, effect)
+
+    def has_ended(self, stage: StageId, held: StageState) -> bool:
+        """The last event itself says that the stage is done with what it was taking in."""
+        match self.line.log[-1][0]:
+            case StageHealth(about, release, Health.HEALTHY | Health.FAILED):
+                return (about, release) == (stage, held.release)
+            case Superseded(about, release):
+                return (about, release) == (stage, held.release)
+        return False
+
+    def check_forward(self, held: ReleaseId | None, effect: Promote) -> None:
+        if held is None:
+            return
+        number = self.line.state.releases[effect.release].number
+        assert number > int(held.removeprefix("r").partition("-")[0]), "never backwards"
+
+    def check_gates(self, edge: Edge, effect: Promote) -> None:
+        for gate in edge.gates:
+            self.check_gate(edge, gate, effect)
+
+    def check_gate(self, edge: Edge, gate: Gate, effect: Promote) -> None:
+        match gate.rule:
+            case ApprovalRule(quorum=quorum):
+                digests = digests_of(effect.revisions)
+                given = self.person.yes[gate.id, effect.release].values()
+                assert sum(one == digests for one in given) >= quorum, "promoted without a yes"
+            case SoakRule(seconds=seconds):
+                soaked = self.line.now - self.person.healthy_since[edge.source]
+                assert soaked >= timedelta(seconds=seconds), "promoted before it has soaked"
+
+    @invariant()
+    def what_is_kept_is_bounded_and_consistent(self) -> None:
+        if not hasattr(self, "line"):
+            return
+        state = self.line.state
+        in_use = {one.release for one in (*state.stages.values(), *state.candidates.values())}
+        assert set(state.releases) == in_use - {None}
+        assert len(state.history) <= HISTORY_LENGTH
+        for edge in self.pipeline.edges:
+            waiting = state.candidates.get(edge.id)
+            if waiting is not None:
+                assert waiting.release == self.line.stage(edge.source).release
+                assert waiting.reason, "whoever waits is told why"
+
+    def teardown(self) -> None:
+        if hasattr(self, "line"):
+            assert self.line.replay() == (self.line.state, self.line.effects)
+            keys = defaultdict(set)
+            for effect in self.line.effects:
+                if isinstance(effect, Promote | RenderStage):
+                    keys[effect.key].add(repr(effect))
+            assert all(len(one) == 1 for one in keys.values()), "one key, two meanings"
+
+
+TestWalk = Walk.TestCase
+TestWalk.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+
+
+@given(
+    before=st.text(min_size=1, max_size=20),
+    after=st.text(min_size=1, max_size=20),
+    healthy_first=st.booleans(),
+)
+def test_any_change_after_approval_voids_it(before: str, after: str, healthy_first: bool) -> None:
+    line = Line(two_stages(ApprovalRule(), SoakRule(60)))
+    release = line.observe("c1", Health.HEALTHY if healthy_first else Health.PROGRESSING)
+    service = ServiceId("prod-0")
+    for digest in (before, after):
+        line.send(Rendered(StageId("prod"), release, {service: Revision("c1", digest)}))
+        if digest is before:
+            line.approve("dev prod 0")
+    line.health("dev")
+    line.pass_time(600)
+    expected = [("prod", release)] if before == after else []
+    assert line.promotions() == expected
+    if before != after:
+        candidate = line.candidate("dev prod")
+        assert candidate is not None
+        gate = candidate.gates[GateId("dev prod 0")]
+        assert (gate.status, gate.approvals) == (GateStatus.RUNNING, ())

@@ -1,0 +1,136 @@
+"""What can be saved as a pipeline, and what is refused with which field and sentence."""
+
+from dataclasses import replace
+
+import pytest
+
+from controlplane.domain.pipelines.model import (
+    MAX_GATES,
+    ApprovalRule,
+    Edge,
+    EdgeId,
+    Gate,
+    GateId,
+    Pipeline,
+    SoakRule,
+    Stage,
+    StageId,
+    validate,
+)
+from fleet.errors import Invalid
+from fleet.identity import ServiceId
+from tests.fakes.pipelines import make_pipeline
+
+
+def stage(name: str, *services: str) -> Stage:
+    return Stage(StageId(name), name, tuple(ServiceId(one) for one in services or (f"{name}-0",)))
+
+
+def edge(name: str, *gates: Gate) -> Edge:
+    source, target = name.split()
+    return Edge(EdgeId(name), StageId(source), StageId(target), gates)
+
+
+def gate(name: str = "ok", rule: ApprovalRule | SoakRule | None = None) -> Gate:
+    return Gate(GateId(name), name, rule or ApprovalRule())
+
+
+GOOD = Pipeline("p", "shop", (stage("dev"), stage("prod")), (edge("dev prod", gate()),))
+BAD = {
+    "no name": (replace(GOOD, name=" "), "name: a name of 1 to 255 characters is needed"),
+    "no stage": (
+        Pipeline("p", "shop", ()),
+        "stages: 0 given; between 1 and 100 are possible",
+    ),
+    "empty stage": (
+        replace(GOOD, stages=(Stage(StageId("dev"), "dev", ()), stage("prod"))),
+        "stages[0].services: stage dev has no service",
+    ),
+    "two stages of one name": (
+        replace(GOOD, stages=(stage("dev"), Stage(StageId("prod"), "dev", (ServiceId("x"),)))),
+        "stages: stage name dev is there twice",
+    ),
+    "two stages of one id": (
+        replace(GOOD, stages=(stage("dev"), Stage(StageId("dev"), "prod", (ServiceId("x"),)))),
+        "stages: stage id dev is there twice",
+    ),
+    "a service in two stages": (
+        replace(GOOD, stages=(stage("dev", "web"), stage("prod", "web"))),
+        "stages: service web is there twice",
+    ),
+    "a service twice in a stage": (
+        replace(GOOD, stages=(stage("dev", "web", "web"), stage("prod"))),
+        "stages: service web is there twice",
+    ),
+    "unknown stage": (
+        replace(GOOD, edges=(edge("dev test"),)),
+        "edges[0]: there is no stage test",
+    ),
+    "a stage to itself": (
+        replace(GOOD, edges=(edge("dev prod"), edge("prod prod"))),
+        "edges: stages form a cycle: prod → prod",
+    ),
+    "two edges alike": (
+        replace(GOOD, edges=(edge("dev prod"), replace(edge("dev prod"), id=EdgeId("e")))),
+        "edges: edge dev → prod is there twice",
+    ),
+    "two edges of one id": (
+        replace(GOOD, edges=(edge("dev prod"), edge("dev prod"))),
+        "edges: edge id dev prod is there twice",
+    ),
+    "two gates of one name": (
+        replace(GOOD, edges=(edge("dev prod", gate(), replace(gate(), id=GateId("g"))),)),
+        "edges[0].gates: gate name ok is there twice",
+    ),
+    "too many gates": (
+        replace(GOOD, edges=(edge("dev prod", *(gate(str(n)) for n in range(MAX_GATES + 1))),)),
+        "edges[0].gates: 21 given; between 0 and 20 are possible",
+    ),
+    "no quorum": (
+        replace(GOOD, edges=(edge("dev prod", gate(rule=ApprovalRule(quorum=0))),)),
+        "edges[0].gates[0].quorum: between 1 and 20 approvals",
+    ),
+    "no soak": (
+        replace(GOOD, edges=(edge("dev prod", gate(rule=SoakRule(0))),)),
+        "edges[0].gates[0].seconds: between 1 and 7,776,000 seconds",
+    ),
+    "two first stages": (
+        replace(GOOD, edges=()),
+        "edges: only one stage can follow git, but no edge leads to dev, prod",
+    ),
+}
+
+
+@pytest.mark.parametrize(("pipeline", "sentence"), BAD.values(), ids=BAD)
+def test_a_pipeline_that_cannot_work_is_refused(pipeline: Pipeline, sentence: str) -> None:
+    with pytest.raises(Invalid) as error:
+        validate(pipeline)
+    assert str(error.value) == sentence
+
+
+def test_a_cycle_is_refused_with_its_way() -> None:
+    with pytest.raises(Invalid, match="stages form a cycle: b → c → b|c → b → c"):
+        make_pipeline({"a b": [], "b c": [], "c b": []})
+
+
+def test_the_same_gate_id_on_two_edges_is_refused() -> None:
+    pipeline = Pipeline(
+        "p",
+        "shop",
+        (stage("a"), stage("b"), stage("c")),
+        (edge("a b", gate()), edge("b c", gate())),
+    )
+    with pytest.raises(Invalid, match="edges: gate id ok is there twice"):
+        validate(pipeline)
+
+
+def test_a_single_stage_is_a_pipeline() -> None:
+    only = Pipeline("p", "shop", (stage("dev"),))
+    assert validate(only).first == only.stages[0]
+
+
+def test_stages_are_ordered_after_all_that_lead_to_them() -> None:
+    pipeline = make_pipeline({"us prod": [], "eu prod": [], "dev eu": [], "dev us": []})
+    names = [one.name for one in pipeline.order]
+    assert names[0] == "dev"
+    assert names[-1] == "prod"
