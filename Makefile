@@ -1,0 +1,92 @@
+# What people type. `make` alone prints this list; README.md shows demo and test.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PACKAGES := $(wildcard fleet controlplane syncagent gitcache proxy towline bench tests)
+PROTOS := fleet/wire/v1/options.proto fleet/wire/v1/agent.proto
+STUBS := $(addprefix fleet/wire/v1/,options_pb2.py options_pb2.pyi agent_pb2.py agent_pb2.pyi agent_pb2_grpc.py)
+# The first Python on the PATH that is new enough; `make PYTHON=…` chooses another.
+PYTHON ?= $(shell for one in python3 python3.14 python3.13 python3.12 python3.11; do \
+	$$one -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$one && break; done)
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: $(READY) ## the environment that all else needs, in .venv; quick when nothing changed
+
+$(READY): requirements-dev.lock pyproject.toml
+	@[ -n "$(PYTHON)" ] || { echo "Towline needs Python 3.11 or newer: install it, or name one with make PYTHON=/path/to/python3" >&2; exit 1; }
+	@command -v git >/dev/null || { echo "Towline needs git: install it with your system's package manager" >&2; exit 1; }
+	@if command -v uv >/dev/null; then \
+		[ -x $(BIN)/python ] || uv venv --quiet --python "$(PYTHON)" $(VENV); \
+		install="uv pip install --quiet --python $(BIN)/python"; \
+	else \
+		[ -x $(BIN)/python ] || "$(PYTHON)" -m venv $(VENV) || { rm -rf $(VENV); echo "Python has no venv module: on Debian, apt install python3-venv" >&2; exit 1; }; \
+		install="$(BIN)/python -m pip install --quiet"; \
+	fi; \
+	echo "installing into $(VENV)" >&2; \
+	$$install --require-hashes -r requirements-dev.lock; \
+	$$install --no-deps --no-build-isolation -e .
+	@touch $@
+
+.PHONY: demo
+demo: setup ## the whole product on this machine, until Ctrl-C; DEMO="--check" plays its story and ends
+	@$(BIN)/towline demo $(DEMO)
+
+.PHONY: test
+test: setup lint servers ## everything that is checked; PYTEST="-k gate" passes options on
+	@$(BIN)/pytest -q $(PYTEST)
+
+.PHONY: servers
+servers: setup
+	@$(BIN)/python -m towline.demo.clusters build >/dev/null
+	@$(BIN)/python -m tests.servers.install
+
+.PHONY: lint
+lint: setup ## style, types, import rules, generated files
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check --quiet . || { echo "make fmt puts this in order:" >&2; $(BIN)/ruff format --check .; }
+	@$(BIN)/ty check --quiet $(PACKAGES)
+	@rules=$$($(BIN)/lint-imports --no-logo) || { echo "$$rules" >&2; exit 1; }
+	@generated=$$(mktemp -d); trap 'rm -rf "$$generated"' EXIT; \
+	$(MAKE) --no-print-directory proto schema INTO="$$generated"; \
+	for file in $(STUBS) schema.graphql; do \
+		diff -u $$file "$$generated/$$file" || { echo "$$file is not what its source generates: run make proto schema" >&2; exit 1; }; \
+	done
+
+.PHONY: fmt
+fmt: setup ## put the style in order
+	@$(BIN)/ruff check --fix --quiet .
+	@$(BIN)/ruff format --quiet .
+
+# Where generated files go: the checkout, unless lint compares.
+INTO := .
+
+.PHONY: proto
+proto: setup ## regenerate the protocol's stubs
+	@$(BIN)/python -m grpc_tools.protoc -I . --python_out=$(INTO) --pyi_out=$(INTO) --grpc_python_out=$(INTO) $(PROTOS)
+	@rm $(INTO)/fleet/wire/v1/options_pb2_grpc.py
+
+.PHONY: schema
+schema: setup ## print the GraphQL schema to schema.graphql
+	@$(BIN)/python -m controlplane.graphql.schema >$(INTO)/schema.graphql
+
+.PHONY: lock
+lock: setup ## resolve the pinned requirements anew; needs uv
+	@lock="uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate"; \
+	$$lock pyproject.toml --extra postgres -o requirements.lock; \
+	$$lock pyproject.toml --extra postgres --group dev -o requirements-dev.lock; \
+	$$lock --group go -o towline/demo/clusters/assets/go-toolchain.lock; \
+	for server in postgres redis; do $$lock --group $$server -o tests/servers/$$server.lock; done
+
+.PHONY: clean
+clean: ## remove all that make has made here; clusters stay built in the user's cache
+	@rm -rf $(VENV) artifacts build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -prune -exec rm -rf {} +
