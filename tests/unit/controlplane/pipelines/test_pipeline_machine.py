@@ -82,6 +82,9 @@ class Walk(RuleBasedStateMachine):
         return self.line.pipeline
 
     @rule(content=CONTENTS, health=HEALTHS)
+    def a_commit_comes(self, content: str, health: Health) -> None:
+        self.git_moves(content, health)
+
     def git_moves(self, content: str, health: Health) -> None:
         stage = self.pipeline.first
         revisions = self.line.revisions(stage.id, content, content)
@@ -90,17 +93,7 @@ class Walk(RuleBasedStateMachine):
     @precondition(lambda self: self.line.state.candidates)
     @rule(data=st.data(), variant=st.sampled_from(("", "", "", "other")))
     def render_arrives(self, data: st.DataObject, variant: str) -> None:
-        edge, release = self.pick_waiting(data)
-        commits = self.line.state.releases[release].commits
-        digest = f"{edge.target} {variant or release}"
-        commit = next(iter(commits.values()))
-        self.take(Rendered(edge.target, release, self.line.revisions(edge.target, commit, digest)))
-
-    @precondition(lambda self: self.line.state.candidates)
-    @rule(data=st.data())
-    def render_breaks(self, data: st.DataObject) -> None:
-        edge, release = self.pick_waiting(data)
-        self.take(RenderFailed(edge.target, release, "no kind"))
+        self.answer_render(*self.pick_waiting(data), variant)
 
     @rule(data=st.data(), health=HEALTHS)
     def stage_reports(self, data: st.DataObject, health: Health) -> None:
@@ -114,26 +107,46 @@ class Walk(RuleBasedStateMachine):
         digests: Digests = self.line.digests_at(gate) if careful else data.draw(DIGESTS)
         self.take(Approved(gate, actor, actor == "ann", digests))
 
-    @precondition(lambda self: self.pipeline.gate)
-    @rule(data=st.data(), actor=PEOPLE)
-    def somebody_rejects(self, data: st.DataObject, actor: str) -> None:
-        self.take(Rejected(data.draw(st.sampled_from(sorted(self.pipeline.gate))), actor))
+    @rule(data=st.data(), actor=PEOPLE, kind=st.sampled_from((Superseded, Retried, Retried)))
+    def somebody_intervenes(self, data: st.DataObject, actor: str, kind: type) -> None:
+        self.take(kind(*self.pick_stage(data), actor))
 
-    @rule(data=st.data(), actor=PEOPLE)
-    def somebody_withdraws(self, data: st.DataObject, actor: str) -> None:
-        self.take(Superseded(*self.pick_stage(data), actor))
+    @rule(data=st.data())
+    def somebody_says_no(self, data: st.DataObject) -> None:
+        gates = [Rejected(gate, "eve") for gate in sorted(self.pipeline.gate)]
+        broken = [
+            RenderFailed(edge.target, self.line.state.candidates[edge.id].release, "no kind")
+            for edge in self.pipeline.edges
+            if edge.id in self.line.state.candidates
+        ]
+        everything = [KnownBad("c1", "eve"), KnownBad("c2", "eve"), Paused("eve")]
+        self.take(data.draw(st.sampled_from([*gates, *broken, *everything])))
 
-    @rule(data=st.data(), actor=PEOPLE)
-    def somebody_retries(self, data: st.DataObject, actor: str) -> None:
-        self.take(Retried(*self.pick_stage(data), actor))
+    @rule()
+    def all_is_forgiven(self) -> None:
+        for event in (Cleared("c1", "eve"), Cleared("c2", "eve"), Resumed("eve")):
+            self.take(event)
 
-    @rule(content=CONTENTS, lifted=st.booleans())
-    def a_commit_is_known_bad(self, content: str, lifted: bool) -> None:
-        self.take(Cleared(content, "eve") if lifted else KnownBad(content, "eve"))
+    @rule(content=CONTENTS)
+    def a_commit_comes_and_is_well(self, content: str) -> None:
+        self.git_moves(content, Health.HEALTHY)
+        self.things_go_well(healthy=True, approved=True)
 
-    @rule(on=st.booleans())
-    def the_line_is_stopped_or_not(self, on: bool) -> None:
-        self.take(Paused("eve") if on else Resumed("eve"))
+    @rule(healthy=st.booleans(), approved=st.booleans())
+    def the_rest_goes_well(self, healthy: bool, approved: bool) -> None:
+        self.things_go_well(healthy=healthy, approved=approved)
+
+    def things_go_well(self, *, healthy: bool, approved: bool) -> None:
+        for edge in self.pipeline.edges:
+            waiting = self.line.candidate(edge.id)
+            if waiting is not None and waiting.release not in self.line.stage(edge.target).rendered:
+                self.answer_render(edge, waiting.release, "")
+        for gate in sorted(self.pipeline.gate) if approved else ():
+            for actor in ("bob", "eve"):
+                self.take(Approved(gate, actor, False, self.line.digests_at(gate)))
+        for stage in self.pipeline.stages if healthy else ():
+            release = self.line.stage(stage.id).release or ReleaseId("unheard-of")
+            self.take(StageHealth(stage.id, release, Health.HEALTHY))
 
     @rule(seconds=st.integers(-2, 8))
     def time_passes(self, seconds: int) -> None:
@@ -146,6 +159,12 @@ class Walk(RuleBasedStateMachine):
     def an_old_event_arrives_again(self, data: st.DataObject) -> None:
         event, _ = data.draw(st.sampled_from(self.line.log))
         self.take(event)
+
+    def answer_render(self, edge: Edge, release: ReleaseId, variant: str) -> None:
+        commit = next(iter(self.line.state.releases[release].commits.values()))
+        digest = f"{edge.target} {variant or release}"
+        revisions = self.line.revisions(edge.target, commit, digest)
+        self.take(Rendered(edge.target, release, revisions))
 
     def pick_waiting(self, data: st.DataObject) -> tuple[Edge, ReleaseId]:
         waiting = [one for one in self.pipeline.edges if one.id in self.line.state.candidates]
