@@ -177,10 +177,11 @@ class Bus(Protocol):
 
     def publish(self, topic: str, key: str = "") -> None: ...
 
-    def subscribe(
-        self, *topics: str
-    ) -> AbstractAsyncContextManager[AsyncIterator[tuple[str, str]]]:
-        """(topic, key) as they are published. A slow reader gets each pair once, not each time."""
+    def subscribe(self, *topics: str) -> AsyncIterator[Wake]:
+        """What is published from now on, for as long as the iterator is held.
+
+        A slow reader gets each pair once, not each time.
+        """
         ...
 
 

@@ -157,16 +157,15 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
         self._sessions[session.cluster_id] = session
 
     async def _follow(self) -> None:
-        async with self._bus.subscribe(DESIRED, REVOKED) as wakes:
-            async for topic, key in wakes:
-                if topic == REVOKED:
-                    self._identity.forget(key)
-                    self._end_revoked(key)
-                    continue
-                cluster_id, _, service_id = key.partition("/")
-                session = self._sessions.get(ClusterId(cluster_id))
-                if session is not None:
-                    session.wake(service_id)
+        async for topic, key in self._bus.subscribe(DESIRED, REVOKED):
+            if topic == REVOKED:
+                self._identity.forget(key)
+                self._end_revoked(key)
+                continue
+            cluster_id, _, service_id = key.partition("/")
+            session = self._sessions.get(ClusterId(cluster_id))
+            if session is not None:
+                session.wake(service_id)
 
     def _end_revoked(self, token_id: str) -> None:
         for session in self._sessions.values():

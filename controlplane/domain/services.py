@@ -70,9 +70,10 @@ class Service:
     """A service with its desired state and what its agent last said.
 
     `sequence` grows with each change of what the agent should do; `observed` is the sequence
-    that the agent's last status spoke of. `pinned` holds the service at a commit (after a
-    rollback); a `promoted` service takes commits only from its pipeline. `reads` maps the
-    folders and files of the commit that the render depended on to their git ids.
+    that the agent's last status spoke of. `sha` is the commit of the desired state, `author`
+    who made it. `pinned` holds the service at a commit (after a rollback); a `promoted` service
+    takes commits only from its pipeline. `reads` maps the folders and files of the commit that
+    the render depended on to their git ids.
     """
 
     id: ServiceId
@@ -97,6 +98,7 @@ class Service:
     pinned: str | None = None
     promoted: bool = False
     sha: str | None = None
+    author: str = ""
     revision_id: str | None = None
     source: str | None = None
     reads: Mapping[str, str] = field(default_factory=dict)

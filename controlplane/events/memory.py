@@ -2,14 +2,13 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from weakref import WeakSet
 
 from controlplane.ports import Wake
 
 
-class _Queue:
-    """Wakes in the order of their first publishing, each once; wakes a reader that waits."""
+class Wakes:
+    """Wakes in the order of their first publishing, each once. Ends when nobody holds it."""
 
     def __init__(self) -> None:
         self._waiting: deque[Wake] = deque()
@@ -17,38 +16,36 @@ class _Queue:
         self._ready = asyncio.Event()
 
     def put(self, wake: Wake) -> None:
+        """Add a wake, unless it waits already."""
         if wake not in self._known:
             self._known.add(wake)
             self._waiting.append(wake)
             self._ready.set()
 
-    async def __aiter__(self) -> AsyncGenerator[Wake, None]:
-        while True:
-            await self._ready.wait()
-            while self._waiting:
-                wake = self._waiting.popleft()
-                self._known.discard(wake)
-                yield wake
+    def __aiter__(self) -> "Wakes":
+        return self
+
+    async def __anext__(self) -> Wake:
+        while not self._waiting:
             self._ready.clear()
+            await self._ready.wait()
+        wake = self._waiting.popleft()
+        self._known.discard(wake)
+        return wake
 
 
 class MemoryBus:
     """The `Bus` port inside one process."""
 
     def __init__(self) -> None:
-        self._queues: dict[str, set[_Queue]] = {}
+        self._topics: dict[str, WeakSet[Wakes]] = {}
 
     def publish(self, topic: str, key: str = "") -> None:
-        for queue in self._queues.get(topic, ()):
-            queue.put((topic, key))
+        for wakes in tuple(self._topics.get(topic, ())):
+            wakes.put((topic, key))
 
-    @asynccontextmanager
-    async def subscribe(self, *topics: str) -> AsyncGenerator[AsyncIterator[Wake], None]:
-        queue = _Queue()
+    def subscribe(self, *topics: str) -> Wakes:
+        wakes = Wakes()
         for topic in topics:
-            self._queues.setdefault(topic, set()).add(queue)
-        try:
-            yield aiter(queue)
-        finally:
-            for topic in topics:
-                self._queues[topic].discard(queue)
+            self._topics.setdefault(topic, WeakSet()).add(wakes)
+        return wakes

@@ -149,6 +149,7 @@ services = Table(
     Column("pinned", String(64)),
     Column("promoted", Boolean, nullable=False),
     Column("sha", String(64)),
+    Column("author", String(512), nullable=False),
     Column("revision_id", String(36)),
     Column("source", String(71)),
     Column("reads", Shape(dict[str, str]), nullable=False),

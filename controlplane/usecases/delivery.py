@@ -14,7 +14,6 @@ from controlplane.domain.clusters import Cluster
 from controlplane.domain.ledger import LedgerEntry, Stage
 from controlplane.domain.repositories import Repository
 from controlplane.domain.services import Revision, Service
-from controlplane.ports import Transaction
 from controlplane.usecases.deps import DESIRED, SERVICE, Deps
 from fleet.errors import TowlineError
 from fleet.source import Commit, Rendered
@@ -97,19 +96,13 @@ class Delivery:
     async def _render(
         self, service: Service, commit: Commit, ids: Mapping[str, str | None], cluster: Cluster
     ) -> _Outcome:
-        request = service.render_request(commit.sha, _parameters(service, cluster))
+        request = service.render_request(commit.sha, parameters_of(service, cluster))
         try:
             rendered = await self._deps.manifests.render(request)
-            more = [path for path in rendered.reads if path not in ids]
-            if more:
-                ids = {
-                    **ids,
-                    **await self._deps.manifests.trees(request.repository_id, commit.sha, more),
-                }
+            reads = await reads_of(self._deps, service, commit.sha, rendered, ids)
         except TowlineError as error:
             return _Outcome(service, commit, error=error.message)
-        paths = rendered.reads or (service.folder,)
-        return _Outcome(service, commit, rendered, {path: ids.get(path) or "" for path in paths})
+        return _Outcome(service, commit, rendered, reads)
 
     async def _keep(self, outcomes: Iterable[_Outcome]) -> int:
         """Write what came out, in one transaction, then wake agents and watchers."""
@@ -146,6 +139,7 @@ class Delivery:
             source=rendered.source,
             reads=dict(outcome.reads or {}),
             sha=outcome.commit.sha,
+            author=outcome.commit.author[:512],
         )
         if rendered.digest == before.digest:
             return after, []
@@ -186,11 +180,20 @@ class Delivery:
         )
 
 
-async def promote(deps: Deps, tx: Transaction, service: Service, sha: str) -> Service:
-    """Set the commit that a promoted service should be at; the next delivery renders it."""
-    after = replace(service, promoted=True, pinned=sha, source=None)
-    await tx.services.change(service.id, promoted=True, pinned=sha, source=None)
-    return after
+async def reads_of(
+    deps: Deps,
+    service: Service,
+    commit: str,
+    rendered: Rendered,
+    known: Mapping[str, str | None] | None = None,
+) -> dict[str, str]:
+    """The git ids of everything that a render read; `known` saves asking again."""
+    paths = rendered.reads or (service.folder,)
+    ids = dict(known or {})
+    more = [path for path in paths if path not in ids]
+    if more and service.repository_id:
+        ids |= await deps.manifests.trees(service.repository_id, commit, more)
+    return {path: ids.get(path) or "" for path in paths}
 
 
 def _paths(service: Service) -> Iterable[str]:
@@ -217,7 +220,7 @@ def _was_changed(before: Service, now: Service) -> bool:
     return (before.updated_at, before.pinned) != (now.updated_at, now.pinned)
 
 
-def _parameters(service: Service, cluster: Cluster) -> dict[str, Any]:
+def parameters_of(service: Service, cluster: Cluster) -> dict[str, Any]:
     """What templates may refer to."""
     return {
         "cluster": {

@@ -1,7 +1,7 @@
 """Services: what should run where, and the verbs that people expect on it."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from controlplane.domain.access import Actor, Verb, require
@@ -9,7 +9,7 @@ from controlplane.domain.clusters import Cluster
 from controlplane.domain.commands import Command, CommandKind
 from controlplane.domain.ledger import LedgerEntry, Stage
 from controlplane.domain.names import check_label, check_text
-from controlplane.domain.repositories import check_folder, check_ref
+from controlplane.domain.repositories import Repository, check_folder, check_ref
 from controlplane.domain.services import (
     Component,
     Removal,
@@ -74,6 +74,16 @@ class ServiceChange:
         return columns
 
 
+@dataclass(frozen=True, slots=True)
+class Related:
+    """What services refer to, by id, and their inventories."""
+
+    clusters: dict[str, Cluster] = field(default_factory=dict)
+    repositories: dict[str, Repository] = field(default_factory=dict)
+    revisions: dict[str, Revision] = field(default_factory=dict)
+    components: list[Component] = field(default_factory=list)
+
+
 class Services:
     """Verbs on services."""
 
@@ -100,11 +110,29 @@ class Services:
             raise NotFound
         return service
 
-    async def components(self, actor: Actor, service_ids: list[str]) -> list[Component]:
-        """The inventory of services, in the order of its ids."""
+    async def related(
+        self, actor: Actor, services: Sequence[Service], wanted: frozenset[str]
+    ) -> Related:
+        """What services refer to, by id; `wanted` names the kinds, others stay empty."""
         require(actor, Verb.READ, "services")
+        found = Related()
+        if not services or not wanted:
+            return found
         async with self._deps.store.read() as tx:
-            return await tx.components.select(service_id=service_ids)
+            if "cluster" in wanted:
+                rows = await tx.clusters.select(id={s.cluster_id for s in services})
+                found.clusters.update((row.id, row) for row in rows)
+            if "repository" in wanted:
+                ids = {s.repository_id for s in services if s.repository_id}
+                rows = await tx.repositories.select(id=ids)
+                found.repositories.update((row.id, row) for row in rows)
+            if "revision" in wanted:
+                ids = {s.revision_id for s in services if s.revision_id}
+                found.revisions.update((row.id, row) for row in await tx.revisions.select(id=ids))
+            if "components" in wanted:
+                ids = [service.id for service in services]
+                found.components.extend(await tx.components.select(service_id=ids))
+        return found
 
     async def revisions(self, actor: Actor, service_id: str, query: PageQuery) -> Page[Revision]:
         """Revisions of a service, newest first."""

@@ -239,6 +239,7 @@ def upgrade() -> None:
         sa.Column("pinned", sa.String(length=64), nullable=True),
         sa.Column("promoted", sa.Boolean(), nullable=False),
         sa.Column("sha", sa.String(length=64), nullable=True),
+        sa.Column("author", sa.String(length=512), nullable=False),
         sa.Column("revision_id", sa.String(length=36), nullable=True),
         sa.Column("source", sa.String(length=71), nullable=True),
         sa.Column("reads", columns.JSON_TEXT, nullable=False),

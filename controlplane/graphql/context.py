@@ -1,0 +1,70 @@
+"""What resolvers are given: the caller and the verbs."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from strawberry.types import Info as StrawberryInfo
+
+from controlplane.domain.access import ANONYMOUS, Actor
+from controlplane.ports import Bus
+from controlplane.usecases.clusters import Clusters
+from controlplane.usecases.identity import Identity
+from controlplane.usecases.pipelines import Pipelines
+from controlplane.usecases.records import Records
+from controlplane.usecases.repositories import Repositories
+from controlplane.usecases.services import Services
+from fleet.errors import TowlineError
+
+
+@dataclass(frozen=True, slots=True)
+class Verbs:
+    """The use cases that the API offers."""
+
+    identity: Identity
+    clusters: Clusters
+    repositories: Repositories
+    services: Services
+    pipelines: Pipelines
+    records: Records
+    bus: Bus
+
+
+@dataclass(slots=True)
+class Context:
+    """One request, or one WebSocket connection: its verbs, and who sent it."""
+
+    verbs: Verbs
+    request: Any = None
+    response: Any = None
+    connection_params: Any = None
+    token: str = field(default="", repr=False)
+    source: str = ""
+    caller: Actor = ANONYMOUS
+    refused: TowlineError | None = None
+
+    @property
+    def actor(self) -> Actor:
+        """The caller. Raises why its token was refused, if it was."""
+        if self.refused is not None:
+            raise self.refused
+        return self.caller
+
+    async def sign_in(self, token: str) -> None:
+        """Take on the identity behind a token; a refusal is raised when it is asked for."""
+        self.token = token
+        if not token:
+            return
+        try:
+            self.caller = await self.verbs.identity.authenticate(token, self.source)
+            self.refused = None
+        except TowlineError as error:
+            self.refused = error
+
+    async def recheck(self) -> None:
+        """Look again whether the caller's token is good, before each event of a subscription."""
+        await self.sign_in(self.token)
+        if self.refused is not None:
+            raise self.refused
+
+
+Info = StrawberryInfo[Context, None]

@@ -1,0 +1,163 @@
+"""What can be asked."""
+
+import strawberry
+
+from controlplane.graphql import relay
+from controlplane.graphql.context import Info
+from controlplane.graphql.pipelines import Pipeline
+from controlplane.graphql.services import service_type, service_types
+from controlplane.graphql.types import (
+    AccessToken,
+    AuditLog,
+    Cluster,
+    GitRepository,
+    LedgerEvent,
+    Revision,
+    ServiceDeployment,
+    User,
+)
+from fleet.errors import Invalid
+
+
+@strawberry.type
+class Query:
+    @strawberry.field(description="The caller.")
+    async def me(self, info: Info) -> User:
+        return User.of(await info.context.verbs.identity.me(info.context.actor))
+
+    @strawberry.field(description="The caller's own tokens; never their secrets.")
+    async def access_tokens(self, info: Info) -> list[AccessToken]:
+        rows = await info.context.verbs.identity.tokens(info.context.actor)
+        return [AccessToken.of(row) for row in rows]
+
+    @strawberry.field(description="A cluster by id or handle.")
+    async def cluster(
+        self, info: Info, id: strawberry.ID | None = None, handle: str | None = None
+    ) -> Cluster | None:
+        verbs = info.context.verbs
+        return Cluster.of(await verbs.clusters.get(info.context.actor, id, handle))
+
+    @strawberry.field(description="Clusters; `q` is looked for in names and handles.")
+    async def clusters(
+        self,
+        info: Info,
+        first: int | None = None,
+        after: str | None = None,
+        q: str | None = None,
+    ) -> relay.Connection[Cluster]:
+        asked = relay.query(first, after, q)
+        page = await info.context.verbs.clusters.page(info.context.actor, asked)
+        nodes = [Cluster.of(row) for row in page.items]
+        return relay.connection(nodes, page.more, asked, lambda node: node.id)
+
+    @strawberry.field(description="A repository by id, else by URL.")
+    async def git_repository(
+        self, info: Info, id: strawberry.ID | None = None, url: str | None = None
+    ) -> GitRepository | None:
+        verbs = info.context.verbs
+        return GitRepository.of(await verbs.repositories.get(info.context.actor, id, url))
+
+    @strawberry.field
+    async def git_repositories(
+        self,
+        info: Info,
+        first: int | None = None,
+        after: str | None = None,
+        q: str | None = None,
+    ) -> relay.Connection[GitRepository]:
+        asked = relay.query(first, after, q)
+        page = await info.context.verbs.repositories.page(info.context.actor, asked)
+        nodes = [GitRepository.of(row) for row in page.items]
+        return relay.connection(nodes, page.more, asked, lambda node: node.id)
+
+    @strawberry.field(description="A service by id, or by its cluster's handle and its name.")
+    async def service_deployment(
+        self,
+        info: Info,
+        id: strawberry.ID | None = None,
+        cluster: str | None = None,
+        name: str | None = None,
+    ) -> ServiceDeployment | None:
+        services = info.context.verbs.services
+        if id:
+            row = await services.get(info.context.actor, id)
+        elif cluster and name:
+            row = await services.named(info.context.actor, cluster, name)
+        else:
+            raise Invalid("give an id, or a cluster and a name")
+        return await service_type(info, row)
+
+    @strawberry.field(description="Services; `q` is looked for in names and namespaces.")
+    async def service_deployments(
+        self,
+        info: Info,
+        first: int | None = None,
+        after: str | None = None,
+        q: str | None = None,
+        cluster_id: strawberry.ID | None = None,
+        repository_id: strawberry.ID | None = None,
+    ) -> relay.Connection[ServiceDeployment]:
+        asked = relay.query(first, after, q, cluster_id=cluster_id, repository_id=repository_id)
+        page = await info.context.verbs.services.page(info.context.actor, asked)
+        nodes = await service_types(info, page.items)
+        return relay.connection(nodes, page.more, asked, lambda node: node.id)
+
+    @strawberry.field(description="Revisions of a service, newest first.")
+    async def revisions(
+        self,
+        info: Info,
+        service_id: strawberry.ID,
+        first: int | None = None,
+        after: str | None = None,
+    ) -> relay.Connection[Revision]:
+        asked = relay.query(first, after)
+        page = await info.context.verbs.services.revisions(info.context.actor, service_id, asked)
+        nodes = [Revision.of(row) for row in page.items]
+        return relay.connection(nodes, page.more, asked, lambda node: node.id)
+
+    @strawberry.field(description="The deployment ledger, newest first.")
+    async def ledger(
+        self,
+        info: Info,
+        first: int | None = None,
+        after: str | None = None,
+        service_id: strawberry.ID | None = None,
+        cluster_id: strawberry.ID | None = None,
+    ) -> relay.Connection[LedgerEvent]:
+        asked = relay.query(first, after, service_id=service_id, cluster_id=cluster_id)
+        page = await info.context.verbs.services.history(info.context.actor, asked)
+        nodes = [LedgerEvent.of(row) for row in page.items]
+        return relay.connection(nodes, page.more, asked, lambda node: node.id)
+
+    @strawberry.field(description="A pipeline by id or name.")
+    async def pipeline(
+        self, info: Info, id: strawberry.ID | None = None, name: str | None = None
+    ) -> Pipeline | None:
+        verbs = info.context.verbs
+        return Pipeline.of(await verbs.pipelines.get(info.context.actor, id, name))
+
+    @strawberry.field
+    async def pipelines(
+        self,
+        info: Info,
+        first: int | None = None,
+        after: str | None = None,
+        q: str | None = None,
+    ) -> relay.Connection[Pipeline]:
+        asked = relay.query(first, after, q)
+        page = await info.context.verbs.pipelines.page(info.context.actor, asked)
+        nodes = [Pipeline.of(view) for view in page.items]
+        return relay.connection(nodes, page.more, asked, lambda node: node.id)
+
+    @strawberry.field(description="The audit trail, newest first.")
+    async def audit_logs(
+        self,
+        info: Info,
+        first: int | None = None,
+        after: str | None = None,
+        q: str | None = None,
+    ) -> relay.Connection[AuditLog]:
+        asked = relay.query(first, after, q)
+        page = await info.context.verbs.records.page(info.context.actor, asked)
+        nodes = [AuditLog.of(row) for row in page.items]
+        return relay.connection(nodes, page.more, asked, lambda node: node.id)

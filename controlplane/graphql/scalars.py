@@ -1,0 +1,48 @@
+"""Scalars whose names and forms outside clients rely on."""
+
+from datetime import datetime
+from typing import Any, NewType
+
+import orjson
+import strawberry
+from strawberry.types.scalar import ScalarDefinition
+
+from fleet.errors import Invalid
+
+_MOST_BYTES = 256 * 1024
+
+Json = NewType("Json", object)
+Map = NewType("Map", object)
+
+
+def _parse_json(value: Any) -> Any:
+    if not isinstance(value, str):
+        raise Invalid("Json is a string that holds JSON")
+    if len(value) > _MOST_BYTES:
+        raise Invalid(f"{len(value):,} characters of JSON, {_MOST_BYTES:,} at most")
+    try:
+        return orjson.loads(value) if value else None
+    except orjson.JSONDecodeError as error:
+        raise Invalid(f"this is not JSON: {error}") from error
+
+
+SCALARS: dict[object, ScalarDefinition] = {
+    Json: strawberry.scalar(
+        name="Json",
+        description="JSON as a string, in inputs.",
+        serialize=lambda value: orjson.dumps(value).decode(),
+        parse_value=_parse_json,
+    ),
+    Map: strawberry.scalar(
+        name="Map",
+        description="A JSON object, in outputs.",
+        serialize=lambda value: value,
+        parse_value=lambda value: value,
+    ),
+    datetime: strawberry.scalar(
+        name="DateTime",
+        description="RFC 3339, UTC.",
+        serialize=lambda value: value.isoformat().replace("+00:00", "Z"),
+        parse_value=datetime.fromisoformat,
+    ),
+}

@@ -1,0 +1,95 @@
+"""What can be watched. Each event asks for the caller's right anew."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import TypeVar
+
+import strawberry
+
+from controlplane.graphql.context import Context, Info
+from controlplane.graphql.pipelines import Pipeline
+from controlplane.graphql.services import related
+from controlplane.graphql.types import Cluster, ServiceDeployment
+from controlplane.usecases.deps import CLUSTER, PIPELINE, SERVICE
+from fleet.errors import NotFound
+
+T = TypeVar("T")
+D = TypeVar("D")
+
+
+@strawberry.type
+class ServiceDelta:
+    """A service that changed; `payload` is null once it has gone."""
+
+    id: strawberry.ID
+    payload: ServiceDeployment | None
+
+
+@strawberry.type
+class ClusterDelta:
+    """A cluster that changed; `payload` is null once it has gone."""
+
+    id: strawberry.ID
+    payload: Cluster | None
+
+
+@strawberry.type
+class PipelineDelta:
+    """A pipeline that changed; `payload` is null once it has gone."""
+
+    id: strawberry.ID
+    payload: Pipeline | None
+
+
+async def _service(context: Context, id: str) -> ServiceDeployment:
+    row = await context.verbs.services.get(context.actor, id)
+    return (await related(context, [row]))[0]
+
+
+async def _cluster(context: Context, id: str) -> Cluster:
+    return Cluster.of(await context.verbs.clusters.get(context.actor, id))
+
+
+async def _pipeline(context: Context, id: str) -> Pipeline:
+    return Pipeline.of(await context.verbs.pipelines.get(context.actor, id))
+
+
+async def _deltas(
+    info: Info,
+    topic: str,
+    id: str | None,
+    look: Callable[[Context, str], Awaitable[T]],
+    make: Callable[..., D],
+) -> AsyncGenerator[D, None]:
+    """A delta for each change of one thing, or of all of a kind."""
+    context = info.context
+    await context.recheck()
+    async for _, key in context.verbs.bus.subscribe(topic):
+        if not key or (id is not None and key != id):
+            continue
+        await context.recheck()
+        try:
+            payload = await look(context, key)
+        except NotFound:
+            payload = None
+        yield make(id=strawberry.ID(key), payload=payload)
+
+
+@strawberry.type
+class Subscription:
+    @strawberry.subscription(description="Services as they change; one, or all.")
+    def service_deployment_delta(
+        self, info: Info, id: strawberry.ID | None = None
+    ) -> AsyncGenerator[ServiceDelta, None]:
+        return _deltas(info, SERVICE, id, _service, ServiceDelta)
+
+    @strawberry.subscription(description="Clusters as they change; one, or all.")
+    def cluster_delta(
+        self, info: Info, id: strawberry.ID | None = None
+    ) -> AsyncGenerator[ClusterDelta, None]:
+        return _deltas(info, CLUSTER, id, _cluster, ClusterDelta)
+
+    @strawberry.subscription(description="Pipelines as they change; one, or all.")
+    def pipeline_delta(
+        self, info: Info, id: strawberry.ID | None = None
+    ) -> AsyncGenerator[PipelineDelta, None]:
+        return _deltas(info, PIPELINE, id, _pipeline, PipelineDelta)

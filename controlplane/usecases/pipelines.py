@@ -1,0 +1,387 @@
+"""Pipelines: what people write and decide, and feeding the engine with what the fleet reports.
+
+The engine (`domain.pipelines`) decides; its state and its effects are written in one
+transaction, and workers carry the effects out (`usecases.promotions`).
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+import structlog
+
+from controlplane.domain.access import Actor, Verb, require
+from controlplane.domain.jobs import Job
+from controlplane.domain.pipelines import codec, model
+from controlplane.domain.pipelines import effects as fx
+from controlplane.domain.pipelines import events as ev
+from controlplane.domain.pipelines.engine import step
+from controlplane.domain.pipelines.state import Digests, Health, ReleaseId, Revision, State
+from controlplane.domain.promotion import Pipeline
+from controlplane.domain.services import Service, ServiceStatus
+from controlplane.ports import Page, PageQuery, Transaction
+from controlplane.usecases.deps import DELIVER, PIPELINE, Deps
+from fleet.errors import Conflict, Invalid, NotFound
+from fleet.identity import ServiceId
+
+log = structlog.get_logger(__name__)
+
+RENDER = "pipeline.render"
+PROMOTE = "pipeline.promote"
+TICK = "pipeline.tick"
+
+
+@dataclass(frozen=True, slots=True)
+class GateDraft:
+    """A gate as people write it."""
+
+    name: str
+    rule: model.Rule
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeDraft:
+    """An edge between stages named as people name them."""
+
+    source: str
+    target: str
+    gates: Sequence[GateDraft] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineDraft:
+    """A pipeline as people write it: stages by name, each with the ids of its services."""
+
+    name: str
+    stages: Sequence[tuple[str, Sequence[str]]]
+    edges: Sequence[EdgeDraft] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineView:
+    """A pipeline with its engine's values, and the services that its stages name."""
+
+    row: Pipeline
+    spec: model.Pipeline
+    state: State
+    services: Mapping[str, Service]
+
+
+class Pipelines:
+    """Verbs on pipelines."""
+
+    def __init__(self, deps: Deps) -> None:
+        self._deps = deps
+
+    async def page(self, actor: Actor, query: PageQuery) -> Page[PipelineView]:
+        require(actor, Verb.READ, "pipelines")
+        async with self._deps.store.read() as tx:
+            page = await tx.pipelines.page(query)
+            views = [await _view(tx, row) for row in page.items]
+        return Page(tuple(views), page.more)
+
+    async def get(self, actor: Actor, id: str | None, name: str | None = None) -> PipelineView:
+        """By id or name. NotFound: none."""
+        require(actor, Verb.READ, "pipelines")
+        async with self._deps.store.read() as tx:
+            row = await _find(tx, id, name)
+            return await _view(tx, row)
+
+    async def save(self, actor: Actor, draft: PipelineDraft) -> PipelineView:
+        """Create or change the pipeline of this name; what waits in it stays where it can."""
+        require(actor, Verb.WRITE, "pipelines")
+        now = self._deps.clock.now()
+        async with self._deps.store.write() as tx:
+            row = await tx.pipelines.find(name=draft.name)
+            before = codec.pipeline_from_json(row.spec) if row else None
+            id = row.id if row else self._deps.new_id()
+            spec = model.validate(self._spec(id, draft, before))
+            await self._bind_services(tx, spec, before)
+            body = codec.pipeline_to_json(spec)
+            if row is None:
+                row = Pipeline(id, draft.name, now, now, body, codec.state_to_json(State()))
+                await tx.pipelines.add(row)
+            else:
+                row = replace(row, spec=body, updated_at=now, version=row.version + 1)
+                await tx.pipelines.put(row)
+            await self._deps.audit(tx, actor, "savePipeline", draft.name, id)
+            view = await _view(tx, row)
+        self._deps.bus.publish(PIPELINE, id)
+        return view
+
+    async def delete(self, actor: Actor, id: str) -> PipelineView:
+        """Delete a pipeline; its services stay as they are and follow their refs again."""
+        require(actor, Verb.WRITE, "pipelines")
+        async with self._deps.store.write() as tx:
+            row = await _find(tx, id, None)
+            view = await _view(tx, row)
+            for service in _promoted(view.spec):
+                await tx.services.change(service, promoted=False, pinned=None)
+            await tx.pipelines.remove(id)
+            await self._deps.audit(tx, actor, "deletePipeline", row.name, id)
+        for repository in {s.repository_id for s in view.services.values() if s.repository_id}:
+            self._deps.bus.publish(DELIVER, repository)
+        return view
+
+    async def approve(
+        self, actor: Actor, gate_id: str, digests: Digests, comment: str = ""
+    ) -> PipelineView:
+        """Say yes to exactly these digests. Conflict: something else waits at the gate by now."""
+        require(actor, Verb.APPROVE, "promotions")
+        async with self._deps.store.read() as tx:
+            view, gate = await _gate(tx, gate_id)
+        edge, _ = view.spec.gate[gate]
+        waiting = _waiting(view, edge)
+        if not digests:
+            raise Invalid(
+                "name the digest of each service that you approve; waiting: "
+                + (", ".join(f"{s}={d}" for s, d in waiting.items()) or "nothing"),
+                field="digests",
+            )
+        if dict(digests) != dict(waiting):
+            raise Conflict(
+                "what waits at this gate is no longer what you looked at: look again"
+                if waiting
+                else "nothing waits at this gate"
+            )
+        candidate = view.state.candidates[edge.id]
+        author = view.state.releases[candidate.release].author
+        event = ev.Approved(
+            gate, actor.email, f"<{actor.email}>" in author, digests, comment[:1000]
+        )
+        return await self._decide(actor, "approveGate", view, event)
+
+    async def reject(self, actor: Actor, gate_id: str, comment: str = "") -> PipelineView:
+        """Say no to whatever waits at the gate; it stays refused until a newer one or a retry."""
+        require(actor, Verb.APPROVE, "promotions")
+        async with self._deps.store.read() as tx:
+            view, gate = await _gate(tx, gate_id)
+        event = ev.Rejected(gate, actor.email, comment[:1000])
+        return await self._decide(actor, "rejectGate", view, event)
+
+    async def pause(self, actor: Actor, id: str, reason: str = "") -> PipelineView:
+        """Let nothing enter a stage until `resume`."""
+        require(actor, Verb.APPROVE, "promotions")
+        view = await self.get(actor, id)
+        return await self._decide(actor, "pausePipeline", view, ev.Paused(actor.email, reason))
+
+    async def resume(self, actor: Actor, id: str) -> PipelineView:
+        """Let releases move again."""
+        require(actor, Verb.APPROVE, "promotions")
+        view = await self.get(actor, id)
+        return await self._decide(actor, "resumePipeline", view, ev.Resumed(actor.email))
+
+    async def retry(self, actor: Actor, id: str, stage: str) -> PipelineView:
+        """Try again what was refused or has failed in a stage, by its name."""
+        require(actor, Verb.APPROVE, "promotions")
+        view = await self.get(actor, id)
+        found = next((one for one in view.spec.stages if one.name == stage), None)
+        if found is None:
+            raise NotFound(f"pipeline {view.row.name!r} has no stage {stage!r}")
+        release = _release_to_retry(view, found.id)
+        if release is None:
+            raise Conflict(f"nothing in stage {stage!r} was refused or has failed")
+        event = ev.Retried(found.id, release, actor.email)
+        return await self._decide(actor, "retryPipeline", view, event)
+
+    async def touched(self, service_ids: Collection[str]) -> list[str]:
+        """Ids of the pipelines whose stages name one of these services."""
+        wanted = set(service_ids)
+        async with self._deps.store.read() as tx:
+            rows = await tx.pipelines.select()
+        return [row.id for row in rows if wanted & _service_ids(row)]
+
+    async def advance(self, id: str, *decided: ev.Event) -> bool:
+        """Feed the engine with decisions and with what the services show; whether it moved."""
+        now = self._deps.clock.now()
+        async with self._deps.store.write() as tx:
+            row = await tx.pipelines.get(id)
+            if row is None:
+                return False
+            view = await _view(tx, row)
+            state, effects = view.state, []
+            for event in (*decided, *_observations(view), ev.Tick()):
+                state, more = step(view.spec, state, event, now)
+                effects += more
+                view = replace(view, state=state)
+            for effect in effects:
+                await self._record(tx, id, effect, now)
+            body = codec.state_to_json(state)
+            if body == row.state:
+                return False
+            await tx.pipelines.put(
+                replace(row, state=body, version=row.version + 1, updated_at=now)
+            )
+        self._deps.bus.publish(PIPELINE, id)
+        return True
+
+    async def _decide(
+        self, actor: Actor, action: str, view: PipelineView, event: ev.Event
+    ) -> PipelineView:
+        async with self._deps.store.write() as tx:
+            await self._deps.audit(
+                tx, actor, action, view.row.name, view.row.id, event=codec.event_to_json(event)
+            )
+        await self.advance(view.row.id, event)
+        return await self.get(actor, view.row.id)
+
+    async def _record(self, tx: Transaction, id: str, effect: fx.Effect, now: datetime) -> None:
+        """Keep an effect as a job for a worker; what is only for people goes to the log."""
+        kinds = {fx.RenderStage: RENDER, fx.Promote: PROMOTE, fx.WakeAt: TICK}
+        kind = kinds.get(type(effect))
+        if kind is None:
+            log.info("pipeline", action="pipeline.effect", pipeline=id, effect=repr(effect))
+            return
+        payload = {"pipeline": id, "effect": codec.effect_to_json(effect)}
+        run_at = effect.at if isinstance(effect, fx.WakeAt) else now
+        key = f"{TICK}:{id}" if kind == TICK else f"{id}:{effect.key}"
+        await tx.jobs.enqueue(Job(self._deps.new_id(), kind, key, run_at, payload))
+
+    def _spec(self, id: str, draft: PipelineDraft, before: model.Pipeline | None) -> model.Pipeline:
+        """The draft with ids; what keeps its name keeps its id."""
+        stages = {one.name: one.id for one in before.stages} if before else {}
+        names = {stage: name for name, stage in stages.items()}
+        edges = {(names[e.source], names[e.target]): e for e in before.edges} if before else {}
+        ids = {
+            name: stages.get(name) or model.StageId(self._deps.new_id()) for name, _ in draft.stages
+        }
+        return model.Pipeline(
+            id,
+            draft.name,
+            tuple(
+                model.Stage(ids[name], name, tuple(ServiceId(one) for one in services))
+                for name, services in draft.stages
+            ),
+            tuple(self._edge(one, ids, edges.get((one.source, one.target))) for one in draft.edges),
+        )
+
+    def _edge(
+        self, draft: EdgeDraft, ids: Mapping[str, model.StageId], before: model.Edge | None
+    ) -> model.Edge:
+        for name in (draft.source, draft.target):
+            if name not in ids:
+                raise Invalid(f"there is no stage {name!r}", field="edges")
+        gates = {gate.name: gate.id for gate in before.gates} if before else {}
+        return model.Edge(
+            before.id if before else model.EdgeId(self._deps.new_id()),
+            ids[draft.source],
+            ids[draft.target],
+            tuple(
+                model.Gate(
+                    gates.get(one.name) or model.GateId(self._deps.new_id()), one.name, one.rule
+                )
+                for one in draft.gates
+            ),
+        )
+
+    async def _bind_services(
+        self, tx: Transaction, spec: model.Pipeline, before: model.Pipeline | None
+    ) -> None:
+        """Have services behind the first stage take commits from this pipeline only."""
+        now, then = _promoted(spec), _promoted(before) if before else set()
+        wanted = {service for stage in spec.stages for service in stage.services}
+        found = {service.id: service for service in await tx.services.select(id=wanted)}
+        if missing := wanted - found.keys():
+            raise Invalid(f"there is no service {min(missing)}", field="stages.services")
+        for id in now - then:
+            if found[id].promoted:
+                raise Conflict(f"service {found[id].name!r} belongs to another pipeline")
+            held = found[id].sha
+            await tx.services.change(id, promoted=True, pinned=held)
+        for id in then - now:
+            await tx.services.change(id, promoted=False, pinned=None)
+
+
+async def _find(tx: Transaction, id: str | None, name: str | None) -> Pipeline:
+    row = await tx.pipelines.get(id) if id else await tx.pipelines.find(name=name or "")
+    if row is None:
+        raise NotFound
+    return row
+
+
+async def _view(tx: Transaction, row: Pipeline) -> PipelineView:
+    services = await tx.services.select(id=_service_ids(row))
+    return PipelineView(
+        row,
+        codec.pipeline_from_json(row.spec),
+        codec.state_from_json(row.state),
+        {service.id: service for service in services},
+    )
+
+
+async def _gate(tx: Transaction, id: str) -> tuple[PipelineView, model.GateId]:
+    for row in await tx.pipelines.select():
+        view = await _view(tx, row)
+        if model.GateId(id) in view.spec.gate:
+            return view, model.GateId(id)
+    raise NotFound
+
+
+def _service_ids(row: Pipeline) -> set[str]:
+    spec = codec.pipeline_from_json(row.spec)
+    return {service for stage in spec.stages for service in stage.services}
+
+
+def _promoted(spec: model.Pipeline) -> set[ServiceId]:
+    """Services behind the first stage."""
+    return {s for stage in spec.stages if stage is not spec.first for s in stage.services}
+
+
+def _waiting(view: PipelineView, edge: model.Edge) -> Digests:
+    """What the release before an edge would run in the stage behind it; empty: nothing yet."""
+    candidate = view.state.candidates.get(edge.id)
+    stage = view.state.stages.get(edge.target)
+    if candidate is None or stage is None:
+        return {}
+    rendered = stage.rendered.get(candidate.release, {})
+    return {service: one.digest for service, one in rendered.items()}
+
+
+def _release_to_retry(view: PipelineView, stage: model.StageId) -> ReleaseId | None:
+    for edge in view.spec.edges_into[stage]:
+        candidate = view.state.candidates.get(edge.id)
+        if candidate is not None and (candidate.refusal or candidate.render_error):
+            return candidate.release
+    held = view.state.stages.get(stage)
+    return held.release if held and held.health is Health.FAILED else None
+
+
+def _observations(view: PipelineView) -> list[ev.Event]:
+    """What the services show of each stage."""
+    first = view.spec.first
+    observed: list[ev.Event] = []
+    for stage in view.spec.stages:
+        services = [view.services[s] for s in stage.services if s in view.services]
+        if len(services) < len(stage.services):
+            continue
+        health, reason = _health(services)
+        if stage is first:
+            if all(service.sha and service.digest for service in services):
+                observed.append(_first_stage(stage.id, services, health, reason))
+            continue
+        held = view.state.stages.get(stage.id)
+        if held is None or held.release is None:
+            continue
+        wanted = {service: one.digest for service, one in held.revisions.items()}
+        if {service.id: service.digest for service in services} == wanted:
+            observed.append(ev.StageHealth(stage.id, held.release, health, reason))
+    return observed
+
+
+def _first_stage(
+    id: model.StageId, services: Sequence[Service], health: Health, reason: str
+) -> ev.StageObserved:
+    revisions = {s.id: Revision(s.sha or "", s.digest or "") for s in services}
+    author = max(services, key=lambda s: s.updated_at).author
+    return ev.StageObserved(id, revisions, health, author, reason)
+
+
+def _health(services: Sequence[Service]) -> tuple[Health, str]:
+    for service in services:
+        if service.status is ServiceStatus.FAILED:
+            problem = service.errors[0].message if service.errors else "is failing"
+            return Health.FAILED, f"{service.name}: {problem}"
+    slow = next((s for s in services if s.status is not ServiceStatus.HEALTHY), None)
+    if slow is None:
+        return Health.HEALTHY, ""
+    return Health.PROGRESSING, f"{slow.name} is {slow.status.value}"

@@ -1,0 +1,202 @@
+"""Carrying out the engine's effects: rendering for a stage, and giving it a release.
+
+Each effect is a job done at least once; doing it again changes nothing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+import structlog
+
+from controlplane.domain.jobs import Job
+from controlplane.domain.ledger import LedgerEntry, Stage
+from controlplane.domain.pipelines import codec
+from controlplane.domain.pipelines import effects as fx
+from controlplane.domain.pipelines import events as ev
+from controlplane.domain.pipelines.model import StageId
+from controlplane.domain.pipelines.state import Health, Revision
+from controlplane.domain.services import Revision as RevisionRow
+from controlplane.domain.services import Service
+from controlplane.ports import Transaction
+from controlplane.usecases.delivery import parameters_of, reads_of
+from controlplane.usecases.deps import DELIVER, DESIRED, SERVICE, Deps
+from controlplane.usecases.pipelines import Pipelines
+from controlplane.usecases.repositories import Repositories
+from fleet.errors import Conflict, TowlineError
+from fleet.identity import ServiceId
+from fleet.source import Rendered
+
+log = structlog.get_logger(__name__)
+E = TypeVar("E", fx.RenderStage, fx.Promote)
+
+
+class Promotions:
+    """Does what the engine asked for, and tells it how that ended."""
+
+    def __init__(self, deps: Deps, pipelines: Pipelines, repositories: Repositories) -> None:
+        self._deps = deps
+        self._pipelines = pipelines
+        self._repositories = repositories
+
+    async def render(self, job: Job) -> None:
+        """Render a release for a stage; the engine learns the digests, or why there are none."""
+        pipeline, effect = _payload(job, fx.RenderStage)
+        services = await self._services(pipeline, effect.stage)
+        event: ev.Event
+        try:
+            commits = await self._commits(services, effect.commits)
+            done = {s.id: await self._render(s, commits[s.id]) for s in services}
+            revisions = {
+                id: Revision(commits[id], rendered.digest) for id, rendered in done.items()
+            }
+            event = ev.Rendered(effect.stage, effect.release, revisions)
+        except TowlineError as error:
+            event = ev.RenderFailed(effect.stage, effect.release, error.message)
+        await self._pipelines.advance(pipeline, event)
+
+    async def promote(self, job: Job) -> None:
+        """Give each service of a stage exactly the revision that was approved."""
+        pipeline, effect = _payload(job, fx.Promote)
+        services = await self._services(pipeline, effect.stage)
+        try:
+            done = {s.id: await self._render(s, effect.revisions[s.id].commit) for s in services}
+            for service in services:
+                _check_same(service, effect.revisions[service.id], done[service.id])
+        except TowlineError as error:
+            failed = ev.StageHealth(effect.stage, effect.release, Health.FAILED, error.message)
+            await self._pipelines.advance(pipeline, failed)
+            return
+        async with self._deps.store.write() as tx:
+            for service in services:
+                await self._give(tx, service.id, effect, done[service.id])
+        for service in services:
+            self._deps.bus.publish(SERVICE, service.id)
+            self._deps.bus.publish(DESIRED, f"{service.cluster_id}/{service.id}")
+            if service.repository_id:
+                self._deps.bus.publish(DELIVER, service.repository_id)
+
+    async def tick(self, job: Job) -> None:
+        """Let the engine look at the time."""
+        await self._pipelines.advance(job.payload["pipeline"])
+
+    async def _services(self, pipeline: str, stage: StageId) -> list[Service]:
+        async with self._deps.store.read() as tx:
+            row = await tx.pipelines.get(pipeline)
+            if row is None:
+                return []
+            found = codec.pipeline_from_json(row.spec).stage.get(stage)
+            return await tx.services.select(id=found.services) if found else []
+
+    async def _commits(
+        self, services: list[Service], commits: Mapping[ServiceId, str]
+    ) -> dict[ServiceId, str]:
+        """For each service, the commit of its repository: of its namesake, else the newest."""
+        async with self._deps.store.read() as tx:
+            sources = await tx.services.select(id=commits.keys())
+            dates = {
+                row.sha: row.committed_at
+                for row in await tx.revisions.select(service_id=commits.keys())
+            }
+        chosen = {}
+        for service in services:
+            same = [s for s in sources if s.repository_id == service.repository_id]
+            if not same:
+                raise Conflict(
+                    f"service {service.name!r} has a repository that no service of the "
+                    "first stage has: there is no commit to promote"
+                )
+            namesake = next((s for s in same if s.name == service.name), None)
+            newest = max(same, key=lambda s: dates.get(commits[s.id], s.inserted_at))
+            chosen[service.id] = commits[(namesake or newest).id]
+        return chosen
+
+    async def _render(self, service: Service, commit: str) -> Rendered:
+        async with self._deps.store.read() as tx:
+            cluster = await tx.clusters.get(service.cluster_id)
+        if cluster is None:
+            raise Conflict(f"the cluster of service {service.name!r} was deleted")
+        request = service.render_request(commit, parameters_of(service, cluster))
+        return await self._deps.manifests.render(request)
+
+    async def _give(self, tx: Transaction, id: str, effect: fx.Promote, rendered: Rendered) -> None:
+        service = await tx.services.get(id)
+        if service is None:
+            return
+        commit = effect.revisions[ServiceId(id)].commit
+        if (service.pinned, service.digest) == (commit, rendered.digest):
+            return
+        now = self._deps.clock.now()
+        is_new = service.digest != rendered.digest
+        after = replace(
+            service,
+            promoted=True,
+            pinned=commit,
+            sha=commit,
+            source=rendered.source,
+            reads=await reads_of(self._deps, service, commit, rendered),
+            render_error=None,
+            digest=rendered.digest,
+            bundle_bytes=rendered.size,
+            object_count=rendered.count,
+            sequence=service.sequence + is_new,
+            revision_id=self._deps.new_id(),
+            updated_at=now,
+        )
+        origin = next(iter(await tx.revisions.select(sha=commit)), None)
+        await tx.services.put(replace(after, author=origin.author if origin else ""))
+        await tx.revisions.add(_revision(after, origin, effect, rendered))
+        await tx.ledger.append([_entry(after, effect)])
+
+
+def _payload(job: Job, kind: type[E]) -> tuple[str, E]:
+    effect = codec.effect_from_json(job.payload["effect"])
+    if not isinstance(effect, kind):
+        raise TowlineError(f"job {job.key} holds {type(effect).__name__}, not {kind.__name__}")
+    return job.payload["pipeline"], effect
+
+
+def _check_same(service: Service, wanted: Revision, rendered: Rendered) -> None:
+    if rendered.digest != wanted.digest:
+        raise Conflict(
+            f"service {service.name!r} now renders to {rendered.digest}, but "
+            f"{wanted.digest} was approved: nothing was promoted"
+        )
+
+
+def _revision(
+    service: Service, origin: RevisionRow | None, effect: fx.Promote, rendered: Rendered
+) -> RevisionRow:
+    if service.revision_id is None or service.sha is None:
+        raise ValueError("a promoted service has a revision and a commit")
+    return RevisionRow(
+        id=service.revision_id,
+        service_id=service.id,
+        sha=service.sha,
+        ref=service.ref,
+        folder=service.folder,
+        digest=rendered.digest,
+        source=rendered.source,
+        author=origin.author if origin else "",
+        subject=origin.subject if origin else "",
+        committed_at=origin.committed_at if origin else service.updated_at,
+        inserted_at=service.updated_at,
+        actor="pipeline",
+        release_id=str(effect.release)[:64],
+    )
+
+
+def _entry(service: Service, effect: fx.Promote) -> LedgerEntry:
+    return LedgerEntry(
+        service_id=service.id,
+        cluster_id=service.cluster_id,
+        stage=Stage.PROMOTED,
+        at=service.updated_at,
+        sequence=service.sequence,
+        sha=service.sha,
+        digest=service.digest,
+        revision_id=service.revision_id,
+        actor="pipeline",
+        message=f"release {effect.release}",
+        detail={"release": str(effect.release)},
+    )
