@@ -7,7 +7,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from fleet.errors import Invalid
 
-_SCP = re.compile(r"(?:(?P<user>[\w.+-]+)@)?(?P<host>[\w.-]+):(?P<path>(?!//)[^\s]+)")
+_SCP = re.compile(r"(?P<user>[\w.+-]+)@(?P<host>[\w.-]+):(?P<path>(?!//)[^\s]+)")
 _HOST = re.compile(r"[0-9A-Za-z](?:[0-9A-Za-z_.-]*[0-9A-Za-z])?|[0-9a-fA-F:.]+")
 _USER = re.compile(r"[\w.+][\w.+-]*")
 _PORTS = {"http": 80, "https": 443, "ssh": 22}

@@ -7,6 +7,7 @@ DELIMITER = b"0001"
 MAX_PAYLOAD = 65_516
 
 _LENGTH = 4
+_HEX = frozenset(b"0123456789abcdefABCDEF")
 
 
 class Malformed(ValueError):
@@ -33,10 +34,10 @@ def decode(data: bytes) -> Iterator[bytes | None]:
     """The packets of a response; None for the special ones (flush, delimiter, response end)."""
     position = 0
     while position < len(data):
-        try:
-            length = int(data[position : position + _LENGTH].decode("ascii"), 16)
-        except ValueError as error:
-            raise Malformed(f"no packet length at byte {position}") from error
+        prefix = data[position : position + _LENGTH]
+        if len(prefix) < _LENGTH or not set(prefix) <= _HEX:
+            raise Malformed(f"no packet length at byte {position}")
+        length = int(prefix, 16)
         if length < _LENGTH:
             if length == 3:
                 raise Malformed(f"packet length 3 at byte {position}")

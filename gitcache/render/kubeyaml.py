@@ -7,16 +7,26 @@ dates are text, keys become text, a repeated key is an error, aliases cannot gro
 import json
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import yaml
-from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from yaml.events import (
+    AliasEvent,
+    DocumentStartEvent,
+    MappingEndEvent,
+    ScalarEvent,
+    SequenceEndEvent,
+    SequenceStartEvent,
+    StreamEndEvent,
+)
+from yaml.nodes import ScalarNode
 
 MAX_VALUES = 500_000
 MAX_DEPTH = 200
 
 _CORE = "tag:yaml.org,2002:"
+_MERGE = f"{_CORE}merge"
 _TRUE = {"y", "yes", "true", "on"}
 _MAX_UINT64 = 2**64 - 1
 _MIN_INT64 = -(2**63)
@@ -62,76 +72,123 @@ def load_all(text: str, max_documents: int) -> Iterator[tuple[int, Any]]:
     """Each document that is not empty, with the line it starts at. YamlError: see there."""
     loader = _Loader(text)
     try:
-        for _ in range(max_documents + 1):
-            if not loader.check_node():
-                return
-            node = loader.get_node()
-            if node is not None and (value := _Builder().build(node)) is not None:
-                yield node.start_mark.line + 1, value
-        raise YamlError(f"more than {max_documents:,} documents")
+        yield from _documents(loader, max_documents)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}: " if mark else ""
         raise YamlError(f"{where}{error.problem or error.context}") from error
-    except yaml.YAMLError as error:
-        raise YamlError(str(error).partition("\n")[0]) from error
-    except RecursionError as error:
-        raise YamlError("values are nested too deeply") from error
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise YamlError(f"line {line}: {error.reason}") from error
     finally:
         loader.dispose()
 
 
-class _Builder:
-    """Turns one document's nodes into values, counting what aliases would make of it."""
+def _documents(loader: Any, max_documents: int) -> Iterator[tuple[int, Any]]:
+    count = 0
+    while not isinstance(event := loader.get_event(), StreamEndEvent):
+        if not isinstance(event, DocumentStartEvent):
+            continue
+        count += 1
+        if count > max_documents:
+            raise YamlError(f"more than {max_documents:,} documents")
+        first = loader.get_event()
+        value = _Document(loader).value(first, 0)
+        if value is not None:
+            yield first.start_mark.line + 1, value
 
-    def __init__(self) -> None:
+
+class _Document:
+    """Builds one document's value from the parser's events, counting what aliases make of it.
+
+    Events rather than nodes: the library's own composer recurses without bound in C.
+    """
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+        self._next: Callable[[], Any] = loader.get_event
         self._values = 0
-        self._open: set[int] = set()
+        self._anchors: dict[str, tuple[Any, int]] = {}
 
-    def build(self, node: Node, depth: int = 0) -> Any:
-        self._values += 1
+    def value(self, event: Any, depth: int) -> Any:
+        """The value that begins with an event."""
+        if isinstance(event, AliasEvent):
+            return self._aliased(event)
+        before = self._values
+        self._count(event, 1)
+        if depth > MAX_DEPTH:
+            raise _error(event, "values are nested too deeply")
+        value: Any
+        if isinstance(event, ScalarEvent):
+            value = _scalar(event, self._tag(event))
+        elif isinstance(event, SequenceStartEvent):
+            value = self._sequence(event, depth)
+        else:
+            value = self._mapping(event, depth)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = value, self._values - before
+        return value
+
+    def _aliased(self, event: AliasEvent) -> Any:
+        if event.anchor not in self._anchors:
+            raise _error(event, f"the alias *{str(event.anchor)[:40]} has no anchor before it")
+        value, size = self._anchors[event.anchor]
+        self._count(event, size)
+        return value
+
+    def _count(self, event: Any, size: int) -> None:
+        self._values += size
         if self._values > MAX_VALUES:
-            raise _error(node, f"more than {MAX_VALUES:,} values in one document")
-        if depth > MAX_DEPTH or id(node) in self._open:
-            raise _error(node, "values are nested too deeply, or an alias holds itself")
-        if isinstance(node, ScalarNode):
-            return _scalar(node)
-        self._open.add(id(node))
-        try:
-            if isinstance(node, SequenceNode):
-                return [self.build(one, depth + 1) for one in node.value]
-            return self._mapping(node.value, depth)
-        finally:
-            self._open.discard(id(node))
+            raise _error(event, f"more than {MAX_VALUES:,} values in one document")
 
-    def _mapping(self, pairs: list[tuple[Node, Node]], depth: int) -> dict[str, Any]:
+    def _tag(self, event: ScalarEvent) -> str:
+        if event.tag is None or event.tag == "!":
+            return self._loader.resolve(ScalarNode, event.value, event.implicit)
+        return event.tag
+
+    def _sequence(self, start: SequenceStartEvent, depth: int) -> list[Any]:
+        _check_collection(start, "seq")
+        items = []
+        while not isinstance(event := self._next(), SequenceEndEvent):
+            items.append(self.value(event, depth + 1))
+        return items
+
+    def _mapping(self, start: Any, depth: int) -> dict[str, Any]:
+        _check_collection(start, "map")
         result: dict[str, Any] = {}
         merged: list[dict[str, Any]] = []
-        for key_node, value_node in pairs:
-            if key_node.tag == _CORE + "merge":
-                merged += self._merge(value_node, depth)
+        while not isinstance(event := self._next(), MappingEndEvent):
+            tag = self._tag(event) if isinstance(event, ScalarEvent) else ""
+            value_event = self._next() if tag == _MERGE else None
+            if value_event is not None:
+                merged += _mergeable(value_event, self.value(value_event, depth + 1))
                 continue
-            key = _key(key_node)
+            key = _key(event, self.value(event, depth + 1))
             if key in result:
-                raise _error(key_node, f"the key {key!r} is there twice")
-            result[key] = self.build(value_node, depth + 1)
+                raise _error(event, f"the key {key[:80]!r} is there twice")
+            result[key] = self.value(self._next(), depth + 1)
         for one in merged:
-            for key, value in one.items():
-                result.setdefault(key, value)
+            result = {**one, **result}
         return result
 
-    def _merge(self, node: Node, depth: int) -> list[dict[str, Any]]:
-        nodes: Sequence[Node] = node.value if isinstance(node, SequenceNode) else [node]
-        if not all(isinstance(one, MappingNode) for one in nodes):
-            raise _error(node, "`<<` needs a map or a list of maps")
-        return [self.build(one, depth + 1) for one in nodes]
+
+def _check_collection(event: Any, kind: str) -> None:
+    if event.tag not in {None, "!", _CORE + kind}:
+        raise _error(event, f"the tag {event.tag[:40]!r} is not known")
 
 
-def _scalar(node: ScalarNode) -> Any:
-    kind = node.tag.removeprefix(_CORE)
-    text = node.value
+def _mergeable(event: Any, value: Any) -> list[dict[str, Any]]:
+    maps = value if isinstance(value, list) else [value]
+    if not all(isinstance(one, dict) for one in maps):
+        raise _error(event, "`<<` needs a map or a list of maps")
+    return maps
+
+
+def _scalar(event: ScalarEvent, tag: str) -> Any:
+    kind = tag.removeprefix(_CORE)
+    text = event.value
     try:
-        if kind == "str" or (kind in {"merge", "value"} and node.tag.startswith(_CORE)):
+        if kind == "str" or tag == _MERGE:
             return text
         if kind == "null":
             return None
@@ -142,16 +199,17 @@ def _scalar(node: ScalarNode) -> Any:
         if kind == "float":
             return number(text)
     except ValueError as error:
-        raise _error(node, str(error)) from error
-    raise _error(node, f"the tag {node.tag[:40]!r} is not known")
+        raise _error(event, _number_problem(text, error)) from error
+    raise _error(event, f"the tag {tag[:40]!r} is not known")
 
 
-def _key(node: Node) -> str:
-    if not isinstance(node, ScalarNode):
-        raise _error(node, "a key must be text")
-    value = _scalar(node)
-    if value is None:
-        raise _error(node, "a key must not be null")
+def _number_problem(text: str, error: ValueError) -> str:
+    return str(error) if "JSON" in str(error) else f"{text[:40]!r} is not a number"
+
+
+def _key(event: Any, value: Any) -> str:
+    if value is None or isinstance(value, list | dict):
+        raise _error(event, "a key must be text")
     return value if isinstance(value, str) else json.dumps(value)
 
 
@@ -190,5 +248,5 @@ def json_number(value: float) -> float:
     return value
 
 
-def _error(node: Node, reason: str) -> YamlError:
-    return YamlError(f"line {node.start_mark.line + 1}: {reason}")
+def _error(event: Any, reason: str) -> YamlError:
+    return YamlError(f"line {event.start_mark.line + 1}: {reason}")

@@ -119,7 +119,13 @@ def _named(kustomization: Mapping[str, Any]) -> Iterator[str]:
         for one in _list(kustomization.get(name)):
             if isinstance(one, dict):
                 files = [*_list(one.get("files")), *_list(one.get("envs")), one.get("env")]
-                yield from (str(item).rpartition("=")[2] for item in files if item)
+                yield from (_file_source(str(item)) for item in files if item)
+
+
+def _file_source(item: str) -> str:
+    """The path of a generator's `path` or `key=path`."""
+    _, equals, path = item.partition("=")
+    return path if equals and not _REMOTE.search(item) else item
 
 
 def _is_path(one: Any) -> bool:

@@ -1,0 +1,85 @@
+"""What the webhooks of git hosts announce: which refs moved to which commits.
+
+Pure readers of untrusted JSON; they never raise. An announcement is only a hint: what is true
+is asked from the git server.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+MAX_REFS = 100
+"""More refs than this in one push are no longer told apart; the poll finds them all anyway."""
+
+_MAX_TEXT = 512
+_NOTHING = {"0" * 40, "0" * 64}
+
+
+def announced(provider: str, payload: Any) -> dict[str, str]:
+    """Full ref name to announced sha, for every branch and tag of a push that still exists.
+
+    Empty for anything that is no push, also for an unknown provider or odd JSON.
+    """
+    read = _READERS.get(provider)
+    if read is None or not isinstance(payload, dict):
+        return {}
+    found: dict[str, str] = {}
+    for ref, sha in read(payload):
+        if len(found) < MAX_REFS and _is_ref(ref) and _is_sha(sha):
+            found[ref] = sha
+    return found
+
+
+def _push(payload: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
+    """GitHub, GitLab, Gitea, Forgejo and Gogs: one ref and its new tip."""
+    yield payload.get("ref"), payload.get("checkout_sha") or payload.get("after")
+
+
+def _bitbucket(payload: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
+    """Bitbucket Cloud (`push.changes[].new`) and Server (`changes[]`)."""
+    for change in _maps(_map(payload.get("push")).get("changes")):
+        new = _map(change.get("new"))
+        kind = "tags" if new.get("type") in {"tag", "annotated_tag"} else "heads"
+        yield f"refs/{kind}/{new.get('name')}", _map(new.get("target")).get("hash")
+    for change in _maps(payload.get("changes")):
+        yield change.get("refId") or _map(change.get("ref")).get("id"), change.get("toHash")
+
+
+def _azure(payload: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
+    """Azure DevOps (`resource.refUpdates[]`)."""
+    for update in _maps(_map(payload.get("resource")).get("refUpdates")):
+        yield update.get("name"), update.get("newObjectId")
+
+
+def _plain(payload: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
+    """Our own form, for hooks written by hand: `{"refs": {"refs/heads/main": "<sha>"}}`."""
+    yield from _map(payload.get("refs")).items()
+
+
+_READERS = {
+    "github": _push,
+    "gitlab": _push,
+    "gitea": _push,
+    "bitbucket": _bitbucket,
+    "azure": _azure,
+    "plain": _plain,
+}
+PROVIDERS = frozenset(_READERS)
+
+
+def _map(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _maps(value: Any) -> Iterator[Mapping[str, Any]]:
+    if isinstance(value, list):
+        yield from (one for one in value if isinstance(one, dict))
+
+
+def _is_ref(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith("refs/") and len(value) <= _MAX_TEXT
+
+
+def _is_sha(value: Any) -> bool:
+    if not isinstance(value, str) or len(value) not in {40, 64} or value in _NOTHING:
+        return False
+    return set(value) <= set("0123456789abcdef")

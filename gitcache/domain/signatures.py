@@ -1,0 +1,55 @@
+"""How each git host proves that a webhook is its own; judged before anything is parsed."""
+
+import base64
+import binascii
+import hashlib
+import hmac
+from collections.abc import Mapping
+
+
+def is_genuine(provider: str, secret: str, headers: Mapping[str, str], body: bytes) -> bool:
+    """Whether the request carries the proof that belongs to the shared secret.
+
+    `headers` has lower-case names. HMAC-SHA256 over the body for GitHub, Gitea (Forgejo, Gogs)
+    and Bitbucket, the plain one alike; GitLab sends the secret itself; Azure DevOps sends it as
+    the password of basic authentication. An unknown provider is never genuine, and nothing is
+    without a secret.
+    """
+    return bool(secret) and _proves(provider, secret, headers, body)
+
+
+def _proves(provider: str, secret: str, headers: Mapping[str, str], body: bytes) -> bool:
+    if provider == "gitlab":
+        return _equal(headers.get("x-gitlab-token", ""), secret)
+    if provider == "azure":
+        return _equal(_basic_password(headers.get("authorization", "")), secret)
+    names = _SIGNATURE_HEADERS.get(provider, ())
+    given = next((headers[name] for name in names if name in headers), "")
+    expected = hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+    return _equal(given.removeprefix("sha256="), expected)
+
+
+_SIGNATURE_HEADERS = {
+    "github": ("x-hub-signature-256",),
+    "gitea": ("x-gitea-signature", "x-forgejo-signature", "x-gogs-signature"),
+    "bitbucket": ("x-hub-signature",),
+    "plain": ("x-hub-signature-256",),
+}
+
+
+def _equal(given: str, expected: str) -> bool:
+    """In constant time."""
+    return hmac.compare_digest(
+        given.encode("utf-8", "surrogateescape"), expected.encode("utf-8", "surrogateescape")
+    )
+
+
+def _basic_password(header: str) -> str:
+    scheme, _, value = header.partition(" ")
+    if scheme.lower() != "basic":
+        return ""
+    try:
+        pair = base64.b64decode(value.strip(), validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError, ValueError):
+        return ""
+    return pair.partition(":")[2]

@@ -1,0 +1,107 @@
+"""Manifest files to objects."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleet.bundle import make_bundle
+from fleet.errors import Invalid
+from gitcache.render import manifests
+
+
+def config_map(name: str, extra: str = "") -> bytes:
+    return f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}{extra}}}\n".encode()
+
+
+def names(files: dict[str, bytes], folder: str = "web") -> list[str]:
+    return [one["metadata"]["name"] for one in manifests.read_folder(folder, files)]
+
+
+def test_files_are_read_in_sorted_order_and_documents_in_theirs() -> None:
+    files = {
+        "web/b.yml": config_map("three"),
+        "web/a.yaml": config_map("one") + b"---\n" + config_map("two"),
+        "web/c/d.json": b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"four"}}',
+    }
+    assert names(files) == ["one", "two", "three", "four"]
+
+
+def test_hidden_and_other_files_are_left_out() -> None:
+    files = {
+        "web/a.yaml": config_map("a"),
+        "web/.hidden.yaml": config_map("b"),
+        "web/.github/x.yaml": config_map("c"),
+        "web/README.md": b"{{",
+        "webshop/x.yaml": config_map("d"),
+    }
+    assert names(files) == ["a"]
+
+
+def test_lists_are_flattened() -> None:
+    data = b"kind: List\napiVersion: v1\nitems:\n- " + config_map("a").replace(b"\n", b"\n  ")
+    assert names({"web/a.yaml": data}) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"kind: A\nmetadata: {name: x}", "web/a.yaml, line 1: the object has no `apiVersion`"),
+        (b"apiVersion: v1\nmetadata: {name: x}", "web/a.yaml, line 1: the object has no `kind`"),
+        (b"apiVersion: v1\nkind: A", "web/a.yaml, line 1: A has no `metadata`"),
+        (b"apiVersion: v1\nkind: A\nmetadata: {}", "A has no `metadata.name`"),
+        (b"apiVersion: v1\nkind: A\nmetadata: {name: 012}", "not text (quote it?)"),
+        (b"apiVersion: v1\nkind: A\nmetadata: {generateName: x-}", "each apply would make another"),
+        (b"- a", "web/a.yaml, line 1: not a Kubernetes object but a list"),
+        (b"text", "not a Kubernetes object but text"),
+        (b"a: [", "web/a.yaml, line"),
+        (b"a: 1\na: 2", "web/a.yaml, line 2: the key 'a' is there twice"),
+        (b"a: \xff\xfe", "web/a.yaml, line 1: not UTF-8 text"),
+    ],
+)
+def test_errors_name_file_line_and_reason(data: bytes, reason: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        manifests.read_folder("web", {"web/a.yaml": data})
+    assert reason in caught.value.message
+
+
+def test_an_object_that_is_there_twice_names_both_places() -> None:
+    files = {"web/a.yaml": config_map("x"), "web/b.yaml": b"# c\n" + config_map("x")}
+    with pytest.raises(Invalid) as caught:
+        manifests.read_folder("web", files)
+    expected = "ConfigMap x is there twice: web/a.yaml, line 1 and web/b.yaml, line 2"
+    assert caught.value.message == expected
+
+
+def test_the_same_name_in_another_namespace_is_another_object() -> None:
+    files = {"web/a.yaml": config_map("x"), "web/b.yaml": config_map("x", ", namespace: shop")}
+    assert names(files) == ["x", "x"]
+
+
+@pytest.mark.parametrize("files", [{}, {"web/a.yaml": b"# nothing\n"}, {"web/README": b"x"}])
+def test_no_objects_never_reads_as_delete_everything(files: dict[str, bytes]) -> None:
+    with pytest.raises(Invalid, match="no objects"):
+        manifests.read_folder("web", files)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (b'{"a": 1, "a": 2}', "the key 'a' is there twice"),
+        (b'{"a": NaN}', "no JSON number"),
+        (b'{"a": 1e999}', "no JSON numbers"),
+        (b'{"a":\n x}', "web/a.json, line 2"),
+        (b"[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_json_files_have_the_same_rules(text: bytes, reason: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        manifests.read_folder("web", {"web/a.json": text})
+    assert reason in caught.value.message
+
+
+@given(st.binary(max_size=300))
+def test_any_file_is_objects_or_invalid(data: bytes) -> None:
+    try:
+        make_bundle(manifests.read_folder("web", {"web/a.yaml": data}))
+    except Invalid as error:
+        assert error.message

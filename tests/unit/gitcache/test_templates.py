@@ -1,0 +1,42 @@
+"""Liquid templates over files."""
+
+import pytest
+
+from fleet.errors import Invalid
+from gitcache.render.templates import expand
+
+PARAMETERS = {"cluster": {"handle": "prod-eu", "tags": ["a", "b"]}, "configuration": {"size": 3}}
+
+
+def test_parameters_are_filled_in_and_the_suffix_is_dropped() -> None:
+    files = {"a.yaml": b"x: {{ cluster.handle }}", "b.yaml.liquid": b"n: {{ configuration.size }}"}
+    assert expand(files, PARAMETERS) == {"a.yaml": b"x: prod-eu", "b.yaml": b"n: 3"}
+
+
+def test_other_files_stay_as_they_are() -> None:
+    assert expand({"run.sh": b"{{ x }}", "b": b"\xff"}, {}) == {"run.sh": b"{{ x }}", "b": b"\xff"}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("a: 1\nb: {{ cluster.nope }}", "web/a.yaml, line 2: "),
+        ("{{ nobody }}", "'nobody' is undefined"),
+        ("{% if x %}", "web/a.yaml"),
+        ("{{ x | nofilter }}", "web/a.yaml, line 1"),
+        ("{{ cluster.__class__ }}", "undefined"),
+        ("{{ cluster.handle.__class__.__mro__ }}", "undefined"),
+        ("{% include '/etc/passwd' %}", "web/a.yaml"),
+        ("{% for i in (1..1000) %}{% for j in (1..1000) %}.{% endfor %}{% endfor %}", "limit"),
+    ],
+)
+def test_errors_name_file_line_and_reason(text: str, reason: str) -> None:
+    with pytest.raises(Invalid) as caught:
+        expand({"web/a.yaml": text.encode()}, PARAMETERS)
+    assert reason in caught.value.message
+    assert "\n" not in caught.value.message
+
+
+def test_two_files_for_one_name_are_refused() -> None:
+    with pytest.raises(Invalid, match="which one is meant"):
+        expand({"a.yaml": b"", "a.yaml.liquid": b""}, {})

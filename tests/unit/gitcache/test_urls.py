@@ -1,0 +1,99 @@
+"""Which repository URLs are admitted."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleet.errors import Invalid
+from gitcache.domain.urls import parse_remote, refused_address
+
+
+@pytest.mark.parametrize(
+    ("url", "text"),
+    [
+        ("https://git.example.com/a/b.git", "https://git.example.com/a/b.git"),
+        ("https://Git.Example.com:443/a/b/", "https://git.example.com/a/b"),
+        ("http://127.0.0.1:8080/x.git", "http://127.0.0.1:8080/x.git"),
+        ("ssh://git@host:2222/a/b", "ssh://git@host:2222/a/b"),
+        ("git@github.com:org/repo.git", "ssh://git@github.com/org/repo.git"),
+        ("http://[::1]:8080/x.git", "http://[::1]:8080/x.git"),
+    ],
+)
+def test_the_normal_form_of_a_url(url: str, text: str) -> None:
+    assert parse_remote(url).text == text
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "file:///etc",
+        "/etc/passwd",
+        "../other",
+        "ext::sh -c id",
+        "ext::sh",
+        "fd::17",
+        "git://host/x",
+        "-oProxyCommand=id",
+        "--upload-pack=id",
+        "ssh://-oProxyCommand=id/x",
+        "ssh://user@-oProxyCommand=id/x",
+        "ssh://-o@host/x",
+        "ssh://git:secret@host/x",
+        "git@host:-x",
+        "https://token@host/x",
+        "https://user:secret@host/x",
+        "https://host/x?token=1",
+        "https://host",
+        "https://host/../x",
+        "https://host/a b",
+        "https://host/a\nb",
+        "http://host:99999/x",
+        "https:///x",
+        "",
+        "javascript:alert(1)",
+    ],
+)
+def test_hostile_urls_are_refused(url: str) -> None:
+    with pytest.raises(Invalid):
+        parse_remote(url)
+
+
+def test_a_password_in_a_url_is_not_repeated_in_the_error() -> None:
+    with pytest.raises(Invalid) as caught:
+        parse_remote("https://user:hunter2@host/x")
+    assert "hunter2" not in caught.value.message
+
+
+@given(st.text(max_size=80))
+def test_any_text_is_a_remote_or_invalid(url: str) -> None:
+    try:
+        remote = parse_remote(url)
+    except Invalid:
+        return
+    assert remote.scheme in {"http", "https", "ssh"}
+    assert not remote.host.startswith("-") and not remote.path.startswith("-")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "169.254.169.254",
+        "fe80::1",
+        "0.0.0.0",
+        "224.0.0.1",
+        "::ffff:169.254.169.254",
+        "fd00:ec2::254",
+    ],
+)
+def test_metadata_and_special_addresses_are_always_refused(address: str) -> None:
+    assert refused_address(address, allow_private=True)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "10.1.2.3", "::1", "192.168.0.1"])
+def test_private_addresses_are_a_matter_of_settings(address: str) -> None:
+    assert refused_address(address, allow_private=True) is None
+    assert refused_address(address, allow_private=False)
+
+
+def test_public_addresses_are_allowed() -> None:
+    assert refused_address("140.82.121.3", allow_private=False) is None
