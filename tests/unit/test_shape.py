@@ -1,0 +1,175 @@
+"""The shape of the code: sizes, docstrings, words and places that may not appear.
+
+The figures are those of CONTRIBUTING.md; what ruff can hold (statements, nesting, complexity) it
+holds.
+"""
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from statistics import median, quantiles
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("fleet", "controlplane", "syncagent", "gitcache", "proxy", "towline")
+# Written by a tool, or a list of statements that nobody refactors.
+GENERATED = re.compile(r"_pb2(_grpc)?\.pyi?$|/migrations/versions/")
+
+FILE_LINES = 800
+FUNCTION_LINES = 80
+MEDIAN_FILE_LINES = 150
+MEDIAN_FUNCTION_LINES = 9
+LONG_FUNCTION_LINES = 35
+MOCKS_PER_THOUSAND_LINES = 5
+
+BANNED_ROOMS = {"utils", "util", "helpers", "common", "misc"}
+# Written in pieces, so that this file does not hold what it looks for.
+BANNED_TEXT = re.compile(
+    "|".join(
+        [
+            r"(?<![\w.~-])/(?:roo" + r"t|wor" + r"k|farm)/\w",
+            r"TO" + r"DO\b|FIX" + r"ME\b|XX" + r"X\b|NotImplemented" + "Error",
+            r"(?:pypi|pythonhosted|npmjs)\." + r"(?:org|com)",
+        ]
+    )
+)
+MOCKS = re.compile(r"\bMock\(|\bmocker\b|\bpatch\(|\bmock\.")
+
+
+def modules(*folders: str) -> list[Path]:
+    """The Python files of some folders, without generated ones."""
+    found = (path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+    return sorted(path for path in found if not GENERATED.search(str(path)))
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    """A parsed file."""
+    return ast.parse(path.read_text())
+
+
+def functions(paths: list[Path]) -> Iterator[tuple[str, int]]:
+    """Where each function is, and how many lines it has."""
+    for path in paths:
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                yield f"{path.relative_to(ROOT)}:{node.lineno} {node.name}", lines
+
+
+def tracked() -> list[Path]:
+    """Files that git knows and people write, of the checkout that holds this test."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True)
+    names = [name for name in listed.stdout.decode().split("\0") if not GENERATED.search(name)]
+    return [ROOT / name for name in names if (ROOT / name).is_file()]
+
+
+def test_no_file_is_longer_than_a_reader_holds() -> None:
+    """800 lines at most, tests included."""
+    sizes = {path: len(path.read_text().splitlines()) for path in modules(*PACKAGES, "tests")}
+    assert {str(path): size for path, size in sizes.items() if size > FILE_LINES} == {}
+
+
+def test_no_function_is_longer_than_a_screen() -> None:
+    """80 lines at most, tests included."""
+    found = functions(modules(*PACKAGES, "tests"))
+    assert {where: lines for where, lines in found if lines > FUNCTION_LINES} == {}
+
+
+def test_most_functions_and_files_are_small() -> None:
+    """The median and the ninth decile of the product's code."""
+    lines = [lines for _, lines in functions(modules(*PACKAGES))]
+    files = [len(path.read_text().splitlines()) for path in modules(*PACKAGES)]
+    assert median(lines) <= MEDIAN_FUNCTION_LINES
+    assert quantiles(lines, n=10)[-1] <= LONG_FUNCTION_LINES
+    assert median(files) <= MEDIAN_FILE_LINES
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_module_says_what_it_is(package: str) -> None:
+    """A docstring at the head of each file that holds anything."""
+    silent = [path for path in modules(package) if tree(path).body and not docstring(path)]
+    assert silent == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_room_says_what_lives_there_and_what_may_not(package: str) -> None:
+    """A package and its rooms open with two sentences: purpose, and prohibition."""
+    rooms = [ROOT / package / "__init__.py", *(ROOT / package).glob("*/__init__.py")]
+    short = [path for path in rooms if len(re.findall(r"[.;]\s|\.$", docstring(path))) < 2]
+    assert short == []
+
+
+def docstring(path: Path) -> str:
+    """The docstring of a module, empty without one."""
+    return ast.get_docstring(tree(path)) or ""
+
+
+def test_no_room_is_a_heap() -> None:
+    """Names say what is inside; a heap's name does not."""
+    heaps = [path for path in modules(*PACKAGES, "tests") if path.stem in BANNED_ROOMS]
+    heaps += [path for path in modules(*PACKAGES) if path.parent.name in BANNED_ROOMS]
+    assert heaps == []
+
+
+def test_our_own_code_is_imported_at_the_head_of_a_file() -> None:
+    """An import inside a function hides a cycle or a cost."""
+    hidden = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in modules(*PACKAGES)
+        for function in ast.walk(tree(path))
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Import | ast.ImportFrom) and is_own_import(node)
+    ]
+    assert hidden == []
+
+
+def is_own_import(node: ast.Import | ast.ImportFrom) -> bool:
+    """Whether a statement imports one of our packages."""
+    if isinstance(node, ast.ImportFrom):
+        return node.level > 0 or (node.module or "").partition(".")[0] in PACKAGES
+    return any(alias.name.partition(".")[0] in PACKAGES for alias in node.names)
+
+
+def test_every_test_states_its_intent() -> None:
+    """By a docstring, or by a name of at least three words."""
+    silent = [
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"
+        for path in modules("tests")
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.name.startswith("test_")
+        and not ast.get_docstring(node)
+        and len(node.name.split("_")) < 4
+    ]
+    assert silent == []
+
+
+def test_tests_use_fakes_not_mocks() -> None:
+    """At most five mocks in a thousand lines of tests."""
+    text = "\n".join(path.read_text() for path in modules("tests") if path != Path(__file__))
+    density = 1000 * len(MOCKS.findall(text)) / len(text.splitlines())
+    assert density <= MOCKS_PER_THOUSAND_LINES
+
+
+def test_tracked_files_hold_nothing_of_one_machine() -> None:
+    """No path of somebody's machine, no host of a package registry, no unfinished mark."""
+    found = [
+        f"{path.relative_to(ROOT)}:{number} {match[0]}"
+        for path in tracked()
+        if path.suffix not in (".png", ".ico", ".sum", ".woff2")
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1)
+        if (match := BANNED_TEXT.search(line))
+    ]
+    assert found == []
+
+
+def test_lock_files_name_no_host() -> None:
+    """Pins and hashes only, so that any index serves."""
+    hosts = [path for path in tracked() if path.suffix == ".lock" and "://" in path.read_text()]
+    assert hosts == []
