@@ -1,0 +1,101 @@
+"""Puts the control plane together; the only module that knows settings and concrete classes."""
+
+from dataclasses import dataclass
+
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from controlplane.agentlink.server import AgentLink
+from controlplane.events.memory import MemoryBus
+from controlplane.graphql.context import Verbs
+from controlplane.graphql.schema import schema
+from controlplane.http.graphql import GraphQLEndpoint
+from controlplane.loops.delivery import DeliveryLoop
+from controlplane.loops.pipelines import PipelineLoop
+from controlplane.ports import Manifests
+from controlplane.secrets.envelope import EnvelopeSealer, load_or_make_key
+from controlplane.settings import ControlPlaneSettings
+from controlplane.storage.engine import make_engine, sqlite_url
+from controlplane.storage.migrate import migrate
+from controlplane.storage.store import SqlStore
+from controlplane.usecases.agents import Agents
+from controlplane.usecases.clusters import Clusters
+from controlplane.usecases.delivery import Delivery
+from controlplane.usecases.deps import Deps
+from controlplane.usecases.identity import Identity
+from controlplane.usecases.pipelines import Pipelines
+from controlplane.usecases.promotions import Promotions
+from controlplane.usecases.records import Records
+from controlplane.usecases.repositories import Repositories
+from controlplane.usecases.services import Services
+from fleet.identity import new_id
+from fleet.runtime.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class ControlPlane:
+    """The parts that the program serves and stops."""
+
+    deps: Deps
+    verbs: Verbs
+    graphql: GraphQLEndpoint
+    agentlink: AgentLink
+    delivery: DeliveryLoop
+    pipelines: PipelineLoop
+    store: SqlStore
+
+    async def start(self) -> None:
+        """Begin background work."""
+        self.agentlink.start()
+        await self.delivery.start()
+        await self.pipelines.start()
+
+    async def stop(self) -> None:
+        """End background work, then close the store."""
+        await self.pipelines.tasks.stop()
+        await self.delivery.tasks.stop()
+        await self.agentlink.stop()
+        await self.store.close()
+
+
+def open_engine(settings: ControlPlaneSettings) -> AsyncEngine:
+    """The engine of the store that the settings name."""
+    if settings.database is not None:
+        return make_engine(settings.database.get_secret_value())
+    settings.data_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return make_engine(sqlite_url(settings.data_dir))
+
+
+async def build(settings: ControlPlaneSettings, manifests: Manifests, clock: Clock) -> ControlPlane:
+    """The control plane on a migrated store, not yet started."""
+    engine = open_engine(settings)
+    await migrate(engine)
+    store = SqlStore(engine)
+    bus = MemoryBus()
+    sealer = EnvelopeSealer(load_or_make_key(settings.data_dir / "encryption.key"))
+    deps = Deps(store, bus, manifests, sealer, clock)
+    identity, repositories, pipelines = Identity(deps), Repositories(deps), Pipelines(deps)
+    verbs = Verbs(
+        identity=identity,
+        clusters=Clusters(deps),
+        repositories=repositories,
+        services=Services(deps),
+        pipelines=pipelines,
+        records=Records(deps),
+        bus=bus,
+    )
+    return ControlPlane(
+        deps=deps,
+        verbs=verbs,
+        graphql=GraphQLEndpoint(schema, verbs),
+        agentlink=AgentLink(Agents(deps), identity, bus, clock),
+        delivery=DeliveryLoop(Delivery(deps), repositories, manifests, store, bus, clock),
+        pipelines=PipelineLoop(
+            pipelines,
+            Promotions(deps, pipelines, repositories),
+            store,
+            bus,
+            clock,
+            holder=new_id(clock.now()),
+        ),
+        store=store,
+    )

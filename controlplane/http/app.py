@@ -1,0 +1,74 @@
+"""The Starlette application."""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route, WebSocketRoute
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from fleet import __version__
+
+MOST_BODY_BYTES = 5 << 20
+
+_SECURITY_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'"),
+)
+_FRONT_PAGE = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>Towline</title>
+<h1>Towline is running</h1>
+<p>The API answers at <code>/gql</code>, clusters at <code>/k8s/clusters/&lt;handle&gt;/</code>.
+Sign in with <code>towline login</code>.</p></html>
+"""
+
+Readiness = Callable[[], Awaitable[str | None]]
+
+
+def make_app(graphql: ASGIApp, readiness: Readiness, routes: Sequence[BaseRoute] = ()) -> ASGIApp:
+    """The application. `readiness` gives the reason why requests should go elsewhere, or None."""
+
+    async def healthz(_: Request) -> Response:
+        return PlainTextResponse("ok")
+
+    async def readyz(_: Request) -> Response:
+        reason = await readiness()
+        return PlainTextResponse(reason or "ok", 503 if reason else 200)
+
+    async def version(_: Request) -> Response:
+        return JSONResponse({"version": __version__})
+
+    async def front_page(_: Request) -> Response:
+        return HTMLResponse(_FRONT_PAGE)
+
+    app = Starlette(
+        routes=[
+            Route("/gql", graphql),
+            Route("//gql", graphql),
+            WebSocketRoute("/gql", graphql),
+            Route("/healthz", healthz),
+            Route("/readyz", readyz),
+            Route("/version", version),
+            Route("/", front_page),
+            *routes,
+        ],
+        max_body_size=MOST_BODY_BYTES,
+    )
+    return SecurityHeaders(app)
+
+
+class SecurityHeaders:
+    """Adds headers that browsers obey to every response."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *_SECURITY_HEADERS]
+            await send(message)
+
+        await self._app(scope, receive, send_with_headers)

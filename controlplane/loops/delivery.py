@@ -1,0 +1,65 @@
+"""Delivers when a repository moves, when a service changes, and once a minute in any case."""
+
+from controlplane.loops.keyed import KeyedWork
+from controlplane.ports import Bus, Manifests, Store
+from controlplane.usecases.delivery import Delivery
+from controlplane.usecases.deps import DELIVER
+from controlplane.usecases.repositories import Repositories
+from fleet.runtime.clock import Clock
+from fleet.runtime.tasks import Tasks
+from fleet.source import RepositoryState
+
+_SWEEP_SECONDS = 60.0
+
+
+class DeliveryLoop:
+    """Drives `Delivery`; one delivery of a repository at a time."""
+
+    def __init__(
+        self,
+        delivery: Delivery,
+        repositories: Repositories,
+        manifests: Manifests,
+        store: Store,
+        bus: Bus,
+        clock: Clock,
+    ) -> None:
+        self._delivery = delivery
+        self._repositories = repositories
+        self._manifests = manifests
+        self._store = store
+        self._bus = bus
+        self._clock = clock
+        self._states: dict[str, RepositoryState] = {}
+        self.tasks = Tasks("delivery")
+        self._work = KeyedWork("deliver", self._deliver, self.tasks, clock)
+
+    async def start(self) -> None:
+        """Follow all repositories and deliver whatever has changed meanwhile."""
+        self._manifests.on_state(self._on_state)
+        await self._repositories.follow_all()
+        self.tasks.forever("wakes", self._follow())
+        self.tasks.forever("sweep", self._sweep())
+
+    def _on_state(self, state: RepositoryState) -> None:
+        self._states[state.repository_id] = state
+        self._work.ask(state.repository_id)
+
+    async def _deliver(self, repository_id: str) -> None:
+        state = self._states.pop(repository_id, None)
+        await self._delivery.deliver(repository_id)
+        if state is not None:
+            await self._repositories.note_state(state)
+
+    async def _follow(self) -> None:
+        async for _, repository_id in self._bus.subscribe(DELIVER):
+            await self._repositories.follow_again(repository_id)
+            self._work.ask(repository_id)
+
+    async def _sweep(self) -> None:
+        while True:
+            await self._clock.sleep(_SWEEP_SECONDS)
+            async with self._store.read() as tx:
+                repositories = await tx.repositories.select()
+            for repository in repositories:
+                self._work.ask(repository.id)

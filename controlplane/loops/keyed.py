@@ -1,0 +1,53 @@
+"""Work by key: many keys at once, one piece of work a key, and again if it was asked meanwhile."""
+
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from fleet.errors import TowlineError
+from fleet.runtime.clock import Clock
+from fleet.runtime.tasks import Tasks
+
+log = structlog.get_logger(__name__)
+
+_RETRY_SECONDS = 5.0
+
+
+class KeyedWork:
+    """Runs `work(key)` for each key that `ask` names; a failure is tried again after 5 s."""
+
+    def __init__(
+        self, name: str, work: Callable[[str], Awaitable[object]], tasks: Tasks, clock: Clock
+    ) -> None:
+        self._name = name
+        self._work = work
+        self._tasks = tasks
+        self._clock = clock
+        self._running: set[str] = set()
+        self._again: set[str] = set()
+
+    def ask(self, key: str) -> None:
+        """Have the work for this key done soon, after what is running for it."""
+        if key in self._running:
+            self._again.add(key)
+            return
+        self._running.add(key)
+        self._tasks.spawn(f"{self._name} {key}", self._run(key))
+
+    async def _run(self, key: str) -> None:
+        try:
+            while True:
+                self._again.discard(key)
+                await self._try(key)
+                if key not in self._again:
+                    return
+        finally:
+            self._running.discard(key)
+
+    async def _try(self, key: str) -> None:
+        try:
+            await self._work(key)
+        except TowlineError as error:
+            log.warning("will try again", work=self._name, key=key, error=error.message)
+            await self._clock.sleep(_RETRY_SECONDS)
+            self._again.add(key)

@@ -1,0 +1,170 @@
+"""A certificate authority of our own: for the control plane's first start, and for the demo.
+
+Certificates follow RFC 5280 as strictly as Python 3.13 and later verify it.
+"""
+
+import ipaddress
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+LIFETIME = timedelta(days=365)
+AUTHORITY_LIFETIME = timedelta(days=3650)
+# Clients whose clock is a little behind must not find the certificates in their future.
+_SLACK = timedelta(minutes=10)
+_SIGNS_CERTIFICATES = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
+
+PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """Files (PEM) of one certificate and its key."""
+
+    certificate: Path
+    key: Path
+
+
+class Authority:
+    """Signs certificates and keeps them, with its own, in a folder."""
+
+    def __init__(
+        self, folder: Path, certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey
+    ) -> None:
+        self._folder = folder
+        self._key = key
+        self._name = certificate.subject
+        self.certificate = folder / "ca.crt"
+
+    @classmethod
+    def create(cls, folder: Path, name: str, now: datetime) -> "Authority":
+        """A new authority with a new key, written to `ca.crt` and `ca.key` of the folder."""
+        folder.mkdir(parents=True, exist_ok=True)
+        key = ec.generate_private_key(ec.SECP256R1())
+        certificate = _self_signed(_subject(name), key, now)
+        write_key(folder / "ca.key", key)
+        _write_certificate(folder / "ca.crt", certificate)
+        return cls(folder, certificate, key)
+
+    @classmethod
+    def open(cls, folder: Path) -> "Authority":
+        """The authority that `create` has written to the folder."""
+        certificate = x509.load_pem_x509_certificate((folder / "ca.crt").read_bytes())
+        key = serialization.load_pem_private_key((folder / "ca.key").read_bytes(), None)
+        if not isinstance(key, ec.EllipticCurvePrivateKey):
+            raise ValueError(f"{folder / 'ca.key'} is not an elliptic curve key")
+        return cls(folder, certificate, key)
+
+    def sign(
+        self,
+        file: str,
+        common_name: str,
+        now: datetime,
+        *,
+        organization: str = "",
+        names: Sequence[str] = (),
+    ) -> Credentials:
+        """A certificate for a server and client with these DNS names and addresses."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        usages = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        subject = _subject(common_name, organization)
+        builder = (
+            _builder(subject, self._name, key, now, LIFETIME)
+            .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
+            .add_extension(issuer, critical=False)
+        )
+        if names:
+            alternatives = x509.SubjectAlternativeName([_alternative(name) for name in names])
+            builder = builder.add_extension(alternatives, critical=False)
+        made = Credentials(self._folder / f"{file}.crt", self._folder / f"{file}.key")
+        write_key(made.key, key)
+        _write_certificate(made.certificate, builder.sign(self._key, hashes.SHA256()))
+        return made
+
+
+def expires(certificate: Path) -> datetime:
+    """When a certificate (PEM file) ends."""
+    return x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write a file that only its owner may read, from its first byte on."""
+    path.unlink(missing_ok=True)
+    path.touch(mode=0o600)
+    path.write_bytes(data)
+
+
+def write_key(path: Path, key: PrivateKey) -> None:
+    """Write a private key, unencrypted, for its owner only."""
+    encoded = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.TraditionalOpenSSL,
+        serialization.NoEncryption(),
+    )
+    write_private(path, encoded)
+
+
+def _self_signed(
+    subject: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime
+) -> x509.Certificate:
+    identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    builder = (
+        _builder(subject, subject, key, now, AUTHORITY_LIFETIME)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_SIGNS_CERTIFICATES, critical=True)
+        .add_extension(identifier, critical=False)
+    )
+    return builder.sign(key, hashes.SHA256())
+
+
+def _builder(
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePrivateKey,
+    now: datetime,
+    life: timedelta,
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _SLACK)
+        .not_valid_after(now + life)
+    )
+
+
+def _subject(common_name: str, organization: str = "") -> x509.Name:
+    attributes = [x509.NameAttribute(NameOID.COMMON_NAME, common_name)]
+    if organization:
+        attributes.append(x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization))
+    return x509.Name(attributes)
+
+
+def _alternative(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _write_certificate(path: Path, certificate: x509.Certificate) -> None:
+    path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))

@@ -1,0 +1,108 @@
+"""Settings of `towline serve`: flag, then environment `TOWLINE_…`, then file, then default.
+
+Unknown keys are refused. A secret may also come from a file: `TOWLINE_DATABASE_FILE`.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+
+from fleet.errors import Invalid
+from gitcache.settings import FetchSettings, PollSettings, RenderSettings, StoreSettings
+
+_PREFIX = "TOWLINE_"
+_CLIENT_VARIABLES = frozenset({"URL", "TOKEN", "CA_FILE", "TOKEN_FILE", "CONFIG"})
+
+
+class Target(StrEnum):
+    """Which parts a process runs."""
+
+    ALL = "all"
+
+
+class _Group(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class TlsSettings(_Group):
+    """Certificates of the listeners; without them, an own authority in the data directory."""
+
+    cert: Path | None = None
+    key: Path | None = None
+    names: tuple[str, ...] = ("localhost", "127.0.0.1")
+    """Names and addresses under which clients and agents reach this control plane; the own
+    authority puts them into its certificate."""
+
+
+class GitSettings(_Group):
+    """The git cache; see `gitcache.settings` for units and reasons."""
+
+    poll: PollSettings = PollSettings()
+    fetch: FetchSettings = FetchSettings()
+    render: RenderSettings = RenderSettings()
+    store: StoreSettings = StoreSettings()
+
+
+class ServeSettings(_Group):
+    """Everything of one control plane process."""
+
+    target: Target = Target.ALL
+    data: Path = Field(default_factory=lambda: Path.home() / ".local/share/towline")
+    """Holds the embedded store, keys, certificates, clones and bundles."""
+    database: SecretStr | None = None
+    """`postgresql://…`; without it, SQLite in the data directory."""
+    listen: str = "127.0.0.1:8443"
+    """HTTPS: API, Kubernetes, console, webhooks."""
+    listen_http: str = "127.0.0.1:8080"
+    """The same without TLS, for this machine or behind an ingress; `off` disables it."""
+    listen_agents: str = "127.0.0.1:8444"
+    """gRPC over TLS, for agents."""
+    listen_metrics: str = "127.0.0.1:9090"
+    """Prometheus metrics; `off` disables it."""
+    log_level: str = "info"
+    drain_seconds: float = Field(10.0, ge=0)
+    """How long open requests may go on after SIGTERM; below the 30 s that Kubernetes gives."""
+    tls: TlsSettings = TlsSettings()
+    git: GitSettings = GitSettings()
+
+
+def load(
+    flags: Mapping[str, Any], config: Path | None = None, environ: Mapping[str, str] = os.environ
+) -> ServeSettings:
+    """The settings from all sources. Invalid: names the setting and what is wrong."""
+    values = _read_file(config) if config else {}
+    values |= _from_environment(environ)
+    values |= {name: value for name, value in flags.items() if value is not None}
+    try:
+        return ServeSettings(**values)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        name = ".".join(str(part) for part in first["loc"])
+        raise Invalid(f"setting {name}: {first['msg'].lower()}") from None
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text())
+    except OSError as error:
+        raise Invalid(f"{path} cannot be read: {error.strerror}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise Invalid(f"{path} is not TOML: {error}") from None
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
+    """`TOWLINE_LISTEN_HTTP=…`; a name that ends in `_FILE` gives a file that holds the value."""
+    values = {}
+    for variable, value in environ.items():
+        name = variable.removeprefix(_PREFIX)
+        if name == variable or name in _CLIENT_VARIABLES:
+            continue
+        if name.endswith("_FILE"):
+            name, value = name.removesuffix("_FILE"), Path(value).read_text().strip()
+        values[name.lower()] = value
+    return values
