@@ -1,0 +1,121 @@
+"""Puts the agent together; the only module that knows all its parts."""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import datetime
+
+import structlog
+
+from fleet.identity import new_id
+from fleet.runtime.clock import Clock, SystemClock
+from fleet.runtime.tasks import Tasks
+from syncagent.kube.access import Access, from_kubeconfig, in_cluster
+from syncagent.kube.client import KubeClient
+from syncagent.kube.cluster import KubeCluster
+from syncagent.link.channel import Endpoint
+from syncagent.link.fetch import HubFetcher
+from syncagent.link.reports import OutboxReports
+from syncagent.link.supervisor import Companion, Link
+from syncagent.reconcile.engine import Engine
+from syncagent.settings import KubernetesSettings, Settings
+from syncagent.state.bundles import BundleFiles
+from syncagent.state.database import Database
+from syncagent.state.memory import SqliteMemory
+from syncagent.state.outbox import SqliteOutbox
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """A whole agent; `run` once."""
+
+    engine: Engine
+    link: Link
+    client: KubeClient
+    database: Database
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Reconcile and stay linked until `stop` is set; raises if a part has failed for good.
+
+        Order of ending: the link, then work on services, then connections and the state.
+        """
+        tasks = Tasks("agent")
+        try:
+            starting = tasks.spawn("start", self.engine.start())
+            stopping = tasks.spawn("stop", stop.wait())
+            await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
+            if not stop.is_set():
+                await starting
+                tasks.forever("link", self.link.run())
+                await self._until(tasks, stopping)
+        finally:
+            await tasks.stop()
+            await self.engine.stop()
+            await self.client.close()
+            self.database.close()
+
+    async def _until(self, tasks: Tasks, stopping: asyncio.Task[bool]) -> None:
+        failures = (
+            tasks.spawn("engine-failed", self.engine.failed()),
+            tasks.spawn("link-failed", tasks.wait_failed()),
+        )
+        await asyncio.wait((stopping, *failures), return_when=asyncio.FIRST_COMPLETED)
+        for failure in failures:
+            if failure.done():
+                raise failure.result()
+
+
+def build(settings: Settings, clock: Clock | None = None) -> Agent:
+    """An agent as the settings describe it. Invalid: no way to the cluster; Unavailable: no disk.
+
+    Must be called in the event loop in which it is to run.
+    """
+    clock = clock or SystemClock()
+    database = Database(settings.state.directory / "agent.db")
+    outbox = SqliteOutbox(database, clock)
+    access = access_to(settings.kubernetes, clock)
+    client = KubeClient(access, clock, settings.kubernetes.concurrency)
+    cluster = KubeCluster(client, clock)
+    endpoint = _endpoint(settings)
+    fetcher = HubFetcher(endpoint.metadata)
+    engine = Engine(
+        cluster,
+        BundleFiles(settings.state.directory / "bundles"),
+        fetcher,
+        SqliteMemory(database),
+        OutboxReports(outbox),
+        clock,
+    )
+    link = Link(
+        endpoint,
+        _instance(clock.now()),
+        engine,
+        outbox,
+        fetcher,
+        cluster.facts,
+        clock,
+        _companions(access),
+    )
+    return Agent(engine, link, client, database)
+
+
+def access_to(settings: KubernetesSettings, clock: Clock) -> Access:
+    """The way to the cluster's API server."""
+    if settings.kubeconfig is not None:
+        return from_kubeconfig(settings.kubeconfig, settings.context, clock)
+    return in_cluster(clock)
+
+
+def _companions(access: Access) -> tuple[Companion, ...]:
+    return ()
+
+
+def _endpoint(settings: Settings) -> Endpoint:
+    hub = settings.hub
+    ca = hub.ca_file.read_bytes() if hub.ca_file else None
+    return Endpoint(hub.address, hub.token, ca, hub.server_name)
+
+
+def _instance(now: datetime) -> str:
+    return new_id(now)

@@ -1,0 +1,4 @@
+"""What the agent knows about Kubernetes objects and services: order, health, ownership, drift.
+
+Pure values and functions on parsed JSON; no IO, no clock, no tasks.
+"""

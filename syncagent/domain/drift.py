@@ -1,0 +1,116 @@
+"""Whether a live object still has the fields that were applied, and who changed it.
+
+The API server rewrites what it is given (quantities, defaults), so a manifest cannot be compared
+with a live object directly. What is compared is the live object cut down to the manifest's shape,
+with the same cut made right after our own apply.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import orjson
+
+from syncagent.domain.objects import KubeObject, metadata_of
+from syncagent.domain.ownership import FIELD_MANAGER, fingerprint
+
+Path = tuple[str, ...]
+
+
+def project(manifest: Any, live: Any) -> Any:
+    """The part of `live` that `manifest` speaks of."""
+    if isinstance(manifest, dict) and isinstance(live, dict):
+        return {k: project(v, live[k]) for k, v in manifest.items() if k in live}
+    if isinstance(manifest, list) and isinstance(live, list):
+        return _project_list(manifest, live)
+    return live
+
+
+def live_digest(manifest: KubeObject, live: KubeObject) -> str:
+    """Names the state of the manifest's fields in the live object."""
+    return fingerprint(project(manifest, live))
+
+
+def changed_paths(before: Any, after: Any) -> list[Path]:
+    """Where two projections differ, outermost first."""
+    return list(_differences(before, after, ()))
+
+
+def format_path(path: Path) -> str:
+    """`spec.template.spec.containers[name=web].image`."""
+    text = ""
+    for step in path:
+        text += step if step.startswith("[") else f".{step}"
+    return text.removeprefix(".")
+
+
+def foreign_manager(live: KubeObject, paths: Sequence[Path]) -> str:
+    """The field manager that most likely made a change: it owns the path, or came last."""
+    entries = [
+        entry
+        for entry in metadata_of(live).get("managedFields") or ()
+        if entry.get("manager") != FIELD_MANAGER and not entry.get("subresource")
+    ]
+    if not entries:
+        return ""
+
+    def likelihood(entry: dict[str, Any]) -> tuple[int, str]:
+        depth = max((_owned_depth(entry.get("fieldsV1") or {}, path) for path in paths), default=0)
+        return depth, entry.get("time") or ""
+
+    return max(entries, key=likelihood).get("manager") or ""
+
+
+def _project_list(manifest: list[Any], live: list[Any]) -> list[Any]:
+    theirs = _by_name(live)
+    if theirs is not None and _by_name(manifest) is not None:
+        return [project(m, theirs[m["name"]]) for m in manifest if m["name"] in theirs]
+    if len(manifest) == len(live):
+        return [project(m, one) for m, one in zip(manifest, live, strict=True)]
+    return live
+
+
+def _by_name(items: list[Any]) -> dict[str, Any] | None:
+    """The items by their name; None unless every item has a name of its own."""
+    if not all(isinstance(item, dict) and isinstance(item.get("name"), str) for item in items):
+        return None
+    named = {item["name"]: item for item in items}
+    return named if len(named) == len(items) else None
+
+
+def _differences(before: Any, after: Any, path: Path) -> Iterator[Path]:
+    if isinstance(before, dict) and isinstance(after, dict):
+        for name in before.keys() | after.keys():
+            yield from _differences(before.get(name), after.get(name), (*path, name))
+    elif isinstance(before, list) and isinstance(after, list):
+        yield from _list_differences(before, after, path)
+    elif before != after:
+        yield path
+
+
+def _list_differences(before: list[Any], after: list[Any], path: Path) -> Iterator[Path]:
+    old, new = _by_name(before), _by_name(after)
+    if old is not None and new is not None:
+        for name in old.keys() | new.keys():
+            yield from _differences(old.get(name), new.get(name), (*path, f"[name={name}]"))
+    elif len(before) == len(after):
+        for index, (one, other) in enumerate(zip(before, after, strict=True)):
+            yield from _differences(one, other, (*path, f"[{index}]"))
+    else:
+        yield path
+
+
+def _owned_depth(fields: dict[str, Any], path: Path) -> int:
+    """How many steps of a path lie in a set of owned fields (FieldsV1)."""
+    depth = 0
+    for step in path:
+        inner = fields.get(_field_key(step))
+        if inner is None:
+            break
+        fields, depth = inner, depth + 1
+    return depth
+
+
+def _field_key(step: str) -> str:
+    if step.startswith("[name="):
+        return "k:" + orjson.dumps({"name": step[6:-1]}).decode()
+    return f"f:{step}"

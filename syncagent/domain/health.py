@@ -1,0 +1,221 @@
+"""Health of a live object, with the reason a person needs.
+
+Built-in kinds have rules of their own; all others follow the kstatus conventions
+(observedGeneration; conditions Stalled, Reconciling, Ready).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from syncagent.domain.objects import KubeObject, api_of, metadata_of
+from syncagent.domain.pods import pod_health_facts
+
+
+class Health(IntEnum):
+    """How an object is; the order is how much it matters when several are summed up."""
+
+    HEALTHY = 1
+    PAUSED = 2
+    PROGRESSING = 3
+    MISSING = 4
+    FAILED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Health with the reason (Kubernetes' word) and a sentence for people."""
+
+    health: Health
+    message: str = ""
+    reason: str = ""
+
+
+HEALTHY = Verdict(Health.HEALTHY)
+
+
+def assess(live: KubeObject) -> Verdict:
+    """The health of a live object, as far as the object itself tells."""
+    if metadata_of(live).get("deletionTimestamp"):
+        held_by = ", ".join(metadata_of(live).get("finalizers") or ())
+        suffix = f", held by {held_by}" if held_by else ""
+        return Verdict(Health.PROGRESSING, f"is being deleted{suffix}", "Terminating")
+    api = api_of(live)
+    return _RULES.get((api.group, api.kind), _by_convention)(live)
+
+
+def _deployment(live: KubeObject) -> Verdict:
+    spec, status = _parts(live)
+    if spec.get("paused"):
+        return Verdict(Health.PAUSED, "roll-out is paused", "Paused")
+    if stale := _not_observed(live):
+        return stale
+    for name, bad in (("ReplicaFailure", "True"), ("Progressing", "False")):
+        found = _condition(live, name)
+        if found.get("status") == bad:
+            return _failed(found)
+    return _rolling(
+        wanted=_replicas(spec),
+        updated=status.get("updatedReplicas", 0),
+        ready=status.get("availableReplicas", 0),
+        total=status.get("replicas", 0),
+    )
+
+
+def _stateful_set(live: KubeObject) -> Verdict:
+    spec, status = _parts(live)
+    if stale := _not_observed(live):
+        return stale
+    strategy = spec.get("updateStrategy") or {}
+    wanted, updated = _replicas(spec), status.get("updatedReplicas", 0)
+    if strategy.get("type") == "OnDelete":
+        updated = wanted
+    elif partition := (strategy.get("rollingUpdate") or {}).get("partition"):
+        updated += min(partition, wanted)
+    return _rolling(wanted, min(updated, wanted), status.get("readyReplicas", 0), wanted)
+
+
+def _daemon_set(live: KubeObject) -> Verdict:
+    spec, status = _parts(live)
+    if stale := _not_observed(live):
+        return stale
+    wanted = status.get("desiredNumberScheduled", 0)
+    on_delete = (spec.get("updateStrategy") or {}).get("type") == "OnDelete"
+    updated = wanted if on_delete else status.get("updatedNumberScheduled", 0)
+    return _rolling(wanted, updated, status.get("numberAvailable", 0), wanted)
+
+
+def _replica_set(live: KubeObject) -> Verdict:
+    spec, status = _parts(live)
+    if stale := _not_observed(live):
+        return stale
+    failure = _condition(live, "ReplicaFailure")
+    if failure.get("status") == "True":
+        return _failed(failure)
+    wanted = _replicas(spec)
+    return _rolling(wanted, wanted, status.get("availableReplicas", 0), wanted)
+
+
+def _job(live: KubeObject) -> Verdict:
+    spec, status = _parts(live)
+    failed = _condition(live, "Failed")
+    if failed.get("status") == "True":
+        return _failed(failed)
+    if _condition(live, "Complete").get("status") == "True":
+        return Verdict(Health.HEALTHY, "completed", "Complete")
+    if spec.get("suspend"):
+        return Verdict(Health.PAUSED, "is suspended", "Suspended")
+    done, wanted = status.get("succeeded", 0), spec.get("completions") or 1
+    return Verdict(Health.PROGRESSING, f"{done} of {wanted} completions")
+
+
+def _pod(live: KubeObject) -> Verdict:
+    facts = pod_health_facts(live)
+    if facts.failure:
+        return Verdict(Health.FAILED, facts.failure, facts.reason)
+    if facts.done:
+        return Verdict(Health.HEALTHY, "completed", "Succeeded")
+    return HEALTHY if facts.ready else Verdict(Health.PROGRESSING, facts.waiting, facts.reason)
+
+
+def _claim(live: KubeObject) -> Verdict:
+    phase = _parts(live)[1].get("phase", "Pending")
+    if phase == "Bound":
+        return HEALTHY
+    if phase == "Lost":
+        return Verdict(Health.FAILED, "its volume no longer exists", "Lost")
+    return Verdict(Health.PROGRESSING, "waits for a volume", "Pending")
+
+
+def _service(live: KubeObject) -> Verdict:
+    spec, status = _parts(live)
+    pending = not (status.get("loadBalancer") or {}).get("ingress")
+    if spec.get("type") == "LoadBalancer" and pending:
+        return Verdict(Health.PROGRESSING, "waits for an address of its load balancer", "Pending")
+    return HEALTHY
+
+
+def _definition(live: KubeObject) -> Verdict:
+    names = _condition(live, "NamesAccepted")
+    if names.get("status") == "False":
+        return _failed(names)
+    if _condition(live, "Established").get("status") == "True":
+        return HEALTHY
+    return Verdict(Health.PROGRESSING, "is not established yet", "Establishing")
+
+
+def _namespace(live: KubeObject) -> Verdict:
+    return HEALTHY
+
+
+def _by_convention(live: KubeObject) -> Verdict:
+    if (stale := _not_observed(live)) and "observedGeneration" in _parts(live)[1]:
+        return stale
+    stalled = _condition(live, "Stalled")
+    if stalled.get("status") == "True":
+        return _failed(stalled)
+    busy, ready = _condition(live, "Reconciling"), _condition(live, "Ready")
+    if busy.get("status") == "True":
+        return Verdict(Health.PROGRESSING, _text(busy), busy.get("reason", ""))
+    if ready.get("status") in {"False", "Unknown"}:
+        return Verdict(Health.PROGRESSING, _text(ready), ready.get("reason", ""))
+    return HEALTHY
+
+
+_RULES: dict[tuple[str, str], Callable[[KubeObject], Verdict]] = {
+    ("apps", "Deployment"): _deployment,
+    ("apps", "StatefulSet"): _stateful_set,
+    ("apps", "DaemonSet"): _daemon_set,
+    ("apps", "ReplicaSet"): _replica_set,
+    ("batch", "Job"): _job,
+    ("", "Pod"): _pod,
+    ("", "PersistentVolumeClaim"): _claim,
+    ("", "Service"): _service,
+    ("", "Namespace"): _namespace,
+    ("apiextensions.k8s.io", "CustomResourceDefinition"): _definition,
+}
+
+
+def _rolling(wanted: int, updated: int, ready: int, total: int) -> Verdict:
+    """The state of a roll-out; `total` counts replicas of the old generation as well."""
+    if updated < wanted:
+        return Verdict(Health.PROGRESSING, f"{updated} of {wanted} replicas updated")
+    if total > max(wanted, updated):
+        return Verdict(Health.PROGRESSING, f"{total - wanted} old replicas are ending")
+    if ready < wanted:
+        return Verdict(Health.PROGRESSING, f"{ready} of {wanted} replicas available")
+    return HEALTHY
+
+
+def _replicas(spec: dict[str, Any]) -> int:
+    wanted = spec.get("replicas")
+    return 1 if wanted is None else wanted
+
+
+def _not_observed(live: KubeObject) -> Verdict | None:
+    observed = _parts(live)[1].get("observedGeneration", 0)
+    if observed < metadata_of(live).get("generation", 0):
+        return Verdict(Health.PROGRESSING, "its controller has not seen the change yet")
+    return None
+
+
+def _parts(live: KubeObject) -> tuple[dict[str, Any], dict[str, Any]]:
+    spec, status = live.get("spec"), live.get("status")
+    return spec if isinstance(spec, dict) else {}, status if isinstance(status, dict) else {}
+
+
+def _condition(live: KubeObject, name: str) -> dict[str, Any]:
+    conditions = _parts(live)[1].get("conditions")
+    for found in conditions if isinstance(conditions, list) else ():
+        if isinstance(found, dict) and found.get("type") == name:
+            return found
+    return {}
+
+
+def _failed(condition: dict[str, Any]) -> Verdict:
+    return Verdict(Health.FAILED, _text(condition), condition.get("reason", ""))
+
+
+def _text(condition: dict[str, Any]) -> str:
+    return condition.get("message") or condition.get("reason") or ""

@@ -1,0 +1,228 @@
+"""What a service has in the cluster: the objects applied for it and all that grew from them."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from syncagent.domain.health import HEALTHY, Health, Verdict, assess
+from syncagent.domain.objects import (
+    KubeObject,
+    ObjectKey,
+    ObjectRef,
+    controller_uid,
+    metadata_of,
+    ref_of,
+    resource_version,
+)
+from syncagent.domain.pods import images_of
+from syncagent.domain.waves import wave_of
+
+
+@dataclass(slots=True)
+class Owned:
+    """An object that was applied, or is about to be, for a service.
+
+    `applied` is the digest of the manifest last applied, `live` the digest of its fields in the
+    cluster right after that; both are empty until it is known to be there. `doubtful`: it must be
+    applied again whatever the digests say. `leaving`: it is being deleted because we asked.
+    """
+
+    service_id: str
+    ref: ObjectRef
+    uid: str = ""
+    applied: str = ""
+    live: str = ""
+    version: int = 0
+    verdict: Verdict = HEALTHY
+    images: tuple[str, ...] = ()
+    seen: bool = False
+    synced: bool = False
+    doubtful: bool = False
+    leaving: bool = False
+    heals: tuple[float, ...] = ()
+
+    @property
+    def key(self) -> ObjectKey:
+        return self.ref.key
+
+    @property
+    def wave(self) -> int:
+        return wave_of(self.ref)
+
+    @classmethod
+    def intended(cls, service_id: str, ref: ObjectRef) -> "Owned":
+        """An object that is about to be applied for the first time."""
+        one = cls(service_id, ref, doubtful=True)
+        one.vanish()
+        return one
+
+    def observe(self, live: KubeObject) -> None:
+        """Take over what a live object tells of itself."""
+        self.uid = metadata_of(live).get("uid") or ""
+        self.version = resource_version(live)
+        self.verdict = assess(live)
+        self.images = images_of(live)
+        self.seen = True
+
+    def vanish(self) -> None:
+        """The object is no longer in the cluster."""
+        self.seen, self.synced = True, False
+        self.uid = self.live = ""
+        self.verdict = Verdict(Health.MISSING, "is not in the cluster", "Missing")
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One line of a service's inventory as it is reported; `owner_uid` is empty for a root."""
+
+    ref: ObjectRef
+    uid: str
+    owner_uid: str
+    health: Health
+    message: str
+    reason: str
+    synced: bool
+    images: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class InventoryChange:
+    """Components that are new or different, and those that have gone, since the last change.
+
+    `complete`: it is everything, whatever was said before is void.
+    """
+
+    service_id: str
+    complete: bool
+    present: tuple[Component, ...]
+    gone: tuple[ObjectRef, ...]
+
+
+def child_of(live: KubeObject) -> Component:
+    """The component of an object made by a controller."""
+    verdict = assess(live)
+    return Component(
+        ref_of(live),
+        metadata_of(live).get("uid") or "",
+        controller_uid(live),
+        verdict.health,
+        verdict.message,
+        verdict.reason,
+        True,
+        images_of(live),
+    )
+
+
+@dataclass(slots=True)
+class Tree:
+    """Objects made by controllers, by their owner; order of arrival does not matter."""
+
+    _children: dict[str, Component] = field(default_factory=dict)
+    _by_owner: dict[str, set[str]] = field(default_factory=dict)
+
+    def put(self, child: Component) -> bool:
+        """Add or replace a child; whether that changed anything."""
+        if self._children.get(child.uid) == child:
+            return False
+        self.drop(child.uid)
+        self._children[child.uid] = child
+        self._by_owner.setdefault(child.owner_uid, set()).add(child.uid)
+        return True
+
+    def drop(self, uid: str) -> None:
+        """Forget a child; its own children stay until they go themselves."""
+        child = self._children.pop(uid, None)
+        if child is None:
+            return
+        siblings = self._by_owner[child.owner_uid]
+        siblings.discard(uid)
+        if not siblings:
+            del self._by_owner[child.owner_uid]
+
+    def root_of(self, uid: str) -> str:
+        """uid of the outermost owner that is known; `uid` itself if it has none here."""
+        seen: set[str] = set()
+        while uid in self._children and uid not in seen:
+            seen.add(uid)
+            uid = self._children[uid].owner_uid
+        return uid
+
+    def beneath(self, uid: str) -> Iterator[Component]:
+        """All that grew from an object, depth first."""
+        todo, seen = [uid], {uid}
+        while todo:
+            for child in self._by_owner.get(todo.pop(), set()) - seen:
+                seen.add(child)
+                todo.append(child)
+                yield self._children[child]
+
+    def members(self, kind: str, namespace: str) -> list[Component]:
+        """Children of one kind in a namespace; of all namespaces if it is empty."""
+        return [
+            child
+            for child in self._children.values()
+            if child.ref.kind == kind and namespace in ("", child.ref.namespace)
+        ]
+
+
+def components_of(owned: Mapping[ObjectKey, Owned], tree: Tree) -> dict[ObjectKey, Component]:
+    """Every component of a service, roots first."""
+    found: dict[ObjectKey, Component] = {}
+    for one in owned.values():
+        below = list(tree.beneath(one.uid)) if one.uid else []
+        found[one.key] = _root(one, below)
+        # Replica sets of former revisions are kept at zero by their Deployment: history, not state.
+        found.update({c.ref.key: c for c in below if not _spent(c, tree)})
+    return found
+
+
+def difference(
+    service_id: str,
+    reported: Mapping[ObjectKey, Component] | None,
+    current: Mapping[ObjectKey, Component],
+) -> InventoryChange | None:
+    """What to report so that the other side knows `current`; None if it does already."""
+    if reported is None:
+        return InventoryChange(service_id, True, tuple(current.values()), ())
+    present = tuple(c for key, c in current.items() if reported.get(key) != c)
+    gone = tuple(c.ref for key, c in reported.items() if key not in current)
+    return InventoryChange(service_id, False, present, gone) if present or gone else None
+
+
+def _root(one: Owned, below: list[Component]) -> Component:
+    verdict = one.verdict
+    if verdict.health == Health.PROGRESSING:
+        verdict = _worst_pod(below) or verdict
+    return Component(
+        one.ref,
+        one.uid,
+        "",
+        verdict.health,
+        verdict.message,
+        verdict.reason,
+        one.synced,
+        one.images,
+    )
+
+
+def _worst_pod(below: list[Component]) -> Verdict | None:
+    """The failure of a pod as that of its workload: it would not come up by waiting."""
+    for child in below:
+        if child.ref.kind == "Pod" and child.health == Health.FAILED:
+            return Verdict(Health.FAILED, f"{child.ref.name}: {child.message}", child.reason)
+    return None
+
+
+def _spent(child: Component, tree: Tree) -> bool:
+    return (
+        child.ref.kind == "ReplicaSet"
+        and child.health == Health.HEALTHY
+        and not any(tree.beneath(child.uid))
+    )
+
+
+def split(change: InventoryChange, size: int) -> Iterator[InventoryChange]:
+    """The change in parts of at most `size` components, to be sent in this order."""
+    yield replace(change, present=change.present[:size])
+    for start in range(size, len(change.present), size):
+        part = change.present[start : start + size]
+        yield InventoryChange(change.service_id, False, part, ())

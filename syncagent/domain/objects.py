@@ -1,0 +1,80 @@
+"""Names of objects and kinds."""
+
+from dataclasses import dataclass
+from typing import Any
+
+KubeObject = dict[str, Any]
+
+# group, kind, namespace, name: an object is the same in every version of its API.
+ObjectKey = tuple[str, str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRef:
+    """One object; `namespace` is empty for cluster-wide kinds, `group` for the core group."""
+
+    group: str
+    version: str
+    kind: str
+    namespace: str
+    name: str
+
+    @property
+    def key(self) -> ObjectKey:
+        return (self.group, self.kind, self.namespace, self.name)
+
+    @property
+    def api(self) -> "Api":
+        return Api(self.group, self.version, self.kind)
+
+    def __str__(self) -> str:
+        place = f"{self.namespace}/" if self.namespace else ""
+        return f"{self.kind} {place}{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """A kind in one version of its API group."""
+
+    group: str
+    version: str
+    kind: str
+
+    @property
+    def group_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.group_version}"
+
+
+def api_of(one: KubeObject) -> Api:
+    """The API of an object, from its apiVersion and kind."""
+    group, _, version = str(one.get("apiVersion", "")).rpartition("/")
+    return Api(group, version, str(one.get("kind", "")))
+
+
+def ref_of(one: KubeObject) -> ObjectRef:
+    """The name of an object as it says it itself."""
+    api, meta = api_of(one), metadata_of(one)
+    return ObjectRef(
+        api.group, api.version, api.kind, meta.get("namespace") or "", meta.get("name") or ""
+    )
+
+
+def metadata_of(one: KubeObject) -> dict[str, Any]:
+    return one.get("metadata") or {}
+
+
+def resource_version(one: KubeObject) -> int:
+    """The object's version as a number (comparable since Kubernetes 1.35); 0 if there is none."""
+    text = metadata_of(one).get("resourceVersion") or ""
+    return int(text) if text.isdecimal() else 0
+
+
+def controller_uid(one: KubeObject) -> str:
+    """uid of the object's controller, empty if it has none."""
+    for owner in metadata_of(one).get("ownerReferences") or ():
+        if owner.get("controller"):
+            return owner.get("uid") or ""
+    return ""

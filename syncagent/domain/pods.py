@@ -1,0 +1,91 @@
+"""What a pod tells about itself: ready, done, waiting for what, failed why."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from syncagent.domain.objects import KubeObject
+
+_BROKEN = {
+    "CrashLoopBackOff",
+    "ImagePullBackOff",
+    "ErrImagePull",
+    "ErrImageNeverPull",
+    "InvalidImageName",
+    "CreateContainerConfigError",
+    "CreateContainerError",
+    "RunContainerError",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PodFacts:
+    """`failure` and `waiting` are sentences; `reason` is Kubernetes' word for either."""
+
+    ready: bool = False
+    done: bool = False
+    failure: str = ""
+    waiting: str = ""
+    reason: str = ""
+
+
+def pod_health_facts(pod: KubeObject) -> PodFacts:
+    """The facts of a live pod."""
+    status = pod.get("status") or {}
+    phase = status.get("phase")
+    if phase == "Succeeded":
+        return PodFacts(done=True)
+    if phase == "Failed":
+        reason = status.get("reason") or "Failed"
+        return PodFacts(failure=status.get("message") or _last_exit(status), reason=reason)
+    for container in _containers(status):
+        waiting = (container.get("state") or {}).get("waiting") or {}
+        if waiting.get("reason") in _BROKEN:
+            return PodFacts(failure=_why(container, waiting), reason=waiting["reason"])
+    return _by_conditions(status)
+
+
+def images_of(one: KubeObject) -> tuple[str, ...]:
+    """Images of a pod or of a workload's pod template, in order, each once."""
+    spec = one.get("spec")
+    for step in ("jobTemplate", "spec", "template", "spec"):
+        if isinstance(spec, dict) and isinstance(spec.get(step), dict):
+            spec = spec[step]
+    if not isinstance(spec, dict):
+        return ()
+    containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+    named = (c.get("image") for c in containers if isinstance(c, dict))
+    return tuple(dict.fromkeys(image for image in named if isinstance(image, str)))
+
+
+def _by_conditions(status: dict[str, Any]) -> PodFacts:
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "Ready" and condition.get("status") == "True":
+            return PodFacts(ready=True)
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return PodFacts(
+                waiting=condition.get("message") or "is not scheduled yet",
+                reason=condition.get("reason") or "Unschedulable",
+            )
+    return PodFacts(waiting="is not ready yet")
+
+
+def _containers(status: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield from status.get("initContainerStatuses") or ()
+    yield from status.get("containerStatuses") or ()
+
+
+def _why(container: dict[str, Any], waiting: dict[str, Any]) -> str:
+    text = f"container {container.get('name')}: {waiting.get('message') or waiting['reason']}"
+    ended = (container.get("lastState") or {}).get("terminated") or {}
+    if "exitCode" in ended:
+        text += f" (last exit code {ended['exitCode']})"
+    return text
+
+
+def _last_exit(status: dict[str, Any]) -> str:
+    for container in _containers(status):
+        ended = (container.get("state") or {}).get("terminated") or {}
+        if ended.get("exitCode"):
+            return f"container {container.get('name')} ended with exit code {ended['exitCode']}"
+    return "failed"

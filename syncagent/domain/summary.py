@@ -1,0 +1,25 @@
+"""A service's phase from its parts."""
+
+from collections.abc import Iterable
+
+from syncagent.domain.health import Health
+from syncagent.domain.inventory import Component
+from syncagent.domain.services import Phase, Problem
+
+MAX_PROBLEMS = 100
+
+
+def summarize(
+    components: Iterable[Component], failures: Iterable[Problem]
+) -> tuple[Phase, tuple[Problem, ...]]:
+    """Phase and problems of a service whose bundle was applied, except for `failures`."""
+    failed = list(failures)
+    sick = [c for c in components if c.health == Health.FAILED]
+    waiting = any(c.health in (Health.PROGRESSING, Health.MISSING) for c in components)
+    problems = failed + [Problem(c.message, c.reason, c.ref) for c in sick]
+    shown = tuple(problems[:MAX_PROBLEMS])
+    if failed:
+        return Phase.FAILED, shown
+    if sick:
+        return Phase.DEGRADED, shown
+    return (Phase.APPLIED if waiting else Phase.HEALTHY), shown

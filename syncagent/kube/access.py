@@ -1,0 +1,182 @@
+"""Where the API server is and how the agent proves itself to it.
+
+In a cluster: the service account's files, whose token Kubernetes renews in place. Outside: a
+kubeconfig with certificates, a token, a token file or an exec plugin
+(client.authentication.k8s.io/v1).
+"""
+
+import asyncio
+import base64
+import os
+import ssl
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+import yaml
+
+from fleet.errors import Invalid, Unavailable
+from fleet.runtime.clock import Clock
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_TOKEN_LIFE = timedelta(seconds=60)
+_EXEC_API = "client.authentication.k8s.io/v1"
+
+Bearer = tuple[str, datetime]
+Source = Callable[[], Awaitable[Bearer]]
+
+
+class Token:
+    """A bearer token, asked for again when its source says it has aged."""
+
+    def __init__(self, source: Source, clock: Clock) -> None:
+        self._source = source
+        self._clock = clock
+        self._current: Bearer | None = None
+        self._lock = asyncio.Lock()
+
+    async def get(self) -> str:
+        async with self._lock:
+            if self._current is None or self._current[1] <= self._clock.now():
+                self._current = await self._source()
+            return self._current[0]
+
+    def expire(self) -> None:
+        """The API server refused it: ask again next time."""
+        self._current = None
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A server (`https://host:port`, possibly with a path) and the means to speak to it."""
+
+    server: str
+    tls: ssl.SSLContext | None
+    token: Token | None = None
+
+    async def headers(self) -> dict[str, str]:
+        """The headers that authenticate a request."""
+        return {"Authorization": f"Bearer {await self.token.get()}"} if self.token else {}
+
+
+def in_cluster(
+    clock: Clock, environ: Mapping[str, str] = os.environ, folder: Path = SERVICE_ACCOUNT
+) -> Access:
+    """Access from the service account of this pod. Invalid: not in a cluster."""
+    host, port = environ.get("KUBERNETES_SERVICE_HOST"), environ.get("KUBERNETES_SERVICE_PORT")
+    if not host or not port or not (folder / "token").exists():
+        raise Invalid("not inside a cluster and no kubeconfig given: name one")
+    address = f"[{host}]" if ":" in host else host
+    tls = ssl.create_default_context(cafile=str(folder / "ca.crt"))
+    token = Token(_from_file(folder / "token", clock), clock)
+    return Access(f"https://{address}:{port}", tls, token)
+
+
+def from_kubeconfig(path: Path, context: str | None, clock: Clock) -> Access:
+    """Access as a kubeconfig describes it. Invalid: the file or the context is not usable."""
+    try:
+        config = yaml.load(path.read_text(), Loader=yaml.CSafeLoader)
+        name = context or config["current-context"]
+        chosen = _named(config["contexts"], name)["context"]
+        cluster = _named(config["clusters"], chosen["cluster"])["cluster"]
+        user = _named(config["users"], chosen["user"])["user"] or {}
+        server = cluster["server"].rstrip("/")
+    except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
+        raise Invalid(f"kubeconfig {path} is not usable: {error!r}") from error
+    base = path.parent
+    tls = _tls(cluster, user, base) if server.startswith("https:") else None
+    source = _token_source(user, base, clock)
+    return Access(server, tls, Token(source, clock) if source else None)
+
+
+def _named(items: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    for item in items:
+        if item["name"] == name:
+            return item
+    raise KeyError(name)
+
+
+def _tls(cluster: dict[str, Any], user: dict[str, Any], base: Path) -> ssl.SSLContext:
+    authority = _content(cluster, "certificate-authority", base)
+    tls = ssl.create_default_context(cadata=authority.decode() if authority else None)
+    if cluster.get("insecure-skip-tls-verify"):
+        tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+    certificate = _content(user, "client-certificate", base)
+    key = _content(user, "client-key", base)
+    if certificate and key:
+        _load_pair(tls, certificate, key)
+    return tls
+
+
+def _load_pair(tls: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """Give the context a client certificate; it only reads files, so they exist for a moment."""
+    with tempfile.TemporaryDirectory(prefix="agent-") as folder:
+        pair = Path(folder) / "pair.pem"
+        pair.touch(mode=0o600)
+        pair.write_bytes(certificate + b"\n" + key)
+        tls.load_cert_chain(pair)
+
+
+def _content(section: dict[str, Any], name: str, base: Path) -> bytes | None:
+    if inline := section.get(f"{name}-data"):
+        return base64.b64decode(inline)
+    return (base / section[name]).read_bytes() if section.get(name) else None
+
+
+def _token_source(user: dict[str, Any], base: Path, clock: Clock) -> Source | None:
+    if plugin := user.get("exec"):
+        return _from_plugin(plugin, clock)
+    if path := user.get("tokenFile"):
+        return _from_file(base / path, clock)
+    if not (token := user.get("token")):
+        return None
+
+    async def fixed() -> Bearer:
+        return token, clock.now() + timedelta(days=1)
+
+    return fixed
+
+
+def _from_file(path: Path, clock: Clock) -> Source:
+    async def read() -> Bearer:
+        try:
+            return (await asyncio.to_thread(path.read_text)).strip(), clock.now() + _TOKEN_LIFE
+        except OSError as error:
+            raise Unavailable(f"token file {path} cannot be read: {error.strerror}") from error
+
+    return read
+
+
+def _from_plugin(plugin: dict[str, Any], clock: Clock) -> Source:
+    environ = {e["name"]: e["value"] for e in plugin.get("env") or ()}
+    request = {"apiVersion": _EXEC_API, "kind": "ExecCredential", "spec": {"interactive": False}}
+    environ["KUBERNETES_EXEC_INFO"] = orjson.dumps(request).decode()
+
+    async def run() -> Bearer:
+        process = await asyncio.create_subprocess_exec(
+            plugin["command"],
+            *(plugin.get("args") or ()),
+            env={**os.environ, **environ},
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        output, _ = await process.communicate()
+        if process.returncode != 0:
+            raise Unavailable(f"{plugin['command']} ended with exit code {process.returncode}")
+        return _credential(plugin["command"], output, clock)
+
+    return run
+
+
+def _credential(command: str, output: bytes, clock: Clock) -> Bearer:
+    try:
+        status = orjson.loads(output)["status"]
+        until = status.get("expirationTimestamp")
+        expires = datetime.fromisoformat(until) if until else clock.now() + timedelta(minutes=5)
+        return status["token"], expires
+    except (ValueError, KeyError, TypeError) as error:
+        raise Unavailable(f"{command} gave no usable credential") from error

@@ -1,0 +1,162 @@
+"""Requests to the API server: bounded, retried when it asks for that, errors in its own words."""
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import aiohttp
+import orjson
+import structlog
+
+from fleet.errors import Unavailable
+from fleet.runtime.clock import Clock
+from syncagent.kube.access import Access
+from syncagent.ports import Refused
+
+log = structlog.get_logger(__name__)
+
+JSON = "application/json"
+APPLY = "application/apply-patch+yaml"
+MERGE = "application/merge-patch+json"
+
+_TRIES = 4
+_OVERLOADED = {429, 503, 504}
+_TIMEOUT_S = 60.0
+_MAX_WAIT_S = 30.0
+_CONNECTIONS_KEPT_S = 30.0
+
+
+class KubeClient:
+    """One session with the API server.
+
+    At most `concurrency` requests at once (watches not counted). A 429 or 503 with Retry-After
+    holds all requests back for that time, not only the one that was told so.
+    """
+
+    def __init__(self, access: Access, clock: Clock, concurrency: int = 16) -> None:
+        self._access = access
+        self._clock = clock
+        self._turn = asyncio.Semaphore(concurrency)
+        self._resume_at = 0.0
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        content_type: str = JSON,
+        accept: str = JSON,
+    ) -> dict[str, Any]:
+        """The parsed answer. Refused: the server said no; Unavailable: it could not be asked."""
+        data = None if body is None else orjson.dumps(body)
+        headers = {"Accept": accept, "Content-Type": content_type}
+        for attempt in range(1, _TRIES + 1):
+            status, retry_after, answer = await self._once(method, path, query, data, headers)
+            if status < 400:
+                return answer
+            if status not in _OVERLOADED or attempt == _TRIES:
+                break
+            self._hold_back(retry_after, attempt)
+        raise _error(status, answer)
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, query: Mapping[str, str]
+    ) -> AsyncGenerator[aiohttp.StreamReader]:
+        """The body of a long answer (a watch). Refused, Unavailable as for `request`."""
+        with _named_failures():
+            headers = await self._access.headers()
+            timeout = aiohttp.ClientTimeout(total=None, sock_connect=10)
+            async with self._open().get(
+                self._access.server + path, params=query, headers=headers, timeout=timeout
+            ) as response:
+                if response.status >= 400:
+                    self._note_refusal(response.status)
+                    raise _error(response.status, _parse(await response.read()))
+                yield response.content
+
+    async def _once(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None,
+        data: bytes | None,
+        headers: dict[str, str],
+    ) -> tuple[int, float, dict[str, Any]]:
+        async with self._turn:
+            await self._clock.sleep(self._resume_at - self._clock.monotonic())
+            with _named_failures():
+                signed = headers | await self._access.headers()
+                async with self._open().request(
+                    method, self._access.server + path, params=query, data=data, headers=signed
+                ) as response:
+                    answer = _parse(await response.read())
+                    self._note_refusal(response.status)
+                    return response.status, _retry_after(response), answer
+
+    def _hold_back(self, retry_after: float, attempt: int) -> None:
+        wait = min(_MAX_WAIT_S, retry_after or 0.5 * 2**attempt) * random.uniform(1.0, 1.5)
+        self._resume_at = max(self._resume_at, self._clock.monotonic() + wait)
+        log.warning("the API server asks for time", seconds=round(wait, 1))
+
+    def _note_refusal(self, status: int) -> None:
+        if status == 401 and self._access.token is not None:
+            self._access.token.expire()
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(
+                ssl=self._access.tls if self._access.tls is not None else True,
+                limit=0,
+                keepalive_timeout=_CONNECTIONS_KEPT_S,
+            )
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                timeout=aiohttp.ClientTimeout(total=_TIMEOUT_S, sock_connect=10),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=True,
+            )
+        return self._session
+
+
+@contextmanager
+def _named_failures() -> Generator[None]:
+    """Turn what the network does into `Unavailable`."""
+    try:
+        yield
+    except TimeoutError as error:
+        raise Unavailable("the API server does not answer in time") from error
+    except (aiohttp.ClientError, OSError) as error:
+        raise Unavailable(f"the API server cannot be reached: {error}") from error
+
+
+def _parse(data: bytes) -> dict[str, Any]:
+    try:
+        answer = orjson.loads(data) if data else {}
+    except orjson.JSONDecodeError:
+        return {"message": data[:500].decode(errors="replace")}
+    return answer if isinstance(answer, dict) else {"message": str(answer)[:500]}
+
+
+def _retry_after(response: aiohttp.ClientResponse) -> float:
+    text = response.headers.get("Retry-After", "")
+    return float(text) if text.isdecimal() else 0.0
+
+
+def _error(status: int, answer: dict[str, Any]) -> Refused | Unavailable:
+    message = answer.get("message") or f"HTTP status {status}"
+    if status in _OVERLOADED or status == 502:
+        return Unavailable(f"the API server is overloaded or starting: {message}")
+    if status == 401:
+        return Unavailable("the API server refuses the agent's own credentials (401)")
+    return Refused(message, status=status, reason=answer.get("reason") or f"HTTP{status}")

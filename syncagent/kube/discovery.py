@@ -1,0 +1,92 @@
+"""Which kinds the API server has, where they are and whether they live in namespaces."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from syncagent.domain.objects import Api
+from syncagent.kube.client import KubeClient
+from syncagent.ports import Refused, UnknownApi
+
+_AGGREGATED = (
+    "application/json;v=v2;g=apidiscovery.k8s.io;as=APIGroupDiscoveryList,application/json"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A kind as the server offers it; `root` is its path without namespace and plural."""
+
+    api: Api
+    root: str
+    plural: str
+    namespaced: bool
+
+    def path(self, namespace: str = "", name: str = "") -> str:
+        """The path of one object, or of the collection."""
+        place = f"/namespaces/{namespace}" if namespace else ""
+        return f"{self.root}{place}/{self.plural}" + (f"/{name}" if name else "")
+
+
+class Discovery:
+    """Resources by kind, asked for one group version at a time and remembered.
+
+    That a kind is missing is never remembered: it may be there in a moment.
+    """
+
+    def __init__(self, client: KubeClient) -> None:
+        self._client = client
+        self._known: dict[Api, Resource] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
+
+    async def resource(self, api: Api) -> Resource:
+        """Where a kind is. UnknownApi: the server does not have it."""
+        if (known := self._known.get(api)) is not None:
+            return known
+        async with self._locks.setdefault(api.group_version, asyncio.Lock()):
+            if api not in self._known:
+                await self._read(api)
+        if api not in self._known:
+            raise UnknownApi(api)
+        return self._known[api]
+
+    def forget(self, api: Api) -> None:
+        """The server no longer answers for this kind."""
+        self._known.pop(api, None)
+
+    async def listable(self) -> list[Resource]:
+        """The preferred version of every kind that can be listed and patched."""
+        found: dict[tuple[str, str], Resource] = {}
+        for path in ("/api", "/apis"):
+            answer = await self._client.request("GET", path, accept=_AGGREGATED)
+            for group in answer.get("items") or ():
+                for resource in _of_group(group):
+                    found.setdefault((resource.api.group, resource.api.kind), resource)
+        return list(found.values())
+
+    async def _read(self, api: Api) -> None:
+        root = f"/apis/{api.group_version}" if api.group else f"/api/{api.version}"
+        try:
+            answer = await self._client.request("GET", root)
+        except Refused as error:
+            if error.status == 404:
+                return
+            raise
+        for item in answer.get("resources") or ():
+            if "/" not in item["name"]:
+                found = Api(api.group, api.version, item["kind"])
+                self._known[found] = Resource(found, root, item["name"], item["namespaced"])
+
+
+def _of_group(group: dict[str, Any]) -> list[Resource]:
+    """The resources of one entry of an APIGroupDiscoveryList, preferred version first."""
+    name = (group.get("metadata") or {}).get("name") or ""
+    found = []
+    for version in group.get("versions") or ():
+        root = f"/apis/{name}/{version['version']}" if name else f"/api/{version['version']}"
+        for item in version.get("resources") or ():
+            if {"list", "patch"} <= set(item.get("verbs") or ()):
+                api = Api(name, version["version"], item["responseKind"]["kind"])
+                namespaced = item.get("scope") == "Namespaced"
+                found.append(Resource(api, root, item["resource"], namespaced))
+    return found

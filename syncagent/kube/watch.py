@@ -1,0 +1,142 @@
+"""List, then watch: the conversation of an informer, without its cache.
+
+Spec: Kubernetes API concepts, "Efficient detection of changes" (resourceVersion, bookmarks,
+410 Gone).
+"""
+
+import random
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import aiohttp
+import orjson
+import structlog
+
+from fleet.errors import TowlineError, Unavailable
+from fleet.runtime.backoff import Backoff
+from fleet.runtime.clock import Clock
+from syncagent.domain.events import Gone, Relisted, Seen
+from syncagent.domain.objects import Api, KubeObject, ObjectKey, metadata_of, ref_of
+from syncagent.kube.client import KubeClient
+from syncagent.kube.discovery import Discovery, Resource
+from syncagent.ports import Refused, Sink
+
+log = structlog.get_logger(__name__)
+
+_PAGE = 500
+_WATCH_S = (240, 360)
+_MAX_LINE = 16 << 20
+
+
+class _Expired(Exception):
+    """The server has forgotten our place: list again."""
+
+
+class Follower:
+    """Follows one kind in one namespace (or all), for ever."""
+
+    def __init__(self, client: KubeClient, discovery: Discovery, clock: Clock, sink: Sink) -> None:
+        self._client = client
+        self._discovery = discovery
+        self._clock = clock
+        self._sink = sink
+        self._backoff = Backoff(first=0.5, limit=30.0)
+        self._version = ""
+
+    async def run(self, api: Api, namespace: str, selector: str) -> None:
+        """Tell the sink about everything that matches. Ends only by cancellation."""
+        query = {"labelSelector": selector} if selector else {}
+        while True:
+            try:
+                resource = await self._discovery.resource(api)
+                path = resource.path(namespace if resource.namespaced else "")
+                if not self._version:
+                    self._version = await self._list(resource, path, namespace, query)
+                    self._backoff.reset()
+                await self._watch(api, path, query)
+            except _Expired:
+                self._version = ""
+            except TowlineError as error:
+                if isinstance(error, Refused):
+                    self._version = ""
+                    self._discovery.forget(api)
+                await self._pause(api, error)
+
+    async def _pause(self, api: Api, error: TowlineError) -> None:
+        wait = self._backoff.next()
+        log.warning("watch interrupted", api=str(api), error=error.message, retry_s=round(wait, 1))
+        await self._clock.sleep(wait)
+
+    async def _list(
+        self, resource: Resource, path: str, namespace: str, query: Mapping[str, str]
+    ) -> str:
+        keys: set[ObjectKey] = set()
+        page = {**query, "limit": str(_PAGE)}
+        while True:
+            try:
+                answer = await self._client.request("GET", path, query=page)
+            except Refused as error:
+                raise _Expired from error if error.status == 410 else error
+            for item in answer.get("items") or ():
+                live = _typed(item, resource.api)
+                keys.add(ref_of(live).key)
+                self._sink(Seen(resource.api, live))
+            meta = answer.get("metadata") or {}
+            if not meta.get("continue"):
+                break
+            page["continue"] = meta["continue"]
+        version = meta.get("resourceVersion") or ""
+        number = int(version) if version.isdecimal() else 0
+        self._sink(Relisted(resource.api, namespace, frozenset(keys), number))
+        return version
+
+    async def _watch(self, api: Api, path: str, query: Mapping[str, str]) -> None:
+        """Follow from the version reached until the server ends the watch."""
+        options = {
+            **query,
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self._version,
+            "timeoutSeconds": str(random.randint(*_WATCH_S)),
+        }
+        try:
+            async with self._client.stream(path, options) as stream:
+                async for line in _lines(stream):
+                    self._version = self._event(api, orjson.loads(line)) or self._version
+                    self._backoff.reset()
+        except Refused as error:
+            if error.status == 410:
+                raise _Expired from error
+            raise
+
+    def _event(self, api: Api, event: dict[str, Any]) -> str:
+        """Tell the sink about one event; the version reached by it."""
+        live: KubeObject = event.get("object") or {}
+        kind = event.get("type")
+        if kind == "ERROR":
+            if live.get("code") == 410:
+                raise _Expired
+            raise Unavailable(f"watch of {api}: {live.get('message')}")
+        if kind != "BOOKMARK":
+            one = _typed(live, api)
+            self._sink(Gone(api, one) if kind == "DELETED" else Seen(api, one))
+        return metadata_of(live).get("resourceVersion") or ""
+
+
+def _typed(item: KubeObject, api: Api) -> KubeObject:
+    """Items of a list come without apiVersion and kind."""
+    item.setdefault("apiVersion", api.group_version)
+    item.setdefault("kind", api.kind)
+    return item
+
+
+async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """The lines of a watch, however the network cuts them."""
+    rest = b""
+    async for part in stream.iter_any():
+        *whole, rest = (rest + part).split(b"\n")
+        for line in whole:
+            if line:
+                yield line
+        if len(rest) > _MAX_LINE:
+            raise Unavailable(f"a watch event is longer than {_MAX_LINE:,} bytes")

@@ -1,0 +1,72 @@
+"""Bundles from the control plane, resumed where a broken link cut them off."""
+
+import asyncio
+
+import grpc
+import grpc.aio
+
+from fleet.bundle import MAX_BUNDLE_BYTES, open_bundle
+from fleet.errors import Invalid, NotFound, TowlineError, Unavailable
+from fleet.wire.limits import check
+from fleet.wire.v1 import agent_pb2 as pb
+from fleet.wire.v1.agent_pb2_grpc import AgentStub
+from syncagent.link.channel import Metadata
+
+_TOGETHER = 8
+_PARTS_KEPT = 16
+
+
+class HubFetcher:
+    """Fills in `ports.Fetcher` as long as there is a link."""
+
+    def __init__(self, metadata: Metadata) -> None:
+        self._metadata = metadata
+        self._stub: AgentStub | None = None
+        self._turn = asyncio.Semaphore(_TOGETHER)
+        self._parts: dict[str, bytearray] = {}
+
+    def use(self, stub: AgentStub | None) -> None:
+        """The link to fetch through from now on; None: there is none."""
+        self._stub = stub
+
+    async def fetch(self, digest: str, size: int) -> bytes:
+        if size > MAX_BUNDLE_BYTES:
+            raise Invalid(f"bundle of {size:,} bytes; {MAX_BUNDLE_BYTES:,} at most")
+        async with self._turn:
+            data = self._parts.pop(digest, bytearray())
+            try:
+                await self._receive(digest, data)
+            except Unavailable:
+                self._keep(digest, data)
+                raise
+        whole = bytes(data)
+        open_bundle(digest, whole)
+        return whole
+
+    async def _receive(self, digest: str, data: bytearray) -> None:
+        if self._stub is None:
+            raise Unavailable("no link to the control plane to fetch the bundle through")
+        request = pb.FetchRequest(digest=digest, offset=len(data))
+        try:
+            async for chunk in self._stub.Fetch(request, metadata=self._metadata):
+                check(chunk)
+                if chunk.offset != len(data) or chunk.total > MAX_BUNDLE_BYTES:
+                    raise Invalid(f"bundle {digest} came in parts that do not fit")
+                data += chunk.data
+                if len(data) > chunk.total:
+                    raise Invalid(f"bundle {digest} is longer than it was said to be")
+        except grpc.aio.AioRpcError as error:
+            raise _failure(digest, error) from error
+
+    def _keep(self, digest: str, data: bytearray) -> None:
+        """Keep what has come so far, of a few bundles."""
+        self._parts[digest] = data
+        while len(self._parts) > _PARTS_KEPT:
+            del self._parts[next(iter(self._parts))]
+
+
+def _failure(digest: str, error: grpc.aio.AioRpcError) -> TowlineError:
+    detail = error.details() or error.code().name
+    if error.code() == grpc.StatusCode.NOT_FOUND:
+        return NotFound(f"the control plane does not have bundle {digest}: {detail}")
+    return Unavailable(f"bundle {digest} cannot be fetched: {detail}")

@@ -1,0 +1,47 @@
+"""From what the use cases say to reports in the outbox: the port `Reports`."""
+
+from fleet.wire.v1 import agent_pb2 as pb
+from syncagent.domain.events import CommandDone, DriftFound
+from syncagent.domain.inventory import InventoryChange
+from syncagent.domain.services import Status
+from syncagent.link.wire import (
+    done_to_wire,
+    drift_to_wire,
+    inventory_to_wire,
+    merge_inventories,
+    status_to_wire,
+)
+from syncagent.ports import Outbox
+
+# Longer inventories are not merged: one message must not hold up the others.
+_MERGED_BYTES = 256 << 10
+
+
+class OutboxReports:
+    """One topic for each thing of which only the newest word counts."""
+
+    def __init__(self, outbox: Outbox) -> None:
+        self._outbox = outbox
+
+    def status(self, status: Status) -> None:
+        body = status_to_wire(status).SerializeToString()
+        self._outbox.put(f"status/{status.service_id}", body)
+
+    def inventory(self, change: InventoryChange) -> None:
+        body = inventory_to_wire(change).SerializeToString()
+        self._outbox.put(f"inventory/{change.service_id}", body, _merge)
+
+    def drift(self, found: DriftFound) -> None:
+        ref = found.ref
+        topic = f"drift/{found.service_id}/{ref.group}/{ref.kind}/{ref.namespace}/{ref.name}"
+        self._outbox.put(topic, drift_to_wire(found).SerializeToString())
+
+    def done(self, done: CommandDone) -> None:
+        self._outbox.put(f"command/{done.command_id}", done_to_wire(done).SerializeToString())
+
+
+def _merge(older: bytes, newer: bytes) -> bytes | None:
+    if len(older) + len(newer) > _MERGED_BYTES:
+        return None
+    merged = merge_inventories(pb.Report.FromString(older), pb.Report.FromString(newer))
+    return merged.SerializeToString()

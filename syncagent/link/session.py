@@ -1,0 +1,182 @@
+"""One life of the Sync call, from Hello to its end.
+
+Up: reports in order of their numbers, at most `_WINDOW` unacknowledged, so that on a slow link
+newer words replace older ones in the outbox instead of queueing behind them. Down: desired
+state, commands, acknowledgements.
+"""
+
+import asyncio
+
+import grpc
+import grpc.aio
+import structlog
+
+from fleet.errors import Invalid, TowlineError, Unavailable
+from fleet.runtime.clock import Clock
+from fleet.wire.limits import check
+from fleet.wire.v1 import agent_pb2 as pb
+from fleet.wire.v1.agent_pb2_grpc import AgentStub
+from syncagent.link.channel import Metadata
+from syncagent.link.wire import desired_of
+from syncagent.ports import Numbered, Outbox, Reconciler
+
+log = structlog.get_logger(__name__)
+
+PROTOCOL = 1
+_WINDOW = 256
+_BATCH = 64
+_WELCOME_S = 20.0
+_SHORTEST_PULSE_S = 0.5
+
+
+class Parted(Exception):
+    """The hub has said goodbye."""
+
+    def __init__(self, reason: int, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+
+
+class EndOfStream(TowlineError):
+    """The hub has ended the call; `status` is its gRPC status."""
+
+    def __init__(self, status: grpc.StatusCode, details: str | None) -> None:
+        super().__init__(details or f"the control plane ended the call ({status.name})")
+        self.status = status
+
+
+class Session:
+    """`run` ends by raising: Parted, AioRpcError, or a TowlineError."""
+
+    def __init__(
+        self,
+        stub: AgentStub,
+        metadata: Metadata,
+        hello: pb.Hello,
+        reconciler: Reconciler,
+        outbox: Outbox,
+        clock: Clock,
+    ) -> None:
+        self._hello = hello
+        self._reconciler = reconciler
+        self._outbox = outbox
+        self._clock = clock
+        self._call: grpc.aio.StreamStreamCall = stub.Sync(metadata=metadata)
+        self._unacknowledged = 0
+        self._last = 0
+        self._room = asyncio.Event()
+        self._writing = asyncio.Lock()
+        self._wrote_at = clock.monotonic()
+
+    async def run(self) -> None:
+        """Greet, then send and receive until one of the two ends."""
+        try:
+            welcome = await self._greet()
+            self._reconciler.linked()
+            async with asyncio.TaskGroup() as both:
+                both.create_task(self._receive(), name="sync/receive")
+                both.create_task(self._send(), name="sync/send")
+                both.create_task(self._pulse(welcome.pulse_ms / 1000), name="sync/pulse")
+        except BaseExceptionGroup as ended:
+            raise ended.exceptions[0] from None
+        finally:
+            self._call.cancel()
+
+    async def _greet(self) -> pb.Welcome:
+        await self._write(pb.AgentMessage(hello=self._hello))
+        try:
+            async with asyncio.timeout(_WELCOME_S):
+                message = await self._read()
+        except TimeoutError as error:
+            raise Unavailable("the control plane does not answer to Hello") from error
+        if message.WhichOneof("body") != "welcome":
+            raise Invalid("the control plane's first message is not Welcome")
+        if message.welcome.protocol != PROTOCOL:
+            raise Invalid(f"the control plane speaks protocol {message.welcome.protocol}")
+        self._last = message.welcome.acknowledged
+        self._outbox.acknowledge(self._last)
+        log.info(
+            "linked",
+            cluster=message.welcome.handle,
+            hub_version=message.welcome.hub_version,
+            services=len(self._hello.held),
+        )
+        return message.welcome
+
+    async def _send(self) -> None:
+        for report in self._outbox.sent():
+            await self._report(report)
+        while True:
+            await self._outbox.wait()
+            while self._unacknowledged >= _WINDOW:
+                self._room.clear()
+                await self._room.wait()
+            for report in self._outbox.take(min(_BATCH, _WINDOW - self._unacknowledged)):
+                await self._report(report)
+
+    async def _report(self, report: Numbered) -> None:
+        message = pb.Report.FromString(report.body)
+        message.number, message.at_ms = report.number, report.at_ms
+        self._last = report.number
+        self._unacknowledged += 1
+        await self._write(pb.AgentMessage(report=message))
+
+    async def _pulse(self, every: float) -> None:
+        """Say something at least every so many seconds."""
+        every = max(every, _SHORTEST_PULSE_S)
+        while True:
+            rest = self._wrote_at + every * 0.8 - self._clock.monotonic()
+            if rest > 0:
+                await self._clock.sleep(rest)
+            else:
+                await self._write(pb.AgentMessage(pulse=pb.Pulse()))
+
+    async def _receive(self) -> None:
+        while True:
+            message = await self._read()
+            match message.WhichOneof("body"):
+                case "desired":
+                    self._reconciler.desire(desired_of(message.desired))
+                case "desired_end":
+                    self._compare(message.desired_end.services)
+                case "command":
+                    self._command(message.command)
+                case "ack":
+                    self._acknowledged(message.ack.number)
+                case "goodbye":
+                    raise Parted(message.goodbye.reason, message.goodbye.message)
+
+    def _acknowledged(self, number: int) -> None:
+        if number > self._last:
+            raise Invalid(f"the control plane acknowledges report {number}, which was not sent")
+        self._outbox.acknowledge(number)
+        self._unacknowledged = max(0, self._last - number)
+        self._room.set()
+
+    def _compare(self, services: int) -> None:
+        """A difference here never deletes anything: it only says that something is amiss."""
+        held = len(self._reconciler.held())
+        if held != services:
+            log.warning("services differ from the control plane's", here=held, there=services)
+
+    def _command(self, command: pb.Command) -> None:
+        if command.WhichOneof("body") == "sync_now":
+            self._reconciler.sync_now(command.id, command.sync_now.service_id)
+        else:
+            self._reconciler.refuse(command.id, "this agent does not know the command")
+
+    async def _write(self, message: pb.AgentMessage) -> None:
+        async with self._writing:
+            await self._call.write(message)
+            self._wrote_at = self._clock.monotonic()
+
+    async def _read(self) -> pb.HubMessage:
+        message = await self._call.read()
+        if not isinstance(message, pb.HubMessage):
+            raise await self._end()
+        check(message)
+        return message
+
+    async def _end(self) -> EndOfStream:
+        return EndOfStream(await self._call.code(), await self._call.details())

@@ -1,0 +1,142 @@
+"""Keeps the link: connects, and when it is lost connects again, calmly."""
+
+import random
+from collections.abc import Awaitable, Callable
+
+import grpc
+import grpc.aio
+import structlog
+
+import fleet
+from fleet.errors import TowlineError
+from fleet.runtime.backoff import Backoff
+from fleet.runtime.clock import Clock
+from fleet.runtime.tasks import Tasks
+from fleet.wire.v1 import agent_pb2 as pb
+from fleet.wire.v1.agent_pb2_grpc import AgentStub
+from syncagent.domain.events import ClusterFacts
+from syncagent.link.channel import Endpoint
+from syncagent.link.fetch import HubFetcher
+from syncagent.link.session import PROTOCOL, EndOfStream, Parted, Session
+from syncagent.link.wire import facts_to_wire, held_to_wire
+from syncagent.ports import Outbox, Reconciler
+
+log = structlog.get_logger(__name__)
+
+# Runs beside Sync on the same connection for as long as it lives.
+Companion = Callable[[grpc.aio.Channel], Awaitable[None]]
+Facts = Callable[[], Awaitable[ClusterFacts]]
+
+_REFUSED_S = 60.0
+_DRAINED_S = 1.0
+_STEADY_S = 30.0
+
+
+class Link:
+    """One connection after another.
+
+    Lost: back in up to 1 s, growing to 20 s, with full jitter. Draining hub: within a second.
+    Token refused, or replaced by a newer agent: about once a minute, said in the log each time.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        instance_id: str,
+        reconciler: Reconciler,
+        outbox: Outbox,
+        fetcher: HubFetcher,
+        facts: Facts,
+        clock: Clock,
+        companions: tuple[Companion, ...] = (),
+    ) -> None:
+        self._endpoint = endpoint
+        self._instance_id = instance_id
+        self._reconciler = reconciler
+        self._outbox = outbox
+        self._fetcher = fetcher
+        self._facts = facts
+        self._clock = clock
+        self._companions = companions
+        self._backoff = Backoff()
+
+    async def run(self) -> None:
+        """Stay linked, for ever."""
+        while True:
+            began = self._clock.monotonic()
+            wait = await self._life()
+            if self._clock.monotonic() - began > _STEADY_S:
+                self._backoff.reset()
+            await self._clock.sleep(wait)
+
+    async def _life(self) -> float:
+        """One connection; seconds to wait before the next."""
+        channel = self._endpoint.connect()
+        tasks = Tasks("link")
+        try:
+            stub = AgentStub(channel)
+            self._fetcher.use(stub)
+            for number, companion in enumerate(self._companions):
+                tasks.spawn(f"companion-{number}", _run(companion, channel))
+            await (await self._session(stub)).run()
+        except Parted as goodbye:
+            return self._after_goodbye(goodbye)
+        except EndOfStream as end:
+            return self._after_loss(end.status, end.message)
+        except grpc.aio.AioRpcError as error:
+            return self._after_loss(error.code(), error.details() or "")
+        except TowlineError as error:
+            return self._after_loss(grpc.StatusCode.UNKNOWN, error.message)
+        except Exception:
+            # Whatever is wrong with the link must not end the healing of drift.
+            log.exception("link failed")
+            return self._backoff.next()
+        finally:
+            self._fetcher.use(None)
+            await tasks.stop()
+            await channel.close()
+        return 0.0
+
+    async def _session(self, stub: AgentStub) -> Session:
+        hello = pb.Hello(
+            lowest_protocol=PROTOCOL,
+            highest_protocol=PROTOCOL,
+            agent_version=fleet.__version__,
+            instance_id=self._instance_id,
+            mode=pb.MODE_MANAGED,
+            facts=facts_to_wire(await self._known_facts()),
+            held=held_to_wire(self._reconciler.held()),
+        )
+        return Session(
+            stub, self._endpoint.metadata, hello, self._reconciler, self._outbox, self._clock
+        )
+
+    async def _known_facts(self) -> ClusterFacts:
+        """Facts are worth having, not worth waiting for."""
+        try:
+            return await self._facts()
+        except TowlineError as error:
+            log.warning("cluster cannot be described", error=error.message)
+            return ClusterFacts()
+
+    def _after_loss(self, status: grpc.StatusCode, details: str) -> float:
+        if status == grpc.StatusCode.UNAUTHENTICATED:
+            wait = _REFUSED_S * random.uniform(0.75, 1.25)
+            log.error("the control plane refuses our token", details=details, retry_s=round(wait))
+            return wait
+        wait = self._backoff.next()
+        log.warning("link lost", status=status.name, details=details, retry_s=round(wait, 1))
+        return wait
+
+    def _after_goodbye(self, goodbye: Parted) -> float:
+        reason = pb.GoodbyeReason.Name(goodbye.reason)
+        if goodbye.reason == pb.GOODBYE_REASON_DRAINING:
+            wait = random.uniform(0, _DRAINED_S)
+        else:
+            wait = _REFUSED_S * random.uniform(0.75, 1.25)
+        log.warning("parted", reason=reason, message=goodbye.message, retry_s=round(wait, 1))
+        return wait
+
+
+async def _run(companion: Companion, channel: grpc.aio.Channel) -> None:
+    await companion(channel)

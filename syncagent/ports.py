@@ -1,0 +1,239 @@
+"""What the agent's use cases need of the world; each is filled in by `compose`."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from fleet.errors import TowlineError
+from syncagent.domain.events import CommandDone, DriftFound, Sighting
+from syncagent.domain.inventory import InventoryChange, Owned
+from syncagent.domain.objects import Api, KubeObject, ObjectRef
+from syncagent.domain.services import Desired, Stamps, Status
+
+
+class Refused(TowlineError):
+    """The API server answered and said no; trying again as it is will hardly help.
+
+    `reason` is its word (Invalid, Forbidden, Conflict, ...), the message its own sentence.
+    """
+
+    def __init__(self, message: str, *, status: int, reason: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+
+
+class UnknownApi(TowlineError):
+    """The cluster does not serve this kind (now)."""
+
+    def __init__(self, api: Api) -> None:
+        super().__init__(f"the cluster does not know {api}")
+        self.api = api
+
+
+Sink = Callable[[Sighting], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """Whether an object has gone already, or is only marked and held by finalizers."""
+
+    gone: bool
+
+
+class Cluster(Protocol):
+    """The API server. All raise `fleet.errors.Unavailable` when it cannot be asked."""
+
+    async def namespaced(self, api: Api) -> bool:
+        """Whether objects of this kind live in namespaces. UnknownApi."""
+        ...
+
+    async def apply(
+        self, ref: ObjectRef, body: KubeObject, *, force: bool, dry_run: bool = False
+    ) -> KubeObject:
+        """Server-side apply as `towline`; the object as it is then. Refused, UnknownApi."""
+        ...
+
+    async def get(self, ref: ObjectRef) -> KubeObject | None:
+        """The live object; None if there is none (or its kind is not served)."""
+        ...
+
+    async def delete(self, ref: ObjectRef, live: KubeObject) -> Deletion:
+        """Delete exactly this object, in exactly this version; dependants follow. Refused."""
+        ...
+
+    async def merge(self, ref: ObjectRef, patch: KubeObject) -> None:
+        """Merge-patch an object; nothing if it is not there. Refused."""
+        ...
+
+    async def follow(self, api: Api, namespace: str, selector: str, sink: Sink) -> None:
+        """List, then watch, for ever: everything that matches is told to `sink`.
+
+        Begins (and begins again, when the server has forgotten its place) with `Seen` for each
+        object and one `Relisted`. An empty namespace means all.
+        """
+        ...
+
+    async def find(self, selector: str) -> list[KubeObject]:
+        """Metadata of all objects of all kinds that match; for recovery only."""
+        ...
+
+
+class Bundles(Protocol):
+    """Verified bundles on this machine's disk."""
+
+    def has(self, digest: str) -> bool:
+        """Whether the bundle is there and whole."""
+        ...
+
+    async def load(self, digest: str) -> bytes:
+        """Its bytes. NotFound: absent, or the disk returned something else."""
+        ...
+
+    async def save(self, digest: str, data: bytes) -> None:
+        """Keep a bundle. Invalid: wrong digest; Unavailable: the disk refuses."""
+        ...
+
+    def part(self, digest: str, offset: int, length: int) -> bytes:
+        """Some bytes of a bundle that is there."""
+        ...
+
+    def keep_only(self, digests: Iterable[str]) -> None:
+        """Remove all others."""
+        ...
+
+
+class Fetcher(Protocol):
+    """The control plane as a source of bundles."""
+
+    async def fetch(self, digest: str, size: int) -> bytes:
+        """The bytes that the digest names. Unavailable: no link; NotFound; Invalid."""
+        ...
+
+
+class Reports(Protocol):
+    """What goes upwards; kept on disk until the control plane has it."""
+
+    def status(self, status: Status) -> None: ...
+
+    def inventory(self, change: InventoryChange) -> None: ...
+
+    def drift(self, found: DriftFound) -> None: ...
+
+    def done(self, done: CommandDone) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class KnownService:
+    """A service as the disk remembers it.
+
+    `current` is the desired state whose objects were applied last (whole or in part); `None`
+    before the first. It differs from `desired` while a newer bundle has not been fetched.
+    """
+
+    desired: Desired
+    current: Desired | None
+    stamps: Stamps
+
+
+class Memory(Protocol):
+    """The agent's durable state. Each call is one transaction. Unavailable: the disk refuses."""
+
+    fresh: bool
+    """True if nothing was remembered at the start: first boot, or a lost disk."""
+
+    def services(self) -> list[KnownService]: ...
+
+    def owned(self) -> list[Owned]: ...
+
+    def desire(self, desired: Desired, stamps: Stamps) -> None:
+        """Remember the newest desired state of a service."""
+        ...
+
+    def stamp(self, service_id: str, stamps: Stamps) -> None:
+        """Remember when stages were reached."""
+        ...
+
+    def begin(self, current: Desired, intended: Iterable[ObjectRef]) -> None:
+        """Before anything is written: `current` is being applied and may create `intended`."""
+        ...
+
+    def record(self, owned: Iterable[Owned], gone: Iterable[Owned] = ()) -> None:
+        """Remember objects as they are, and forget those that have gone."""
+        ...
+
+    def forget(self, service_id: str) -> None:
+        """The service and all its objects are gone."""
+        ...
+
+    def answered(self, command_id: str) -> CommandDone | None:
+        """The answer to a command that was executed before."""
+        ...
+
+    def answer(self, done: CommandDone) -> None:
+        """Remember that a command was executed."""
+        ...
+
+
+class Reconciler(Protocol):
+    """What the link tells the use cases, and asks them."""
+
+    def desire(self, desired: Desired) -> None:
+        """The newest desired state of a service. Unavailable: it could not be kept."""
+        ...
+
+    def held(self) -> list[tuple[str, int]]:
+        """Ids and sequences of all services kept."""
+        ...
+
+    def linked(self) -> None:
+        """The control plane can be reached from now on."""
+        ...
+
+    def sync_now(self, command_id: str, service_id: str) -> None:
+        """Check a service now, and answer."""
+        ...
+
+    def refuse(self, command_id: str, reason: str) -> None:
+        """Answer a command that cannot be executed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """A report as it is sent; `at_ms` is when it happened, milliseconds since 1970."""
+
+    number: int
+    at_ms: int
+    body: bytes
+
+
+Merge = Callable[[bytes, bytes], bytes | None]
+
+
+class Outbox(Protocol):
+    """Reports on disk until the control plane has them; one sender at a time."""
+
+    def put(self, topic: str, body: bytes, merge: Merge | None = None) -> None:
+        """Add a report. One on the same topic that was not sent yet is replaced, or merged.
+
+        `merge` is given the older and the newer body; None leaves them as two. Unavailable: the
+        disk refuses.
+        """
+        ...
+
+    def acknowledge(self, number: int) -> None:
+        """Everything up to this number is committed at the other side."""
+        ...
+
+    def sent(self) -> list[Numbered]:
+        """Reports that were sent before and are not acknowledged, in order."""
+        ...
+
+    def take(self, limit: int) -> list[Numbered]:
+        """Number the oldest waiting reports, `limit` at most; they count as sent from now on."""
+        ...
+
+    async def wait(self) -> None:
+        """Until there may be something to take."""
+        ...

@@ -1,0 +1,249 @@
+"""The agent's heart: takes desired state and sightings, decides what is done and when.
+
+Each service has a lane. In it, in this order: what is due is walked through the steps; what was
+seen is looked at; what is left is tried again later.
+"""
+
+import asyncio
+
+import structlog
+
+from fleet.errors import TowlineError, Unavailable
+from fleet.runtime.backoff import Backoff
+from fleet.runtime.clock import Clock
+from fleet.runtime.tasks import Tasks
+from syncagent.domain.events import CommandDone, Outcome
+from syncagent.domain.services import Desired, Phase, Problem, Stamps
+from syncagent.ports import Bundles, Cluster, Fetcher, Memory, Reports
+from syncagent.reconcile.apply import problem_of
+from syncagent.reconcile.heal import look
+from syncagent.reconcile.lanes import Lanes
+from syncagent.reconcile.recovery import recover
+from syncagent.reconcile.registry import Registry, Service
+from syncagent.reconcile.removal import remove, removed
+from syncagent.reconcile.reporter import Reporter
+from syncagent.reconcile.steps import synchronize
+from syncagent.reconcile.tools import Tools
+from syncagent.reconcile.watchers import Watchers
+
+log = structlog.get_logger(__name__)
+
+_TIDY_EVERY_S = 600.0
+
+
+class Engine:
+    """Brings all services of this cluster to their desired state and keeps them there.
+
+    `walks` bounds how many services are walked through at once; heals are not held up by them.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        bundles: Bundles,
+        fetcher: Fetcher,
+        memory: Memory,
+        reports: Reports,
+        clock: Clock,
+        walks: int = 16,
+    ) -> None:
+        self._tasks = Tasks("engine")
+        self._memory = memory
+        self._bundles = bundles
+        self._cluster = cluster
+        self._reports = reports
+        self._clock = clock
+        self._registry = Registry()
+        self._reporter = Reporter(self._registry, reports, memory, clock)
+        self._watchers = Watchers(cluster, self._registry, self._tasks, self._sighted)
+        self._lanes = Lanes(self._tasks, clock, self._work)
+        self._turn = asyncio.Semaphore(walks)
+        self._tools = Tools(
+            cluster,
+            bundles,
+            fetcher,
+            memory,
+            reports,
+            self._registry,
+            clock,
+            self._watchers.watch,
+            self._reporter.touch,
+        )
+
+    async def start(self) -> None:
+        """Take up the remembered state and begin to reconcile, control plane or not.
+
+        After a lost disk this first asks the cluster what is owned, and waits until it answers.
+        """
+        if self._memory.fresh:
+            await self._recover()
+        self._registry.restore(self._memory.services(), self._memory.owned())
+        self._tasks.forever("reporter", self._reporter.run())
+        self._tasks.forever("tidy", self._tidy())
+        for service in self._registry:
+            for one in service.owned.values():
+                self._watchers.watch(one.ref)
+            self._lanes.trigger(service.id)
+
+    async def failed(self) -> BaseException:
+        """Waits until a part that should run for ever has ended; why."""
+        return await self._tasks.wait_failed()
+
+    async def stop(self) -> None:
+        """Stop all work; what was begun is on disk and is taken up at the next start."""
+        await self._tasks.stop()
+
+    def desire(self, desired: Desired) -> None:
+        """The control plane's newest word on a service; older ones are ignored.
+
+        Unavailable: it could not be kept on disk, and is as if it had not been said.
+        """
+        service = self._registry.get(desired.service_id)
+        if service is None and desired.removal is not None:
+            self._reports.status(removed(Service(desired)))
+            return
+        if service is not None and desired.sequence <= service.desired.sequence:
+            return
+        stamps = Stamps(received=self._tools.now_ms())
+        self._memory.desire(desired, stamps)
+        if service is None:
+            service = Service(desired)
+            self._registry.put(service)
+        service.desired = desired
+        service.stamps = stamps
+        self._now(service)
+
+    def held(self) -> list[tuple[str, int]]:
+        """Ids and sequences of the services whose desired state is kept."""
+        return [(service.id, service.desired.sequence) for service in self._registry]
+
+    def linked(self) -> None:
+        """The control plane can be reached (again): what waits for bundles need not wait."""
+        for service in self._registry:
+            if service.current != service.desired:
+                self._now(service)
+
+    def sync_now(self, command_id: str, service_id: str) -> None:
+        """Check a service against the cluster; answered when done, and only done once."""
+        answer = self._memory.answered(command_id)
+        service = self._registry.get(service_id)
+        if answer is not None:
+            self._reports.done(answer)
+        elif service is None or service.desired.spec is None:
+            self._answer(CommandDone(command_id, Outcome.REFUSED, "no such service here"))
+        elif service.desired.spec.options.paused:
+            self._answer(CommandDone(command_id, Outcome.REFUSED, "the service is paused"))
+        elif command_id not in service.commands:
+            service.commands.append(command_id)
+            self._now(service)
+
+    def refuse(self, command_id: str, reason: str) -> None:
+        """Answer a command that this agent does not know."""
+        self._answer(CommandDone(command_id, Outcome.REFUSED, reason))
+
+    def _now(self, service: Service) -> None:
+        service.hold_until = 0.0
+        service.urgings += 1
+        service.retry.reset()
+        self._lanes.trigger(service.id)
+
+    def _sighted(self, service: Service, mail: bool) -> None:
+        self._reporter.touch(service.id)
+        if mail:
+            self._lanes.trigger(service.id)
+
+    async def _work(self, service_id: str) -> None:
+        service = self._registry.get(service_id)
+        if service is None:
+            return
+        urgings, commands = service.urgings, service.commands
+        service.commands = []
+        if commands:
+            for one in service.owned.values():
+                one.doubtful = True
+        if service.due and (commands or self._clock.monotonic() >= service.hold_until):
+            await self._walk(service)
+        for command_id in commands:
+            self._answer(_result(command_id, service))
+        wait = await self._look(service)
+        if urgings == service.urgings:
+            self._try_later(service, wait)
+        self._reporter.say(service_id)
+
+    async def _walk(self, service: Service) -> None:
+        """Walk through the steps; what ends the walk early becomes a failure of the whole."""
+        async with self._turn:
+            target = service.desired
+            try:
+                await (synchronize if target.spec else remove)(self._tools, service)
+            except TowlineError as error:
+                self._ended_early(service, error)
+            except Exception:
+                log.exception("service cannot be worked on", service=service.id)
+                service.failures[None] = Problem("internal error of the agent; see its log")
+            finally:
+                service.busy = None
+
+    def _ended_early(self, service: Service, error: TowlineError) -> None:
+        waits_for_link = service.busy == Phase.FETCHING and isinstance(error, Unavailable)
+        if not waits_for_link:
+            service.failures[None] = problem_of(error, None)
+        log.warning("service waits", service=service.id, reason=error.message)
+
+    async def _look(self, service: Service) -> float:
+        """Look at everything that was seen; seconds after which something wants a second look."""
+        soonest = 0.0
+        while service.inbox:
+            key = next(iter(service.inbox))
+            sighting = service.inbox.pop(key)
+            try:
+                wait = await look(self._tools, service, key, sighting)
+            except TowlineError as error:
+                service.failures[key] = problem_of(error, None)
+                wait = service.retry.next()
+            if wait:
+                soonest = min(soonest or wait, wait)
+        return soonest
+
+    def _try_later(self, service: Service, wait: float) -> None:
+        if not service.due:
+            service.retry.reset()
+            return
+        now = self._clock.monotonic()
+        if service.hold_until <= now:
+            service.hold_until = now + (wait or service.retry.next())
+        self._lanes.trigger_in(service.id, service.hold_until - now)
+
+    def _answer(self, done: CommandDone) -> None:
+        self._memory.answer(done)
+        self._reports.done(done)
+
+    async def _recover(self) -> None:
+        backoff = Backoff(first=1.0, limit=15.0)
+        while True:
+            try:
+                found = await recover(self._cluster, self._memory)
+                log.info("state directory is new", objects_found=found)
+                return
+            except TowlineError as error:
+                log.error("cannot see what the cluster holds", error=error.message)
+                await self._clock.sleep(backoff.next())
+
+    async def _tidy(self) -> None:
+        """Remove bundles that no service needs any more."""
+        while True:
+            await self._clock.sleep(_TIDY_EVERY_S)
+            needed = {
+                desired.spec.digest
+                for service in self._registry
+                for desired in (service.desired, service.current)
+                if desired is not None and desired.spec is not None
+            }
+            await asyncio.to_thread(self._bundles.keep_only, needed)
+
+
+def _result(command_id: str, service: Service) -> CommandDone:
+    if not service.failures:
+        return CommandDone(command_id, Outcome.SUCCEEDED)
+    first = next(iter(service.failures.values()))
+    return CommandDone(command_id, Outcome.FAILED, first.message)

@@ -1,0 +1,161 @@
+"""Keeping owned objects as they were applied, whoever changes them.
+
+Each sighting is compared with what our own last apply led to. A foreign change is undone at
+once; one that comes back again and again is undone ever more slowly, so that two controllers
+never wear out the API server between them.
+"""
+
+from collections.abc import Sequence
+
+from fleet.errors import TowlineError, Unavailable
+from syncagent.domain.drift import changed_paths, foreign_manager, format_path, project
+from syncagent.domain.events import DriftFound, Gone, Seen, Sighting
+from syncagent.domain.inventory import Owned
+from syncagent.domain.objects import KubeObject, ObjectKey, metadata_of, resource_version
+from syncagent.domain.ownership import SERVICE_LABEL, Manifest, fingerprint
+from syncagent.domain.services import DriftPolicy, Problem
+from syncagent.reconcile.apply import adopt, problem_of, send
+from syncagent.reconcile.manifests import manifest_for
+from syncagent.reconcile.prune import forget
+from syncagent.reconcile.registry import Service
+from syncagent.reconcile.tools import Tools
+
+_WINDOW_S = 60.0
+_FREE_HEALS = 5
+_SLOWEST_S = 60.0
+_MAX_PATHS = 32
+
+
+async def look(tools: Tools, service: Service, key: ObjectKey, sighting: Sighting) -> float:
+    """Take note of one sighting and act on it; seconds after which to look again, 0 for never."""
+    one = service.owned.get(key)
+    if one is None or isinstance(sighting, Gone) and resource_version(sighting.live) < one.version:
+        return 0.0
+    if isinstance(sighting, Gone):
+        return await _lost(tools, service, one)
+    if isinstance(sighting, Seen) and (resource_version(sighting.live) > one.version):
+        return await _seen(tools, service, one, sighting.live)
+    return 0.0
+
+
+def pace(heals: Sequence[float], now: float) -> float:
+    """Seconds to wait before the next heal, from the times of the last ones."""
+    recent = [at for at in heals if now - at < _WINDOW_S]
+    if len(recent) < _FREE_HEALS:
+        return 0.0
+    wait = min(_SLOWEST_S, 2.0 ** (len(recent) - _FREE_HEALS))
+    return max(0.0, recent[-1] + wait - now)
+
+
+async def _lost(tools: Tools, service: Service, one: Owned) -> float:
+    """An owned object is gone, or has lost our mark."""
+    if one.leaving:
+        forget(tools, service, one)
+        return 0.0
+    one.vanish()
+    manifest = await _manifest(tools, service, one)
+    if manifest is None:
+        forget(tools, service, one)
+        return 0.0
+    return await _react(tools, service, manifest, one, None)
+
+
+async def _seen(tools: Tools, service: Service, one: Owned, live: KubeObject) -> float:
+    before = one.uid
+    one.observe(live)
+    if one.uid != before:
+        tools.registry.identify(one)
+    if one.leaving or not one.live or metadata_of(live).get("deletionTimestamp"):
+        return 0.0
+    manifest = await _manifest(tools, service, one)
+    if manifest is None:
+        return 0.0
+    if fingerprint(project(manifest.body, live)) == one.live:
+        one.synced = True
+        return 0.0
+    return await _react(tools, service, manifest, one, live)
+
+
+async def _manifest(tools: Tools, service: Service, one: Owned) -> Manifest | None:
+    """What was applied, if that is what the service still wants of this object."""
+    manifest = await manifest_for(tools.cluster, tools.bundles, service, one.key)
+    if manifest is None or manifest.digest != one.applied:
+        return None
+    return manifest
+
+
+async def _react(
+    tools: Tools, service: Service, manifest: Manifest, one: Owned, live: KubeObject | None
+) -> float:
+    one.synced = False
+    options = service.desired.spec.options if service.desired.spec else None
+    if options is None or options.paused or options.dry_run:
+        return 0.0
+    if options.drift == DriftPolicy.IGNORE:
+        return 0.0
+    if options.drift == DriftPolicy.REPORT:
+        await _tell(tools, service, manifest, live)
+        return 0.0
+    wait = pace(one.heals, tools.clock.monotonic())
+    if wait:
+        _note_fight(service, one, live)
+        one.doubtful = True
+        return wait
+    await _heal(tools, service, manifest, live)
+    return 0.0
+
+
+async def _heal(
+    tools: Tools, service: Service, manifest: Manifest, live: KubeObject | None
+) -> None:
+    """Apply the manifest again and report what that has undone."""
+    assert service.current is not None and service.current.spec is not None
+    one = service.owned[manifest.key]
+    one.doubtful = True
+    try:
+        healed = await send(tools, service.current.spec.options, manifest)
+    except Unavailable:
+        raise
+    except TowlineError as error:
+        service.failures[one.key] = problem_of(error, one.ref)
+        return
+    changed = adopt(tools, service, manifest, healed)
+    tools.memory.record((one,))
+    if changed:
+        _report(tools, manifest, live, healed, healed_now=True)
+
+
+async def _tell(
+    tools: Tools, service: Service, manifest: Manifest, live: KubeObject | None
+) -> None:
+    """Report what an apply would undo, without doing it."""
+    assert service.current is not None and service.current.spec is not None
+    would_be = live
+    if live is not None:
+        force = service.current.spec.options.force
+        would_be = await tools.cluster.apply(manifest.ref, manifest.body, force=force, dry_run=True)
+    _report(tools, manifest, live, would_be, healed_now=False)
+
+
+def _report(
+    tools: Tools,
+    manifest: Manifest,
+    live: KubeObject | None,
+    right: KubeObject | None,
+    *,
+    healed_now: bool,
+) -> None:
+    service_id = manifest.body["metadata"]["labels"][SERVICE_LABEL]
+    if live is None or right is None:
+        tools.reports.drift(DriftFound(service_id, manifest.ref, "", (), True, healed_now))
+        return
+    paths = changed_paths(project(manifest.body, live), project(manifest.body, right))
+    shown = tuple(sorted(format_path(path) for path in paths)[:_MAX_PATHS])
+    manager = foreign_manager(live, paths)
+    tools.reports.drift(DriftFound(service_id, manifest.ref, manager, shown, False, healed_now))
+
+
+def _note_fight(service: Service, one: Owned, live: KubeObject | None) -> None:
+    who = (foreign_manager(live, ()) if live else "") or "somebody"
+    text = f"{who} changes it again and again; it is put right at longer intervals"
+    service.failures[one.key] = Problem(text, "Contended", one.ref)

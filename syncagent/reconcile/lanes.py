@@ -1,0 +1,59 @@
+"""One lane a service: work on one service never overlaps, triggers never pile up."""
+
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from fleet.runtime.clock import Clock
+from fleet.runtime.tasks import Tasks
+
+log = structlog.get_logger(__name__)
+
+Work = Callable[[str], Awaitable[None]]
+
+
+class Lanes:
+    """Runs `work(key)` for each triggered key, at most once at a time.
+
+    A trigger during a run leads to one more run after it.
+    """
+
+    def __init__(self, tasks: Tasks, clock: Clock, work: Work) -> None:
+        self._tasks = tasks
+        self._clock = clock
+        self._work = work
+        self._running: set[str] = set()
+        self._again: set[str] = set()
+        self._alarms: dict[str, float] = {}
+
+    def trigger(self, key: str) -> None:
+        """There is something to do."""
+        if key in self._running:
+            self._again.add(key)
+            return
+        self._running.add(key)
+        self._tasks.spawn(f"lane/{key}", self._run(key))
+
+    def trigger_in(self, key: str, seconds: float) -> None:
+        """There will be something to do; an earlier alarm of the same key stands."""
+        at = self._clock.monotonic() + seconds
+        if key in self._alarms and self._alarms[key] <= at:
+            return
+        self._alarms[key] = at
+        self._tasks.spawn(f"alarm/{key}", self._ring(key, at))
+
+    async def _ring(self, key: str, at: float) -> None:
+        await self._clock.sleep(at - self._clock.monotonic())
+        if self._alarms.get(key) == at:
+            del self._alarms[key]
+            self.trigger(key)
+
+    async def _run(self, key: str) -> None:
+        try:
+            self._again.add(key)
+            while key in self._again:
+                self._again.discard(key)
+                await self._work(key)
+        finally:
+            self._again.discard(key)
+            self._running.discard(key)

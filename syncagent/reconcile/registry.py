@@ -1,0 +1,147 @@
+"""What the agent holds in memory: services, their objects, and what grew from these."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from fleet.runtime.backoff import Backoff
+from syncagent.domain.events import Sighting
+from syncagent.domain.health import Health, Verdict
+from syncagent.domain.inventory import Component, Owned, Tree
+from syncagent.domain.objects import Api, ObjectKey
+from syncagent.domain.services import Desired, Phase, Problem, Stamps
+from syncagent.ports import KnownService
+
+_UNSEEN = Verdict(Health.PROGRESSING, "has not been looked at since the agent started", "Unknown")
+_RETRY_FIRST_S = 2.0
+_RETRY_LIMIT_S = 120.0
+
+# Where an object stands in its bundle: offset and length in bytes.
+Span = tuple[int, int]
+
+
+def _retry() -> Backoff:
+    return Backoff(first=_RETRY_FIRST_S, limit=_RETRY_LIMIT_S, factor=2.0)
+
+
+@dataclass(slots=True)
+class Service:
+    """One service at work. `busy` is what is being done to it; None when nothing is.
+
+    `failures` holds what keeps it from being as desired, by object; None stands for the whole.
+    `inbox` holds what was seen of its objects and not been looked at, newest only. Before
+    `hold_until` (monotonic seconds) what is due is not tried again. `urgings` counts the times
+    that something new made trying again worth while.
+    """
+
+    desired: Desired
+    current: Desired | None = None
+    owned: dict[ObjectKey, Owned] = field(default_factory=dict)
+    spans: dict[ObjectKey, Span] | None = None
+    failures: dict[ObjectKey | None, Problem] = field(default_factory=dict)
+    inbox: dict[ObjectKey, Sighting] = field(default_factory=dict)
+    commands: list[str] = field(default_factory=list)
+    reported: dict[ObjectKey, Component] | None = None
+    stamps: Stamps = Stamps()
+    busy: Phase | None = None
+    written: int = 0
+    pruned: int = 0
+    tried: int = 0
+    retry: Backoff = field(default_factory=_retry)
+    hold_until: float = 0.0
+    urgings: int = 0
+
+    @property
+    def id(self) -> str:
+        return self.desired.service_id
+
+    @property
+    def due(self) -> bool:
+        """Whether something must be applied, pruned or removed."""
+        spec = self.desired.spec
+        if spec is None and self.desired.removal is None:
+            return False
+        if spec is not None and spec.options.paused:
+            return False
+        if spec is not None and spec.options.dry_run:
+            return self.tried != self.desired.sequence or bool(self.failures)
+        return (
+            self.current != self.desired
+            or bool(self.failures)
+            or any(one.doubtful or one.leaving for one in self.owned.values())
+        )
+
+    @property
+    def unseen(self) -> bool:
+        """Whether the cluster has yet to be asked about some of its objects."""
+        return any(not one.seen for one in self.owned.values())
+
+
+class Registry:
+    """All services; who owns an object, by its name and by its uid."""
+
+    def __init__(self) -> None:
+        self.tree = Tree()
+        self._services: dict[str, Service] = {}
+        self._claims: dict[ObjectKey, str] = {}
+        self._uids: dict[str, str] = {}
+
+    def restore(self, known: list[KnownService], owned: list[Owned]) -> None:
+        """Take over what the disk remembers."""
+        for one in known:
+            self.put(Service(one.desired, one.current, stamps=one.stamps))
+        for entry in owned:
+            service = self._services.get(entry.service_id)
+            if service is not None:
+                entry.verdict = _UNSEEN
+                entry.doubtful = not entry.applied
+                self.add(service, entry)
+
+    def get(self, service_id: str) -> Service | None:
+        return self._services.get(service_id)
+
+    def put(self, service: Service) -> None:
+        self._services[service.id] = service
+
+    def __iter__(self) -> Iterator[Service]:
+        return iter(list(self._services.values()))
+
+    def add(self, service: Service, one: Owned) -> None:
+        """An object belongs to a service from now on."""
+        service.owned[one.key] = one
+        self._claims[one.key] = service.id
+        self.identify(one)
+
+    def identify(self, one: Owned) -> None:
+        """The uid of an object has become known."""
+        if one.uid:
+            self._uids[one.uid] = one.service_id
+
+    def drop(self, service: Service, one: Owned) -> None:
+        """An object no longer belongs to its service."""
+        service.owned.pop(one.key, None)
+        if self._claims.get(one.key) == service.id:
+            del self._claims[one.key]
+        self._uids.pop(one.uid, None)
+
+    def remove(self, service: Service) -> None:
+        """A service is gone with all it had."""
+        for one in list(service.owned.values()):
+            self.drop(service, one)
+        self._services.pop(service.id, None)
+
+    def claimant(self, key: ObjectKey) -> Service | None:
+        """The service that owns an object."""
+        return self._services.get(self._claims.get(key, ""))
+
+    def service_above(self, uid: str) -> Service | None:
+        """The service from whose objects this one grew."""
+        return self._services.get(self._uids.get(self.tree.root_of(uid), ""))
+
+    def objects_of(self, api: Api) -> list[Owned]:
+        """All owned objects of one kind in one version."""
+        return [
+            one
+            for service in self._services.values()
+            for one in service.owned.values()
+            if one.ref.api == api
+        ]

@@ -1,0 +1,114 @@
+"""Says upwards how services are: when something has changed, and then only that."""
+
+import asyncio
+from dataclasses import replace
+
+import structlog
+
+from fleet.errors import Unavailable
+from fleet.runtime.clock import Clock
+from syncagent.domain.inventory import Component, components_of, difference, split
+from syncagent.domain.objects import ObjectKey
+from syncagent.domain.services import Phase, Problem, Status
+from syncagent.domain.summary import summarize
+from syncagent.ports import Memory, Reports
+from syncagent.reconcile.registry import Registry, Service
+
+log = structlog.get_logger(__name__)
+
+_WINDOW_S = 0.1
+_PART = 500
+# So long after the start a service is not spoken of before its objects have been looked at.
+_PATIENCE_S = 20.0
+
+
+class Reporter:
+    """Gathers changes for a short while, then reports each touched service once."""
+
+    def __init__(self, registry: Registry, reports: Reports, memory: Memory, clock: Clock) -> None:
+        self._registry = registry
+        self._memory = memory
+        self._reports = reports
+        self._clock = clock
+        self._touched: set[str] = set()
+        self._wake = asyncio.Event()
+        self._said: dict[str, Status] = {}
+        self._patient_until = clock.monotonic() + _PATIENCE_S
+
+    def touch(self, service_id: str) -> None:
+        """Something about a service has changed."""
+        self._touched.add(service_id)
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Report what was touched, for ever."""
+        while True:
+            await self._wake.wait()
+            await self._clock.sleep(_WINDOW_S)
+            self._wake.clear()
+            touched, self._touched = self._touched, set()
+            for service_id in touched:
+                self.say(service_id)
+                await asyncio.sleep(0)
+
+    def say(self, service_id: str) -> None:
+        """Report a service now, if there is anything new."""
+        service = self._registry.get(service_id)
+        if service is None:
+            self._said.pop(service_id, None)
+            return
+        if service.unseen and not service.failures and not self._impatient():
+            return
+        try:
+            components = components_of(service.owned, self._registry.tree)
+            self._status(service, components)
+            self._inventory(service, components)
+        except Unavailable as error:
+            log.error("report cannot be kept", service=service_id, error=error.message)
+
+    def _status(self, service: Service, components: dict[ObjectKey, Component]) -> None:
+        status = self._current(service, components)
+        if self._said.get(service.id) != status:
+            self._reports.status(status)
+            self._said[service.id] = status
+
+    def _inventory(self, service: Service, components: dict[ObjectKey, Component]) -> None:
+        change = difference(service.id, service.reported, components)
+        if change is not None:
+            for part in split(change, _PART):
+                self._reports.inventory(part)
+            service.reported = components
+
+    def _current(self, service: Service, components: dict[ObjectKey, Component]) -> Status:
+        phase, problems = self._phase(service, components)
+        if phase == Phase.HEALTHY and not service.stamps.healthy:
+            now = int(self._clock.now().timestamp() * 1000)
+            service.stamps = replace(service.stamps, healthy=now)
+            self._memory.stamp(service.id, service.stamps)
+        spec = service.desired.spec
+        return Status(
+            service.id,
+            service.desired.sequence,
+            spec.digest if spec else "",
+            phase,
+            problems,
+            service.stamps,
+            service.written,
+            service.pruned,
+        )
+
+    def _phase(
+        self, service: Service, components: dict[ObjectKey, Component]
+    ) -> tuple[Phase, tuple[Problem, ...]]:
+        phase, problems = summarize(components.values(), service.failures.values())
+        if service.busy is not None:
+            return service.busy, problems
+        spec = service.desired.spec
+        if spec is not None and (spec.options.dry_run or spec.options.paused):
+            return (Phase.FAILED if service.failures else Phase.APPLIED), problems
+        if service.desired != service.current and not service.failures:
+            return Phase.FETCHING, problems
+        return phase, problems
+
+    def _impatient(self) -> bool:
+        return self._clock.monotonic() > self._patient_until

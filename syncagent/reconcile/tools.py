@@ -1,0 +1,27 @@
+"""What every step of reconciliation has at hand."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fleet.runtime.clock import Clock
+from syncagent.domain.objects import ObjectRef
+from syncagent.ports import Bundles, Cluster, Fetcher, Memory, Reports
+from syncagent.reconcile.registry import Registry
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """The ports, the registry, and two ways to tell others: watch this object; report anew."""
+
+    cluster: Cluster
+    bundles: Bundles
+    fetcher: Fetcher
+    memory: Memory
+    reports: Reports
+    registry: Registry
+    clock: Clock
+    watch: Callable[[ObjectRef], None]
+    touch: Callable[[str], None]
+
+    def now_ms(self) -> int:
+        return int(self.clock.now().timestamp() * 1000)

@@ -1,0 +1,136 @@
+"""Which watches run: one for each kind in use, and those that show what workloads bring forth.
+
+Owned objects are selected by label. Pods and replica sets cannot carry it (the label would
+change the pod template and restart everything), so they are watched in the namespaces of owned
+workloads and matched by owner; from `_NAMESPACES_LIMIT` namespaces on one watch of all is cheaper.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from fleet.runtime.tasks import Tasks
+from syncagent.domain.events import Gone, Relisted, Seen, Sighting
+from syncagent.domain.inventory import child_of
+from syncagent.domain.objects import (
+    Api,
+    KubeObject,
+    ObjectRef,
+    controller_uid,
+    metadata_of,
+    ref_of,
+)
+from syncagent.domain.ownership import SERVICE_LABEL, owner_of
+from syncagent.ports import Cluster, Sink
+from syncagent.reconcile.registry import Registry, Service
+
+_REPLICA_SET = Api("apps", "v1", "ReplicaSet")
+_JOB = Api("batch", "v1", "Job")
+_POD = Api("", "v1", "Pod")
+_BRINGS_FORTH: dict[tuple[str, str], tuple[Api, ...]] = {
+    ("apps", "Deployment"): (_REPLICA_SET, _POD),
+    ("apps", "ReplicaSet"): (_POD,),
+    ("apps", "StatefulSet"): (_POD,),
+    ("apps", "DaemonSet"): (_POD,),
+    ("batch", "Job"): (_POD,),
+    ("batch", "CronJob"): (_JOB, _POD),
+}
+_NAMESPACES_LIMIT = 8
+_ALL = ""
+
+
+class Watchers:
+    """Starts watches as objects come to be owned and turns what they tell into work."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        registry: Registry,
+        tasks: Tasks,
+        on_sighting: Callable[[Service, bool], None],
+    ) -> None:
+        """`on_sighting(service, mail)`: something of a service was seen; `mail`: look into it."""
+        self._cluster = cluster
+        self._registry = registry
+        self._tasks = tasks
+        self._tell = on_sighting
+        self._owned: set[Api] = set()
+        self._children: dict[Api, dict[str, asyncio.Task[None]]] = {}
+
+    def watch(self, ref: ObjectRef) -> None:
+        """From now on changes of this object, and of what it brings forth, are seen."""
+        if ref.api not in self._owned:
+            self._owned.add(ref.api)
+            self._follow(ref.api, _ALL, SERVICE_LABEL, self._on_owned)
+        for api in _BRINGS_FORTH.get((ref.group, ref.kind), ()):
+            self._watch_children(api, ref.namespace)
+
+    def _watch_children(self, api: Api, namespace: str) -> None:
+        running = self._children.setdefault(api, {})
+        if namespace in running or _ALL in running:
+            return
+        if len(running) >= _NAMESPACES_LIMIT:
+            for task in running.values():
+                task.cancel()
+            running.clear()
+            namespace = _ALL
+        running[namespace] = self._follow(api, namespace, "", self._on_child)
+
+    def _follow(self, api: Api, namespace: str, selector: str, sink: Sink) -> asyncio.Task[None]:
+        name = f"watch/{api.kind}/{namespace or 'all'}"
+        return self._tasks.forever(name, self._cluster.follow(api, namespace, selector, sink))
+
+    def _on_owned(self, sighting: Sighting) -> None:
+        if isinstance(sighting, Relisted):
+            self._missing(sighting)
+            return
+        ref = ref_of(sighting.live)
+        service = self._registry.claimant(ref.key)
+        if service is None or service.owned[ref.key].ref.api != sighting.api:
+            return
+        if isinstance(sighting, Gone) or owner_of(sighting.live) == service.id:
+            service.inbox[ref.key] = sighting
+        else:
+            # Our marks were changed: to us it is as good as gone, and is put right like that.
+            service.inbox[ref.key] = Gone(sighting.api, sighting.live)
+        self._tell(service, True)
+
+    def _missing(self, sighting: Relisted) -> None:
+        """What we own and a fresh list does not show has gone while nobody watched."""
+        for one in self._registry.objects_of(sighting.api):
+            service = self._registry.get(one.service_id)
+            if service is None or one.key in sighting.keys or one.version > sighting.version:
+                continue
+            service.inbox[one.key] = Gone(sighting.api, _at(sighting.version))
+            self._tell(service, True)
+
+    def _on_child(self, sighting: Sighting) -> None:
+        tree = self._registry.tree
+        if isinstance(sighting, Relisted):
+            for child in tree.members(sighting.api.kind, sighting.namespace):
+                if child.ref.key not in sighting.keys:
+                    self._drop(child.uid)
+            return
+        if not controller_uid(sighting.live):
+            return
+        if isinstance(sighting, Gone):
+            self._drop(metadata_of(sighting.live).get("uid") or "")
+        elif isinstance(sighting, Seen):
+            child = child_of(sighting.live)
+            if tree.put(child):
+                self._child_changed(child.uid)
+
+    def _drop(self, uid: str) -> None:
+        service = self._registry.service_above(uid)
+        self._registry.tree.drop(uid)
+        if service is not None:
+            self._tell(service, False)
+
+    def _child_changed(self, uid: str) -> None:
+        service = self._registry.service_above(uid)
+        if service is not None:
+            self._tell(service, False)
+
+
+def _at(version: int) -> KubeObject:
+    """Stands for an object that is gone at some version of the cluster."""
+    return {"metadata": {"resourceVersion": str(version)}}

@@ -1,0 +1,91 @@
+"""Settings of the agent; unknown ones are refused.
+
+Read from `TOWLINE_AGENT_<GROUP>_<NAME>`, a secret also from the file named by `..._FILE`. Plain
+dataclasses: the agent is to be small.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from fleet.errors import Invalid
+
+PREFIX = "TOWLINE_AGENT_"
+
+
+@dataclass(frozen=True, slots=True)
+class HubSettings:
+    """The control plane.
+
+    `address`: https://host:port; http:// only where nobody listens in. `token`: the deploy
+    token. `ca_file`: PEM to trust instead of the public authorities. `server_name`: the name in
+    its certificate, if not the host.
+    """
+
+    address: str
+    token: str = field(repr=False)
+    ca_file: Path | None = None
+    server_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KubernetesSettings:
+    """The cluster. `kubeconfig`: none means the pod's service account. `context`: none means
+    the current one. `concurrency`: requests at once."""
+
+    kubeconfig: Path | None = None
+    context: str | None = None
+    concurrency: int = 16
+
+
+@dataclass(frozen=True, slots=True)
+class StateSettings:
+    """`directory`: where desired state, bundles and unsent reports are kept."""
+
+    directory: Path = Path("/var/lib/towline-agent")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings of an agent."""
+
+    hub: HubSettings
+    kubernetes: KubernetesSettings = KubernetesSettings()
+    state: StateSettings = StateSettings()
+
+
+_GROUPS: dict[str, Any] = {
+    "hub": HubSettings,
+    "kubernetes": KubernetesSettings,
+    "state": StateSettings,
+}
+
+
+def from_environment(environ: Mapping[str, str]) -> Settings:
+    """Settings from environment variables. Invalid: one is unknown, missing or malformed."""
+    given: dict[str, dict[str, Any]] = {group: {} for group in _GROUPS}
+    for variable, text in environ.items():
+        if variable.startswith(PREFIX):
+            group, _, name = variable.removeprefix(PREFIX).lower().partition("_")
+            name, value = _value(variable, group, name, text)
+            given[group][name] = value
+    for required in ("address", "token"):
+        if not given["hub"].get(required):
+            raise Invalid(f"{PREFIX}HUB_{required.upper()} is not set")
+    return Settings(**{group: _GROUPS[group](**values) for group, values in given.items()})
+
+
+def _value(variable: str, group: str, name: str, text: str) -> tuple[str, Any]:
+    if (group, name) == ("hub", "token_file"):
+        return "token", Path(text).read_text().strip()
+    kinds = {f.name: str(f.type) for f in fields(_GROUPS[group])} if group in _GROUPS else {}
+    if name not in kinds:
+        raise Invalid(f"{variable} is not a setting of the agent")
+    if "Path" in kinds[name]:
+        return name, Path(text)
+    if "int" in kinds[name]:
+        if not text.isdecimal():
+            raise Invalid(f"{variable} is not a whole number")
+        return name, int(text)
+    return name, text

@@ -1,0 +1,124 @@
+"""Services, objects and executed commands: the port `Memory` on SQLite."""
+
+from collections.abc import Iterable
+from dataclasses import asdict
+
+import orjson
+
+from syncagent.domain.events import CommandDone, Outcome
+from syncagent.domain.inventory import Owned
+from syncagent.domain.objects import ObjectRef
+from syncagent.domain.services import (
+    Desired,
+    DriftPolicy,
+    Removal,
+    ServiceSpec,
+    Stamps,
+    SyncOptions,
+)
+from syncagent.ports import KnownService
+from syncagent.state.database import Database
+
+_COMMANDS_KEPT = 1000
+
+
+class SqliteMemory:
+    """Fills in `ports.Memory`."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+        self.fresh = database.fresh
+
+    def services(self) -> list[KnownService]:
+        rows = self._db.rows("SELECT desired, current, stamps FROM service")
+        return [
+            KnownService(
+                _load(desired),
+                _load(current) if current else None,
+                Stamps(**orjson.loads(stamps)),
+            )
+            for desired, current, stamps in rows
+        ]
+
+    def owned(self) -> list[Owned]:
+        rows = self._db.rows(
+            "SELECT service_id, api_group, version, kind, namespace, name, uid, applied, live"
+            " FROM object"
+        )
+        return [
+            Owned(service, ObjectRef(*ref), uid, applied, live)
+            for service, *ref, uid, applied, live in rows
+        ]
+
+    def desire(self, desired: Desired, stamps: Stamps) -> None:
+        with self._db.transaction() as db:
+            db.execute(
+                "INSERT INTO service (id, desired, stamps) VALUES (?, ?, ?)"
+                " ON CONFLICT (id) DO UPDATE SET desired = excluded.desired,"
+                " stamps = excluded.stamps",
+                (desired.service_id, _dump(desired), _dump(stamps)),
+            )
+
+    def stamp(self, service_id: str, stamps: Stamps) -> None:
+        with self._db.transaction() as db:
+            db.execute("UPDATE service SET stamps = ? WHERE id = ?", (_dump(stamps), service_id))
+
+    def begin(self, current: Desired, intended: Iterable[ObjectRef]) -> None:
+        with self._db.transaction() as db:
+            db.execute(
+                "UPDATE service SET current = ? WHERE id = ?", (_dump(current), current.service_id)
+            )
+            db.executemany(
+                "INSERT INTO object VALUES (?, ?, ?, ?, ?, ?, '', '', '') ON CONFLICT DO NOTHING",
+                [(*ref.key, ref.version, current.service_id) for ref in intended],
+            )
+
+    def record(self, owned: Iterable[Owned], gone: Iterable[Owned] = ()) -> None:
+        with self._db.transaction() as db:
+            db.executemany(
+                "INSERT OR REPLACE INTO object VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (*one.key, one.ref.version, one.service_id, one.uid, one.applied, one.live)
+                    for one in owned
+                ],
+            )
+            db.executemany(
+                "DELETE FROM object"
+                " WHERE api_group = ? AND kind = ? AND namespace = ? AND name = ?",
+                [one.key for one in gone],
+            )
+
+    def forget(self, service_id: str) -> None:
+        with self._db.transaction() as db:
+            db.execute("DELETE FROM object WHERE service_id = ?", (service_id,))
+            db.execute("DELETE FROM service WHERE id = ?", (service_id,))
+
+    def answered(self, command_id: str) -> CommandDone | None:
+        rows = self._db.rows("SELECT outcome, message FROM command WHERE id = ?", command_id)
+        return CommandDone(command_id, Outcome(rows[0][0]), rows[0][1]) if rows else None
+
+    def answer(self, done: CommandDone) -> None:
+        with self._db.transaction() as db:
+            db.execute(
+                "INSERT OR REPLACE INTO command VALUES (?, ?, ?)",
+                (done.command_id, done.outcome.value, done.message),
+            )
+            db.execute(
+                "DELETE FROM command WHERE rowid <= (SELECT max(rowid) FROM command) - ?",
+                (_COMMANDS_KEPT,),
+            )
+
+
+def _dump(value: Desired | Stamps) -> str:
+    return orjson.dumps(asdict(value)).decode()
+
+
+def _load(text: str) -> Desired:
+    raw = orjson.loads(text)
+    if raw["spec"] is not None:
+        raw["spec"]["options"]["drift"] = DriftPolicy(raw["spec"]["options"]["drift"])
+        options = SyncOptions(**raw["spec"].pop("options"))
+        raw["spec"] = ServiceSpec(**raw["spec"], options=options)
+    if raw["removal"] is not None:
+        raw["removal"] = Removal(raw["removal"])
+    return Desired(**raw)

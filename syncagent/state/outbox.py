@@ -1,0 +1,72 @@
+"""Reports that the control plane has not acknowledged yet, on disk, in order.
+
+A report gets its number when it is first sent, so that one which was never sent can neither be
+taken for acknowledged (after the disk was lost and numbers began anew) nor be in the way of a
+newer one on the same topic, which replaces it. Numbers only grow.
+"""
+
+import asyncio
+
+from fleet.runtime.clock import Clock
+from syncagent.ports import Merge, Numbered
+from syncagent.state.database import Database
+
+
+class SqliteOutbox:
+    """Fills in `ports.Outbox`."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._db = database
+        self._clock = clock
+        self._filled = asyncio.Event()
+        if database.rows("SELECT 1 FROM report LIMIT 1"):
+            self._filled.set()
+
+    def put(self, topic: str, body: bytes, merge: Merge | None = None) -> None:
+        now_ms = int(self._clock.now().timestamp() * 1000)
+        with self._db.transaction() as db:
+            waiting = db.execute(
+                "SELECT position, body FROM report WHERE topic = ? AND number IS NULL"
+                " ORDER BY position DESC LIMIT 1",
+                (topic,),
+            ).fetchone()
+            if waiting is not None:
+                merged = merge(waiting[1], body) if merge else body
+                if merged is not None:
+                    db.execute("DELETE FROM report WHERE position = ?", (waiting[0],))
+                    body = merged
+            db.execute(
+                "INSERT INTO report (topic, at_ms, body) VALUES (?, ?, ?)", (topic, now_ms, body)
+            )
+        self._filled.set()
+
+    def acknowledge(self, number: int) -> None:
+        with self._db.transaction() as db:
+            db.execute("DELETE FROM report WHERE number <= ?", (number,))
+            db.execute("UPDATE counter SET value = max(value, ?) WHERE name = 'reports'", (number,))
+
+    def sent(self) -> list[Numbered]:
+        rows = self._db.rows(
+            "SELECT number, at_ms, body FROM report WHERE number IS NOT NULL ORDER BY number"
+        )
+        return [Numbered(*row) for row in rows]
+
+    def take(self, limit: int) -> list[Numbered]:
+        with self._db.transaction() as db:
+            rows = db.execute(
+                "SELECT position, at_ms, body FROM report"
+                " WHERE number IS NULL ORDER BY position LIMIT ?",
+                (limit,),
+            ).fetchall()
+            (last,) = db.execute("SELECT value FROM counter WHERE name = 'reports'").fetchone()
+            numbered = [(last + i, position) for i, (position, *_) in enumerate(rows, 1)]
+            db.executemany("UPDATE report SET number = ? WHERE position = ?", numbered)
+            db.execute(
+                "UPDATE counter SET value = ? WHERE name = 'reports'", (last + len(numbered),)
+            )
+        if len(rows) < limit:
+            self._filled.clear()
+        return [Numbered(number, *row[1:]) for (number, _), row in zip(numbered, rows, strict=True)]
+
+    async def wait(self) -> None:
+        await self._filled.wait()

@@ -1,0 +1,211 @@
+"""A control plane for one agent: Sync and Fetch over real gRPC, all state in memory.
+
+It says what a test tells it to, keeps what the agent reports, and acknowledges like the real one.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from fleet.bundle import Bundle, KubeObject, make_bundle
+from fleet.wire.v1 import agent_pb2 as pb
+from fleet.wire.v1.agent_pb2_grpc import AgentServicer, add_AgentServicer_to_server
+
+TOKEN = "twa_fake"
+_CHUNK = 16 << 10
+
+
+class FakeHub(AgentServicer):
+    """`acknowledging = False` leaves reports uncommitted; `token` is the one accepted."""
+
+    def __init__(self, port: int = 0) -> None:
+        self.port = port
+        self.token = TOKEN
+        self.acknowledging = True
+        self.reports: list[pb.Report] = []
+        self.hellos: list[pb.Hello] = []
+        self.fetches: list[pb.FetchRequest] = []
+        self.pulses = 0
+        self.committed = 0
+        self.desired: dict[str, pb.Desired] = {}
+        self.bundles: dict[str, bytes] = {}
+        self._server: grpc.aio.Server | None = None
+        self._outgoing: asyncio.Queue[pb.HubMessage] | None = None
+        self._changed = asyncio.Condition()
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    async def __aenter__(self) -> "FakeHub":
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Listen; the same port again after a stop."""
+        self._server = grpc.aio.server(options=(("grpc.so_reuseport", 0),))
+        add_AgentServicer_to_server(self, self._server)
+        self.port = self._server.add_insecure_port(f"127.0.0.1:{self.port}")
+        await self._server.start()
+
+    async def stop(self) -> None:
+        """Be gone: every call breaks off."""
+        if self._server is not None:
+            await self._server.stop(None)
+            await self._server.wait_for_termination()
+            self._server = None
+
+    # What a test says
+
+    def want(self, service_id: str, objects: list[KubeObject], **spec: Any) -> Bundle:
+        """The newest desired state of a service, sent at once if the agent is linked."""
+        bundle = make_bundle(objects)
+        self.bundles.setdefault(bundle.digest, bundle.data)
+        options = pb.SyncOptions(**spec.pop("options", {}))
+        fields = {"name": service_id, "namespace": "default", "digest": bundle.digest} | spec
+        message = pb.ServiceSpec(
+            **fields, bundle_bytes=len(bundle.data), object_count=bundle.count, options=options
+        )
+        self._say(pb.Desired(service_id=service_id, sequence=self._next(service_id), spec=message))
+        return bundle
+
+    def remove(self, service_id: str, removal: int = pb.REMOVAL_CASCADE) -> None:
+        """The service is to go."""
+        sequence = self._next(service_id)
+        self._say(pb.Desired(service_id=service_id, sequence=sequence, removal=removal))
+
+    def send(self, message: pb.HubMessage) -> None:
+        """Anything else; only while linked."""
+        assert self._outgoing is not None
+        self._outgoing.put_nowait(message)
+
+    # What a test waits for
+
+    async def until(self, told: Callable[[], Any], seconds: float = 20.0) -> Any:
+        """Wait until `told()` is true of what the agent has said; its value."""
+        try:
+            async with asyncio.timeout(seconds), self._changed:
+                while not (value := told()):
+                    await self._changed.wait()
+                return value
+        except TimeoutError:
+            said = "\n".join(str(report) for report in self.reports[-5:])
+            raise AssertionError(f"not told within {seconds} s; last:\n{said}") from None
+
+    async def until_phase(self, service_id: str, *phases: int) -> pb.ServiceStatus:
+        """Wait until the newest sequence of a service is in one of these phases."""
+
+        def reached() -> pb.ServiceStatus | None:
+            status = self.status(service_id)
+            newest = self.desired[service_id].sequence
+            right = status and status.sequence == newest and status.phase in phases
+            return status if right else None
+
+        return await self.until(reached)
+
+    def status(self, service_id: str) -> pb.ServiceStatus | None:
+        """The last status of a service."""
+        for report in reversed(self.reports):
+            if report.status.service_id == service_id:
+                return report.status
+        return None
+
+    def drifts(self, service_id: str) -> list[pb.Drift]:
+        """All drift of a service, oldest first."""
+        return [r.drift for r in self.reports if r.drift.service_id == service_id]
+
+    def results(self) -> dict[str, pb.CommandResult]:
+        """Answers to commands."""
+        return {r.result.command_id: r.result for r in self.reports if r.HasField("result")}
+
+    def components(self, service_id: str) -> dict[tuple[str, str], pb.Component]:
+        """The inventory of a service as all reports together tell it, by kind and name."""
+        known: dict[tuple[str, str], pb.Component] = {}
+        for report in self.reports:
+            if report.inventory.service_id != service_id:
+                continue
+            if report.inventory.complete:
+                known.clear()
+            for ref in report.inventory.gone:
+                known.pop((ref.kind, ref.name), None)
+            for one in report.inventory.present:
+                known[one.object.kind, one.object.name] = one
+        return known
+
+    # The wire
+
+    async def Sync(
+        self, requests: AsyncIterator[pb.AgentMessage], context: grpc.aio.ServicerContext
+    ) -> AsyncIterator[pb.HubMessage]:
+        await self._authenticate(context)
+        hello = (await anext(requests)).hello
+        outgoing = self._outgoing = asyncio.Queue()
+        for message in self._greeting(hello):
+            outgoing.put_nowait(message)
+        await self._note(self.hellos, hello)
+        reading = asyncio.ensure_future(self._read(requests, outgoing))
+        try:
+            while not reading.done() or not outgoing.empty():
+                yield await outgoing.get()
+        finally:
+            reading.cancel()
+
+    async def Fetch(
+        self, request: pb.FetchRequest, context: grpc.aio.ServicerContext
+    ) -> AsyncIterator[pb.Chunk]:
+        await self._authenticate(context)
+        self.fetches.append(request)
+        data = self.bundles.get(request.digest)
+        if data is None:
+            await context.abort(grpc.StatusCode.NOT_FOUND, "no service uses it")
+            return
+        for start in range(request.offset, len(data), _CHUNK):
+            part = data[start : start + _CHUNK]
+            yield pb.Chunk(offset=start, total=len(data), data=part)
+
+    async def _authenticate(self, context: grpc.aio.ServicerContext) -> None:
+        if dict(context.invocation_metadata()).get("authorization") != f"Bearer {self.token}":
+            await context.abort(grpc.StatusCode.UNAUTHENTICATED, "the deploy token was revoked")
+
+    def _greeting(self, hello: pb.Hello) -> list[pb.HubMessage]:
+        welcome = pb.Welcome(
+            protocol=1, handle="fake", pulse_ms=15_000, acknowledged=self.committed
+        )
+        held = {one.service_id: one.sequence for one in hello.held}
+        missing = [d for d in self.desired.values() if held.get(d.service_id) != d.sequence]
+        return [
+            pb.HubMessage(welcome=welcome),
+            *(pb.HubMessage(desired=desired) for desired in missing),
+            pb.HubMessage(desired_end=pb.DesiredEnd(services=len(self.desired))),
+        ]
+
+    async def _read(
+        self, requests: AsyncIterator[pb.AgentMessage], outgoing: asyncio.Queue[pb.HubMessage]
+    ) -> None:
+        async for message in requests:
+            if message.HasField("pulse"):
+                self.pulses += 1
+                continue
+            if message.report.number > self.committed and self.acknowledging:
+                self.committed = message.report.number
+                outgoing.put_nowait(pb.HubMessage(ack=pb.Ack(number=self.committed)))
+            await self._note(self.reports, message.report)
+
+    async def _note(self, where: list[Any], what: Any) -> None:
+        async with self._changed:
+            where.append(what)
+            self._changed.notify_all()
+
+    def _next(self, service_id: str) -> int:
+        return self.desired[service_id].sequence + 1 if service_id in self.desired else 1
+
+    def _say(self, desired: pb.Desired) -> None:
+        self.desired[desired.service_id] = desired
+        if self._outgoing is not None:
+            self._outgoing.put_nowait(pb.HubMessage(desired=desired))
