@@ -1,7 +1,7 @@
 """What the mux asks of its surroundings: a link that carries messages, and timers."""
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from fleet.mux.codec import Buffer
 
@@ -36,6 +36,8 @@ class Handle(Protocol):
 class Timers(Protocol):
     """The part of an event loop that the mux uses; any asyncio loop is one."""
 
-    def call_soon(self, callback: Callable[[], None], /) -> Handle: ...
+    def call_soon(self, callback: Callable[..., object], /, *args: Any) -> Handle: ...
 
-    def call_later(self, delay: float, callback: Callable[[], None], /) -> Handle: ...
+    def call_later(
+        self, delay: float, callback: Callable[..., object], /, *args: Any
+    ) -> Handle: ...

@@ -45,8 +45,8 @@ class MuxOwner(Protocol):
         """The far side has said hello; streams may be opened."""
         ...
 
-    def on_open(self, stream: Stream, request: Open) -> StreamOwner:
-        """Agent only: the hub opened a stream; who owns it here?"""
+    def on_open(self, stream: Stream, request: Open) -> None:
+        """Agent only: the hub opened a stream; `stream.owner` must be set before returning."""
         ...
 
     def on_hand_over(self, drain: Drain) -> None:
@@ -118,6 +118,7 @@ class Mux:
         stream = Stream(self, self._last_id, tenant, credit=self.peer.window, grant=grant)
         stream.owner = owner
         self.streams[stream.id] = stream
+        stream.sent_end = bool(request.flags & codec.FLAG_NOBODY)
         stream.last_small = self.post(stream.id, codec.OPEN, request.pack(grant))
         if self._last_id >= codec.MAX_ID:
             self.drain(0, "stream ids are used up")
@@ -321,8 +322,9 @@ class Mux:
         stream = Stream(
             self, stream_id, request.identity, credit=request.window, grant=self._hello.window
         )
+        stream.received_end = bool(request.flags & codec.FLAG_NOBODY)
         self.streams[stream_id] = stream
-        stream.owner = self._owner.on_open(stream, request)
+        self._owner.on_open(stream, request)
 
     def _on_hello(self, _: int, payload: Buffer) -> None:
         if self.peer is not None:

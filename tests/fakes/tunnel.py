@@ -8,13 +8,13 @@ from itertools import count
 
 from fleet.mux.codec import Buffer, Drain, Hello, Open
 from fleet.mux.mux import Mux
-from fleet.mux.stream import Stream, StreamOwner
+from fleet.mux.stream import Stream
 
 
 class ManualHandle:
     """A timer of `ManualLoop`."""
 
-    def __init__(self, callback: Callable[[], None]) -> None:
+    def __init__(self, callback: Callable[[], object]) -> None:
         self.callback = callback
         self.cancelled = False
 
@@ -40,12 +40,12 @@ class ManualLoop:
     async def sleep(self, seconds: float) -> None:
         self.advance(seconds)
 
-    def call_soon(self, callback: Callable[[], None]) -> ManualHandle:
+    def call_soon(self, callback: Callable[[], object]) -> ManualHandle:
         handle = ManualHandle(callback)
         self._soon.append(handle)
         return handle
 
-    def call_later(self, delay: float, callback: Callable[[], None]) -> ManualHandle:
+    def call_later(self, delay: float, callback: Callable[[], object]) -> ManualHandle:
         handle = ManualHandle(callback)
         heapq.heappush(self._later, (self._now + delay, next(self._order), handle))
         return handle
@@ -142,12 +142,12 @@ class RecordingMuxOwner:
     def on_ready(self, hello: Hello) -> None:
         self.ready = hello
 
-    def on_open(self, stream: Stream, request: Open) -> StreamOwner:
+    def on_open(self, stream: Stream, request: Open) -> None:
         owner = RecordingOwner()
         owner.stream = stream
+        stream.owner = owner
         self.accepted[stream.id] = owner
         self.requests[stream.id] = request
-        return owner
 
     def on_hand_over(self, drain: Drain) -> None:
         self.hand_over = drain

@@ -1,0 +1,71 @@
+"""Reading a chunked body (RFC 9112 section 7.1) exactly to its end."""
+
+import re
+
+MAX_LINE = 4096
+MAX_TRAILERS = 16 << 10
+_SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})(?:[ \t]*;[\t\x20-\x7e\x80-\xff]*)?\Z")
+_TRAILER = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t\x20-\x7e\x80-\xff]*\Z")
+
+
+class BadChunk(Exception):
+    """The body is not chunked as the RFC says."""
+
+
+class ChunkedReader:
+    """Takes bytes of a body as they come; `done` when its last chunk and trailers are in.
+
+    Chunk extensions and trailers are checked for form and dropped.
+    """
+
+    def __init__(self) -> None:
+        self.done = False
+        self._left = 0
+        self._line = b""
+        self._step = self._on_size
+        self._trailers = 0
+
+    def take(self, data: bytes) -> tuple[int, list[bytes]]:
+        """How many of these bytes belong to the body, and the payload in them."""
+        at, payload = 0, []
+        while at < len(data) and not self.done:
+            if self._left:
+                piece = data[at : at + self._left]
+                payload.append(piece)
+                self._left -= len(piece)
+                at += len(piece)
+            else:
+                at = self._take_line(data, at)
+        return at, payload
+
+    def _take_line(self, data: bytes, at: int) -> int:
+        end = data.find(b"\n", at)
+        stop = len(data) if end < 0 else end + 1
+        self._line += data[at:stop]
+        if len(self._line) > MAX_LINE:
+            raise BadChunk("a line of the chunked body is too long")
+        if end >= 0:
+            line, self._line = self._line, b""
+            if not line.endswith(b"\r\n"):
+                raise BadChunk("a line of the chunked body does not end in CRLF")
+            self._step(line[:-2])
+        return stop
+
+    def _on_size(self, line: bytes) -> None:
+        match = _SIZE.match(line)
+        if match is None:
+            raise BadChunk("a chunk without a proper size")
+        self._left = int(match[1], 16)
+        self._step = self._on_chunk_end if self._left else self._on_trailer
+
+    def _on_chunk_end(self, line: bytes) -> None:
+        if line:
+            raise BadChunk("a chunk longer than its size")
+        self._step = self._on_size
+
+    def _on_trailer(self, line: bytes) -> None:
+        self._trailers += len(line)
+        if not line:
+            self.done = True
+        elif self._trailers > MAX_TRAILERS or not _TRAILER.match(line):
+            raise BadChunk("bad trailers behind a chunked body")

@@ -1,0 +1,163 @@
+"""Following the bytes of an answer without changing them: its status, its framing, its end."""
+
+from collections.abc import Callable
+
+import httptools
+
+from fleet.mux.codec import Buffer
+
+MAX_HEAD = 64 << 10
+END_OF_HEAD = b"\r\n\r\n"
+SWITCHING = 101
+
+
+class BadResponse(Exception):
+    """The bytes are not exactly one answer to the request that was sent."""
+
+
+class ResponseObserver:
+    """Sees the answer to one request and says where it ends.
+
+    `status` is the final one, None before it is known; `complete`: the last byte has been seen;
+    `upgraded`: it was a 101 that the request asked for, what follows is raw. `keep_alive`: the
+    connection may be used again afterwards.
+    """
+
+    def __init__(self, *, head_request: bool = False, upgrade: bool = False) -> None:
+        self.status: int | None = None
+        self.complete = self.upgraded = self.keep_alive = self.close_delimited = False
+        self._head_request, self._may_upgrade = head_request, upgrade
+        self._partial = b""
+        self._body: Callable[[Buffer], None] | None = None
+        self._parser: httptools.HttpResponseParser
+        self._length: int | None = None
+        self._left = 0
+        self._chunked = self._head_seen = False
+        self._tail = b""
+
+    def feed(self, data: Buffer) -> Buffer:
+        """The bytes that may be passed on now: a head only once it is whole.
+
+        Raises BadResponse when they go beyond the answer or are none.
+        """
+        if self._body is None:
+            return self._read_heads(data)
+        self._body(data)
+        return data
+
+    def end(self, *, close: bool) -> None:
+        """No more bytes will come. Raises BadResponse if some are missing."""
+        if self.upgraded or self.complete:
+            return
+        if not (close and self.close_delimited):
+            raise BadResponse("the answer was cut off")
+        self.complete = True
+
+    def _read_heads(self, data: Buffer) -> Buffer:
+        text = self._partial + data if self._partial else bytes(data)
+        at = 0
+        while self._body is None:
+            end = text.find(END_OF_HEAD, at)
+            if end < 0:
+                self._partial = text[at:]
+                if len(self._partial) > MAX_HEAD:
+                    raise BadResponse("the head of the answer is too long")
+                return text[:at]
+            self._on_head(text[at : end + 4])
+            at = end + 4
+        self._partial = b""
+        if at < len(text):
+            self._body(text[at:])
+        return text
+
+    def _on_head(self, head: bytes) -> None:
+        self._length, self._chunked, self._head_seen = None, False, False
+        self._parser = httptools.HttpResponseParser(self)
+        status = 0
+        try:
+            self._parser.feed_data(head)
+        except httptools.HttpParserUpgrade:
+            status = SWITCHING
+        except httptools.HttpParserError as error:
+            raise BadResponse(f"the head of the answer is broken: {error}") from None
+        status = status or self._parser.get_status_code()
+        if not self._head_seen:
+            raise BadResponse("the answer does not start with a head")
+        if status >= 200:
+            self.status = status
+            self._body = self._framing(status)
+        elif status == SWITCHING:
+            self._on_switch()
+
+    def _on_switch(self) -> None:
+        if not self._may_upgrade:
+            raise BadResponse("an upgrade that was not asked for")
+        self.status, self.upgraded = SWITCHING, True
+        self._body = self._on_raw
+
+    def _framing(self, status: int) -> Callable[[Buffer], None]:
+        if self._head_request or status in {204, 304}:
+            self.complete = True
+            return self._on_excess
+        if self._chunked:
+            self.complete = False
+            return self._on_chunks
+        if self._length is None:
+            self.close_delimited, self.keep_alive = True, False
+            return self._on_raw
+        self._left = self._length
+        self.complete = not self._left
+        return self._on_counted
+
+    def _on_counted(self, data: Buffer) -> None:
+        self._left -= len(data)
+        if self._left < 0:
+            self._on_excess(data)
+        self.complete = not self._left
+
+    def _on_chunks(self, data: Buffer) -> None:
+        if self.complete:
+            self._on_excess(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            raise BadResponse(f"the chunks of the answer are broken: {error}") from None
+        self._tail = (self._tail + data[-6:])[-6:]
+        if self.complete and not self._ends_exactly():
+            self._on_excess(data)
+
+    def _ends_exactly(self) -> bool:
+        """The parser skips empty lines behind a message, so the last bytes are looked at."""
+        return self._tail.endswith(END_OF_HEAD) and self._tail != b"\r\n\r\n\r\n"
+
+    def _on_raw(self, data: Buffer) -> None:
+        pass
+
+    def _on_excess(self, data: Buffer) -> None:
+        if data:
+            raise BadResponse("bytes beyond the end of the answer")
+
+    # Callbacks of httptools
+
+    def on_message_begin(self) -> None:
+        if self._head_seen:
+            raise BadResponse("a second answer")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self._head_seen:
+            return
+        lower = name.lower()
+        if lower == b"content-length":
+            self._length = int(value)
+        elif lower == b"transfer-encoding":
+            if value.strip().lower() != b"chunked":
+                raise BadResponse("a transfer encoding other than chunked")
+            self._chunked = True
+
+    def on_headers_complete(self) -> None:
+        self._head_seen = True
+        self.keep_alive = self._parser.should_keep_alive()
+
+    def on_message_complete(self) -> None:
+        if self._body is not None:
+            self.complete = True

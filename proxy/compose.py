@@ -1,0 +1,80 @@
+"""The door put together."""
+
+import asyncio
+from dataclasses import dataclass
+
+import grpc
+
+from fleet.identity import ClusterId
+from fleet.mux.budget import Budget
+from fleet.mux.mux import MuxSettings
+from fleet.runtime.clock import Clock
+from proxy.gateway.connection import make_door
+from proxy.gateway.desk import Desk
+from proxy.gateway.gateway import Gateway
+from proxy.ports import AgentAuthenticator, AgentPresence, AuditLog, Authenticator, Authorizer
+from proxy.settings import ProxySettings
+from proxy.tunnel.server import TunnelServer
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """`protocol_class` goes to `uvicorn.Config(http=...)`, `grpc_handler` to the agents' server.
+
+    `start` is called inside the event loop that serves both.
+    """
+
+    gateway: Gateway
+    tunnels: TunnelServer
+    protocol_class: type[asyncio.Protocol]
+    grpc_handler: grpc.GenericRpcHandler
+
+    def start(self) -> None:
+        """Begin the background work."""
+        self.gateway.start()
+
+    def revoke(
+        self,
+        *,
+        user: str | None = None,
+        token: str | None = None,
+        session: str | None = None,
+        cluster: ClusterId | None = None,
+    ) -> int:
+        """End every request that matches one of these, now; how many there were."""
+        return self.gateway.revoke(user=user, token=token, session=session, cluster=cluster)
+
+    async def drain(self) -> None:
+        """Move agents elsewhere and let requests end, for the grace at most."""
+        self.tunnels.drain(self.gateway.timeouts.grace, "the control plane is restarting")
+        await self.gateway.drain()
+
+    async def stop(self) -> None:
+        """End everything."""
+        self.tunnels.stop()
+        await self.gateway.stop()
+
+
+def build(
+    settings: ProxySettings,
+    clock: Clock,
+    authenticator: Authenticator,
+    authorizer: Authorizer,
+    audit: AuditLog,
+    presence: AgentPresence,
+    authenticate_agent: AgentAuthenticator,
+) -> Door:
+    """A door that asks these ports."""
+    tunnels = TunnelServer(authenticate_agent, clock, Budget(settings.memory), MuxSettings())
+    desk = Desk(
+        authenticator,
+        authorizer,
+        audit,
+        presence,
+        tunnels,
+        clock,
+        settings.streams,
+        settings.timeouts.identity_cache,
+    )
+    gateway = Gateway(desk, clock, settings.head, settings.timeouts)
+    return Door(gateway, tunnels, make_door(gateway), tunnels.handler())

@@ -1,0 +1,126 @@
+"""What a request is about, read from its path as the API server reads it.
+
+The path is judged undecoded: whatever the API server could read in two ways is refused, so that
+what is authorized is what is sent.
+"""
+
+import re
+from dataclasses import dataclass
+from urllib.parse import parse_qsl
+
+from fleet.errors import Invalid
+
+READS = frozenset({"get", "list", "watch"})
+WRITING_SUBRESOURCES = frozenset({"exec", "attach", "portforward", "proxy", "ephemeralcontainers"})
+LONG_SUBRESOURCES = frozenset({"exec", "attach", "portforward", "proxy", "log"})
+PROXIED = frozenset({"pods", "services", "nodes"})
+NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
+_VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update"}
+_VERBS |= {"PATCH": "patch", "DELETE": "delete"}
+_DOT_SEGMENT = re.compile(r"(?i)(^|/|\\|%2f|%5c)(\.|%2e){1,2}(/|\\|%2f|%5c|$)")
+_AMBIGUOUS = re.compile(r"[%;\\]")
+
+
+@dataclass(frozen=True, slots=True)
+class RequestAttributes:
+    """As Kubernetes' RequestInfo. For paths that are no resource, `resource` is empty."""
+
+    verb: str
+    path: str
+    group: str = ""
+    version: str = ""
+    namespace: str = ""
+    resource: str = ""
+    subresource: str = ""
+    name: str = ""
+
+    @property
+    def writes(self) -> bool:
+        """It may change something, or open a connection into a workload."""
+        return self.subresource in WRITING_SUBRESOURCES or self.verb not in READS | {"head"}
+
+    @property
+    def long_running(self) -> bool:
+        """Its answer may take for ever: no time limit."""
+        return self.verb == "watch" or self.subresource in LONG_SUBRESOURCES
+
+    def __str__(self) -> str:
+        if not self.resource:
+            return f"{self.verb} {self.path}"
+        what = "/".join(part for part in (self.resource, self.subresource) if part)
+        where = "/".join(part for part in (self.namespace, self.name) if part)
+        return f"{self.verb} {what} {where}".rstrip()
+
+
+def read_attributes(method: str, target: str) -> RequestAttributes:
+    """The attributes of a request with this method and target (below the cluster's prefix).
+
+    Invalid: a path that could be read in more than one way.
+    """
+    path, _, query = target.partition("?")
+    parts = path.split("/")[1:]
+    if parts and parts[-1] == "":
+        parts.pop()
+    if _DOT_SEGMENT.search(path):
+        raise Invalid("dot segments in the path are refused")
+    attributes = _resource(method, path, parts) or RequestAttributes(method.lower(), path)
+    _refuse_ambiguous(attributes, parts)
+    if attributes.verb == "get" and attributes.resource and not attributes.name:
+        verb = "watch" if _asks_to_watch(query) else "list"
+        return _with_verb(attributes, verb)
+    if attributes.verb == "get" and attributes.name and _asks_to_watch(query):
+        return _with_verb(attributes, "watch")
+    if attributes.verb == "delete" and not attributes.name:
+        return _with_verb(attributes, "deletecollection")
+    return attributes
+
+
+def _resource(method: str, path: str, parts: list[str]) -> RequestAttributes | None:
+    """None for paths that are no resource (discovery, health, version, metrics)."""
+    if len(parts) >= 3 and parts[0] == "api":
+        group, version, rest = "", parts[1], parts[2:]
+    elif len(parts) >= 4 and parts[0] == "apis":
+        group, version, rest = parts[1], parts[2], parts[3:]
+    else:
+        return None
+    verb = _VERBS.get(method, method.lower())
+    if rest[0] in {"watch", "proxy"} and len(rest) > 1:
+        verb, rest = rest[0], rest[1:]
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 1:
+        namespace = rest[1]
+        if len(rest) > 2 and rest[2] not in NAMESPACE_SUBRESOURCES:
+            rest = rest[2:]
+    resource, name, subresource = (*rest[:3], "", "")[:3]
+    return RequestAttributes(verb, path, group, version, namespace, resource, subresource, name)
+
+
+def _refuse_ambiguous(attributes: RequestAttributes, parts: list[str]) -> None:
+    """Behind `…/proxy/` the path is the workload's own affair; before it nothing is decoded."""
+    own = parts
+    if attributes.subresource == "proxy" and attributes.resource in PROXIED:
+        own = parts[: parts.index(attributes.resource, 2) + 3]
+    if "" in own:
+        raise Invalid("empty segments in the path are refused")
+    if any(_AMBIGUOUS.search(part) for part in own):
+        raise Invalid("encoded characters, ';' and '\\' in the path are refused")
+
+
+def _asks_to_watch(query: str) -> bool:
+    if "watch" not in query and "%" not in query:
+        return False
+    values = [value for key, value in parse_qsl(query, keep_blank_values=True) if key == "watch"]
+    return bool(values) and values[0].lower() not in {"", "0", "false"}
+
+
+def _with_verb(one: RequestAttributes, verb: str) -> RequestAttributes:
+    return RequestAttributes(
+        verb,
+        one.path,
+        one.group,
+        one.version,
+        one.namespace,
+        one.resource,
+        one.subresource,
+        one.name,
+    )

@@ -1,0 +1,39 @@
+"""Bounds of the door. Bytes, counts and seconds."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class HeadLimits:
+    """The head of a request."""
+
+    size: int = 64 << 10
+    fields: int = 128
+    field: int = 16 << 10
+    target: int = 16 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class StreamLimits:
+    """Requests open at the same time."""
+
+    per_user_and_cluster: int = 500
+    per_agent: int = 5_000
+    per_process: int = 20_000
+    upgrades_per_user: int = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Seconds. `answer`: until the head of an answer, unless the request is long-running.
+
+    `grace`: how long open requests may go on after a drain was asked for.
+    """
+
+    head: float = 10.0
+    idle: float = 120.0
+    answer: float = 75.0
+    stalled: float = 600.0
+    grace: float = 60.0
+    identity_cache: float = 30.0
+    recheck: float = 30.0

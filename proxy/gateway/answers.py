@@ -1,0 +1,102 @@
+"""Answers of the door itself: Kubernetes `Status` objects in sentences that kubectl prints well."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from http import HTTPStatus
+
+import orjson
+
+from fleet.errors import Code, TowlineError
+
+_STATUS_OF = {
+    Code.UNAUTHENTICATED: 401,
+    Code.FORBIDDEN: 403,
+    Code.NOT_FOUND: 404,
+    Code.INVALID: 400,
+    Code.CONFLICT: 409,
+    Code.LIMIT: 429,
+    Code.UNAVAILABLE: 503,
+    Code.INTERNAL: 500,
+}
+_REASONS = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    409: "Conflict",
+    413: "RequestEntityTooLarge",
+    429: "TooManyRequests",
+    500: "InternalError",
+    502: "BadGateway",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """An answer of our own: status and sentence."""
+
+    status: int
+    message: str
+
+
+def refusal_of(error: TowlineError) -> Refusal:
+    """How an error of the family is told over HTTP."""
+    return Refusal(_STATUS_OF[error.code], error.message)
+
+
+def encode(refusal: Refusal, *, close: bool, head_request: bool = False) -> bytes:
+    """The whole answer. The sentence is repeated as a Warning, since kubectl with a cold cache
+    discards the body's."""
+    body = orjson.dumps(
+        {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": {},
+            "status": "Failure",
+            "message": refusal.message,
+            "reason": _REASONS.get(refusal.status, ""),
+            "code": refusal.status,
+        }
+    )
+    lines = [
+        f"HTTP/1.1 {refusal.status} {_phrase(refusal.status)}",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body)}",
+        f'Warning: 299 towline "{_quoted(refusal.message)}"',
+    ]
+    if refusal.status == 401:
+        lines.append("WWW-Authenticate: Bearer")
+    if refusal.status == 429:
+        lines.append("Retry-After: 1")
+    if close:
+        lines.append("Connection: close")
+    head = "\r\n".join([*lines, "", ""]).encode("ascii", "replace")
+    return head if head_request else head + body
+
+
+def age(span: timedelta) -> str:
+    """A span of time as people say it: `3m12s`, `5h02m`, `2d04h`."""
+    seconds = max(0, int(span.total_seconds()))
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days}d{hours:02}h"
+    if hours:
+        return f"{hours}h{minutes:02}m"
+    return f"{minutes}m{seconds:02}s" if minutes else f"{seconds}s"
+
+
+def _phrase(status: int) -> str:
+    try:
+        return HTTPStatus(status).phrase
+    except ValueError:
+        return "Error"
+
+
+def _quoted(text: str) -> str:
+    """As the inside of a quoted-string (RFC 9110 section 5.6.4)."""
+    plain = "".join(one if one.isprintable() else " " for one in text)
+    return plain.replace("\\", "\\\\").replace('"', '\\"')

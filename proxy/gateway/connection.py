@@ -1,0 +1,296 @@
+"""A user's connection: requests one after the other, each judged on its own."""
+
+import asyncio
+import socket
+import struct
+from typing import Any
+from uuid import uuid4
+
+from uvicorn.config import Config
+from uvicorn.server import ServerState
+
+from fleet.mux.codec import Buffer
+from proxy.domain.audit import EndReason, RequestRecord
+from proxy.gateway.answers import Refusal, encode
+from proxy.gateway.asgi import Application, ApplicationSide, ApplicationTurn
+from proxy.gateway.exchange import Exchange
+from proxy.gateway.gateway import Gateway
+from proxy.gateway.head import END_OF_HEAD, BadHead, RequestHead, judge, parse_head
+from proxy.gateway.route import find_route, is_ours
+
+WRITE_HIGH, WRITE_LOW = 256 << 10, 64 << 10
+BACKLOG = 64 << 10
+_NO_LINGER = struct.pack("ii", 1, 0)
+_CREDIT, _FULL = 1, 2
+
+
+class Connection(asyncio.Protocol):
+    """At most one request is under way; bytes behind it wait. After a 101 all bytes are its own."""
+
+    def __init__(self, gateway: Gateway, application: Application) -> None:
+        self.write_paused = False
+        self.deadline: float | None = None
+        self._gateway, self._application = gateway, application
+        self._transport: asyncio.Transport
+        self._side: ApplicationSide | None = None
+        self._turn: Exchange | ApplicationTurn | None = None
+        self._pending = b""
+        self._held = 0
+        self._advancing = self._keep_alive = self._in_head = self._gone = False
+
+    @property
+    def draining(self) -> bool:
+        """Every answer is the last one of its connection."""
+        return self._gateway.draining
+
+    @property
+    def exchange(self) -> Exchange | None:
+        """The door's request that is under way."""
+        return self._turn if isinstance(self._turn, Exchange) else None
+
+    # What asyncio and uvicorn say
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        transport.set_write_buffer_limits(high=WRITE_HIGH, low=WRITE_LOW)
+        self._application.serve(self)
+        self._gateway.connections.add(self)
+        self._set_deadline(self._gateway.timeouts.idle)
+
+    def data_received(self, data: bytes) -> None:
+        self._pending = self._pending + data if self._pending else data
+        self._advance()
+
+    def eof_received(self) -> bool:
+        return self._turn.user_ended() if isinstance(self._turn, Exchange) else False
+
+    def pause_writing(self) -> None:
+        self.write_paused = True
+        self._set_deadline(self._gateway.timeouts.stalled)
+        if self._side is not None:
+            self._side.pause_writing()
+
+    def resume_writing(self) -> None:
+        self.write_paused = False
+        self.deadline = None
+        if self._side is not None:
+            self._side.resume_writing()
+        if (exchange := self.exchange) is not None:
+            exchange.drained()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._detach()
+        if self._side is not None:
+            self._side.connection_lost(exc)
+        if (exchange := self.exchange) is not None:
+            exchange.user_gone()
+        self._turn = None
+
+    def shutdown(self) -> None:
+        """uvicorn stops: an idle connection goes at once, others with their answer."""
+        if isinstance(self._turn, ApplicationTurn) and self._side is not None:
+            self._side.shutdown()
+        elif self._turn is None:
+            self._transport.close()
+
+    # What an exchange asks (see `proxy.gateway.exchange.UserSide`)
+
+    def write(self, data: Buffer) -> None:
+        if not self._gone:
+            self._transport.write(data)
+
+    def abort(self) -> None:
+        _reset_on_close(self._transport)
+        self._transport.abort()
+
+    def hold(self) -> None:
+        self._hold(_CREDIT)
+
+    def release(self) -> None:
+        self._release(_CREDIT)
+
+    def on_ready(self) -> None:
+        self._release(_FULL)
+        self._advance()
+
+    def on_answered(self, *, keep_alive: bool) -> None:
+        self._keep_alive = keep_alive
+        if not keep_alive or self._gone:
+            self._transport.close()
+        self._advance()
+
+    # Deadlines, seen to by the gateway's sweep
+
+    def sweep(self, now: float) -> None:
+        """End what has taken too long."""
+        if self.deadline is None or now < self.deadline:
+            return
+        self.deadline = None
+        exchange = self.exchange
+        if self.write_paused:
+            self.abort()
+        elif exchange is None or exchange.over:
+            self._transport.close()
+        elif exchange.waiting:
+            late = Refusal(504, f'the API server of "{exchange.record.handle}" did not answer')
+            exchange.end(late, EndReason.TIMEOUT)
+
+    # Requests
+
+    def _advance(self) -> None:
+        """Give what was received to the request it belongs to, and begin the next one."""
+        if self._advancing:
+            return
+        self._advancing = True
+        try:
+            while not self._gone and self._step():
+                pass
+        finally:
+            self._advancing = False
+
+    def _step(self) -> bool:
+        turn = self._turn
+        if turn is not None and turn.over and turn.request_done:
+            return self._end_turn()
+        if not self._pending:
+            return False
+        if turn is None:
+            return self._begin()
+        if not (turn.raw or (turn.ready or turn.over) and not turn.request_done):
+            if len(self._pending) > BACKLOG:
+                self._hold(_FULL)
+            return False
+        used = turn.receive(self._pending)
+        self._pending = self._pending[used:]
+        return True
+
+    def _end_turn(self) -> bool:
+        self._turn = None
+        if not self._keep_alive:
+            return False
+        self._release(_FULL | _CREDIT)
+        if not self.write_paused:
+            self._set_deadline(self._gateway.timeouts.idle)
+        return True
+
+    def _begin(self) -> bool:
+        """Begin the request at the start of the pending bytes; False: too little is there."""
+        pending = self._pending = self._pending.lstrip(b"\r\n")
+        ours = is_ours(pending)
+        end = pending.find(END_OF_HEAD)
+        if end < 0 or ours is None:
+            self._await_head(len(pending))
+            return False
+        raw, self._pending = pending[: end + 4], pending[end + 4 :]
+        try:
+            head = parse_head(raw, self._gateway.head_limits)
+            if ours:
+                judge(head)
+        except BadHead as error:
+            self._refuse(error)
+            return False
+        self.deadline, self._in_head = None, False
+        if ours:
+            self._begin_exchange(head)
+        else:
+            self._begin_application(head, raw)
+        return True
+
+    def _await_head(self, size: int) -> None:
+        if size > self._gateway.head_limits.size:
+            self._refuse(BadHead(431, f"more than {self._gateway.head_limits.size} bytes of head"))
+        elif size and not self._in_head:
+            self._in_head = True
+            self._set_deadline(self._gateway.timeouts.head)
+
+    def _begin_exchange(self, head: RequestHead) -> None:
+        route = find_route(head.target)
+        if route is None:
+            self._refuse(BadHead(404, "the path must be /k8s/clusters/<handle>/…"))
+            return
+        agents = head.values(b"user-agent")
+        record = RequestRecord(
+            id=str(uuid4()),
+            at=self._gateway.clock.now(),
+            source=_peer(self._transport),
+            user_agent=agents[0].decode(errors="replace") if agents else "",
+            handle=route.handle,
+            method=head.method.decode(),
+            upgrade=head.upgrade is not None,
+        )
+        gateway = self._gateway
+        exchange = Exchange(self, gateway.desk, gateway.clock, head, route, record)
+        self._turn = exchange
+        self._set_deadline(gateway.timeouts.answer)
+        gateway.tasks.spawn("request", exchange.run())
+
+    def _begin_application(self, head: RequestHead, raw: bytes) -> None:
+        if self._side is None:
+            self._side = self._application.connect(
+                self._transport, self._on_application_answer, self._detach
+            )
+        turn = self._turn = ApplicationTurn(self._side, head)
+        turn.start(raw)
+
+    def _on_application_answer(self) -> None:
+        if isinstance(self._turn, ApplicationTurn):
+            self._turn.over = True
+            self._keep_alive = not self._transport.is_closing()
+            self._advance()
+
+    def _refuse(self, error: BadHead) -> None:
+        """Answer a request that cannot be read; nothing behind it can be, either."""
+        self._pending = b""
+        self._gone = True
+        self._transport.write(encode(Refusal(error.status, error.message), close=True))
+        self._transport.close()
+
+    # The socket
+
+    def _detach(self) -> None:
+        self._gone = True
+        self._application.release(self)
+        self._gateway.connections.discard(self)
+
+    def _hold(self, reason: int) -> None:
+        if not self._held:
+            self._transport.pause_reading()
+        self._held |= reason
+
+    def _release(self, reason: int) -> None:
+        if self._held and not self._gone:
+            self._held &= ~reason
+            if not self._held:
+                self._transport.resume_reading()
+
+    def _set_deadline(self, seconds: float) -> None:
+        self.deadline = self._gateway.clock.monotonic() + seconds
+
+
+def _peer(transport: asyncio.Transport) -> str:
+    name = transport.get_extra_info("peername")
+    return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "local"
+
+
+def _reset_on_close(transport: asyncio.Transport) -> None:
+    """Make the coming close a reset, which no client takes for the end of an answer."""
+    sock = transport.get_extra_info("socket")
+    if sock is not None and sock.family in {socket.AF_INET, socket.AF_INET6}:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+
+
+def make_door(gateway: Gateway) -> type[asyncio.Protocol]:
+    """The protocol class to give to `uvicorn.Config(http=...)`."""
+
+    class DoorProtocol(Connection):
+        def __init__(
+            self,
+            config: Config,
+            server_state: ServerState,
+            app_state: dict[str, Any],
+            _loop: asyncio.AbstractEventLoop | None = None,
+        ) -> None:
+            super().__init__(gateway, Application(config, server_state, app_state, _loop))
+
+    return DoorProtocol

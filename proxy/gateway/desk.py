@@ -1,0 +1,170 @@
+"""The decisions for one request, in order: who, may they, over which link, within which limits."""
+
+import hashlib
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+from fleet.errors import Forbidden, Invalid, LimitExceeded, Unauthenticated, Unavailable
+from fleet.identity import ClusterId, TokenKind, token_kind
+from fleet.mux.mux import Mux
+from fleet.runtime.clock import Clock
+from proxy.domain.access import Grant, Identity, Impersonation
+from proxy.domain.attributes import RequestAttributes
+from proxy.domain.audit import RequestRecord
+from proxy.domain.limits import StreamLimits
+from proxy.gateway.answers import age
+from proxy.ports import AgentPresence, AuditLog, Authenticator, Authorizer, Tunnels
+
+_CACHE_LIMIT = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """A request that may pass: over this link, as this user."""
+
+    grant: Grant
+    acting_as: Impersonation
+    link: Mux
+
+
+class Desk:
+    """Asks the ports, remembers identities for a short while, counts open requests."""
+
+    def __init__(
+        self,
+        authenticator: Authenticator,
+        authorizer: Authorizer,
+        audit: AuditLog,
+        presence: AgentPresence,
+        tunnels: Tunnels,
+        clock: Clock,
+        limits: StreamLimits,
+        identity_seconds: float,
+    ) -> None:
+        self.audit = audit
+        self._authenticator, self._authorizer = authenticator, authorizer
+        self._presence, self._tunnels, self._clock = presence, tunnels, clock
+        self._limits, self._identity_seconds = limits, identity_seconds
+        self._identities: dict[bytes, tuple[Identity, float]] = {}
+        self._open: Counter[tuple[str, str]] = Counter()
+        self._upgrades: Counter[str] = Counter()
+        self._total = 0
+
+    async def identify(self, credential: str | None, source: str) -> Identity:
+        """The user behind a credential; from the cache if it was asked for just now."""
+        if credential is None:
+            raise Unauthenticated("no token was sent; run towline login, or send a bearer token")
+        if token_kind(credential) in {TokenKind.AGENT, TokenKind.BOOTSTRAP}:
+            raise Unauthenticated("an agent's token is not for users")
+        key = hashlib.sha256(credential.encode("utf-8", "surrogateescape")).digest()
+        known = self._identities.get(key)
+        if known and self._clock.monotonic() < known[1] and not self._expired(known[0]):
+            return known[0]
+        identity = await self._authenticator.authenticate(credential, source=source)
+        if self._expired(identity):
+            raise Unauthenticated(f"token expired at {identity.expires_at}; run towline login")
+        self._remember(key, identity)
+        return identity
+
+    def forget(self, *, user: str | None, token: str | None, session: str | None) -> None:
+        """Drop cached identities that match one of these."""
+        for key, (known, _) in tuple(self._identities.items()):
+            if (
+                (user is not None and known.user_id == user)
+                or (token is not None and known.token_id == token)
+                or (session is not None and known.session_id == session)
+            ):
+                del self._identities[key]
+
+    async def admit(
+        self,
+        identity: Identity,
+        handle: str,
+        attributes: RequestAttributes,
+        asked: list[tuple[str, str]],
+    ) -> Admission:
+        """Authorize, and find the way. `asked`: the client's own Impersonate- fields."""
+        grant = await self._authorizer.authorize(identity, handle, attributes)
+        acting_as = grant.impersonate
+        if asked:
+            if not grant.may_impersonate:
+                raise Forbidden(
+                    f'user "{identity.name}" may not act as another user on cluster "{handle}"'
+                )
+            acting_as = impersonation_asked(asked)
+        link = self._tunnels.find(grant.cluster_id)
+        if link is None or not link.open_for_new:
+            raise Unavailable(await self._absence(handle, grant.cluster_id))
+        if link.crowded or len(link.streams) >= self._limits.per_agent:
+            raise LimitExceeded(f'too many requests are open on cluster "{handle}"')
+        return Admission(grant, acting_as, link)
+
+    async def check_again(
+        self, identity: Identity, handle: str, attributes: RequestAttributes
+    ) -> None:
+        """Raise what `authorize` raises now."""
+        await self._authorizer.authorize(identity, handle, attributes)
+
+    def enter(self, record: RequestRecord) -> None:
+        """Count a request in. LimitExceeded: too many are open."""
+        key = _key(record)
+        if self._open[key] >= self._limits.per_user_and_cluster:
+            raise LimitExceeded(f'{self._open[key]} requests open for "{key[0]}" on "{key[1]}"')
+        if self._total >= self._limits.per_process:
+            raise LimitExceeded("too many requests are open")
+        if record.upgrade and self._upgrades[key[0]] >= self._limits.upgrades_per_user:
+            raise LimitExceeded(f'too many connections of "{key[0]}" wait for their upgrade')
+        self._open[key] += 1
+        self._total += 1
+        if record.upgrade:
+            self._upgrades[key[0]] += 1
+
+    def upgraded(self, record: RequestRecord) -> None:
+        """An upgrade has been answered: it no longer counts as unfinished."""
+        _less(self._upgrades, _key(record)[0])
+
+    def leave(self, record: RequestRecord) -> None:
+        """Count out a request that `enter` let in."""
+        _less(self._open, _key(record))
+        self._total -= 1
+
+    async def _absence(self, handle: str, cluster_id: ClusterId) -> str:
+        seen = await self._presence.last_seen(cluster_id)
+        when = f"last seen {age(self._clock.now() - seen)} ago" if seen else "never seen yet"
+        return f'cluster "{handle}" is not connected: agent {when}'
+
+    def _expired(self, identity: Identity) -> bool:
+        return identity.expires_at is not None and identity.expires_at <= self._clock.now()
+
+    def _remember(self, key: bytes, identity: Identity) -> None:
+        if len(self._identities) >= _CACHE_LIMIT:
+            self._identities.clear()
+        self._identities[key] = (identity, self._clock.monotonic() + self._identity_seconds)
+
+
+def impersonation_asked(fields: list[tuple[str, str]]) -> Impersonation:
+    """The user whom a client's own Impersonate- fields name. Invalid: they name none."""
+    users = [value for name, value in fields if name == "impersonate-user"]
+    uids = [value for name, value in fields if name == "impersonate-uid"]
+    groups = tuple(value for name, value in fields if name == "impersonate-group")
+    extra = tuple(
+        (unquote(name.removeprefix("impersonate-extra-")), value)
+        for name, value in fields
+        if name.startswith("impersonate-extra-")
+    )
+    known = len(users) + len(uids) + len(groups) + len(extra)
+    if len(users) != 1 or len(uids) > 1 or known != len(fields):
+        raise Invalid("Impersonate- fields must name one user, and groups, a uid or extras with it")
+    return Impersonation(users[0], groups, uids[0] if uids else None, extra)
+
+
+def _key(record: RequestRecord) -> tuple[str, str]:
+    return (record.identity.name if record.identity else "", record.handle)
+
+
+def _less(counter: Counter[Any], key: Any) -> None:
+    counter[key] -= 1
+    if counter[key] <= 0:
+        del counter[key]

@@ -1,0 +1,344 @@
+"""One request through the door: from its head to its last byte, with its row in the audit log."""
+
+from typing import Protocol
+from uuid import UUID
+
+import structlog
+
+from fleet.errors import TowlineError, Unavailable
+from fleet.http1.chunked import BadChunk
+from fleet.http1.response import BadResponse, ResponseObserver
+from fleet.mux.codec import (
+    END,
+    FLAG_HEAD,
+    FLAG_NOBODY,
+    FLAG_UPGRADE,
+    Buffer,
+    Open,
+)
+from fleet.mux.mux import Mux
+from fleet.mux.stream import Stream
+from fleet.runtime.clock import Clock
+from proxy.domain.access import identity_block
+from proxy.domain.attributes import read_attributes
+from proxy.domain.audit import EndReason, RequestRecord
+from proxy.gateway.answers import Refusal, encode, refusal_of
+from proxy.gateway.body import body_of
+from proxy.gateway.desk import Desk
+from proxy.gateway.head import BadHead, RequestHead, credential, impersonation_fields, rebuild
+from proxy.gateway.route import Route
+
+log = structlog.get_logger(__name__)
+
+
+class UserSide(Protocol):
+    """The user's connection as an exchange sees it."""
+
+    @property
+    def write_paused(self) -> bool:
+        """The socket's buffer is full: what is written now is held."""
+        ...
+
+    @property
+    def draining(self) -> bool:
+        """Every answer is the last one of its connection."""
+        ...
+
+    def write(self, data: Buffer) -> None: ...
+
+    def abort(self) -> None:
+        """Break the connection off, so that nobody takes the answer for whole."""
+        ...
+
+    def hold(self) -> None:
+        """Read no more of the request for now."""
+        ...
+
+    def release(self) -> None:
+        """Read on."""
+        ...
+
+    def on_ready(self) -> None:
+        """The request is under way: its body may come, or, after an upgrade, anything."""
+        ...
+
+    def on_answered(self, *, keep_alive: bool) -> None:
+        """The answer is written; `keep_alive`: another request may follow it."""
+        ...
+
+
+class Exchange:
+    """A request and its answer. Owner of its stream; told by the connection what the user sends."""
+
+    def __init__(
+        self,
+        side: UserSide,
+        desk: Desk,
+        clock: Clock,
+        head: RequestHead,
+        route: Route,
+        record: RequestRecord,
+    ) -> None:
+        self.record = record
+        self.raw = self.ready = self.over = False
+        self._side, self._desk, self._clock = side, desk, clock
+        self._head, self._route = head, route
+        self._body = body_of(head)
+        self._observer = ResponseObserver(
+            head_request=head.method == b"HEAD", upgrade=head.upgrade is not None
+        )
+        self._started = clock.monotonic()
+        self._stream: Stream | None = None
+        self._answering = self._entered = False
+        self._owed = 0
+
+    @property
+    def request_done(self) -> bool:
+        """The last byte of the request has been received."""
+        return self._body.done
+
+    @property
+    def waiting(self) -> bool:
+        """No byte of the answer has come, and it is of the kind that must come in time."""
+        attributes = self.record.attributes
+        long = attributes is not None and attributes.long_running
+        return not (self._answering or self.over or long)
+
+    # What the user does
+
+    async def run(self) -> None:
+        """Decide, and start. Every failure becomes an answer."""
+        try:
+            await self._start()
+        except BadHead as error:
+            self.refuse(Refusal(error.status, error.message))
+        except TowlineError as error:
+            self.refuse(refusal_of(error))
+        except Exception:
+            log.exception("request failed", request=self.record.id)
+            self.refuse(Refusal(500, f"internal error; request {self.record.id}"))
+
+    def receive(self, data: bytes) -> int:
+        """Bytes of the user: how many of them belong to this request."""
+        if self.raw:
+            self._send(data)
+            return len(data)
+        try:
+            used, payload = self._body.take(data)
+        except BadChunk as error:
+            self._break(Refusal(400, str(error)), EndReason.REFUSED)
+            return len(data)
+        self.record.bytes_in += used
+        if payload or self._body.done:
+            self._send(payload, END if self._body.done else 0)
+        return used
+
+    def user_gone(self) -> None:
+        """The user's connection is lost."""
+        if self._stream is not None:
+            self._stream.reset()
+        self._finish(EndReason.USER_LEFT, keep_alive=False)
+
+    def user_ended(self) -> bool:
+        """The user sends no more; True if the answer is still wanted."""
+        if self.raw and self._stream is not None:
+            self._stream.send(b"", END)
+            return True
+        return False
+
+    def drained(self) -> None:
+        """The user's socket has room again."""
+        owed, self._owed = self._owed, 0
+        if owed and self._stream is not None:
+            self._stream.consumed(owed)
+
+    # What the door decides
+
+    def refuse(self, refusal: Refusal, reason: EndReason = EndReason.REFUSED) -> None:
+        """Answer ourselves; only before any byte of another answer."""
+        if self.over:
+            return
+        head = self._head
+        keep = head.keep_alive and head.upgrade is None and not head.values(b"expect")
+        answer = encode(refusal, close=not keep, head_request=head.method == b"HEAD")
+        self.record.status = refusal.status
+        self._side.write(answer)
+        self._finish(reason, keep_alive=keep)
+
+    def end(self, refusal: Refusal, reason: EndReason) -> None:
+        """End a request that is under way: revoked, drained, too late."""
+        if not self.over:
+            self._break(refusal, reason)
+
+    async def check_again(self) -> None:
+        """End the request if its user has lost the right to it."""
+        identity, attributes = self.record.identity, self.record.attributes
+        if identity is None or attributes is None or not self.ready:
+            return
+        try:
+            await self._desk.check_again(identity, self.record.handle, attributes)
+        except Unavailable:
+            return
+        except TowlineError as error:
+            self.end(refusal_of(error), EndReason.REVOKED)
+
+    # What the stream says (see `fleet.mux.stream.StreamOwner`)
+
+    def on_data(self, data: Buffer) -> None:
+        size = len(data)
+        try:
+            ready = self._observer.feed(data)
+        except BadResponse as error:
+            self._alarm(error)
+            return
+        if ready:
+            self._write(ready)
+        if self._side.write_paused:
+            self._owed += size
+        elif self._stream is not None:
+            self._stream.consumed(size)
+        if self._observer.complete and not self.over:
+            self._complete()
+
+    def on_end(self, close: bool) -> None:
+        if self.over:
+            return
+        try:
+            self._observer.end(close=close)
+        except BadResponse as error:
+            self._alarm(error)
+            return
+        self._complete()
+
+    def on_writable(self) -> None:
+        self._side.release()
+
+    def on_reset(self, code: int, text: str) -> None:
+        status = code if 400 <= code < 600 else 502
+        self._stream = None
+        if not self.over:
+            self._break(Refusal(status, self._told_by_agent(text)), EndReason.UPSTREAM)
+
+    # Inside
+
+    async def _start(self) -> None:
+        record, head = self.record, self._head
+        identity = await self._desk.identify(credential(head), record.source)
+        record.identity = identity
+        target = self._route.target.decode("latin-1")
+        attributes = record.attributes = read_attributes(head.method.decode(), target)
+        asked = impersonation_fields(head)
+        admission = await self._desk.admit(identity, self._route.handle, attributes, asked)
+        record.cluster_id, record.rule = admission.grant.cluster_id, admission.grant.rule
+        record.acting_as = admission.acting_as.user
+        block = identity_block(admission.acting_as)
+        self._enter()
+        if attributes.writes or record.upgrade:
+            await self._desk.audit.opened(record)
+        if not self.over:
+            self._open(admission.link, block)
+
+    def _enter(self) -> None:
+        if not self.over:
+            self._desk.enter(self.record)
+            self._entered = True
+
+    def _open(self, link: Mux, block: bytes) -> None:
+        if not link.open_for_new:
+            raise Unavailable(f'the agent of "{self.record.handle}" has just disconnected')
+        head = self._head
+        flags = FLAG_HEAD if head.method == b"HEAD" else 0
+        if head.upgrade is not None:
+            flags |= FLAG_UPGRADE
+        elif self._body.done:
+            flags |= FLAG_NOBODY
+        target = self._route.target
+        clean = _without_impersonation(head)
+        request = Open(
+            rebuild(clean, target, self.record.id), block, UUID(self.record.id).bytes, flags
+        )
+        self._stream = link.open(self, request, tenant=block)
+        self.ready = True
+        self._side.on_ready()
+
+    def _send(self, data: bytes, flags: int = 0) -> None:
+        if self.raw:
+            self.record.bytes_in += len(data)
+        stream = self._stream
+        if stream is None or stream.sent_end:
+            return
+        if not stream.send(data, flags) and not flags and not self.over:
+            self._side.hold()
+
+    def _write(self, data: Buffer) -> None:
+        observer = self._observer
+        if not self._answering and observer.status is not None:
+            self._answering = True
+            self.record.status = observer.status
+            if observer.upgraded:
+                self._switch()
+            elif self._side.draining:
+                data = _say_close(data, observer.status)
+        self.record.bytes_out += len(data)
+        self._side.write(data)
+
+    def _switch(self) -> None:
+        self.raw = True
+        self._desk.upgraded(self.record)
+        self._side.on_ready()
+
+    def _complete(self) -> None:
+        """The answer is whole, or the raw connection has ended."""
+        stream, self._stream = self._stream, None
+        if stream is not None and (self.raw or not self._body.done):
+            stream.reset()
+        keep = self._head.keep_alive and self._observer.keep_alive and not self.raw
+        self._finish(EndReason.DONE, keep_alive=keep and not self._side.draining)
+
+    def _break(self, refusal: Refusal, reason: EndReason) -> None:
+        """End both sides: with an answer if none has begun, else by breaking it off."""
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.reset()
+        if not self._answering:
+            self.refuse(refusal, reason)
+        else:
+            self._side.abort()
+            self._finish(reason, keep_alive=False)
+
+    def _alarm(self, error: BadResponse) -> None:
+        record = self.record
+        log.warning("bad answer", request=record.id, cluster=record.cluster_id, why=str(error))
+        text = f'the API server of "{record.handle}" answered wrongly: {error}'
+        self._break(Refusal(502, text), EndReason.UPSTREAM)
+
+    def _told_by_agent(self, text: str) -> str:
+        return f'the agent of "{self.record.handle}" {text or "broke the request off"}'
+
+    def _finish(self, reason: EndReason, *, keep_alive: bool) -> None:
+        if self.over:
+            return
+        self.over = True
+        record = self.record
+        record.seconds = self._clock.monotonic() - self._started
+        record.reason = reason
+        if self._entered:
+            self._desk.leave(record)
+            if record.upgrade and not self.raw:
+                self._desk.upgraded(record)
+        self._desk.audit.closed(record)
+        self._side.on_answered(keep_alive=keep_alive)
+
+
+def _without_impersonation(head: RequestHead) -> RequestHead:
+    head.fields = [f for f in head.fields if not f[0].lower().startswith(b"impersonate-")]
+    return head
+
+
+def _say_close(data: Buffer, status: int) -> Buffer:
+    """Tell the client that the connection ends with this answer; only into a final head."""
+    text = bytes(data)
+    line, end, rest = text.partition(b"\r\n")
+    if line[9:12] != b"%d" % status:
+        return data
+    return line + end + b"Connection: close\r\n" + rest

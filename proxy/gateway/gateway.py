@@ -1,0 +1,112 @@
+"""All connections and requests of the edge: sweeping, revoking, draining."""
+
+from typing import Protocol
+
+import structlog
+
+from fleet.identity import ClusterId
+from fleet.runtime.clock import Clock
+from fleet.runtime.tasks import Tasks
+from proxy.domain.audit import EndReason, RequestRecord
+from proxy.domain.limits import HeadLimits, Timeouts
+from proxy.gateway.answers import Refusal
+from proxy.gateway.desk import Desk
+from proxy.gateway.exchange import Exchange
+
+log = structlog.get_logger(__name__)
+
+SWEEP_SECONDS = 1.0
+DRAIN_STEP = 0.05
+
+
+class OpenConnection(Protocol):
+    """A connection as the gateway sees it."""
+
+    @property
+    def exchange(self) -> Exchange | None:
+        """The door's request that is under way."""
+        ...
+
+    def sweep(self, now: float) -> None:
+        """End what has taken too long."""
+        ...
+
+    def shutdown(self) -> None:
+        """Close if idle."""
+        ...
+
+
+class Gateway:
+    """What all connections of the edge share."""
+
+    def __init__(
+        self, desk: Desk, clock: Clock, head_limits: HeadLimits, timeouts: Timeouts
+    ) -> None:
+        self.desk, self.clock = desk, clock
+        self.head_limits, self.timeouts = head_limits, timeouts
+        self.connections: set[OpenConnection] = set()
+        self.draining = False
+        self.tasks = Tasks("door")
+
+    @property
+    def exchanges(self) -> list[Exchange]:
+        """The requests that are under way."""
+        found = [connection.exchange for connection in self.connections]
+        return [one for one in found if one is not None and not one.over]
+
+    def start(self) -> None:
+        """Begin to look after deadlines and lost rights."""
+        self.tasks.forever("sweep", self._sweep())
+        self.tasks.forever("recheck", self._recheck())
+
+    def revoke(
+        self,
+        *,
+        user: str | None = None,
+        token: str | None = None,
+        session: str | None = None,
+        cluster: ClusterId | None = None,
+    ) -> int:
+        """End every request that matches one of these, now; how many there were."""
+        self.desk.forget(user=user, token=token, session=session)
+        wanted = {("user", user), ("token", token), ("session", session), ("cluster", cluster)}
+        matching = [one for one in self.exchanges if wanted & _marks(one.record)]
+        for exchange in matching:
+            exchange.end(Refusal(401, "access was revoked"), EndReason.REVOKED)
+        return len(matching)
+
+    async def drain(self) -> None:
+        """Close what is idle, let requests end, and end the rest after the grace."""
+        self.draining = True
+        for connection in tuple(self.connections):
+            connection.shutdown()
+        limit = self.clock.monotonic() + self.timeouts.grace
+        while self.exchanges and self.clock.monotonic() < limit:
+            await self.clock.sleep(DRAIN_STEP)
+        for exchange in self.exchanges:
+            exchange.end(Refusal(503, "the control plane is restarting"), EndReason.DRAINED)
+
+    async def stop(self) -> None:
+        """End all background work."""
+        await self.tasks.stop()
+
+    async def _sweep(self) -> None:
+        while True:
+            await self.clock.sleep(SWEEP_SECONDS)
+            now = self.clock.monotonic()
+            for connection in tuple(self.connections):
+                connection.sweep(now)
+
+    async def _recheck(self) -> None:
+        """The net beneath `revoke`: a right that was lost without a word ends requests too."""
+        while True:
+            await self.clock.sleep(self.timeouts.recheck)
+            for exchange in self.exchanges:
+                await exchange.check_again()
+
+
+def _marks(record: RequestRecord) -> set[tuple[str, str | None]]:
+    marks: set[tuple[str, str | None]] = {("cluster", record.cluster_id)}
+    if (who := record.identity) is not None:
+        marks |= {("user", who.user_id), ("token", who.token_id), ("session", who.session_id)}
+    return {(kind, value) for kind, value in marks if value is not None}

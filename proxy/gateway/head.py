@@ -1,0 +1,215 @@
+"""The head of a request: parsed strictly, judged, and rebuilt from scratch.
+
+Nothing of what the client wrote is passed on as it stood: method, target and each field are
+taken apart by a parser and written anew, so that the API server reads what was authorized.
+"""
+
+import base64
+import binascii
+from dataclasses import dataclass, field
+
+import httptools
+
+from proxy.domain.limits import HeadLimits
+
+END_OF_HEAD = b"\r\n\r\n"
+METHODS = frozenset({b"GET", b"HEAD", b"POST", b"PUT", b"PATCH", b"DELETE", b"OPTIONS"})
+UPGRADES = frozenset({b"websocket", b"spdy/3.1"})
+BEARER_PROTOCOL = b"base64url.bearer.authorization.k8s.io."
+DROPPED = frozenset({
+    b"authorization", b"cookie", b"x-remote-user", b"x-remote-group", b"x-remote-uid", b"forwarded",
+    b"via", b"keep-alive", b"te", b"trailer", b"audit-id", b"connection", b"upgrade", b"host",
+    b"transfer-encoding",
+})  # fmt: skip
+DROPPED_PREFIXES = (b"proxy-", b"x-remote-", b"x-forwarded-", b"x-towline-")
+
+
+class BadHead(Exception):
+    """A head that is refused: the status to answer with and a sentence why."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+
+
+@dataclass(slots=True)
+class RequestHead:
+    """A head as parsed. `fields` are (name, value) in order; `length` None: no Content-Length."""
+
+    method: bytes = b""
+    target: bytes = b""
+    version: str = "1.1"
+    fields: list[tuple[bytes, bytes]] = field(default_factory=list)
+    keep_alive: bool = True
+    upgrade: bytes | None = None
+    length: int | None = None
+    chunked: bool = False
+
+    @property
+    def has_body(self) -> bool:
+        return self.chunked or bool(self.length)
+
+    def values(self, name: bytes) -> list[bytes]:
+        """The values of a field, by lower-case name."""
+        return [value for key, value in self.fields if key.lower() == name]
+
+
+class _Collector:
+    """Callbacks of httptools for exactly one head."""
+
+    def __init__(self) -> None:
+        self.head = RequestHead()
+        self.complete = False
+
+    def on_url(self, url: bytes) -> None:
+        self.head.target += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.head.fields.append((name, value.strip(b" \t")))
+
+    def on_headers_complete(self) -> None:
+        self.complete = True
+
+
+def parse_head(data: bytes, limits: HeadLimits) -> RequestHead:
+    """The head in `data`, which ends with the empty line. BadHead: refused."""
+    collector = _Collector()
+    parser = httptools.HttpRequestParser(collector)
+    try:
+        parser.feed_data(data)
+    except httptools.HttpParserUpgrade:
+        pass
+    except httptools.HttpParserError as error:
+        raise BadHead(400, f"not an HTTP/1.1 request: {error}") from None
+    if not collector.complete:
+        raise BadHead(400, "not an HTTP/1.1 request")
+    head = collector.head
+    head.method, head.version = parser.get_method(), parser.get_http_version()
+    _check_sizes(head, limits)
+    _read_framing(head)
+    _read_connection(head)
+    return head
+
+
+def judge(head: RequestHead) -> None:
+    """Refuse what the parser lets pass and no Kubernetes client sends. BadHead: refused."""
+    if head.method not in METHODS:
+        raise BadHead(400, "a method that Kubernetes does not know")
+    if not head.target.startswith(b"/") or b"#" in head.target:
+        raise BadHead(400, "the target of a request must be a path")
+    if len(head.values(b"host")) != 1:
+        raise BadHead(400, "a request needs exactly one Host field")
+    expectations = head.values(b"expect")
+    if expectations and [one.lower() for one in expectations] != [b"100-continue"]:
+        raise BadHead(417, "the only expectation served is 100-continue")
+    if head.upgrade is not None and head.upgrade.lower() not in UPGRADES:
+        raise BadHead(400, "only upgrades to websocket and SPDY/3.1 are served")
+    if head.upgrade is not None and head.has_body:
+        raise BadHead(400, "an upgrade with a body")
+
+
+def credential(head: RequestHead) -> str | None:
+    """The bearer credential of a request, of its own field or inside a WebSocket's subprotocols.
+
+    BadHead: more than one.
+    """
+    found = [_bearer(value) for value in head.values(b"authorization")]
+    for value in head.values(b"sec-websocket-protocol"):
+        found += [
+            _decoded(one.strip()) for one in value.split(b",") if _carries_credential(one.strip())
+        ]
+    if len(found) > 1:
+        raise BadHead(400, "more than one credential")
+    return found[0] if found else None
+
+
+def impersonation_fields(head: RequestHead) -> list[tuple[str, str]]:
+    """(lower-case name, value) of the client's own Impersonate- fields."""
+    return [
+        (name.lower().decode(), value.decode(errors="replace"))
+        for name, value in head.fields
+        if name.lower().startswith(b"impersonate-")
+    ]
+
+
+def rebuild(head: RequestHead, target: bytes, audit_id: str) -> bytes:
+    """The head to send: without Host and identity, which the agent adds."""
+    lines = [b"%s %s HTTP/%s\r\n" % (head.method, target, head.version.encode())]
+    for name, value in head.fields:
+        lower = name.lower()
+        if lower in DROPPED or lower.startswith(DROPPED_PREFIXES):
+            continue
+        if lower == b"sec-websocket-protocol":
+            value = _without_credential(value)
+            if not value:
+                continue
+        lines.append(b"%s: %s\r\n" % (name, value))
+    lines.append(b"Audit-ID: %s\r\n" % audit_id.encode())
+    if head.chunked:
+        lines.append(b"Transfer-Encoding: chunked\r\n")
+    if head.upgrade is not None:
+        lines.append(b"Connection: Upgrade\r\nUpgrade: %s\r\n" % head.upgrade)
+    lines.append(b"\r\n")
+    return b"".join(lines)
+
+
+def _check_sizes(head: RequestHead, limits: HeadLimits) -> None:
+    if len(head.target) > limits.target:
+        raise BadHead(431, f"a target of more than {limits.target} bytes")
+    if len(head.fields) > limits.fields:
+        raise BadHead(431, f"more than {limits.fields} header fields")
+    if any(len(name) + len(value) > limits.field for name, value in head.fields):
+        raise BadHead(431, f"a header field of more than {limits.field} bytes")
+
+
+def _read_framing(head: RequestHead) -> None:
+    if head.version not in {"1.0", "1.1"}:
+        raise BadHead(400, "only HTTP/1.1 is served here")
+    encodings = head.values(b"transfer-encoding")
+    if encodings:
+        if [one.lower() for one in encodings] != [b"chunked"] or head.version == "1.0":
+            raise BadHead(400, "a transfer encoding other than chunked")
+        head.chunked = True
+    lengths = head.values(b"content-length")
+    if lengths:
+        if len(lengths) > 1 or not lengths[0].isdigit() or head.chunked:
+            raise BadHead(400, "the length of the body is in doubt")
+        head.length = int(lengths[0])
+
+
+def _read_connection(head: RequestHead) -> None:
+    options = {
+        one.strip().lower() for value in head.values(b"connection") for one in value.split(b",")
+    } - {b""}
+    if options - {b"close", b"keep-alive", b"upgrade"}:
+        raise BadHead(400, "Connection may name close, keep-alive and upgrade only")
+    upgrades = head.values(b"upgrade")
+    if len(upgrades) > 1 or bool(upgrades) != (b"upgrade" in options):
+        raise BadHead(400, "Upgrade and Connection: upgrade must come together, and once")
+    head.upgrade = upgrades[0] if upgrades else None
+    head.keep_alive = head.version == "1.1" and b"close" not in options
+
+
+def _bearer(value: bytes) -> str:
+    scheme, _, token = value.partition(b" ")
+    if scheme.lower() != b"bearer" or not token.strip():
+        raise BadHead(401, "the Authorization field must hold a bearer token")
+    return token.strip().decode("latin-1")
+
+
+def _carries_credential(protocol: bytes) -> bool:
+    return protocol.startswith(BEARER_PROTOCOL)
+
+
+def _decoded(protocol: bytes) -> str:
+    text = protocol[len(BEARER_PROTOCOL) :]
+    try:
+        return base64.b64decode(text + b"=" * (-len(text) % 4), b"-_", validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        raise BadHead(401, "the bearer subprotocol is not base64url") from None
+
+
+def _without_credential(value: bytes) -> bytes:
+    kept = [one.strip() for one in value.split(b",") if not _carries_credential(one.strip())]
+    return b", ".join(kept)

@@ -1,0 +1,74 @@
+"""What the door asks of the rest of the installation."""
+
+from datetime import datetime
+from typing import Protocol
+
+from fleet.identity import ClusterId
+from fleet.mux.mux import Mux
+from proxy.domain.access import Grant, Identity
+from proxy.domain.attributes import RequestAttributes
+from proxy.domain.audit import RequestRecord
+
+
+class Authenticator(Protocol):
+    """Who carries this credential?"""
+
+    async def authenticate(self, credential: str, *, source: str) -> Identity:
+        """The user behind a bearer credential; `source` is the peer's address.
+
+        Unauthenticated: unknown, expired or revoked, with the sentence to show.
+        """
+        ...
+
+
+class Authorizer(Protocol):
+    """May they do this?"""
+
+    async def authorize(
+        self, identity: Identity, handle: str, attributes: RequestAttributes
+    ) -> Grant:
+        """The grant for a request on a cluster.
+
+        NotFound: no such cluster, or none that they may see. Forbidden: the message names the
+        missing right. Also called anew for open requests, so that a lost right ends them.
+        """
+        ...
+
+
+class AuditLog(Protocol):
+    """Keeps a row for each request."""
+
+    async def opened(self, record: RequestRecord) -> None:
+        """A write or an upgrade is about to start: returns when the row is committed.
+
+        Unavailable: the row cannot be kept, so the request is refused.
+        """
+        ...
+
+    def closed(self, record: RequestRecord) -> None:
+        """A request has ended; writes and upgrades were `opened` before. Must not block."""
+        ...
+
+
+class AgentPresence(Protocol):
+    """What is known of agents that are not connected."""
+
+    async def last_seen(self, cluster_id: ClusterId) -> datetime | None:
+        """When the cluster's agent was last heard of; None: never."""
+        ...
+
+
+class AgentAuthenticator(Protocol):
+    """Which cluster does this agent token belong to?"""
+
+    async def __call__(self, token: str) -> ClusterId:
+        """Unauthenticated: no valid agent token."""
+        ...
+
+
+class Tunnels(Protocol):
+    """Which link leads to a cluster?"""
+
+    def find(self, cluster_id: ClusterId) -> Mux | None:
+        """The link of the cluster's agent; None if it is not connected."""
+        ...

@@ -1,0 +1,111 @@
+"""The agent's link to the hub, for the life of one call."""
+
+import asyncio
+import secrets
+from collections.abc import Sequence
+
+import grpc
+import structlog
+
+from fleet.links.grpc_stream import METHOD, GrpcLink
+from fleet.mux.budget import Budget
+from fleet.mux.codec import FLAG_PASSTHROUGH, KIND_HTTP, Drain, Hello, Open
+from fleet.mux.mux import Mux, MuxSettings
+from fleet.mux.stream import Stream
+from fleet.runtime.clock import Clock
+from fleet.runtime.tasks import Tasks
+from syncagent.tunnel.exchange import UpstreamExchange
+from syncagent.tunnel.guard import Guard, ImpersonationPolicy, Refused
+from syncagent.tunnel.upstream import Upstream, UpstreamPool
+
+log = structlog.get_logger(__name__)
+
+MEMORY = 32 << 20
+WIDEST = 2 << 20
+FORBIDDEN, NOT_SERVED = 403, 501
+
+
+class TunnelClient:
+    """Serves the hub's requests over an existing gRPC channel.
+
+    `metadata` must carry the agent's token. `instance`, 16 bytes chosen once per process, lets
+    the hub tell a reconnect from a second agent. `draining` is set when the hub asks to connect
+    anew: keep `run` going until its streams have ended, and dial again meanwhile.
+    """
+
+    def __init__(
+        self,
+        channel: grpc.aio.Channel,
+        metadata: Sequence[tuple[str, str]],
+        upstream: Upstream,
+        clock: Clock,
+        allow: ImpersonationPolicy,
+        *,
+        instance: bytes | None = None,
+    ) -> None:
+        self.draining = asyncio.Event()
+        self._channel, self._metadata = channel, metadata
+        self._clock = clock
+        self._instance = instance or secrets.token_bytes(16)
+        self._guard = Guard(allow)
+        self._pool = UpstreamPool(upstream, clock)
+        self._tasks = Tasks("tunnel")
+        self._mux: Mux | None = None
+
+    async def run(self) -> str:
+        """Serve until the link ends; the reason, for people."""
+        call = self._channel.stream_stream(METHOD)(metadata=tuple(self._metadata))
+        link = GrpcLink(call)
+        settings = MuxSettings(widest=WIDEST)
+        mux = self._mux = Mux(
+            link,
+            self,
+            hub=False,
+            hello=Hello(self._instance, settings.window),
+            clock=self._clock,
+            timers=asyncio.get_running_loop(),
+            budget=Budget(MEMORY),
+            settings=settings,
+        )
+        try:
+            return await link.carry(mux, self._clock)
+        finally:
+            call.cancel()
+            await self._tasks.stop()
+            self._pool.close()
+
+    def drain(self, grace: float) -> None:
+        """Take no new requests; `grace` seconds for those that are open."""
+        if self._mux is not None:
+            self._mux.drain(int(grace * 1000), "the agent is stopping")
+
+    # What the mux says (see `fleet.mux.mux.MuxOwner`)
+
+    def on_ready(self, hello: Hello) -> None:
+        log.info("tunnel open")
+
+    def on_open(self, stream: Stream, request: Open) -> None:
+        exchange = UpstreamExchange(stream, request, self._pool)
+        exchange.on_retry = self._start
+        stream.owner = exchange
+        if request.kind != KIND_HTTP or request.flags & FLAG_PASSTHROUGH:
+            stream.reset(NOT_SERVED, "does not serve this kind of request")
+            return
+        try:
+            self._guard.check(request.identity, request.head)
+        except Refused as refused:
+            log.warning("request refused", why=str(refused))
+            stream.reset(FORBIDDEN, f"refused the request: {refused}")
+            return
+        if not exchange.start_at_once():
+            self._start(exchange)
+
+    def on_hand_over(self, drain: Drain) -> None:
+        log.info("asked to connect anew", why=drain.text)
+        self.draining.set()
+
+    def on_closed(self, reason: str) -> None:
+        log.info("tunnel closed", why=reason)
+
+    def _start(self, exchange: UpstreamExchange) -> None:
+        self._tasks.spawn("request", exchange.start())

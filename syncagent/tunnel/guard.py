@@ -1,0 +1,71 @@
+"""What the agent lets through: it never speaks as itself, and never as a user of the system."""
+
+import re
+from dataclasses import dataclass
+
+_LINE = re.compile(
+    rb"Impersonate-(User|Group|Uid|Extra-[!#$%&'*+.^_`|~0-9A-Za-z-]+): ([^\r\n\0]+)\Z"
+)
+_HEAD = re.compile(
+    rb"[A-Z]+ /[\x21-\x7e]* HTTP/1\.[01]\r\n"
+    rb"(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t\x20-\x7e\x80-\xff]*\r\n)*\r\n\Z"
+)
+_RESERVED = re.compile(rb"(?i)\r\n(?:authorization|impersonate-[^:\r\n]*|host):")
+_NEVER = frozenset({"system:masters"})
+_SYSTEM = "system:"
+
+
+class Refused(Exception):
+    """A request that the agent does not send on; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImpersonationPolicy:
+    """Names beginning with `system:` that this cluster lets the hub use; none by default."""
+
+    system_users: frozenset[str] = frozenset()
+    system_groups: frozenset[str] = frozenset()
+
+
+class Guard:
+    """Checks identity blocks (each once, remembered) and heads (each)."""
+
+    REMEMBERED = 4096
+
+    def __init__(self, policy: ImpersonationPolicy) -> None:
+        self._policy = policy
+        self._good: set[bytes] = set()
+
+    def check(self, identity: bytes, head: bytes) -> None:
+        """Refused: no identity, one that is not allowed, or a head that carries another."""
+        if identity not in self._good:
+            self._check_identity(identity)
+            if len(self._good) >= self.REMEMBERED:
+                self._good.clear()
+            self._good.add(identity)
+        if not _HEAD.match(head):
+            raise Refused("the head of the request is malformed")
+        if _RESERVED.search(head):
+            raise Refused("the request carries an identity of its own")
+
+    def _check_identity(self, identity: bytes) -> None:
+        lines = identity.split(b"\r\n")
+        if not identity or lines.pop():
+            raise Refused("the request says not who asks")
+        users = 0
+        for line in lines:
+            match = _LINE.match(line)
+            if match is None:
+                raise Refused("the identity of the request is malformed")
+            users += match[1] == b"User"
+            self._check_name(match[1], match[2].decode("utf-8", "replace"))
+        if users != 1:
+            raise Refused("the request must name exactly one user")
+
+    def _check_name(self, kind: bytes, name: str) -> None:
+        if kind not in {b"User", b"Group"} or not name.strip().startswith(_SYSTEM):
+            return
+        policy = self._policy
+        allowed = policy.system_users if kind == b"User" else policy.system_groups
+        if name in _NEVER or name not in allowed:
+            raise Refused(f'"{name}" may not be impersonated in this cluster')

@@ -1,0 +1,61 @@
+"""The ports of the door, answered from memory."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from fleet.errors import Forbidden, NotFound, Unauthenticated
+from fleet.identity import ClusterId, TokenId, UserId
+from proxy.domain.access import Grant, Identity, Impersonation
+from proxy.domain.attributes import RequestAttributes
+from proxy.domain.audit import RequestRecord
+
+CLUSTER = ClusterId("c1")
+ANN = Identity(UserId("u1"), "ann", ("devs",), TokenId("t1"))
+ROOT = Identity(UserId("u2"), "root", ("admins",), TokenId("t2"))
+
+
+@dataclass
+class FakeInstallation:
+    """Users by token, one cluster `dev`, rights, the audit log, agents by token."""
+
+    users: dict[str, Identity] = field(default_factory=lambda: {"ann-token": ANN, "root-token": ROOT})
+    forbidden: set[str] = field(default_factory=set)
+    opened_rows: list[RequestRecord] = field(default_factory=list)
+    closed_rows: list[RequestRecord] = field(default_factory=list)
+    seen: datetime | None = None
+    asked: list[str] = field(default_factory=list)
+    checked: list[RequestAttributes] = field(default_factory=list)
+    audit_fails: Exception | None = None
+
+    async def authenticate(self, credential: str, *, source: str) -> Identity:
+        self.asked.append(credential)
+        if credential not in self.users:
+            raise Unauthenticated("unknown token; run towline login")
+        return self.users[credential]
+
+    async def authorize(
+        self, identity: Identity, handle: str, attributes: RequestAttributes
+    ) -> Grant:
+        self.checked.append(attributes)
+        if handle != "dev":
+            raise NotFound(f'no cluster "{handle}" here, or you may not see it')
+        if identity.name in self.forbidden:
+            raise Forbidden(f'user "{identity.name}" may not {attributes} on cluster "{handle}"')
+        shown = Impersonation(identity.name, identity.groups, extra=(("towline/token", "t"),))
+        return Grant(CLUSTER, shown, identity.name == "root", "role editor")
+
+    async def opened(self, record: RequestRecord) -> None:
+        if self.audit_fails is not None:
+            raise self.audit_fails
+        self.opened_rows.append(record)
+
+    def closed(self, record: RequestRecord) -> None:
+        self.closed_rows.append(record)
+
+    async def last_seen(self, cluster_id: ClusterId) -> datetime | None:
+        return self.seen
+
+    async def agent(self, token: str) -> ClusterId:
+        if token != "agent-token":
+            raise Unauthenticated("not an agent token of this installation")
+        return CLUSTER

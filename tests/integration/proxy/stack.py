@@ -1,0 +1,146 @@
+"""The door in one process: uvicorn with the edge, a gRPC server, an agent and its upstream."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import grpc
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route, WebSocketRoute
+from starlette.websockets import WebSocket
+
+from fleet.runtime.clock import SystemClock
+from fleet.runtime.tasks import Tasks
+from proxy.compose import Door, build
+from proxy.settings import ProxySettings
+from syncagent.tunnel.client import TunnelClient
+from syncagent.tunnel.guard import ImpersonationPolicy
+from syncagent.tunnel.upstream import Upstream
+from tests.fakes.door import CLUSTER, FakeInstallation
+from tests.fakes.tls import TestAuthority
+
+AGENT_OPTIONS = [("grpc.use_local_subchannel_pool", 1)]
+SERVER_OPTIONS = [("grpc.so_reuseport", 0)]
+
+
+@dataclass
+class Stack:
+    """What a test may touch. `port` speaks HTTPS, `plain_port` HTTP."""
+
+    door: Door
+    installation: FakeInstallation
+    authority: TestAuthority
+    port: int
+    plain_port: int
+    agents_port: int
+    tasks: Tasks
+    client: TunnelClient | None = None
+
+    async def connect(self, upstream: Upstream, token: str = "agent-token") -> asyncio.Task[str]:
+        """Start an agent; returns when the door knows it."""
+        task = self.tasks.spawn("agent", self._agent(upstream, token))
+        while not self.door.tunnels.is_connected(CLUSTER) and not task.done():
+            await asyncio.sleep(0.01)
+        return task
+
+    async def _agent(self, upstream: Upstream, token: str) -> str:
+        credentials = grpc.ssl_channel_credentials(self.authority.ca.read_bytes())
+        target = f"127.0.0.1:{self.agents_port}"
+        metadata = [("authorization", f"Bearer {token}")]
+        async with grpc.aio.secure_channel(target, credentials, AGENT_OPTIONS) as channel:
+            self.client = TunnelClient(
+                channel, metadata, upstream, SystemClock(), ImpersonationPolicy()
+            )
+            return await self.client.run()
+
+
+async def _hello(request: Request) -> Response:
+    body = await request.body()
+    return PlainTextResponse(f"{request.method} {request.url.path} {len(body)}")
+
+
+async def _echo(socket: WebSocket) -> None:
+    await socket.accept()
+    await socket.send_text(await socket.receive_text())
+    await socket.close()
+
+
+APPLICATION = Starlette(
+    routes=[
+        Route("/{path:path}", _hello, methods=["GET", "POST"]),
+        WebSocketRoute("/gql", _echo),
+    ]
+)
+
+
+@asynccontextmanager
+async def run_stack(
+    authority: TestAuthority, settings: ProxySettings | None = None
+) -> AsyncIterator[Stack]:
+    """A door that listens on free ports; everything it started ends with it."""
+    installation = FakeInstallation()
+    door = build(
+        settings or ProxySettings(),
+        SystemClock(),
+        installation,
+        installation,
+        installation,
+        installation,
+        installation.agent,
+    )
+    door.start()
+    tasks = Tasks("stack")
+    agents = grpc.aio.server(options=SERVER_OPTIONS)
+    agents.add_generic_rpc_handlers((door.grpc_handler,))
+    pair = (authority.key.read_bytes(), authority.certificate.read_bytes())
+    agents_port = agents.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([pair]))
+    await agents.start()
+    servers = [_server(door, authority), _server(door, None)]
+    serving = [tasks.spawn("serve", server.serve()) for server in servers]
+    while not all(server.started for server in servers):
+        await asyncio.sleep(0.01)
+    ports = [server.servers[0].sockets[0].getsockname()[1] for server in servers]
+    stack = Stack(door, installation, authority, ports[0], ports[1], agents_port, tasks)
+    try:
+        yield stack
+    finally:
+        await _stop(stack, servers, serving, agents)
+
+
+async def _stop(
+    stack: Stack,
+    servers: list[uvicorn.Server],
+    serving: list[asyncio.Task[None]],
+    agents: grpc.aio.Server,
+) -> None:
+    for exchange in stack.door.gateway.exchanges:
+        exchange.user_gone()
+    for server in servers:
+        server.should_exit = True
+    await asyncio.wait(serving, timeout=5)
+    await stack.door.stop()
+    await stack.tasks.stop()
+    await agents.stop(0)
+
+
+def _server(door: Door, authority: TestAuthority | None) -> uvicorn.Server:
+    tls = {}
+    if authority is not None:
+        tls = {"ssl_certfile": str(authority.certificate), "ssl_keyfile": str(authority.key)}
+    config = uvicorn.Config(
+        APPLICATION,
+        host="127.0.0.1",
+        port=0,
+        http=door.protocol_class,
+        ws="wsproto",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=1,
+        **tls,
+    )
+    return uvicorn.Server(config)
