@@ -20,7 +20,9 @@ class ProcessGroup:
 
     def __init__(self) -> None:
         self._watcher = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(_WATCHER)], stdin=subprocess.PIPE, process_group=0
+            [sys.executable, "-I", "-S", str(_WATCHER), str(os.getpid())],
+            stdin=subprocess.PIPE,
+            process_group=0,
         )
         self._programs: list[subprocess.Popen[bytes]] = []
 
