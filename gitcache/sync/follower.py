@@ -124,7 +124,6 @@ class Follower:
     async def _run(self) -> None:
         await self._restore()
         while True:
-            self._wake.clear()
             delay = await self._round()
             await self._pause(delay)
 
@@ -255,6 +254,7 @@ class Follower:
         sleeper = self._tasks.spawn("pause", self._wake_after(seconds))
         try:
             await self._wake.wait()
+            self._wake.clear()
         finally:
             sleeper.cancel()
 

@@ -1,0 +1,200 @@
+"""The git cache's ports in memory: a server with commits, a disk, and workers that can be told."""
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
+
+from fleet.bundle import make_bundle
+from fleet.errors import Invalid, TowlineError, Unavailable
+from fleet.identity import RepositoryId
+from fleet.source import Commit, RepositorySpec
+from gitcache.domain.objects import TREE, CommitRecord, Entry
+from gitcache.ports import RenderJob, RenderResult
+
+FILE = 0o100644
+WHEN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def sha_of(number: int) -> str:
+    """A made-up object id."""
+    return f"{number:040x}"
+
+
+class FakeGit:
+    """A git server and the local copy of it: lister, clones and reader in one.
+
+    `refs` is what the server shows, `served` which commits it gives out. `error` makes the
+    server fail. `polls` and `fetches` record what was asked.
+    """
+
+    def __init__(self) -> None:
+        self.refs: dict[str, str] = {}
+        self.served: set[str] = set()
+        self.local: dict[str, str] = {}
+        self.objects: dict[str, Mapping[str, Entry]] = {}
+        self.files: dict[str, bytes] = {}
+        self.roots: dict[str, str] = {}
+        self.error: TowlineError | None = None
+        self.polls: list[Sequence[str]] = []
+        self.fetches: list[Mapping[str, str]] = []
+
+    def push(self, ref: str, number: int) -> str:
+        """Let a ref point at a commit, which the server gives out; its sha."""
+        sha = sha_of(number)
+        self.refs[ref] = sha
+        self.served.add(sha)
+        return sha
+
+    async def list_refs(self, spec: RepositorySpec, prefixes: Sequence[str]) -> Mapping[str, str]:
+        self.polls.append(prefixes)
+        if self.error is not None:
+            raise self.error
+        return {ref: sha for ref, sha in self.refs.items() if ref in prefixes}
+
+    async def fetch(self, spec: RepositorySpec, wants: Mapping[str, str]) -> None:
+        self.fetches.append(dict(wants))
+        if self.error is not None:
+            raise self.error
+        if unknown := set(wants.values()) - self.served:
+            raise Unavailable(f"remote error: upload-pack: not our ref {unknown.pop()}")
+        self.local |= wants
+
+    async def pins(self, spec: RepositorySpec) -> Mapping[str, str]:
+        return dict(self.local)
+
+    async def maintain(self, spec: RepositorySpec) -> None:
+        """Nothing becomes loose here."""
+
+    async def keep_only(self, specs: Collection[RepositorySpec]) -> int:
+        return 0
+
+    async def commit(self, spec: RepositorySpec, sha: str) -> CommitRecord | None:
+        if sha not in self.local.values():
+            return None
+        return CommitRecord(self.roots.get(sha, ""), Commit(sha, "Ann <a@x>", "Change", WHEN))
+
+    def tree(self, root: str, files: Mapping[str, bytes]) -> None:
+        """Let `root` be a tree of these files; each folder's id is derived from its content."""
+        self._tree(files, root)
+
+    def _tree(self, files: Mapping[str, bytes], known_as: str | None = None) -> str:
+        entries: dict[str, Entry] = {}
+        below: dict[str, dict[str, bytes]] = {}
+        for path, data in files.items():
+            name, slash, rest = path.partition("/")
+            if slash:
+                below.setdefault(name, {})[rest] = data
+            else:
+                entries[name] = Entry(FILE, self._blob(data))
+        for name, inside in below.items():
+            entries[name] = Entry(TREE, self._tree(inside))
+        tree = known_as or sha_of(hash(str(sorted(files.items()))) & (2**60 - 1))
+        self.objects[tree] = entries
+        return tree
+
+    def _blob(self, data: bytes) -> str:
+        blob = sha_of(hash(data) & (2**60 - 1))
+        self.files[blob] = data
+        return blob
+
+    async def ids(
+        self, spec: RepositorySpec, tree: str, paths: Collection[str]
+    ) -> Mapping[str, Entry | None]:
+        return {path: self._find(tree, path) for path in paths}
+
+    def _find(self, tree: str, path: str) -> Entry | None:
+        here: Entry | None = Entry(TREE, tree)
+        for name in path.split("/") if path else ():
+            here = self.objects[here.id].get(name) if here and here.is_tree else None
+        return here
+
+    async def walk(self, spec: RepositorySpec, tree: str) -> Mapping[str, Entry]:
+        found: dict[str, Entry] = {}
+        for name, entry in self.objects[tree].items():
+            if entry.is_tree:
+                inside = await self.walk(spec, entry.id)
+                found |= {f"{name}/{path}": one for path, one in inside.items()}
+            else:
+                found[name] = entry
+        return found
+
+    async def blobs(self, spec: RepositorySpec, ids: Collection[str]) -> Mapping[str, bytes]:
+        return {one: self.files[one] for one in ids}
+
+    async def release(self, spec: RepositorySpec) -> None:
+        """Nothing is held open."""
+
+
+class FakeWorkers:
+    """Makes one object per job; `failure` fails, `gate` holds jobs back while it is clear."""
+
+    def __init__(self) -> None:
+        self.jobs: list[RenderJob] = []
+        self.scans: list[RenderJob] = []
+        self.named: dict[bytes, list[str]] = {}
+        self.failure: Invalid | None = None
+        self.version = "kustomize v5"
+        self.started = asyncio.Event()
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def render(self, job: RenderJob) -> RenderResult:
+        self.jobs.append(job)
+        self.started.set()
+        await self.gate.wait()
+        if self.failure is not None:
+            raise self.failure
+        texts = {path: data.decode() for path, data in job.files.items()}
+        bundle = make_bundle([{"kind": job.renderer, "files": texts}])
+        return RenderResult(bundle.data, bundle.count)
+
+    async def references(self, job: RenderJob) -> Sequence[str]:
+        self.scans.append(job)
+        return [name for data in job.files.values() for name in self.named.get(data, [])]
+
+    async def tool(self) -> str:
+        return self.version
+
+
+class FakeContent:
+    """Content in memory; `broken` makes every write fail."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, bytes] = {}
+        self.broken = False
+
+    async def get(self, digest: str) -> bytes | None:
+        return self.kept.get(digest)
+
+    async def put(self, digest: str, data: bytes) -> None:
+        if self.broken:
+            raise Unavailable("the disk of the git cache is full")
+        self.kept[digest] = data
+
+
+class FakeMemo:
+    """Memos in memory."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, dict] = {}
+
+    async def get(self, key: str) -> dict | None:
+        return self.kept.get(key)
+
+    async def put(self, key: str, value: dict) -> None:
+        self.kept[key] = value
+
+
+class FakeCoordinator:
+    """Ownership that a test gives and takes; `claims` counts how often it was asked for."""
+
+    def __init__(self) -> None:
+        self.mine = True
+        self.claims = 0
+
+    async def claim(self, repository_id: RepositoryId) -> bool:
+        self.claims += 1
+        return self.mine
+
+    async def release(self, repository_id: RepositoryId) -> None:
+        self.mine = False

@@ -1,0 +1,224 @@
+"""Following one repository, on a clock that a test moves."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import pytest
+
+from fleet.errors import Invalid, Unavailable
+from fleet.identity import RepositoryId
+from fleet.source import RepositorySpec, RepositoryState
+from gitcache.sync.follower import HINT_RETRIES, Follower, Pace, Source
+from tests.fakes.clock import FakeClock
+from tests.fakes.gitcache import FakeCoordinator, FakeGit, sha_of
+
+MAIN = "refs/heads/main"
+SPEC = RepositorySpec(RepositoryId("r"), "https://git.test/r", frozenset({"main"}))
+PACE = Pace(poll=10, poll_with_webhook=100, longest_backoff=60)
+
+
+class Watch:
+    """A follower with everything around it."""
+
+    def __init__(self, spec: RepositorySpec = SPEC) -> None:
+        self.git = FakeGit()
+        self.clock = FakeClock()
+        self.coordinator = FakeCoordinator()
+        self.told: list[RepositoryState] = []
+        source = Source(self.git, self.git, self.git, self.coordinator)
+        self.follower = Follower(spec, source, self.clock, PACE, self.told.append)
+
+    async def start(self) -> None:
+        self.follower.start()
+        await self.clock.advance(0)
+
+    @property
+    def sha(self) -> str | None:
+        """Where main is known to be."""
+        commit = self.told[-1].commits.get("main")
+        return commit.sha if commit else None
+
+
+@pytest.fixture
+async def watch() -> AsyncIterator[Watch]:
+    watch = Watch()
+    yield watch
+    await watch.follower.stop()
+
+
+async def test_a_new_commit_is_fetched_and_told_once(watch: Watch) -> None:
+    first = watch.git.push(MAIN, 1)
+    await watch.start()
+    assert watch.sha == first
+    second = watch.git.push(MAIN, 2)
+    await watch.clock.advance(12)
+    assert watch.sha == second
+    await watch.clock.advance(100)
+    assert len(watch.told) == 2 and len(watch.git.fetches) == 2
+
+
+async def test_an_unchanged_repository_is_asked_and_nothing_more(watch: Watch) -> None:
+    watch.git.push(MAIN, 1)
+    await watch.start()
+    await watch.clock.advance(110)
+    assert 9 <= len(watch.git.polls) <= 13
+    assert len(watch.git.fetches) == 1
+
+
+async def test_after_a_failure_the_last_good_commits_stay(watch: Watch) -> None:
+    """A git server that is away must never read as a repository without refs."""
+    sha = watch.git.push(MAIN, 1)
+    await watch.start()
+    watch.git.error = Unavailable("the server is away")
+    await watch.clock.advance(12)
+    assert watch.told[-1].error == "the server is away"
+    assert watch.sha == sha and watch.told[-1].missing == frozenset()
+    watch.git.error = None
+    await watch.clock.advance(60)
+    assert watch.told[-1].error is None and watch.sha == sha
+
+
+async def test_a_failing_server_is_asked_ever_more_rarely(watch: Watch) -> None:
+    watch.git.error = Unavailable("no")
+    await watch.start()
+    await watch.clock.advance(3600)
+    assert len(watch.git.polls) < 400
+    assert len(watch.told) == 1
+
+
+async def test_a_server_that_names_a_time_is_left_alone_until_then(watch: Watch) -> None:
+    watch.git.error = Unavailable("slow down", retry_after=500)
+    await watch.start()
+    await watch.clock.advance(499)
+    assert len(watch.git.polls) == 1
+
+
+async def test_refs_that_do_not_exist_are_told_as_missing(watch: Watch) -> None:
+    watch.follower.replace(replace(SPEC, refs=frozenset({"main", "nope", "-bad"})))
+    watch.git.push(MAIN, 1)
+    await watch.start()
+    assert watch.told[-1].missing == {"nope", "-bad"}
+    assert set(watch.told[-1].commits) == {"main"}
+
+
+async def test_a_deleted_branch_becomes_missing(watch: Watch) -> None:
+    watch.git.push(MAIN, 1)
+    await watch.start()
+    del watch.git.refs[MAIN]
+    await watch.clock.advance(12)
+    assert watch.told[-1].missing == {"main"} and watch.sha is None
+
+
+async def test_a_followed_commit_needs_no_poll_and_one_fetch() -> None:
+    sha = sha_of(7)
+    watch = Watch(replace(SPEC, refs=frozenset({sha})))
+    watch.git.served.add(sha)
+    await watch.start()
+    await watch.clock.advance(100)
+    assert watch.told[-1].commits[sha].sha == sha
+    assert watch.git.polls == [] and len(watch.git.fetches) == 1
+    await watch.follower.stop()
+
+
+async def test_a_followed_commit_that_the_server_lacks_is_missing_alone(watch: Watch) -> None:
+    absent = sha_of(9)
+    sha = watch.git.push(MAIN, 1)
+    watch.follower.replace(replace(SPEC, refs=frozenset({"main", absent})))
+    await watch.start()
+    assert watch.told[-1].missing == {absent} and watch.sha == sha
+
+
+async def test_a_hint_polls_at_once_and_again_until_the_announced_commit_shows(
+    watch: Watch,
+) -> None:
+    watch.git.push(MAIN, 1)
+    await watch.start()
+    polls = len(watch.git.polls)
+    watch.follower.hint({MAIN: sha_of(2)})
+    await watch.clock.advance(0)
+    assert len(watch.git.polls) == polls + 1
+    second = watch.git.push(MAIN, 2)
+    await watch.clock.advance(HINT_RETRIES[0])
+    assert watch.sha == second and len(watch.git.polls) == polls + 2
+
+
+async def test_an_announcement_that_never_comes_true_ends(watch: Watch) -> None:
+    watch.git.push(MAIN, 1)
+    await watch.start()
+    polls = len(watch.git.polls)
+    watch.follower.hint({MAIN: sha_of(99), "refs/heads/other": sha_of(98)})
+    await watch.clock.advance(sum(HINT_RETRIES) + 1)
+    assert len(watch.git.polls) == polls + 1 + len(HINT_RETRIES)
+
+
+async def test_polling_slows_down_while_webhooks_come(watch: Watch) -> None:
+    watch.git.push(MAIN, 1)
+    await watch.start()
+    watch.follower.hint({})
+    await watch.clock.advance(0)
+    polls = len(watch.git.polls)
+    await watch.clock.advance(85)
+    assert len(watch.git.polls) == polls
+    await watch.clock.advance(30)
+    assert len(watch.git.polls) == polls + 1
+
+
+async def test_a_hint_by_a_person_does_not_slow_polling_down(watch: Watch) -> None:
+    watch.git.push(MAIN, 1)
+    await watch.start()
+    watch.follower.hint(None)
+    await watch.clock.advance(0)
+    polls = len(watch.git.polls)
+    await watch.clock.advance(35)
+    assert len(watch.git.polls) >= polls + 3
+
+
+async def test_other_refs_are_taken_up_at_once(watch: Watch) -> None:
+    watch.git.push(MAIN, 1)
+    dev = watch.git.push("refs/heads/dev", 2)
+    await watch.start()
+    watch.follower.replace(replace(SPEC, refs=frozenset({"dev"})))
+    await watch.clock.advance(0)
+    assert {name: one.sha for name, one in watch.told[-1].commits.items()} == {"dev": dev}
+
+
+async def test_after_a_restart_the_pinned_commits_are_known_while_the_server_is_away(
+    watch: Watch,
+) -> None:
+    sha = watch.git.push(MAIN, 1)
+    await watch.start()
+    again = Watch()
+    again.git.local = watch.git.local
+    again.git.error = Unavailable("away")
+    await again.start()
+    assert again.sha == sha and again.told[-1].error == "away"
+    await again.follower.stop()
+
+
+async def test_only_the_owner_asks_the_server(watch: Watch) -> None:
+    watch.coordinator.mine = False
+    await watch.start()
+    await watch.clock.advance(50)
+    assert watch.git.polls == []
+
+
+async def test_a_commit_that_is_asked_for_is_fetched_by_its_id(watch: Watch) -> None:
+    sha = sha_of(5)
+    watch.git.served.add(sha)
+    record = await watch.follower.have(sha)
+    assert record.commit.sha == sha
+    await watch.follower.have(sha)
+    assert len(watch.git.fetches) == 1
+
+
+@pytest.mark.parametrize("sha", ["main", "--upload-pack=x", "a" * 39, ""])
+async def test_only_full_ids_are_fetched(watch: Watch, sha: str) -> None:
+    with pytest.raises(Unavailable, match="not a commit id"):
+        await watch.follower.have(sha)
+    assert watch.git.fetches == []
+
+
+async def test_an_invalid_url_shows_in_the_state(watch: Watch) -> None:
+    watch.git.error = Invalid("only http, https and ssh URLs are allowed", field="url")
+    await watch.start()
+    assert watch.told[-1].error == "url: only http, https and ssh URLs are allowed"

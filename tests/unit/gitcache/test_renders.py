@@ -1,0 +1,191 @@
+"""Deciding what to render: digests, memos, references outside the folder, failures."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from fleet.errors import Invalid, Unavailable
+from fleet.identity import RepositoryId
+from fleet.source import Renderer, RenderRequest, RepositorySpec
+from gitcache.sync.renders import Renders
+from tests.fakes.clock import FakeClock
+from tests.fakes.gitcache import FakeContent, FakeGit, FakeMemo, FakeWorkers, sha_of
+
+SPEC = RepositorySpec(RepositoryId("r"), "https://git.test/r", frozenset({"main"}))
+ROOT = sha_of(1)
+REQUEST = RenderRequest(SPEC.id, sha_of(2), "web")
+
+
+class Room:
+    """Renders with everything around them."""
+
+    def __init__(self, files: dict[str, bytes]) -> None:
+        self.git, self.content, self.memo = FakeGit(), FakeContent(), FakeMemo()
+        self.workers, self.clock = FakeWorkers(), FakeClock()
+        self.git.tree(ROOT, files)
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget what is only in memory."""
+        self.renders = Renders(self.git, self.content, self.memo, self.workers, self.clock)
+
+    async def render(self, request: RenderRequest = REQUEST):
+        return await self.renders.render(SPEC, ROOT, request)
+
+
+PLAIN = {"web/a.yaml": b"a", "web/b.txt": b"b", "api/a.yaml": b"other"}
+LAYERED = {
+    "over/prod/kustomization.yaml": b"prod",
+    "base/kustomization.yaml": b"base",
+    "common/x.yaml": b"common",
+    "other/x.yaml": b"other",
+}
+
+
+async def test_only_manifests_of_the_folder_reach_a_worker() -> None:
+    room = Room(PLAIN)
+    rendered = await room.render()
+    assert room.workers.jobs[0].files == {"web/a.yaml": b"a"}
+    assert rendered.reads == ("web",) and not rendered.cached
+
+
+async def test_the_same_inputs_never_render_again_even_after_a_restart() -> None:
+    room = Room(PLAIN)
+    first = await room.render()
+    room.restart()
+    second = await room.render(replace(REQUEST, commit=sha_of(3)))
+    assert second == replace(first, cached=True)
+    assert len(room.workers.jobs) == 1
+
+
+async def test_many_who_ask_at_once_share_one_render() -> None:
+    room = Room(PLAIN)
+    room.workers.gate.clear()
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(room.render()) for _ in range(50)]
+        await room.workers.started.wait()
+        room.workers.gate.set()
+    assert len({task.result().digest for task in tasks}) == 1
+    assert len(room.workers.jobs) == 1
+
+
+async def test_who_waits_takes_over_when_the_first_is_cancelled() -> None:
+    room = Room(PLAIN)
+    room.workers.gate.clear()
+    async with asyncio.TaskGroup() as group:
+        first = group.create_task(room.render())
+        await room.workers.started.wait()
+        second = group.create_task(room.render())
+        await asyncio.sleep(0)
+        first.cancel()
+        room.workers.gate.set()
+    assert second.result().count == 1
+
+
+async def test_a_lost_bundle_is_rendered_again() -> None:
+    room = Room(PLAIN)
+    first = await room.render()
+    room.content.kept.clear()
+    again = await room.render()
+    assert again.digest == first.digest and not again.cached
+    assert room.content.kept
+
+
+async def test_a_missing_folder_is_an_error_and_never_empty() -> None:
+    room = Room(PLAIN)
+    with pytest.raises(Invalid, match="folder 'gone' is not in commit"):
+        await room.render(replace(REQUEST, folder="gone"))
+    with pytest.raises(Invalid, match="is not in commit"):
+        await room.render(replace(REQUEST, folder="web/a.yaml"))
+    assert room.workers.jobs == []
+
+
+async def test_a_failure_is_remembered_briefly() -> None:
+    room = Room(PLAIN)
+    room.workers.failure = Invalid("web/a.yaml, line 1: broken")
+    for _ in range(10):
+        with pytest.raises(Invalid, match="line 1"):
+            await room.render()
+    assert len(room.workers.jobs) == 1
+    await room.clock.advance(6)
+    room.workers.failure = None
+    assert (await room.render()).count == 1
+
+
+async def test_a_full_disk_is_told_and_nothing_is_remembered() -> None:
+    room = Room(PLAIN)
+    room.content.broken = True
+    with pytest.raises(Unavailable, match="disk"):
+        await room.render()
+    assert room.memo.kept == {}
+    room.content.broken = False
+    assert not (await room.render()).cached
+
+
+async def test_parameters_count_only_for_templates() -> None:
+    room = Room(PLAIN)
+    one = replace(REQUEST, parameters={"cluster": {"handle": "a"}})
+    two = replace(REQUEST, parameters={"cluster": {"handle": "b"}})
+    assert (await room.render(one)).source == (await room.render(two)).source
+    one, two = replace(one, templated=True), replace(two, templated=True)
+    assert (await room.render(one)).source != (await room.render(two)).source
+
+
+async def test_what_kustomizations_name_outside_the_folder_is_read_and_counts() -> None:
+    room = Room(LAYERED)
+    room.workers.named = {b"prod": ["../../base"], b"base": ["../common", "x.yaml"]}
+    request = replace(REQUEST, folder="over/prod")
+    first = await room.render(request)
+    assert first.reads == ("over/prod", "base", "common")
+    assert set(room.workers.jobs[0].files) == set(LAYERED) - {"other/x.yaml"}
+    room.git.tree(ROOT, {**LAYERED, "other/x.yaml": b"changed"})
+    assert (await room.render(request)).cached
+    room.git.tree(ROOT, {**LAYERED, "common/x.yaml": b"changed"})
+    changed = await room.render(request)
+    assert changed.source != first.source and not changed.cached
+
+
+async def test_references_are_scanned_once_per_tree() -> None:
+    room = Room(LAYERED)
+    room.workers.named = {b"prod": ["../../base"]}
+    request = replace(REQUEST, folder="over/prod")
+    await room.render(request)
+    room.restart()
+    await room.render(request)
+    assert len(room.workers.scans) == 2
+
+
+async def test_a_reference_that_leaves_the_repository_is_refused() -> None:
+    room = Room(LAYERED)
+    room.workers.named = {b"prod": ["../../../outside"]}
+    with pytest.raises(Invalid, match="leaves the repository"):
+        await room.render(replace(REQUEST, folder="over/prod"))
+
+
+async def test_another_version_of_the_tool_renders_anew() -> None:
+    room = Room(LAYERED)
+    request = replace(REQUEST, folder="base")
+    first = await room.render(request)
+    room.workers.version = "kustomize v6"
+    assert (await room.render(request)).source != first.source
+
+
+async def test_auto_looks_for_a_kustomization_and_a_choice_is_kept() -> None:
+    room = Room({"web/kustomization.yaml": b"k", "web/a.yaml": b"a"})
+    await room.render()
+    await room.render(replace(REQUEST, renderer=Renderer.RAW))
+    assert [job.renderer for job in room.workers.jobs] == ["kustomize", "raw"]
+
+
+@pytest.mark.parametrize("path", ["..", "../other", "/etc"])
+async def test_a_kustomize_path_stays_in_the_folder(path: str) -> None:
+    with pytest.raises(Invalid, match="kustomizePath"):
+        await Room(PLAIN).render(replace(REQUEST, kustomize_path=path))
+
+
+async def test_a_folder_that_moves_with_equal_content_keeps_its_digest() -> None:
+    room = Room({"a/x.yaml": b"x", "b/x.yaml": b"x"})
+    first = await room.render(replace(REQUEST, folder="a"))
+    second = await room.render(replace(REQUEST, folder="b"))
+    assert first.source == second.source and second.cached
