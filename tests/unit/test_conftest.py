@@ -1,0 +1,51 @@
+"""The rules that tests/conftest.py lays on every test."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SKIPS = """
+import os
+import pytest
+
+def test_runs(): assert "TOWLINE_URL" not in os.environ and os.environ["HOME"] != "/somebody"
+
+@pytest.mark.skip(reason="no such server here")
+def test_should_have_run(): ...
+
+@pytest.mark.skip(reason="platform: needs another system")
+def test_may_be_skipped(): ...
+
+@pytest.mark.xfail(reason="known", strict=True)
+def test_is_expected_to_fail(): raise ValueError
+"""
+SKIPPED_MODULE = "import pytest\npytest.importorskip('no_such_module')\n"
+
+
+def closing_line(folder: Path, ci: str) -> str:
+    """The last line of a run over the tests of a folder."""
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "tests.conftest", "-c", "/dev/null", folder],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"CI": ci, "TOWLINE_URL": "https://real", "XDG_CACHE_HOME": "/nowhere"},
+    )
+    return done.stdout.strip().rpartition("\n")[2]
+
+
+def test_a_skip_is_a_failure_in_ci_unless_the_platform_is_another(tmp_path: Path) -> None:
+    """Elsewhere it stays a skip; the environment is clean in both."""
+    (tmp_path / "test_skips.py").write_text(SKIPS)
+    assert "1 passed, 1 skipped, 1 xfailed, 1 error" in closing_line(tmp_path, "true")
+    assert "1 passed, 2 skipped, 1 xfailed" in closing_line(tmp_path, "")
+
+
+def test_a_skipped_module_is_an_error_in_ci(tmp_path: Path) -> None:
+    """An import that is missing would hide all tests of a file."""
+    (tmp_path / "test_module.py").write_text(SKIPPED_MODULE)
+    assert "1 error" in closing_line(tmp_path, "true")
+    assert "1 skipped" in closing_line(tmp_path, "")
