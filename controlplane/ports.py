@@ -14,6 +14,7 @@ from controlplane.domain.people import Token, User
 from controlplane.domain.promotion import Pipeline
 from controlplane.domain.repositories import Repository
 from controlplane.domain.services import Component, Revision, Service
+from fleet.identity import RepositoryId
 from fleet.source import Rendered, RenderRequest, RepositorySpec, RepositoryState
 
 T = TypeVar("T")
@@ -190,18 +191,18 @@ class Manifests(Protocol):
 
     def follow(self, spec: RepositorySpec) -> None: ...
 
-    def forget(self, repository_id: str) -> None: ...
+    def forget(self, repository_id: RepositoryId) -> None: ...
 
     def on_state(self, callback: Callable[[RepositoryState], None]) -> None: ...
 
-    def state(self, repository_id: str) -> RepositoryState | None: ...
+    def state(self, repository_id: RepositoryId) -> RepositoryState | None: ...
 
     async def hint(
-        self, repository_id: str, announced: Mapping[str, str] | None = None
+        self, repository_id: RepositoryId, announced: Mapping[str, str] | None = None
     ) -> None: ...
 
     async def trees(
-        self, repository_id: str, commit: str, folders: Collection[str]
+        self, repository_id: RepositoryId, commit: str, folders: Collection[str]
     ) -> Mapping[str, str | None]: ...
 
     async def render(self, request: RenderRequest) -> Rendered: ...

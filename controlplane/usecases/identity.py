@@ -3,10 +3,10 @@
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from controlplane.domain.access import Actor, ActorKind, Role, Verb, require
+from controlplane.domain.access import SYSTEM, Actor, ActorKind, Role, Verb, require
 from controlplane.domain.names import check_text
 from controlplane.domain.people import LONGEST_TOKEN_LIFE, USER_TOKEN_LIFE, Token, User
-from controlplane.ports import Transaction
+from controlplane.ports import PageQuery, Transaction
 from controlplane.usecases.deps import REVOKED, Deps
 from fleet.errors import Forbidden, Invalid, NotFound, Unauthenticated
 from fleet.identity import ClusterId, TokenKind, new_token, token_hash, token_kind
@@ -112,6 +112,20 @@ class Identity:
             await tx.users.add(user)
             await self._deps.audit(tx, actor, "createUser", email, user.id, role=role.value)
         return user
+
+    async def bootstrap(self) -> str | None:
+        """Make the first administrator; its token. None: there are users already."""
+        async with self._deps.store.write() as tx:
+            if (await tx.users.page(PageQuery(first=1))).items:
+                return None
+            now = self._deps.clock.now()
+            user = User(self._deps.new_id(), "admin", "Administrator", Role.ADMIN, now, now)
+            await tx.users.add(user)
+            _, secret = await mint(
+                tx, self._deps, "first start", user_id=user.id, life=USER_TOKEN_LIFE
+            )
+            await self._deps.audit(tx, SYSTEM, "createUser", user.email, user.id)
+        return secret
 
     async def token_for(self, actor: Actor, email: str, name: str) -> str:
         """A token of another user; for the operator of the installation only."""

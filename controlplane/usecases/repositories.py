@@ -81,7 +81,7 @@ class Repositories:
                 raise Conflict(f"{len(users)} services use this repository: {names}")
             await tx.repositories.remove(id)
             await self._deps.audit(tx, actor, "deleteGitRepository", repository.url, id)
-        self._deps.manifests.forget(id)
+        self._deps.manifests.forget(repository.id)
         return repository
 
     async def sync(self, actor: Actor, id: str) -> Repository:
@@ -89,7 +89,7 @@ class Repositories:
         require(actor, Verb.WRITE, "repositories")
         async with self._deps.store.read() as tx:
             repository = await find_repository(tx, id)
-        await self._deps.manifests.hint(id)
+        await self._deps.manifests.hint(repository.id)
         self._deps.bus.publish(DELIVER, id)
         return repository
 

@@ -1,0 +1,137 @@
+"""What the Kubernetes door asks of the control plane."""
+
+from datetime import datetime
+
+import structlog
+
+from controlplane.domain.ledger import AuditEntry, Verdict
+from controlplane.usecases.access import Access
+from controlplane.usecases.identity import Identity as Identities
+from controlplane.usecases.records import Records
+from fleet.errors import LimitExceeded, TowlineError
+from fleet.identity import ClusterId, TokenId, UserId
+from fleet.runtime.clock import Clock
+from fleet.runtime.tasks import Tasks
+from proxy.domain.access import Grant, Identity, Impersonation
+from proxy.domain.attributes import RequestAttributes
+from proxy.domain.audit import RequestRecord
+
+log = structlog.get_logger(__name__)
+
+_WRITE_EVERY = 0.5
+_MOST_WAITING = 20_000
+
+
+class DoorIdentity:
+    """The door's `Authenticator`: users of the control plane."""
+
+    def __init__(self, identities: Identities) -> None:
+        self._identities = identities
+
+    async def authenticate(self, credential: str, *, source: str) -> Identity:
+        actor = await self._identities.authenticate(credential, source)
+        return Identity(
+            user_id=UserId(actor.id),
+            name=actor.email,
+            groups=actor.kubernetes_groups,
+            token_id=TokenId(actor.token_id) if actor.token_id else None,
+        )
+
+
+class DoorAccess:
+    """The door's `Authorizer` and `AgentPresence`."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    async def authorize(
+        self, identity: Identity, handle: str, attributes: RequestAttributes
+    ) -> Grant:
+        grant = await self._access.connect(identity.user_id, handle)
+        return Grant(
+            cluster_id=grant.cluster_id,
+            impersonate=Impersonation(grant.user, grant.groups, grant.uid),
+            may_impersonate=grant.may_impersonate,
+            rule=grant.rule,
+        )
+
+    async def last_seen(self, cluster_id: ClusterId) -> datetime | None:
+        return await self._access.last_seen(cluster_id)
+
+
+class DoorAudit:
+    """The door's `AuditLog`: writes at once before they start, ends and reads in batches."""
+
+    def __init__(self, records: Records, clock: Clock) -> None:
+        self._records = records
+        self._clock = clock
+        self._waiting: list[AuditEntry] = []
+        self.tasks = Tasks("door-audit")
+
+    def start(self) -> None:
+        """Begin writing in the background."""
+        self.tasks.forever("write", self._write())
+
+    async def stop(self) -> None:
+        """Write what is left."""
+        await self.tasks.stop()
+        await self._flush()
+
+    async def opened(self, record: RequestRecord) -> None:
+        if len(self._waiting) > _MOST_WAITING:
+            raise LimitExceeded("the audit trail cannot keep up; try again", retry_after=1.0)
+        await self._records.append([_entry(record, self._clock.now())])
+
+    def closed(self, record: RequestRecord) -> None:
+        self._waiting.append(_entry(record, self._clock.now()))
+
+    async def _write(self) -> None:
+        while True:
+            await self._clock.sleep(_WRITE_EVERY)
+            await self._flush()
+
+    async def _flush(self) -> None:
+        entries, self._waiting = self._waiting, []
+        if not entries:
+            return
+        try:
+            await self._records.append(entries)
+        except TowlineError as error:
+            log.error("audit rows wait for the store", rows=len(entries), error=error.message)
+            self._waiting = entries + self._waiting
+
+
+def _entry(record: RequestRecord, now: datetime) -> AuditEntry:
+    who, what = record.identity, record.attributes
+    refused = record.status in (401, 403, 404) and record.cluster_id is None
+    return AuditEntry(
+        at=now,
+        actor=who.name if who else "",
+        actor_id=who.user_id if who else "",
+        token_id=who.token_id if who else None,
+        source=record.source[:64],
+        action=f"kubernetes.{what.verb if what else record.method.lower()}"[:128],
+        verdict=Verdict.REFUSED if refused else Verdict.ALLOWED,
+        target=f"{record.handle}: {what}"[:320],
+        target_id=record.cluster_id or "",
+        status=record.status,
+        request_id=record.id[:64],
+        detail=_detail(record),
+    )
+
+
+def _detail(record: RequestRecord) -> dict[str, object]:
+    detail: dict[str, object] = {
+        "user_agent": record.user_agent,
+        "acting_as": record.acting_as,
+        "rule": record.rule,
+        "upgrade": record.upgrade,
+    }
+    if record.reason is not None:
+        detail |= {
+            "reason": record.reason.value,
+            "bytes_in": record.bytes_in,
+            "bytes_out": record.bytes_out,
+            "seconds": round(record.seconds, 6),
+        }
+    return {name: value for name, value in detail.items() if value not in (None, "", False)}

@@ -1,0 +1,120 @@
+"""The sockets of a process: HTTPS and HTTP through uvicorn, gRPC for agents, metrics."""
+
+import asyncio
+import ssl
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import grpc
+import uvicorn
+from starlette.types import ASGIApp
+
+from fleet.errors import Invalid, Unavailable
+from fleet.runtime.clock import Clock
+from fleet.runtime.tasks import Tasks
+from towline.authority import Authority, Credentials, expires
+from towline.settings import TlsSettings
+
+OFF = "off"
+_RENEW_DAYS = 30
+_GRPC_OPTIONS = (
+    ("grpc.so_reuseport", 0),
+    ("grpc.max_receive_message_length", 4 << 20),
+    ("grpc.max_send_message_length", 4 << 20),
+    ("grpc.max_concurrent_streams", 64),
+)
+
+
+class Listener(uvicorn.Server):
+    """A uvicorn server that leaves signals to the process."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        yield
+
+
+def address(text: str, setting: str) -> tuple[str, int]:
+    """(host, port) of `host:port`. Invalid: anything else."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise Invalid(f"{text!r} is not host:port", field=setting)
+    return host.strip("[]"), int(port)
+
+
+def credentials(settings: TlsSettings, folder: Path, clock: Clock) -> Credentials:
+    """The given certificate, or one of the own authority, renewed a month before its end."""
+    if settings.cert and settings.key:
+        return Credentials(settings.cert, settings.key)
+    if settings.cert or settings.key:
+        raise Invalid("give both a certificate and its key, or none", field="tls")
+    now = clock.now()
+    is_new = not (folder / "ca.crt").exists()
+    if is_new:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    authority = (
+        Authority.create(folder, "Towline authority", now) if is_new else Authority.open(folder)
+    )
+    made = Credentials(folder / "server.crt", folder / "server.key")
+    if made.certificate.exists() and (expires(made.certificate) - now).days > _RENEW_DAYS:
+        return made
+    return authority.sign("server", "towline", now, names=settings.names)
+
+
+def http_listener(
+    app: ASGIApp,
+    protocol: type[asyncio.Protocol],
+    where: tuple[str, int],
+    tls: Credentials | None,
+    drain_seconds: float,
+) -> Listener:
+    """HTTP/1.1 on an address: the door's protocol, with the application behind it."""
+    config = uvicorn.Config(
+        app,
+        host=where[0],
+        port=where[1],
+        http=protocol,
+        ws="wsproto",
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        date_header=False,
+        timeout_graceful_shutdown=max(1, int(drain_seconds)),
+        ssl_certfile=str(tls.certificate) if tls else None,
+        ssl_keyfile=str(tls.key) if tls else None,
+    )
+    config.load()
+    if config.ssl is not None:
+        config.ssl.minimum_version = ssl.TLSVersion.TLSv1_2
+        config.ssl.set_alpn_protocols(["http/1.1"])
+    return Listener(config)
+
+
+async def serve(tasks: Tasks, name: str, listener: Listener) -> int:
+    """Start a listener and wait until it listens; its port. Unavailable: the port is taken."""
+    config = listener.config
+    try:
+        socket = await asyncio.to_thread(config.bind_socket)
+    except SystemExit:
+        raise Unavailable(f"cannot listen on {config.host}:{config.port} for {name}") from None
+    task = tasks.forever(name, listener.serve(sockets=[socket]))
+    while not listener.started:
+        if task.done():
+            raise Unavailable(f"the {name} listener ended at start")
+        await asyncio.sleep(0.005)
+    return socket.getsockname()[1]
+
+
+async def agents_server(
+    handlers: tuple[grpc.GenericRpcHandler, ...], where: tuple[str, int], tls: Credentials
+) -> tuple[grpc.aio.Server, int]:
+    """The gRPC server for agents, not yet started, and its port."""
+    server = grpc.aio.server(options=_GRPC_OPTIONS)
+    server.add_generic_rpc_handlers(handlers)
+    pair = (tls.key.read_bytes(), tls.certificate.read_bytes())
+    try:
+        port = server.add_secure_port(f"{where[0]}:{where[1]}", grpc.ssl_server_credentials([pair]))
+    except RuntimeError:
+        raise Unavailable(f"cannot listen on {where[0]}:{where[1]} for agents") from None
+    return server, port

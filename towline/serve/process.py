@@ -1,0 +1,255 @@
+"""A control plane process from start to end."""
+
+import asyncio
+import gc
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+import structlog
+import uvicorn
+from prometheus_client import CollectorRegistry, Gauge, make_asgi_app
+from prometheus_client.process_collector import ProcessCollector
+
+from controlplane import compose as controlplane
+from controlplane.http.app import make_app
+from controlplane.settings import ControlPlaneSettings
+from controlplane.usecases.access import Access
+from controlplane.usecases.deps import REVOKED
+from fleet import __version__
+from fleet.runtime.clock import Clock, SystemClock
+from fleet.runtime.process import stop_on_signal
+from fleet.runtime.tasks import Tasks
+from fleet.wire.v1 import agent_pb2_grpc
+from gitcache import compose as gitcache
+from gitcache.http import webhook_route
+from gitcache.settings import GitCacheSettings
+from gitcache.sync.cache import GitCache
+from proxy import compose as proxy
+from proxy.settings import ProxySettings
+from towline.authority import write_private
+from towline.serve.door import DoorAccess, DoorAudit, DoorIdentity
+from towline.serve.listeners import (
+    OFF,
+    Listener,
+    address,
+    agents_server,
+    credentials,
+    http_listener,
+    serve,
+)
+from towline.settings import ServeSettings
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(slots=True)
+class Addresses:
+    """Where a running process listens; None for what is off."""
+
+    https: str
+    agents: str
+    http: str | None = None
+    metrics: str | None = None
+
+
+class Process:
+    """All parts of `--target all` in one process."""
+
+    def __init__(self, settings: ServeSettings, clock: Clock | None = None) -> None:
+        self._settings = settings
+        self._clock = clock or SystemClock()
+        self._listeners: list[Listener] = []
+        self._not_ready: str | None = "starting"
+        self._tasks = Tasks("serve")
+
+    async def start(self) -> Addresses:
+        """Start every part, the stores first and the listeners last."""
+        settings, clock = self._settings, self._clock
+        settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        tls = credentials(settings.tls, settings.data / "tls", clock)
+        self._git: GitCache = gitcache.build(_git_settings(settings), clock)
+        self._plane = await controlplane.build(
+            ControlPlaneSettings(data_dir=settings.data, database=settings.database),
+            self._git,
+            clock,
+        )
+        self._audit = DoorAudit(self._plane.verbs.records, clock)
+        self._door = self._build_door()
+        await self._first_start()
+        await self._git.start()
+        await self._plane.start()
+        self._audit.start()
+        self._door.start()
+        self._tasks.forever("revocations", self._follow_revocations())
+        addresses = await self._listen(tls)
+        gc.collect()
+        gc.freeze()
+        self._not_ready = None
+        return addresses
+
+    async def stop(self) -> None:
+        """Send agents and clients elsewhere, let requests end, then stop every part."""
+        self._not_ready = "draining"
+        await self._plane.agentlink.drain()
+        for listener in self._listeners:
+            listener.should_exit = True
+        await self._door.drain()
+        await self._grpc.stop(self._settings.drain_seconds)
+        await self._door.stop()
+        await self._tasks.stop(grace=self._settings.drain_seconds)
+        await self._audit.stop()
+        await self._plane.stop()
+        await self._git.stop()
+
+    async def wait_failed(self) -> BaseException:
+        """Wait until a part that should run for ever has ended; the reason."""
+        parts = (
+            self._tasks,
+            self._audit.tasks,
+            self._plane.agentlink.tasks,
+            self._plane.delivery.tasks,
+            self._plane.pipelines.tasks,
+        )
+        waiting = [self._tasks.spawn("failure", part.wait_failed()) for part in parts]
+        done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        return done.pop().result()
+
+    def _build_door(self) -> proxy.Door:
+        identity = self._plane.verbs.identity
+        access = DoorAccess(Access(self._plane.deps))
+
+        async def authenticate_agent(token: str):
+            cluster_id, _ = await identity.authenticate_agent(token)
+            return cluster_id
+
+        return proxy.build(
+            ProxySettings(),
+            self._clock,
+            DoorIdentity(identity),
+            access,
+            self._audit,
+            access,
+            authenticate_agent,
+        )
+
+    async def _listen(self, tls) -> Addresses:
+        settings = self._settings
+        app = make_app(
+            self._plane.graphql,
+            self._readiness,
+            [webhook_route(self._git, self._plane.verbs.repositories.webhook_secret)],
+        )
+        agents = _AgentHandlers()
+        agent_pb2_grpc.add_AgentServicer_to_server(self._plane.agentlink, agents)
+        where = address(settings.listen_agents, "listen_agents")
+        self._grpc, port = await agents_server(
+            (*agents.handlers, self._door.grpc_handler), where, tls
+        )
+        await self._grpc.start()
+        addresses = Addresses(
+            https=await self._serve_http("https", app, settings.listen, tls),
+            agents=f"{where[0]}:{port}",
+        )
+        if settings.listen_http != OFF:
+            addresses.http = await self._serve_http("http", app, settings.listen_http, None)
+        if settings.listen_metrics != OFF:
+            addresses.metrics = await self._serve_metrics(settings.listen_metrics)
+        return addresses
+
+    async def _serve_http(self, name: str, app, text: str, tls) -> str:
+        where = address(text, f"listen ({name})")
+        listener = http_listener(
+            app, self._door.protocol_class, where, tls, self._settings.drain_seconds
+        )
+        self._listeners.append(listener)
+        return f"{where[0]}:{await serve(self._tasks, name, listener)}"
+
+    async def _serve_metrics(self, text: str) -> str:
+        registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        connected = Gauge("towline_agents_connected", "Agents connected here", registry=registry)
+        connected.set_function(lambda: len(self._plane.agentlink.connected()))
+        build = Gauge("towline_build_info", "The version that runs", ["version"], registry=registry)
+        build.labels(__version__).set(1)
+        where = address(text, "listen_metrics")
+        config = uvicorn.Config(
+            make_asgi_app(registry),
+            host=where[0],
+            port=where[1],
+            lifespan="off",
+            access_log=False,
+            log_config=None,
+        )
+        listener = Listener(config)
+        self._listeners.append(listener)
+        return f"{where[0]}:{await serve(self._tasks, 'metrics', listener)}"
+
+    async def _first_start(self) -> None:
+        secret = await self._plane.verbs.identity.bootstrap()
+        if secret is not None:
+            path = self._settings.data / "admin.token"
+            write_private(path, secret.encode())
+            log.info("made the first administrator", action="setup.admin", token_file=str(path))
+
+    async def _follow_revocations(self) -> None:
+        async for _, token_id in self._plane.deps.bus.subscribe(REVOKED):
+            self._door.revoke(token=token_id)
+
+    async def _readiness(self) -> str | None:
+        return self._not_ready
+
+
+class _AgentHandlers:
+    """Collects what generated code would add to a server."""
+
+    def __init__(self) -> None:
+        self.handlers: tuple[grpc.GenericRpcHandler, ...] = ()
+
+    def add_generic_rpc_handlers(self, handlers) -> None:
+        self.handlers += tuple(handlers)
+
+    def add_registered_method_handlers(self, service: str, handlers) -> None:
+        """Only a faster index of the same handlers."""
+
+
+async def run(settings: ServeSettings) -> None:
+    """Serve until SIGTERM or SIGINT; raises if a part has failed."""
+    process = Process(settings)
+    async with stop_on_signal() as stop:
+        addresses = await process.start()
+        announce(addresses, settings.data)
+        tasks = Tasks("run")
+        failed = tasks.spawn("failed", process.wait_failed())
+        stopping = tasks.spawn("signal", stop.wait())
+        await asyncio.wait((failed, stopping), return_when=asyncio.FIRST_COMPLETED)
+        try:
+            await process.stop()
+        finally:
+            await tasks.stop()
+        if failed.done() and not failed.cancelled():
+            raise failed.result()
+
+
+def announce(addresses: Addresses, data: Path) -> None:
+    """Say where everything is, once all of it answers."""
+    log.info(
+        "ready",
+        action="serve.ready",
+        https=f"https://{addresses.https}",
+        http=f"http://{addresses.http}" if addresses.http else OFF,
+        agents=addresses.agents,
+        data=str(data),
+        version=__version__,
+    )
+
+
+def _git_settings(settings: ServeSettings) -> GitCacheSettings:
+    git = settings.git
+    return GitCacheSettings(
+        data_dir=settings.data / "git",
+        poll=git.poll,
+        fetch=git.fetch,
+        render=git.render,
+        store=git.store,
+    )
