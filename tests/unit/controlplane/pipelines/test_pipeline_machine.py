@@ -130,19 +130,19 @@ class Walk(RuleBasedStateMachine):
     @rule(content=CONTENTS)
     def a_commit_comes_and_is_well(self, content: str) -> None:
         self.git_moves(content, Health.HEALTHY)
-        self.things_go_well(healthy=True, approved=True)
+        self.things_go_well(healthy=True, approvers=2)
 
-    @rule(healthy=st.booleans(), approved=st.booleans())
-    def the_rest_goes_well(self, healthy: bool, approved: bool) -> None:
-        self.things_go_well(healthy=healthy, approved=approved)
+    @rule(healthy=st.booleans(), approvers=st.integers(0, 2))
+    def the_rest_goes_well(self, healthy: bool, approvers: int) -> None:
+        self.things_go_well(healthy=healthy, approvers=approvers)
 
-    def things_go_well(self, *, healthy: bool, approved: bool) -> None:
+    def things_go_well(self, *, healthy: bool, approvers: int) -> None:
         for edge in self.pipeline.edges:
             waiting = self.line.candidate(edge.id)
             if waiting is not None and waiting.release not in self.line.stage(edge.target).rendered:
                 self.answer_render(edge, waiting.release, "")
-        for gate in sorted(self.pipeline.gate) if approved else ():
-            for actor in ("bob", "eve"):
+        for gate in sorted(self.pipeline.gate):
+            for actor in ("bob", "eve")[:approvers]:
                 self.take(Approved(gate, actor, False, self.line.digests_at(gate)))
         for stage in self.pipeline.stages if healthy else ():
             release = self.line.stage(stage.id).release or ReleaseId("unheard-of")
