@@ -18,7 +18,9 @@ ROOT = Identity(UserId("u2"), "root", ("admins",), TokenId("t2"))
 class FakeInstallation:
     """Users by token, one cluster `dev`, rights, the audit log, agents by token."""
 
-    users: dict[str, Identity] = field(default_factory=lambda: {"ann-token": ANN, "root-token": ROOT})
+    users: dict[str, Identity] = field(
+        default_factory=lambda: {"ann-token": ANN, "root-token": ROOT}
+    )
     forbidden: set[str] = field(default_factory=set)
     opened_rows: list[RequestRecord] = field(default_factory=list)
     closed_rows: list[RequestRecord] = field(default_factory=list)

@@ -1,7 +1,7 @@
 """The door in one process: uvicorn with the edge, a gRPC server, an agent and its upstream."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -27,6 +27,15 @@ AGENT_OPTIONS = [("grpc.use_local_subchannel_pool", 1)]
 SERVER_OPTIONS = [("grpc.so_reuseport", 0)]
 
 
+async def eventually(condition: Callable[[], object], seconds: float = 10.0) -> None:
+    """Wait until a condition holds; TimeoutError if it never does."""
+    for _ in range(int(seconds / 0.01)):
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+    raise TimeoutError(f"not so within {seconds} s")
+
+
 @dataclass
 class Stack:
     """What a test may touch. `port` speaks HTTPS, `plain_port` HTTP."""
@@ -43,8 +52,7 @@ class Stack:
     async def connect(self, upstream: Upstream, token: str = "agent-token") -> asyncio.Task[str]:
         """Start an agent; returns when the door knows it."""
         task = self.tasks.spawn("agent", self._agent(upstream, token))
-        while not self.door.tunnels.is_connected(CLUSTER) and not task.done():
-            await asyncio.sleep(0.01)
+        await eventually(lambda: self.door.tunnels.is_connected(CLUSTER) or task.done())
         return task
 
     async def _agent(self, upstream: Upstream, token: str) -> str:
@@ -80,7 +88,7 @@ APPLICATION = Starlette(
 @asynccontextmanager
 async def run_stack(
     authority: TestAuthority, settings: ProxySettings | None = None
-) -> AsyncIterator[Stack]:
+) -> AsyncGenerator[Stack, None]:
     """A door that listens on free ports; everything it started ends with it."""
     installation = FakeInstallation()
     door = build(
@@ -101,8 +109,7 @@ async def run_stack(
     await agents.start()
     servers = [_server(door, authority), _server(door, None)]
     serving = [tasks.spawn("serve", server.serve()) for server in servers]
-    while not all(server.started for server in servers):
-        await asyncio.sleep(0.01)
+    await eventually(lambda: all(server.started for server in servers))
     ports = [server.servers[0].sockets[0].getsockname()[1] for server in servers]
     stack = Stack(door, installation, authority, ports[0], ports[1], agents_port, tasks)
     try:

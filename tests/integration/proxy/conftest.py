@@ -1,0 +1,169 @@
+"""A door, an agent and a cluster's API server in one process, and kubectl through and past it."""
+
+import asyncio
+import base64
+import json
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from syncagent.tunnel.upstream import Upstream
+from tests.fakes.tls import TestAuthority
+from tests.integration.proxy.stack import Stack, run_stack
+from towline.demo.clusters.cluster import Cluster
+
+ACCOUNT = "towline-door-test"
+GROUP = "rbac.authorization.k8s.io"
+KUBECTL_SECONDS = 60.0
+
+
+@pytest.fixture(scope="session")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> TestAuthority:
+    """Certificates for 127.0.0.1."""
+    return TestAuthority(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture
+async def stack(authority: TestAuthority) -> AsyncIterator[Stack]:
+    """The door with no agent yet."""
+    async with run_stack(authority) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def upstream(cluster: Cluster) -> Upstream:
+    """The cluster's API server, with a service account that may impersonate what tests need."""
+    cluster.kubectl(
+        "apply", "-f", "-", stdin=json.dumps({"kind": "List", "apiVersion": "v1", "items": _rbac()})
+    )
+    token = cluster.kubectl("create", "token", ACCOUNT, "-n", "default")
+    url = urlsplit(cluster.server)
+    assert url.hostname and url.port
+
+    async def current() -> str:
+        return token
+
+    return Upstream(url.hostname, url.port, _trusting(cluster), current)
+
+
+def _trusting(cluster: Cluster) -> ssl.SSLContext:
+    view = cluster.kubectl("config", "view", "--minify", "--flatten", "--raw", "-o", "json")
+    data = json.loads(view)["clusters"][0]["cluster"]["certificate-authority-data"]
+    return ssl.create_default_context(cadata=base64.b64decode(data).decode())
+
+
+def _rbac() -> list[dict[str, object]]:
+    role = "ClusterRole"
+    impersonate = [
+        {"apiGroups": [""], "resources": ["users", "groups"], "verbs": ["impersonate"]},
+        {
+            "apiGroups": ["authentication.k8s.io"],
+            "resources": ["userextras/towline/token", "uids"],
+            "verbs": ["impersonate"],
+        },
+    ]
+    return [
+        _object("v1", "ServiceAccount", ACCOUNT, namespace="default"),
+        _object(f"{GROUP}/v1", role, ACCOUNT) | {"rules": impersonate},
+        _binding(
+            ACCOUNT, ACCOUNT, {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": "default"}
+        ),
+        _binding(
+            "door-devs", "cluster-admin", {"kind": "Group", "name": "devs", "apiGroup": GROUP}
+        ),
+    ]
+
+
+def _object(version: str, kind: str, name: str, **metadata: str) -> dict[str, object]:
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name, **metadata}}
+
+
+def _binding(name: str, role: str, subject: Mapping[str, str]) -> dict[str, object]:
+    return _object(f"{GROUP}/v1", "ClusterRoleBinding", name) | {
+        "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": role},
+        "subjects": [subject],
+    }
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a program left behind."""
+
+    code: int
+    out: bytes
+    err: str
+
+
+@dataclass(frozen=True)
+class Kubectl:
+    """kubectl with one kubeconfig."""
+
+    program: Path
+    kubeconfig: Path
+
+    async def start(
+        self, *args: str, env: Mapping[str, str] | None = None
+    ) -> asyncio.subprocess.Process:
+        """Start it with all three streams as pipes."""
+        cache = f"--cache-dir={self.kubeconfig}.cache"
+        return await asyncio.create_subprocess_exec(
+            self.program,
+            f"--kubeconfig={self.kubeconfig}",
+            cache,
+            *args,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={"HOME": str(self.kubeconfig.parent), "PATH": "/usr/bin:/bin", **(env or {})},
+        )
+
+    async def __call__(
+        self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None
+    ) -> Result:
+        """Run it to its end."""
+        process = await self.start(*args, env=env)
+        async with asyncio.timeout(KUBECTL_SECONDS):
+            out, err = await process.communicate(stdin)
+        assert process.returncode is not None
+        return Result(process.returncode, out, err.decode())
+
+
+@pytest.fixture
+async def through(
+    stack: Stack, upstream: Upstream, kubernetes: Path, tmp_path: Path
+) -> AsyncIterator[Kubectl]:
+    """kubectl as the user ann, through the door."""
+    await stack.connect(upstream)
+    yield door_kubectl(stack, kubernetes / "kubectl", tmp_path / "door.kubeconfig")
+
+
+@pytest.fixture
+def direct(cluster: Cluster, kubernetes: Path) -> Kubectl:
+    """kubectl as administrator, straight to the API server."""
+    return Kubectl(kubernetes / "kubectl", cluster.kubeconfig)
+
+
+def door_kubectl(stack: Stack, program: Path, path: Path, token: str = "ann-token") -> Kubectl:
+    """kubectl through the door with a token."""
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [
+            {
+                "name": "dev",
+                "cluster": {
+                    "server": f"https://127.0.0.1:{stack.port}/k8s/clusters/dev",
+                    "certificate-authority": str(stack.authority.ca),
+                },
+            }
+        ],
+        "users": [{"name": "ann", "user": {"token": token}}],
+        "contexts": [{"name": "dev", "context": {"cluster": "dev", "user": "ann"}}],
+        "current-context": "dev",
+    }
+    path.write_text(json.dumps(config))
+    return Kubectl(program, path)
