@@ -2,11 +2,13 @@
 
 import asyncio
 from dataclasses import dataclass
-from datetime import datetime
+from urllib.parse import urlsplit
 
+import grpc.aio
 import structlog
 
 from fleet.identity import new_id
+from fleet.runtime.backoff import Backoff
 from fleet.runtime.clock import Clock, SystemClock
 from fleet.runtime.tasks import Tasks
 from syncagent.kube.access import Access, from_kubeconfig, in_cluster
@@ -22,6 +24,9 @@ from syncagent.state.bundles import BundleFiles
 from syncagent.state.database import Database
 from syncagent.state.memory import SqliteMemory
 from syncagent.state.outbox import SqliteOutbox
+from syncagent.tunnel.client import TunnelClient
+from syncagent.tunnel.guard import ImpersonationPolicy
+from syncagent.tunnel.upstream import Upstream
 
 log = structlog.get_logger(__name__)
 
@@ -89,13 +94,13 @@ def build(settings: Settings, clock: Clock | None = None) -> Agent:
     )
     link = Link(
         endpoint,
-        _instance(clock.now()),
+        new_id(clock.now()),
         engine,
         outbox,
         fetcher,
         cluster.facts,
         clock,
-        _companions(access),
+        _companions(access, endpoint, clock),
     )
     return Agent(engine, link, client, database)
 
@@ -107,15 +112,28 @@ def access_to(settings: KubernetesSettings, clock: Clock) -> Access:
     return in_cluster(clock)
 
 
-def _companions(access: Access) -> tuple[Companion, ...]:
-    return ()
+def _companions(access: Access, endpoint: Endpoint, clock: Clock) -> tuple[Companion, ...]:
+    """The tunnel, where the agent speaks to its API server by token alone."""
+    server = urlsplit(access.server)
+    if access.token is None or access.certified or server.path or server.hostname is None:
+        log.warning("no tunnel: it needs a bearer token, no client certificate, no path prefix")
+        return ()
+    port = server.port or (443 if server.scheme == "https" else 80)
+    upstream = Upstream(server.hostname, port, access.tls, access.token.get)
+
+    async def tunnel(channel: grpc.aio.Channel) -> None:
+        backoff = Backoff()
+        while True:
+            client = TunnelClient(
+                channel, endpoint.metadata, upstream, clock, ImpersonationPolicy()
+            )
+            log.info("tunnel ended", reason=await client.run())
+            await clock.sleep(backoff.next())
+
+    return (tunnel,)
 
 
 def _endpoint(settings: Settings) -> Endpoint:
     hub = settings.hub
     ca = hub.ca_file.read_bytes() if hub.ca_file else None
     return Endpoint(hub.address, hub.token, ca, hub.server_name)
-
-
-def _instance(now: datetime) -> str:
-    return new_id(now)

@@ -28,6 +28,7 @@ _EXEC_API = "client.authentication.k8s.io/v1"
 
 Bearer = tuple[str, datetime]
 Source = Callable[[], Awaitable[Bearer]]
+Pair = tuple[bytes | None, bytes | None]
 
 
 class Token:
@@ -52,11 +53,15 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A server (`https://host:port`, possibly with a path) and the means to speak to it."""
+    """A server (`https://host:port`, possibly with a path) and the means to speak to it.
+
+    `certified`: `tls` holds a client certificate, so whatever is sent through it has its rights.
+    """
 
     server: str
     tls: ssl.SSLContext | None
     token: Token | None = None
+    certified: bool = False
 
     async def headers(self) -> dict[str, str]:
         """The headers that authenticate a request."""
@@ -88,9 +93,10 @@ def from_kubeconfig(path: Path, context: str | None, clock: Clock) -> Access:
     except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
         raise Invalid(f"kubeconfig {path} is not usable: {error!r}") from error
     base = path.parent
-    tls = _tls(cluster, user, base) if server.startswith("https:") else None
+    pair = _content(user, "client-certificate", base), _content(user, "client-key", base)
+    tls = _tls(cluster, pair, base) if server.startswith("https:") else None
     source = _token_source(user, base, clock)
-    return Access(server, tls, Token(source, clock) if source else None)
+    return Access(server, tls, Token(source, clock) if source else None, all(pair))
 
 
 def _named(items: list[dict[str, Any]], name: str) -> dict[str, Any]:
@@ -100,13 +106,12 @@ def _named(items: list[dict[str, Any]], name: str) -> dict[str, Any]:
     raise KeyError(name)
 
 
-def _tls(cluster: dict[str, Any], user: dict[str, Any], base: Path) -> ssl.SSLContext:
+def _tls(cluster: dict[str, Any], pair: Pair, base: Path) -> ssl.SSLContext:
     authority = _content(cluster, "certificate-authority", base)
     tls = ssl.create_default_context(cadata=authority.decode() if authority else None)
     if cluster.get("insecure-skip-tls-verify"):
         tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
-    certificate = _content(user, "client-certificate", base)
-    key = _content(user, "client-key", base)
+    certificate, key = pair
     if certificate and key:
         _load_pair(tls, certificate, key)
     return tls

@@ -114,8 +114,16 @@ class Engine:
         self._now(service)
 
     def held(self) -> list[tuple[str, int]]:
-        """Ids and sequences of the services whose desired state is kept."""
-        return [(service.id, service.desired.sequence) for service in self._registry]
+        """Ids and sequences of the services whose desired state is kept.
+
+        Those that only marks in the cluster tell of are not among them: whose they are is not
+        known, so nobody is to be asked whether they may go.
+        """
+        return [
+            (service.id, service.desired.sequence)
+            for service in self._registry
+            if service.desired.sequence
+        ]
 
     def linked(self) -> None:
         """The control plane can be reached (again): what waits for bundles need not wait."""
