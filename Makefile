@@ -20,6 +20,7 @@ help: ## print this list
 
 .PHONY: setup
 setup: $(READY) ## the environment that all else needs, in .venv; quick when nothing changed
+	@:
 
 $(READY): requirements-dev.lock pyproject.toml
 	@[ -n "$(PYTHON)" ] || { echo "Towline needs Python 3.11 or newer: install it, or name one with make PYTHON=/path/to/python3" >&2; exit 1; }
