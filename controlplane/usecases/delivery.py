@@ -75,14 +75,15 @@ class Delivery:
         """Services to render with their commit and the git ids there, and those that cannot be."""
         wanted: dict[str, list[Service]] = {}
         failed = []
-        known = self._deps.manifests.state(repository.id) is not None
+        state = self._deps.manifests.state(repository.id)
+        missing = state.missing if state is not None else frozenset()
         for service in services:
             if _is_settled(service):
                 continue
             ref = service.pinned or service.ref
             if ref in commits:
                 wanted.setdefault(ref, []).append(service)
-            elif known and repository.error is None:
+            elif ref in missing:
                 problem = f"{repository.url} has no branch, tag or commit {ref!r}"
                 failed.append(_Outcome(service, None, error=problem))
         changed = []

@@ -17,7 +17,7 @@ from controlplane.domain.services import (
     Service,
     SyncOptions,
 )
-from controlplane.ports import Page, PageQuery, Transaction
+from controlplane.ports import ANY, Page, PageQuery, Transaction
 from controlplane.usecases.clusters import find_cluster
 from controlplane.usecases.deps import DELIVER, DESIRED, SERVICE, Deps
 from controlplane.usecases.removal import begin_removal
@@ -92,20 +92,25 @@ class Services:
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[Service]:
         require(actor, Verb.READ, "services")
+        equals = {"deleted_at": ANY, **query.equals}
         async with self._deps.store.read() as tx:
-            return await tx.services.page(query)
+            return await tx.services.page(replace(query, equals=equals))
 
     async def get(self, actor: Actor, id: str) -> Service:
+        """The service, also while its objects are being removed."""
         require(actor, Verb.READ, "services")
         async with self._deps.store.read() as tx:
-            return await find_service(tx, id)
+            service = await tx.services.find(id=id, deleted_at=ANY)
+        if service is None:
+            raise NotFound
+        return service
 
     async def named(self, actor: Actor, cluster: str, name: str) -> Service:
         """The service of this name in the cluster with this handle."""
         require(actor, Verb.READ, "services")
         async with self._deps.store.read() as tx:
             owner = await find_cluster(tx, None, cluster)
-            service = await tx.services.find(cluster_id=owner.id, name=name)
+            service = await tx.services.find(cluster_id=owner.id, name=name, deleted_at=ANY)
         if service is None:
             raise NotFound
         return service
@@ -138,7 +143,6 @@ class Services:
         """Revisions of a service, newest first."""
         require(actor, Verb.READ, "services")
         async with self._deps.store.read() as tx:
-            await find_service(tx, service_id)
             return await tx.revisions.page(
                 replace(query, equals={"service_id": service_id}, newest=True)
             )
@@ -165,8 +169,12 @@ class Services:
         async with self._deps.store.write() as tx:
             cluster = await self._open_cluster(tx, cluster_id, cluster_handle)
             repository = await _repository_of(tx, change)
-            if await tx.services.find(cluster_id=cluster.id, name=name) is not None:
-                raise Conflict(f"cluster {cluster.handle!r} has a service {name!r} already")
+            taken = await tx.services.find(cluster_id=cluster.id, name=name, deleted_at=ANY)
+            if taken is not None:
+                what = (
+                    "a service" if taken.deleted_at is None else "still, being removed, a service"
+                )
+                raise Conflict(f"cluster {cluster.handle!r} has {what} {name!r} already")
             service = Service(
                 ServiceId(self._deps.new_id()),
                 cluster.id,

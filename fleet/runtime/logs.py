@@ -3,6 +3,7 @@
 import logging
 import re
 import sys
+from collections.abc import MutableMapping
 from typing import Any
 
 import structlog
@@ -38,9 +39,9 @@ def configure(level: str = "info", *, json: bool | None = None) -> None:
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(name)s: %(message)s")
 
 
-def _keep(_: Any, __: str, event: dict[str, Any]) -> dict[str, Any]:
+def _keep(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     return event
 
 
-def _redact_values(_: Any, __: str, event: dict[str, Any]) -> dict[str, Any]:
+def _redact_values(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     return {k: redact(v) if isinstance(v, str) else v for k, v in event.items()}

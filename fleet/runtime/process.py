@@ -2,29 +2,26 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @asynccontextmanager
-async def stop_on_signal() -> AsyncIterator[asyncio.Event]:
-    """An event that SIGINT or SIGTERM sets. A second signal ends the process at once."""
+async def stop_on_signal() -> AsyncGenerator[asyncio.Event, None]:
+    """An event that SIGINT or SIGTERM sets. A second SIGINT ends the process at once."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
 
-    def on_signal() -> None:
+    def on_interrupt() -> None:
         if stop.is_set():
-            for number in STOP_SIGNALS:
-                loop.remove_signal_handler(number)
+            loop.remove_signal_handler(signal.SIGINT)
             raise KeyboardInterrupt
         stop.set()
 
-    for number in STOP_SIGNALS:
-        loop.add_signal_handler(number, on_signal)
+    loop.add_signal_handler(signal.SIGINT, on_interrupt)
+    loop.add_signal_handler(signal.SIGTERM, stop.set)
     try:
         yield stop
     finally:
-        for number in STOP_SIGNALS:
-            loop.remove_signal_handler(number)
+        loop.remove_signal_handler(signal.SIGINT)
+        loop.remove_signal_handler(signal.SIGTERM)
