@@ -57,6 +57,8 @@ class Reporter:
         if service is None:
             self._said.pop(service_id, None)
             return
+        if not service.desired.sequence:
+            return
         if service.unseen and not service.failures and not self._impatient():
             return
         try:
