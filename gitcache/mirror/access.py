@@ -161,7 +161,9 @@ def _plain_key(credentials: GitCredentials) -> bytes:
             serialization.PrivateFormat.OpenSSH,
             serialization.NoEncryption(),
         )
-    except (ValueError, TypeError, UnsupportedAlgorithm):
+    except UnsupportedAlgorithm as error:
+        raise Invalid(f"the private key cannot be read: {error}", field="credentials") from None
+    except (ValueError, TypeError):
         raise Invalid(
             "the private key cannot be read, or its passphrase is wrong", field="credentials"
         ) from None

@@ -35,6 +35,8 @@ _REMOTE = re.compile(
     r"|://|^git::|[?&](ref|version|timeout|submodules)=|(?<=[^/])//|\.git(/|\?|$)"
 )
 _MAX_STDERR = 2000
+# kubectl logs its failure with the time and its own process id.
+_KLOG = re.compile(r'^E\d{4} [^]]*\] "command failed" err="(?P<message>.*?)"?$', re.DOTALL)
 
 
 def references(folder: str, files: Mapping[str, bytes]) -> list[str]:
@@ -180,7 +182,9 @@ def _environment(home: Path) -> dict[str, str]:
 
 
 def _told(stderr: bytes, top: Path) -> str:
-    text = stderr.decode("utf-8", "replace").strip().removeprefix("error: ")
+    text = stderr.decode("utf-8", "replace").strip().removeprefix("Error: ").removeprefix("error: ")
+    if (klog := _KLOG.search(text)) is not None:
+        text = klog["message"].replace('\\"', '"')
     for place in (os.path.realpath(top), str(top)):
         text = text.replace(f"{place}/", "").replace(place, ".")
     return "kustomize: " + "".join(char if char.isprintable() else " " for char in text)

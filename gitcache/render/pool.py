@@ -203,9 +203,12 @@ class _Worker:
                 await writer.drain()
                 return await self._read()
         except TimeoutError:
-            raise Invalid(f"rendering did not finish in {seconds:g} s") from None
+            raise _too_slow(seconds) from None
         except (EOFError, OSError, framing.BadMessage):
-            raise Invalid("rendering broke its limits of memory, time or size") from None
+            await self.kill()
+            if self._process.returncode == -signal.SIGXCPU:
+                raise _too_slow(seconds) from None
+            raise Invalid("rendering broke its limits of memory or size") from None
 
     async def receive(self, seconds: float) -> framing.Message:
         """The first message. Unavailable: the worker does not start."""
@@ -236,6 +239,10 @@ class _Worker:
         return framing.Message(
             fields, {name: await reader.readexactly(size) for name, size in sizes}
         )
+
+
+def _too_slow(seconds: float) -> Invalid:
+    return Invalid(f"rendering did not finish in {seconds:g} s")
 
 
 def _raise_told(answer: framing.Message) -> None:

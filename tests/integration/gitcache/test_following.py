@@ -225,17 +225,6 @@ async def test_locks_of_a_killed_process_are_swept(git_server: GitServer, stand:
     assert not leftover.exists() and not (clone / "shallow.lock").exists()
 
 
-async def test_a_server_without_protocol_2_is_asked_by_git_itself(
-    git_server: GitServer, cache: GitCache
-) -> None:
-    repository = git_server.create_repository("shop")
-    git(repository.path, "config", "protocol.version", "0")
-    git(repository.path, "config", "uploadpack.allowReachableSHA1InWant", "true")
-    sha = repository.commit(FILES)
-    cache.follow(spec(repository.url))
-    await at_commit(cache, sha)
-
-
 async def test_a_repository_with_sha256_names_is_followed(
     git_server: GitServer, cache: GitCache
 ) -> None:

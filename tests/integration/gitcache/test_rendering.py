@@ -1,0 +1,349 @@
+"""Rendering real commits in real worker processes."""
+
+import asyncio
+import os
+import shutil
+import signal
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import orjson
+import pytest
+
+from fleet.errors import Invalid, NotFound, TowlineError, Unavailable
+from fleet.source import Renderer, RenderRequest
+from gitcache.sync.cache import GitCache
+from tests.integration.gitcache.hostile import SYMLINK, blob, commit, commit_folder, tree
+from tests.integration.gitcache.manifests import config_map
+from tests.integration.gitcache.stand import REPOSITORY, Stand, at_commit, spec, until
+from towline.demo.gitserver import GitServer, Repository
+
+CANARY = b"root:"
+HAS_KUSTOMIZE = shutil.which("kubectl") or shutil.which("kustomize")
+needs_kustomize = pytest.mark.skipif(not HAS_KUSTOMIZE, reason="no kustomize on this machine")
+
+
+@pytest.fixture
+def repository(git_server: GitServer) -> Repository:
+    """An empty repository."""
+    return git_server.create_repository("shop")
+
+
+Render = Callable[..., Awaitable[list[dict]]]
+
+
+@pytest.fixture
+def render(cache: GitCache, repository: Repository) -> Render:
+    """Renders a folder of a commit; the objects."""
+
+    async def render(sha: str, folder: str = "web", **options: object) -> list[dict]:
+        cache.follow(spec(repository.url))
+        await at_commit(cache, sha)
+        request = RenderRequest(REPOSITORY, sha, folder, **options)  # ty: ignore[invalid-argument-type]
+        rendered = await cache.render(request)
+        return [orjson.loads(line) for line in (await cache.bundle(rendered.digest)).splitlines()]
+
+    return render
+
+
+async def refusal(work: Awaitable[object]) -> str:
+    """The message with which some work is refused."""
+    with pytest.raises(Invalid) as caught:
+        await work
+    assert CANARY.decode() not in caught.value.message
+    return caught.value.message
+
+
+def names(objects: list[dict]) -> list[str]:
+    return [one["metadata"]["name"] for one in objects]
+
+
+async def test_plain_files_below_a_folder(repository: Repository, render: Render) -> None:
+    sha = repository.commit(
+        {
+            "web/b.yaml": config_map("b"),
+            "web/a/x.yml": config_map("a"),
+            "web/README.md": "{",
+            "api/x.yaml": config_map("c"),
+        }
+    )
+    assert names(await render(sha)) == ["a", "b"]
+    assert names(await render(sha, "")) == ["c", "a", "b"]
+
+
+@needs_kustomize
+async def test_a_kustomization_with_a_base_beside_it(
+    repository: Repository, render: Render, cache: GitCache
+) -> None:
+    sha = repository.commit(
+        {
+            "base/kustomization.yaml": "resources: [x.yaml]\n",
+            "base/x.yaml": config_map("x"),
+            "prod/kustomization.yaml": "resources: [../base]\nnamePrefix: prod-\n",
+            "prod/notes.txt": "n",
+        }
+    )
+    assert names(await render(sha, "prod")) == ["prod-x"]
+    rendered = await cache.render(RenderRequest(REPOSITORY, sha, "prod"))
+    assert rendered.reads == ("prod", "base") and rendered.cached
+    changed = repository.commit({"base/x.yaml": config_map("y")})
+    assert names(await render(changed, "prod")) == ["prod-y"]
+
+
+@needs_kustomize
+async def test_a_kustomize_path_below_the_folder(repository: Repository, render: Render) -> None:
+    sha = repository.commit(
+        {
+            "shop/base/kustomization.yaml": "resources: [x.yaml]\n",
+            "shop/base/x.yaml": config_map("x"),
+            "shop/over/prod/kustomization.yaml": "resources: [../../base]\nnameSuffix: -p\n",
+        }
+    )
+    objects = await render(sha, "shop", kustomize_path="over/prod")
+    assert names(objects) == ["x-p"]
+
+
+@needs_kustomize
+async def test_what_kustomize_says_comes_without_paths_of_this_machine(
+    repository: Repository, render: Render, stand: Stand
+) -> None:
+    sha = repository.commit({"web/kustomization.yaml": "resources: [missing.yaml]\n"})
+    message = await refusal(render(sha))
+    assert "missing.yaml" in message and "kustomize" in message
+    assert str(stand.folder) not in message
+
+
+@needs_kustomize
+@pytest.mark.parametrize(
+    "text",
+    [
+        "resources: [https://127.0.0.1:1/x.yaml]",
+        "resources: ['github.com/org/repo?ref=main']",
+        "resources: ['git@github.com:org/repo.git']",
+        "resources: [/etc/passwd]",
+        "resources: [../../../../../../../../etc]",
+        "configMapGenerator: [{name: x, files: [/etc/passwd]}]",
+        "configMapGenerator: [{name: x, files: [../../../../../../../../../etc/passwd]}]",
+        "patches: [{path: ../../../../../../../etc/passwd}]",
+        "helmCharts: [{name: x, repo: 'https://charts.test'}]",
+        "generators: [./exec.yaml]",
+    ],
+)
+async def test_kustomizations_that_reach_out_get_nothing(
+    repository: Repository, render: Render, text: str
+) -> None:
+    plugin = (
+        "apiVersion: x/v1\nkind: Exec\nmetadata:\n  name: x\n  annotations:\n"
+        "    config.kubernetes.io/function: 'exec: {path: ./run.sh}'\n"
+    )
+    sha = repository.commit(
+        {
+            "web/kustomization.yaml": text + "\n",
+            "web/exec.yaml": plugin,
+            "web/run.sh": "#!/bin/sh\ncat /etc/passwd\n",
+        }
+    )
+    await refusal(render(sha))
+
+
+async def test_templates_are_filled_in(repository: Repository, render: Render) -> None:
+    sha = repository.commit({"web/a.yaml.liquid": config_map("c-{{ cluster.handle }}")})
+    parameters = {"cluster": {"handle": "eu"}}
+    assert names(await render(sha, templated=True, parameters=parameters)) == ["c-eu"]
+    message = await refusal(render(sha, templated=True, parameters={"cluster": {}}))
+    assert message.startswith("web/a.yaml.liquid, line 3: ")
+
+
+@pytest.mark.parametrize(
+    ("files", "reason"),
+    [
+        ({"web/a.yaml": "a: [\n"}, "web/a.yaml, line"),
+        ({"web/a.yaml": "# nothing\n"}, "no objects"),
+        ({"web/a.yaml": config_map("x"), "web/b.yaml": config_map("x")}, "web/a.yaml, line 1 and"),
+        ({"web/a.yaml": b"a: \xff\n"}, "not UTF-8"),
+        ({"web/a.yaml": "- " * 300_000}, "nested too deeply"),
+        ({"web/a.yaml": "[" * 300_000}, "nested too deeply"),
+        ({"web/a.yaml": "---\na: 1\n" * 50_000}, "a.yaml"),
+        ({"web/a.yaml": "x" * (17 << 20)}, "at most"),
+        ({"web/a.json": "[" * 300_000}, "nested too deeply"),
+        ({"other/a.yaml": config_map("x")}, "folder 'web' is not in commit"),
+    ],
+)
+async def test_what_is_wrong_with_a_folder_is_told(
+    repository: Repository, render: Render, files: dict[str, str | bytes | None], reason: str
+) -> None:
+    assert reason in await refusal(render(repository.commit(files)))
+
+
+async def test_a_folder_of_too_many_files_is_refused_alone(
+    repository: Repository, render: Render
+) -> None:
+    many = {f"web/f{number}.yaml": "" for number in range(10_500)}
+    sha = repository.commit({**many, "api/a.yaml": config_map("a")})
+    assert "more than 10,000 files" in await refusal(render(sha))
+    assert names(await render(sha, "api")) == ["a"]
+
+
+@pytest.mark.parametrize(
+    "target",
+    [b"/etc/passwd", b"../../../../etc/passwd", b"../secret.yaml", b"loop.yaml", b"x" * 5000],
+)
+async def test_links_out_of_the_folder_are_refused(
+    repository: Repository, render: Render, target: bytes
+) -> None:
+    sha = commit_folder(repository, {"loop.yaml": (SYMLINK, target)})
+    assert "web/loop.yaml is a symbolic link" in await refusal(render(sha))
+
+
+async def test_links_inside_the_folder_are_followed(repository: Repository, render: Render) -> None:
+    sha = commit_folder(
+        repository,
+        {"link.yaml": (SYMLINK, b"real.txt"), "real.txt": ("100644", config_map("x").encode())},
+    )
+    assert names(await render(sha)) == ["x"]
+
+
+@pytest.mark.parametrize("name", ["..", ".", ".git", ".GIT", "a/b"])
+async def test_forbidden_names_never_enter_the_clone(
+    repository: Repository, cache: GitCache, name: str
+) -> None:
+    """Git refuses them while fetching; the last good commit stays."""
+    good = repository.commit({"web/a.yaml": config_map("a")})
+    cache.follow(spec(repository.url))
+    await at_commit(cache, good)
+    file = blob(repository, config_map("evil").encode())
+    commit(repository, tree(repository, ("40000", name, tree(repository, ("100644", "a", file)))))
+    state = await until(cache, lambda state: state.error)
+    assert state.commits["main"].sha == good
+
+
+async def test_a_submodule_is_left_out(repository: Repository, render: Render) -> None:
+    file = blob(repository, config_map("a").encode())
+    web = tree(repository, ("100644", "a.yaml", file), ("160000", "sub", "1" * 40))
+    sha = commit(repository, tree(repository, ("40000", "web", web)))
+    assert names(await render(sha)) == ["a"]
+
+
+async def test_a_billion_laughs_harms_nobody_else(repository: Repository, render: Render) -> None:
+    lines = ["a0: &a0 [x,x,x,x,x,x,x,x,x]"]
+    lines += [f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 9)]
+    sha = repository.commit({"web/a.yaml": "\n".join(lines), "api/a.yaml": config_map("a")})
+    bomb, fine = await asyncio.gather(refusal(render(sha)), render(sha, "api"))
+    assert "values in one document" in bomb and names(fine) == ["a"]
+
+
+async def test_a_template_that_never_ends_is_stopped_and_others_go_on(
+    repository: Repository, stand: Stand
+) -> None:
+    cache = await stand.start(render_seconds=1.0)
+    loops = "{% for i in (1..90000) %}{% assign s = s | append: 'xxxxxxxxxxxxxxxxxxxxxx' %}"
+    sha = repository.commit(
+        {
+            "web/a.yaml": "{% assign s = '' %}" + loops + "{% endfor %}",
+            "api/a.yaml": config_map("a"),
+        }
+    )
+    cache.follow(spec(repository.url))
+    await at_commit(cache, sha)
+    request = RenderRequest(REPOSITORY, sha, "web", templated=True)
+    assert "did not finish in 1 s" in await refusal(cache.render(request))
+    assert (await cache.render(RenderRequest(REPOSITORY, sha, "api"))).count == 1
+
+
+async def test_a_worker_that_dies_is_replaced(
+    repository: Repository, render: Render, cache: GitCache
+) -> None:
+    sha = repository.commit({"web/a.yaml": config_map("a"), "api/a.yaml": config_map("b")})
+    assert names(await render(sha)) == ["a"]
+    for pid in worker_pids():
+        os.kill(pid, signal.SIGKILL)
+    await asyncio.sleep(0.2)
+    assert names(await render(sha, "api")) == ["b"]
+
+
+def network_devices(pid: int) -> list[str]:
+    """The network interfaces that a process sees."""
+    lines = Path(f"/proc/{pid}/net/dev").read_text().splitlines()[2:]
+    return [line.split(":")[0].strip() for line in lines]
+
+
+def worker_pids() -> list[int]:
+    """Render workers that this process has started."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(path.read_text().rpartition(")")[2].split()[1])
+            command = (path.parent / "cmdline").read_bytes()
+        except (OSError, ValueError):
+            continue
+        if parent == os.getpid() and b"gitcache.render.worker" in command:
+            found.append(int(path.parent.name))
+    return found
+
+
+async def test_a_worker_has_no_network_where_namespaces_are_permitted(
+    repository: Repository, render: Render
+) -> None:
+    sha = repository.commit({"web/a.yaml": config_map("a")})
+    await render(sha)
+    (pid,) = worker_pids()
+    if os.readlink(f"/proc/{pid}/ns/net") == os.readlink("/proc/self/ns/net"):
+        pytest.skip("platform: network namespaces are not permitted here")
+    assert network_devices(pid) == ["lo"]
+
+
+async def test_equal_folders_of_other_commits_render_once(
+    repository: Repository, render: Render, cache: GitCache
+) -> None:
+    first = repository.commit({"web/a.yaml": config_map("a"), "api/a.yaml": config_map("b")})
+    await render(first)
+    second = repository.commit({"api/a.yaml": config_map("b", "2")})
+    await render(second)
+    one = await cache.render(RenderRequest(REPOSITORY, first, "web"))
+    two = await cache.render(RenderRequest(REPOSITORY, second, "web"))
+    assert one == two and two.cached
+
+
+async def test_a_poisoned_bundle_is_dropped_and_rendered_again(
+    repository: Repository, stand: Stand
+) -> None:
+    sha = repository.commit({"web/a.yaml": config_map("a")})
+    cache = await stand.start()
+    cache.follow(spec(repository.url))
+    await at_commit(cache, sha)
+    rendered = await cache.render(RenderRequest(REPOSITORY, sha, "web"))
+    await stand.stop(cache)
+    (kept,) = [path for path in (stand.folder / "bundles").rglob("*") if path.is_file()]
+    kept.write_bytes(kept.read_bytes().replace(b'"1"', b'"9"'))
+    again = await stand.start()
+    with pytest.raises(NotFound):
+        await again.bundle(rendered.digest)
+    again.follow(spec(repository.url))
+    await at_commit(again, sha)
+    fresh = await again.render(RenderRequest(REPOSITORY, sha, "web"))
+    assert fresh.digest == rendered.digest and not fresh.cached
+    assert b'"9"' not in await again.bundle(fresh.digest)
+
+
+@pytest.mark.parametrize("digest", ["", "x", "sha256:../../etc/passwd", "sha256:" + "0" * 64])
+async def test_unknown_bundles_are_not_found(cache: GitCache, digest: str) -> None:
+    with pytest.raises(NotFound):
+        await cache.bundle(digest)
+
+
+async def test_a_disk_that_cannot_be_written_is_named(
+    repository: Repository, cache: GitCache, stand: Stand
+) -> None:
+    sha = repository.commit({"web/a.yaml": config_map("a")})
+    cache.follow(spec(repository.url))
+    await at_commit(cache, sha)
+    (stand.folder / "bundles").write_text("in the way")
+    with pytest.raises(Unavailable, match="disk"):
+        await cache.render(RenderRequest(REPOSITORY, sha, "web"))
+    (stand.folder / "bundles").unlink()
+    assert (await cache.render(RenderRequest(REPOSITORY, sha, "web"))).count == 1
+
+
+async def test_a_repository_that_is_not_followed_is_unavailable(cache: GitCache) -> None:
+    with pytest.raises(TowlineError, match="not followed"):
+        await cache.render(RenderRequest(REPOSITORY, "1" * 40, "web", Renderer.RAW))
