@@ -1,0 +1,297 @@
+"""What every store must do."""
+
+import asyncio
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from controlplane.domain.clusters import Cluster
+from controlplane.domain.jobs import LEASE, Job
+from controlplane.domain.ledger import LedgerEntry, Stage
+from controlplane.domain.repositories import Repository
+from controlplane.domain.services import (
+    Component,
+    ComponentState,
+    Phase,
+    Problem,
+    Service,
+    SyncOptions,
+)
+from controlplane.ports import ANY, PageQuery
+from controlplane.storage.engine import make_engine
+from controlplane.storage.migrate import migrate, revisions
+from controlplane.storage.store import SqlStore
+from fleet.errors import Conflict, Invalid
+from fleet.identity import ClusterId, RepositoryId, ServiceId
+from fleet.source import Commit
+
+NOW = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
+
+
+def a_cluster(number: int = 1) -> Cluster:
+    return Cluster(
+        ClusterId(f"cluster-{number:04}"), f"c{number}", f"Cluster {number}", NOW, NOW,
+        tags={"region": "eu"}, metadata={"deep": {"list": [1, "two", None]}},
+    )  # fmt: skip
+
+
+def a_service(number: int = 1, cluster: int = 1) -> Service:
+    return Service(
+        ServiceId(f"service-{number:04}"), ClusterId(f"cluster-{cluster:04}"), None,
+        f"s{number}", "shop", NOW, NOW,
+    )  # fmt: skip
+
+
+async def test_values_come_back_as_they_were_put(store: SqlStore) -> None:
+    """Times with microseconds and zone, nested JSON, enums and tuples survive."""
+    service = Service(
+        ServiceId("s"),
+        ClusterId("cluster-0001"),
+        None,
+        "web",
+        "shop",
+        NOW,
+        NOW,
+        configuration={"key": "välue"},
+        options=SyncOptions(create_namespace=False, namespace_labels={"a": "b"}),
+        phase=Phase.DEGRADED,
+        problems=(Problem("sync", "no"),),
+        reads={"apps/web": "abc"},
+    )
+    repository = Repository(
+        RepositoryId("r"), "https://example.org/x.git", NOW, NOW,
+        sealed=b"\x00\xff", commits={"main": Commit("c" * 40, "Ada", "Begin", NOW)},
+    )  # fmt: skip
+    async with store.write() as tx:
+        await tx.clusters.add(a_cluster())
+        await tx.services.add(service)
+        await tx.repositories.add(repository)
+    async with store.read() as tx:
+        assert await tx.clusters.get("cluster-0001") == a_cluster()
+        assert await tx.services.get("s") == service
+        assert await tx.repositories.get("r") == repository
+
+
+async def test_a_block_that_raises_leaves_nothing(store: SqlStore) -> None:
+    """A transaction is kept or dropped as a whole."""
+    with pytest.raises(RuntimeError):
+        async with store.write() as tx:
+            await tx.clusters.add(a_cluster())
+            raise RuntimeError
+    async with store.read() as tx:
+        assert await tx.clusters.select() == []
+
+
+async def test_a_taken_name_is_a_conflict(store: SqlStore) -> None:
+    """Handles are unique among clusters that exist; a deleted one gives its handle free."""
+    async with store.write() as tx:
+        await tx.clusters.add(a_cluster())
+    again = Cluster(ClusterId("other"), "c1", "Other", NOW, NOW)
+    with pytest.raises(Conflict, match="cluster exists already"):
+        async with store.write() as tx:
+            await tx.clusters.add(again)
+    async with store.write() as tx:
+        await tx.clusters.change("cluster-0001", deleted_at=NOW)
+        await tx.clusters.add(again)
+    async with store.read() as tx:
+        assert (await tx.clusters.find(handle="c1")) == again
+
+
+async def test_deleted_rows_are_absent_unless_asked_for(store: SqlStore) -> None:
+    """`deleted_at=ANY` finds what every other question passes over."""
+    async with store.write() as tx:
+        await tx.clusters.add(a_cluster())
+        await tx.clusters.change("cluster-0001", deleted_at=NOW)
+    async with store.read() as tx:
+        assert await tx.clusters.get("cluster-0001") is None
+        assert await tx.clusters.select() == []
+        assert len(await tx.clusters.select(deleted_at=ANY)) == 1
+
+
+async def test_pages_join_to_the_whole(store: SqlStore) -> None:
+    """Following cursors gives each row once, both ways round, with filters and text."""
+    async with store.write() as tx:
+        for number in range(1, 8):
+            await tx.clusters.add(a_cluster(number))
+    for newest in (False, True):
+        seen: list[str] = []
+        after = None
+        while True:
+            async with store.read() as tx:
+                page = await tx.clusters.page(PageQuery(3, after, newest=newest))
+            seen += [row.handle for row in page.items]
+            after = page.items[-1].id
+            if not page.more:
+                break
+        expected = [f"c{number}" for number in range(1, 8)]
+        assert seen == (expected[::-1] if newest else expected)
+    async with store.read() as tx:
+        found = await tx.clusters.page(PageQuery(text="LUSTER 7"))
+        wild = await tx.clusters.page(PageQuery(text="%"))
+    assert [row.handle for row in found.items] == ["c7"]
+    assert wild.items == ()
+
+
+async def test_a_cursor_of_another_list_is_invalid(store: SqlStore) -> None:
+    """A ledger cursor is a number; anything else gets a clear error, not a crash."""
+    with pytest.raises(Invalid, match="cursor"):
+        async with store.read() as tx:
+            await tx.ledger.page(PageQuery(after="nonsense"))
+
+
+async def test_ledger_numbers_its_entries_in_order(store: SqlStore) -> None:
+    """Entries come back in the order of appending, with rising ids."""
+    entries = [LedgerEntry("s", "c", stage, NOW, detail={"n": 1}) for stage in list(Stage)[:5]]
+    async with store.write() as tx:
+        await tx.ledger.append(entries)
+        await tx.ledger.append([])
+    async with store.read() as tx:
+        rows = await tx.ledger.select(service_id="s")
+    assert [row.stage for row in rows] == [entry.stage for entry in entries]
+    ids = [row.id for row in rows]
+    assert ids == sorted(set(ids))
+
+
+async def test_inventory_is_replaced_by_id(store: SqlStore) -> None:
+    """Upserting the same component twice keeps one row with the newest values."""
+    component = Component(
+        "id", ServiceId("s"), ClusterId("c"), "apps", "v1", "Deployment", "shop", "web", "u", "",
+        ComponentState.PENDING, "", False, ("nginx",), NOW,
+    )  # fmt: skip
+    healthy = Component(
+        "id", ServiceId("s"), ClusterId("c"), "apps", "v1", "Deployment", "shop", "web", "u", "",
+        ComponentState.RUNNING, "", True, ("nginx", "b"), NOW,
+    )  # fmt: skip
+    async with store.write() as tx:
+        await tx.components.upsert([component])
+        await tx.components.upsert([healthy])
+        await tx.components.upsert([])
+    async with store.read() as tx:
+        assert await tx.components.select(service_id="s") == [healthy]
+    async with store.write() as tx:
+        await tx.components.forget(["id"])
+    async with store.read() as tx:
+        assert await tx.components.select() == []
+
+
+async def test_a_job_is_claimed_once_until_its_lease_ends(store: SqlStore) -> None:
+    """Claims are leases; the fence refuses a holder whose lease has passed on."""
+    async with store.write() as tx:
+        await tx.jobs.enqueue(Job("j", "kind", "key", NOW, {"a": 1}))
+        await tx.jobs.enqueue(Job("j2", "kind", "later", NOW + timedelta(hours=1)))
+    async with store.write() as tx:
+        (first,) = await tx.jobs.claim(["kind"], "one", NOW, 10)
+        assert await tx.jobs.claim(["kind"], "two", NOW, 10) == []
+    late = NOW + LEASE + timedelta(seconds=1)
+    async with store.write() as tx:
+        (second,) = await tx.jobs.claim(["kind"], "two", late, 10)
+        assert second.fence == first.fence + 1
+        assert not await tx.jobs.finish(first)
+        assert not await tx.jobs.retry(first, late, "no")
+        assert await tx.jobs.finish(second)
+        assert await tx.jobs.next_due() == NOW + timedelta(hours=1)
+
+
+async def test_the_same_key_is_the_same_job(store: SqlStore) -> None:
+    """A second request moves the job instead of doubling it."""
+    later = NOW + timedelta(hours=1)
+    async with store.write() as tx:
+        await tx.jobs.enqueue(Job("a", "kind", "key", later, {"n": 1}))
+        await tx.jobs.enqueue(Job("b", "kind", "key", NOW, {"n": 2}))
+        (job,) = await tx.jobs.claim(["kind"], "me", NOW, 10)
+    assert (job.id, job.payload) == ("a", {"n": 2})
+
+
+async def test_claims_of_many_workers_never_overlap(store: SqlStore) -> None:
+    """Workers that claim at the same time get each job once, all together all of them."""
+    async with store.write() as tx:
+        for number in range(60):
+            await tx.jobs.enqueue(Job(f"j{number}", "kind", f"k{number}", NOW))
+
+    async def worker(name: str) -> list[str]:
+        mine = []
+        while True:
+            async with store.write() as tx:
+                jobs = await tx.jobs.claim(["kind"], name, NOW, 3)
+            if not jobs:
+                return mine
+            mine += [job.id for job in jobs]
+
+    claimed = await asyncio.gather(*(worker(f"w{number}") for number in range(4)))
+    everything = [id for mine in claimed for id in mine]
+    assert sorted(everything) == sorted(f"j{number}" for number in range(60))
+
+
+_COUNT_UP = """
+import asyncio, sys
+from controlplane.storage.engine import make_engine
+from controlplane.storage.store import SqlStore
+
+async def run():
+    store = SqlStore(make_engine(sys.argv[1]))
+    for _ in range(int(sys.argv[2])):
+        async with store.write() as tx:
+            cluster = await tx.clusters.get("cluster-0001")
+            await tx.clusters.change("cluster-0001", acknowledged=cluster.acknowledged + 1)
+    await store.close()
+
+asyncio.run(run())
+"""
+
+
+async def test_processes_that_read_then_write_lose_no_update(tmp_path: Path) -> None:
+    """SQLite: BEGIN IMMEDIATE makes read-then-write one step, across processes."""
+    url = f"sqlite:///{tmp_path / 'towline.db'}"
+    engine = make_engine(url)
+    await migrate(engine)
+    store = SqlStore(engine)
+    async with store.write() as tx:
+        await tx.clusters.add(a_cluster())
+    workers = [
+        await asyncio.create_subprocess_exec(sys.executable, "-c", _COUNT_UP, url, "40")
+        for _ in range(3)
+    ]
+    assert [await worker.wait() for worker in workers] == [0, 0, 0]
+    async with store.read() as tx:
+        cluster = await tx.clusters.get("cluster-0001")
+    await store.close()
+    assert cluster is not None and cluster.acknowledged == 120
+
+
+async def test_tables_are_what_the_migrations_make(store_url: str) -> None:
+    """The metadata that queries use and the migrated schema do not differ."""
+    from alembic.autogenerate import compare_metadata
+    from alembic.runtime.migration import MigrationContext
+
+    from controlplane.storage.tables import metadata
+
+    engine = make_engine(store_url)
+    await migrate(engine)
+
+    def differences(connection):
+        return compare_metadata(MigrationContext.configure(connection), metadata)
+
+    async with engine.connect() as connection:
+        assert await connection.run_sync(differences) == []
+    current, head = await revisions(engine)
+    assert current == head
+    await engine.dispose()
+
+
+async def test_a_store_of_a_newer_version_is_refused(store_url: str) -> None:
+    """An older program names the problem and touches nothing."""
+    engine = make_engine(store_url)
+    await migrate(engine)
+    async with engine.begin() as connection:
+        await connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(Conflict, match="newer"):
+        await migrate(engine)
+    await engine.dispose()
+
+
+def test_other_databases_are_refused() -> None:
+    """A database that is not supported gets a sentence, not a traceback from a driver."""
+    with pytest.raises(Invalid, match="sqlite or postgresql"):
+        make_engine("mysql://localhost/x")

@@ -1,0 +1,121 @@
+"""A git cache in memory: commits are mappings from folder to objects."""
+
+import hashlib
+from collections.abc import Callable, Collection, Mapping
+from datetime import UTC, datetime
+
+from fleet.bundle import Bundle, KubeObject, make_bundle
+from fleet.errors import Invalid, NotFound
+from fleet.identity import RepositoryId
+from fleet.source import Commit, Rendered, RenderRequest, RepositorySpec, RepositoryState
+
+_THEN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def config_map(name: str, **data: str) -> KubeObject:
+    """A small object."""
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+
+
+class FakeManifests:
+    """The `Manifests` port. A folder that holds an exception fails to render with it."""
+
+    def __init__(self) -> None:
+        self.specs: dict[str, RepositorySpec] = {}
+        self.commits: dict[str, dict[str, list[KubeObject] | Exception]] = {}
+        self.heads: dict[str, dict[str, Commit]] = {}
+        self.bundles: dict[str, Bundle] = {}
+        self.renders: list[RenderRequest] = []
+        self.hints: list[str] = []
+        self.error: str | None = None
+        self._callbacks: list[Callable[[RepositoryState], None]] = []
+
+    def push(
+        self,
+        repository_id: str,
+        folders: dict[str, list[KubeObject] | Exception],
+        ref: str = "main",
+        author: str = "Ada <ada@example.org>",
+    ) -> str:
+        """Let a ref point at a new commit that holds these folders; its sha."""
+        number = len(self.commits) + 1
+        sha = hashlib.sha1(str(number).encode()).hexdigest()
+        self.commits[sha] = folders
+        commit = Commit(sha, author, f"Change {number}", _THEN)
+        self.heads.setdefault(repository_id, {})[ref] = commit
+        self.heads[repository_id][sha] = commit
+        self.tell(repository_id)
+        return sha
+
+    def tell(self, repository_id: str) -> None:
+        """Tell whoever listens of the state of a repository."""
+        state = self.state(RepositoryId(repository_id))
+        for callback in self._callbacks:
+            if state is not None:
+                callback(state)
+
+    def follow(self, spec: RepositorySpec) -> None:
+        self.specs[spec.id] = spec
+
+    def forget(self, repository_id: RepositoryId) -> None:
+        self.specs.pop(repository_id, None)
+
+    def on_state(self, callback: Callable[[RepositoryState], None]) -> None:
+        self._callbacks.append(callback)
+
+    def state(self, repository_id: RepositoryId) -> RepositoryState | None:
+        spec = self.specs.get(repository_id)
+        if spec is None:
+            return None
+        heads = self.heads.get(repository_id, {})
+        commits = {ref: heads[ref] for ref in spec.refs if ref in heads}
+        missing = frozenset(spec.refs - commits.keys())
+        return RepositoryState(repository_id, commits, missing, self.error, _THEN, _THEN)
+
+    async def hint(
+        self, repository_id: RepositoryId, announced: Mapping[str, str] | None = None
+    ) -> None:
+        self.hints.append(repository_id)
+
+    async def trees(
+        self, repository_id: RepositoryId, commit: str, folders: Collection[str]
+    ) -> Mapping[str, str | None]:
+        return {folder: self._tree(commit, folder) for folder in folders}
+
+    async def render(self, request: RenderRequest) -> Rendered:
+        self.renders.append(request)
+        objects = self.commits[request.commit].get(request.folder)
+        if isinstance(objects, Exception):
+            raise objects
+        if objects is None:
+            raise Invalid(f"folder {request.folder!r} is not in commit {request.commit[:12]}")
+        bundle = make_bundle(_filled(objects, request))
+        self.bundles[bundle.digest] = bundle
+        return Rendered(
+            source=f"sha256:{self._tree(request.commit, request.folder)}",
+            digest=bundle.digest,
+            size=len(bundle.data),
+            count=bundle.count,
+            cached=False,
+            reads=(request.folder,),
+        )
+
+    async def bundle(self, digest: str) -> bytes:
+        if digest not in self.bundles:
+            raise NotFound(f"no bundle {digest}")
+        return self.bundles[digest].data
+
+    def _tree(self, commit: str, folder: str) -> str | None:
+        content = self.commits[commit].get(folder)
+        return None if content is None else hashlib.sha1(repr(content).encode()).hexdigest()
+
+
+def _filled(objects: list[KubeObject], request: RenderRequest) -> list[KubeObject]:
+    """Objects whose `$configuration.NAME` values are filled in, as a template would."""
+    values = request.parameters.get("configuration", {})
+    return [
+        {**one, "data": {k: values.get(v[1:], v) for k, v in one.get("data", {}).items()}}
+        if one.get("data")
+        else one
+        for one in objects
+    ]
