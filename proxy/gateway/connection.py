@@ -3,7 +3,7 @@
 import asyncio
 import socket
 import struct
-from typing import Any
+from typing import Any, cast
 from uuid import uuid4
 
 from uvicorn.config import Config
@@ -51,8 +51,8 @@ class Connection(asyncio.Protocol):
     # What asyncio and uvicorn say
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        # uvloop's transports are no subclasses of asyncio's.
+        self._transport = transport = cast(asyncio.Transport, transport)
         transport.set_write_buffer_limits(high=WRITE_HIGH, low=WRITE_LOW)
         self._application.serve(self)
         self._gateway.connections.add(self)
@@ -118,6 +118,7 @@ class Connection(asyncio.Protocol):
         self._keep_alive = keep_alive
         if not keep_alive or self._gone:
             self._transport.close()
+        self._release(_FULL | _CREDIT)
         self._advance()
 
     # Deadlines, seen to by the gateway's sweep

@@ -98,6 +98,11 @@ class Exchange:
         return self._body.done
 
     @property
+    def _last_of_connection(self) -> bool:
+        """Behind a refused upgrade nobody can tell what the client's bytes mean."""
+        return self._side.draining or self._head.upgrade is not None
+
+    @property
     def waiting(self) -> bool:
         """No byte of the answer has come, and it is of the kind that must come in time."""
         attributes = self.record.attributes
@@ -277,7 +282,7 @@ class Exchange:
             self.record.status = observer.status
             if observer.upgraded:
                 self._switch()
-            elif self._side.draining:
+            elif self._last_of_connection:
                 data = _say_close(data, observer.status)
         self.record.bytes_out += len(data)
         self._side.write(data)
@@ -292,8 +297,8 @@ class Exchange:
         stream, self._stream = self._stream, None
         if stream is not None and (self.raw or not self._body.done):
             stream.reset()
-        keep = self._head.keep_alive and self._observer.keep_alive and not self.raw
-        self._finish(EndReason.DONE, keep_alive=keep and not self._side.draining)
+        keep = self._head.keep_alive and self._observer.keep_alive
+        self._finish(EndReason.DONE, keep_alive=keep and not self._last_of_connection)
 
     def _break(self, refusal: Refusal, reason: EndReason) -> None:
         """End both sides: with an answer if none has begun, else by breaking it off."""

@@ -13,7 +13,9 @@ import pytest
 
 from syncagent.tunnel.upstream import Upstream
 from tests.fakes.tls import TestAuthority
+from tests.integration.proxy.recording import RecordingUpstream, recording_upstream
 from tests.integration.proxy.stack import Stack, run_stack
+from tests.integration.proxy.user import User
 from towline.demo.clusters.cluster import Cluster
 
 ACCOUNT = "towline-door-test"
@@ -167,3 +169,19 @@ def door_kubectl(stack: Stack, program: Path, path: Path, token: str = "ann-toke
     }
     path.write_text(json.dumps(config))
     return Kubectl(program, path)
+
+
+@pytest.fixture
+async def recorder(stack: Stack) -> AsyncIterator[RecordingUpstream]:
+    """A recording stand-in for the API server, connected to the door by an agent."""
+    async with recording_upstream() as server:
+        await stack.connect(server.upstream)
+        yield server
+
+
+@pytest.fixture
+async def user(stack: Stack) -> AsyncIterator[User]:
+    """A plain connection of a user to the door."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", stack.plain_port)
+    yield User(reader, writer)
+    writer.close()
