@@ -17,11 +17,11 @@ import time
 from pathlib import Path
 
 from fleet.errors import Conflict, NotFound, TowlineError, Unavailable
-from fleet.runtime.process import STOP_SIGNALS
 from towline.demo.clusters import binaries
 from towline.demo.clusters.cluster import Cluster
 
 _PATIENCE = 120.0
+_STOP = (signal.SIGINT, signal.SIGTERM)
 
 
 def main() -> int:
@@ -93,10 +93,10 @@ def _hold(arguments: argparse.Namespace) -> None:
     with cluster, (folder / "pid").open("w") as pid_file:
         # Locked as long as this process lives, so that nobody takes a reused id for it.
         fcntl.flock(pid_file, fcntl.LOCK_EX)
-        signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+        signal.pthread_sigmask(signal.SIG_BLOCK, _STOP)
         pid_file.write(str(os.getpid()))
         pid_file.flush()
-        signal.sigwait(STOP_SIGNALS)
+        signal.sigwait(_STOP)
     shutil.rmtree(folder)
 
 
