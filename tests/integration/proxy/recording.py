@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from fleet.runtime.tasks import Tasks
 from syncagent.tunnel.upstream import Upstream
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -27,38 +28,47 @@ class RecordingUpstream:
     answer: bytes = OK
     close_after: bool = False
     script: Script | None = None
+    tasks: Tasks = field(default_factory=lambda: Tasks("recording upstream"))
 
     @property
     def upstream(self) -> Upstream:
         return Upstream("127.0.0.1", self.port, None, _token)
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """A new connection; it ends with the stand-in."""
         self.connections += 1
-        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-            while True:
-                head = await reader.readuntil(b"\r\n\r\n")
-                self.heads.append(head)
-                if self.script is not None:
-                    await self.script(reader, writer)
-                    break
-                self.bodies.append(await _body(head, reader))
-                writer.write(self.answer)
-                if self.close_after:
-                    break
-        with contextlib.suppress(ConnectionError):
+        self.tasks.spawn("connection", self._serve(reader, writer))
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+                while await self._serve_one(reader, writer):
+                    pass
+        finally:
             writer.close()
+
+    async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        head = await reader.readuntil(b"\r\n\r\n")
+        self.heads.append(head)
+        if self.script is not None:
+            await self.script(reader, writer)
+            return False
+        self.bodies.append(await _body(head, reader))
+        writer.write(self.answer)
+        return not self.close_after
 
 
 @asynccontextmanager
 async def recording_upstream() -> AsyncGenerator[RecordingUpstream, None]:
     """A stand-in that listens."""
     recorder = RecordingUpstream()
-    server = await asyncio.start_server(recorder.serve, "127.0.0.1", 0, limit=1 << 20)
+    server = await asyncio.start_server(recorder.accept, "127.0.0.1", 0, limit=1 << 20)
     recorder.port = server.sockets[0].getsockname()[1]
     try:
         yield recorder
     finally:
         server.close()
+        await recorder.tasks.stop()
 
 
 async def _body(head: bytes, reader: asyncio.StreamReader) -> bytes:
