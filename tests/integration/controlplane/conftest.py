@@ -1,0 +1,114 @@
+"""A control plane without edges: real store, fake git cache, a clock that tests move."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from controlplane.domain.access import Actor, ActorKind, Role
+from controlplane.domain.clusters import Cluster
+from controlplane.domain.reports import Facts, Report, StatusReport
+from controlplane.domain.repositories import Repository
+from controlplane.domain.services import Phase, Problem, Service
+from controlplane.events.memory import MemoryBus
+from controlplane.secrets.envelope import EnvelopeSealer
+from controlplane.storage.engine import make_engine, sqlite_url
+from controlplane.storage.migrate import migrate
+from controlplane.storage.store import SqlStore
+from controlplane.usecases.agents import Agents
+from controlplane.usecases.clusters import ClusterChange, Clusters
+from controlplane.usecases.delivery import Delivery
+from controlplane.usecases.deps import Deps
+from controlplane.usecases.identity import Identity
+from controlplane.usecases.pipelines import Pipelines
+from controlplane.usecases.promotions import Promotions
+from controlplane.usecases.records import Records
+from controlplane.usecases.repositories import Repositories, RepositoryChange
+from controlplane.usecases.services import ServiceChange, Services
+from tests.fakes.clock import FakeClock
+from tests.fakes.manifests import FakeManifests
+
+
+def person(role: Role | None, name: str = "ada") -> Actor:
+    """A user with this role."""
+    return Actor(ActorKind.USER, id=name, name=name, email=f"{name}@example.org", role=role)
+
+
+@dataclass
+class World:
+    """All verbs over one store."""
+
+    deps: Deps
+    manifests: FakeManifests
+    clock: FakeClock
+
+    def __post_init__(self) -> None:
+        self.admin = person(Role.ADMIN, "root")
+        self.identity = Identity(self.deps)
+        self.clusters = Clusters(self.deps)
+        self.repositories = Repositories(self.deps)
+        self.services = Services(self.deps)
+        self.delivery = Delivery(self.deps)
+        self.agents = Agents(self.deps)
+        self.records = Records(self.deps)
+        self.pipelines = Pipelines(self.deps)
+        self.promotions = Promotions(self.deps, self.pipelines, self.repositories)
+
+    async def cluster(self, name: str = "dev", *, connected: bool = True) -> Cluster:
+        """A registered cluster, whose agent has been there unless told otherwise."""
+        cluster, _ = await self.clusters.create(self.admin, ClusterChange(name=name))
+        if connected:
+            facts = Facts("instance", "0.1.0", "v1.36.3", "GENERIC", 3)
+            return await self.agents.connected(cluster.id, facts)
+        return cluster
+
+    async def repository(self, url: str = "https://git.example.org/fleet.git") -> Repository:
+        """A connected repository."""
+        return await self.repositories.create(self.admin, RepositoryChange(url=url))
+
+    async def service(
+        self, cluster: Cluster, repository: Repository, name: str = "shop", **change: object
+    ) -> Service:
+        """A service of the folder that bears its name, unless told otherwise."""
+        given = {"folder": name, "ref": "main", **change}
+        service = await self.services.create(
+            self.admin,
+            cluster.id,
+            None,
+            ServiceChange(name=name, namespace="shop", repository_id=repository.id, **given),
+        )
+        await self.repositories.follow_again(repository.id)
+        return service
+
+    async def get(self, service: Service) -> Service:
+        """The service as it is now."""
+        return await self.services.get(self.admin, service.id)
+
+    async def report(
+        self,
+        service: Service,
+        phase: Phase = Phase.HEALTHY,
+        problems: tuple[Problem, ...] = (),
+        sequence: int | None = None,
+    ) -> None:
+        """Let the agent report on the newest desired state of a service."""
+        now = await self.get(service)
+        async with self.deps.store.read() as tx:
+            cluster = await tx.clusters.get(service.cluster_id)
+        assert cluster is not None
+        body = StatusReport(service.id, sequence or now.sequence, now.digest or "", phase, problems)
+        report = Report(cluster.acknowledged + 1, self.clock.now(), body)
+        await self.agents.record(cluster.id, [report])
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    """An empty control plane."""
+    engine = make_engine(sqlite_url(tmp_path))
+    await migrate(engine)
+    store = SqlStore(engine)
+    clock, manifests = FakeClock(), FakeManifests()
+    sealer = EnvelopeSealer(b"k" * 32)
+    yield World(Deps(store, MemoryBus(), manifests, sealer, clock), manifests, clock)
+    await store.close()

@@ -1,0 +1,186 @@
+"""Nobody gets past a use case without the right, whichever door they came through."""
+
+import inspect
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.domain.access import ANONYMOUS, SYSTEM, Role, Verb, require
+from controlplane.ports import PageQuery
+from controlplane.usecases.access import Access
+from controlplane.usecases.clusters import ClusterChange
+from controlplane.usecases.identity import Identity
+from controlplane.usecases.services import ServiceChange
+from fleet.errors import Forbidden, NotFound, Unauthenticated
+from fleet.identity import TokenKind, new_token
+from tests.integration.controlplane.conftest import World, person
+
+READERS = {Role.VIEWER, Role.EDITOR, Role.ADMIN}
+WRITERS = {Role.EDITOR, Role.ADMIN}
+MODEL = {
+    Verb.READ: READERS,
+    Verb.CONNECT: READERS,
+    Verb.WRITE: WRITERS,
+    Verb.APPROVE: WRITERS,
+    Verb.ADMINISTER: {Role.ADMIN},
+}
+ARGUMENTS = {
+    "query": PageQuery(),
+    "change": ClusterChange(name="x"),
+    "draft": None,
+    "digests": {},
+    "life": timedelta(days=1),
+    "role": Role.VIEWER,
+    "services": [],
+    "wanted": frozenset(),
+}
+
+
+class Untouchable:
+    """Fails whoever reaches for the store."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"reached {name} without a right")
+
+
+@given(st.sampled_from([None, *Role]), st.sampled_from(list(Verb)))
+def test_rights_are_those_of_the_model(role: Role | None, verb: Verb) -> None:
+    """Each role has exactly the verbs of the table above; no role has none."""
+    allowed = role in MODEL[verb]
+    assert person(role).may(verb) == allowed
+    if not allowed:
+        with pytest.raises(Forbidden, match="needs role"):
+            require(person(role), verb, "things")
+
+
+@given(st.sampled_from(list(Verb)))
+def test_strangers_are_told_to_sign_in(verb: Verb) -> None:
+    """Somebody without a token learns nothing but how to sign in."""
+    with pytest.raises(Unauthenticated, match="sign in"):
+        require(ANONYMOUS, verb, "things")
+
+
+def guarded(world: World) -> list[Any]:
+    """Every verb of every use case that takes an actor."""
+    groups = (
+        world.identity,
+        world.clusters,
+        world.repositories,
+        world.services,
+        world.pipelines,
+        world.records,
+    )
+    return [
+        method
+        for group in groups
+        for name, method in inspect.getmembers(group, inspect.iscoroutinefunction)
+        if not name.startswith("_") and "actor" in inspect.signature(method).parameters
+    ]
+
+
+async def test_every_verb_decides_before_it_looks(world: World) -> None:
+    """No verb touches the store for a stranger, and none is left out of this test."""
+    object.__setattr__(world.deps, "store", Untouchable())
+    verbs = guarded(world)
+    assert len(verbs) >= 35
+    for verb in verbs:
+        parameters = inspect.signature(verb).parameters
+        arguments = [
+            ANONYMOUS if name == "actor" else ARGUMENTS.get(name, "x")
+            for name, one in parameters.items()
+            if one.default is inspect.Parameter.empty
+        ]
+        with pytest.raises((Unauthenticated, Forbidden)):
+            await verb(*arguments)
+
+
+async def test_a_viewer_reads_and_changes_nothing(world: World) -> None:
+    """The weakest role sees clusters and cannot make one."""
+    viewer = person(Role.VIEWER)
+    cluster = await world.cluster()
+    assert (await world.clusters.get(viewer, cluster.id)).handle == "dev"
+    with pytest.raises(Forbidden, match="needs role editor"):
+        await world.clusters.create(viewer, ClusterChange(name="mine"))
+    with pytest.raises(Forbidden, match="needs role editor"):
+        await world.services.create(viewer, cluster.id, None, ServiceChange(name="a"))
+
+
+async def test_first_start_makes_one_administrator(world: World) -> None:
+    """The bootstrap token works, and a second start makes none."""
+    token = await world.identity.bootstrap()
+    assert token is not None
+    actor = await world.identity.authenticate(token, "127.0.0.1")
+    assert (actor.role, actor.source) == (Role.ADMIN, "127.0.0.1")
+    assert await world.identity.bootstrap() is None
+
+
+async def test_a_token_ends_when_it_is_revoked(world: World) -> None:
+    """Revocation is felt at once by whoever drops what was remembered, and names the time."""
+    token = await world.identity.bootstrap()
+    admin = await world.identity.authenticate(token or "")
+    row, secret = await world.identity.create_token(admin, "laptop", timedelta(days=1))
+    assert (await world.identity.authenticate(secret)).id == admin.id
+    await world.identity.revoke_token(admin, row.id)
+    world.identity.forget(row.id)
+    with pytest.raises(Unauthenticated, match="'laptop' was revoked at 2026"):
+        await world.identity.authenticate(secret)
+
+
+async def test_a_token_expires(world: World) -> None:
+    """An expired token says since when, also while it was remembered."""
+    token = await world.identity.bootstrap()
+    admin = await world.identity.authenticate(token or "")
+    _, secret = await world.identity.create_token(admin, "short", timedelta(minutes=1))
+    await world.identity.authenticate(secret)
+    await world.clock.advance(61)
+    with pytest.raises(Unauthenticated, match="expired at 2026"):
+        await world.identity.authenticate(secret)
+
+
+async def test_tokens_of_one_kind_open_no_other_door(world: World) -> None:
+    """A deploy token is no user, a user token no agent, garbage neither."""
+    cluster, deploy = await world.clusters.create(world.admin, ClusterChange(name="dev"))
+    user = await world.identity.bootstrap() or ""
+    assert (await world.identity.authenticate_agent(deploy))[0] == cluster.id
+    for token in (deploy, new_token(TokenKind.USER), "twu_x", "", "Bearer"):
+        with pytest.raises(Unauthenticated):
+            await world.identity.authenticate(token)
+    for token in (user, new_token(TokenKind.AGENT), ""):
+        with pytest.raises(Unauthenticated):
+            await world.identity.authenticate_agent(token)
+
+
+async def test_other_peoples_tokens_read_as_absent(world: World) -> None:
+    """Revoking somebody else's token answers like revoking none."""
+    root = await world.identity.authenticate(await world.identity.bootstrap() or "")
+    row, _ = await world.identity.create_token(root, "mine")
+    with pytest.raises(NotFound):
+        await world.identity.revoke_token(person(Role.EDITOR, "eve"), row.id)
+    with pytest.raises(NotFound):
+        await world.identity.revoke_token(person(Role.EDITOR, "eve"), "nonsense")
+
+
+async def test_the_door_grants_by_role_and_forgets_in_seconds(world: World) -> None:
+    """A verdict carries the user's groups and is asked for anew after 3 s."""
+    identity = Identity(world.deps)
+    user = await identity.create_user(world.admin, "bo@example.org", "Bo", Role.EDITOR)
+    cluster = await world.cluster()
+    access = Access(world.deps)
+    grant = await access.connect(user.id, "dev")
+    assert grant.cluster_id == cluster.id
+    assert grant.groups == ("towline:users", "towline:editors")
+    assert not grant.may_impersonate
+    async with world.deps.store.write() as tx:
+        await tx.users.change(user.id, disabled_at=world.clock.now())
+    assert await access.connect(user.id, "dev") == grant
+    await world.clock.advance(3.1)
+    with pytest.raises(Unauthenticated, match="disabled"):
+        await access.connect(user.id, "dev")
+
+
+async def test_the_system_may_everything(world: World) -> None:
+    """Work that nobody asked for in person acts as the installation itself."""
+    assert all(SYSTEM.may(verb) for verb in Verb)

@@ -1,0 +1,301 @@
+"""From a commit to what agents are told, without git and without agents."""
+
+import pytest
+
+from controlplane.domain.ledger import Stage
+from controlplane.domain.services import Phase, Problem, Removal, Service, ServiceStatus
+from controlplane.ports import ANY, PageQuery
+from controlplane.usecases.clusters import ClusterChange
+from controlplane.usecases.repositories import RepositoryChange
+from controlplane.usecases.services import ServiceChange
+from fleet.errors import Conflict, Invalid, NotFound
+from fleet.source import GitCredentials
+from tests.fakes.manifests import config_map
+from tests.integration.controlplane.conftest import World
+
+
+async def stages(world: World, service: Service) -> list[Stage]:
+    """The ledger of a service, oldest first."""
+    async with world.deps.store.read() as tx:
+        return [entry.stage for entry in await tx.ledger.select(service_id=service.id)]
+
+
+async def test_a_commit_becomes_desired_state(world: World) -> None:
+    """A new service is rendered, gets a revision, a sequence and ledger rows."""
+    cluster, repository = await world.cluster(), await world.repository()
+    service = await world.service(cluster, repository)
+    assert (await world.get(service)).status is ServiceStatus.STALE
+    sha = world.manifests.push(repository.id, {"shop": [config_map("a")]})
+    assert await world.delivery.deliver(repository.id) == 1
+    now = await world.get(service)
+    assert (now.sha, now.sequence, now.object_count) == (sha, 1, 1)
+    page = await world.services.revisions(world.admin, service.id, PageQuery())
+    assert [row.id for row in page.items] == [now.revision_id]
+    assert await stages(world, service) == [Stage.CREATED, Stage.RENDERED]
+    await world.report(service)
+    assert (await world.get(service)).status is ServiceStatus.HEALTHY
+
+
+async def test_only_what_changed_is_rendered(world: World) -> None:
+    """A commit that touches one folder of three renders one service and moves one sequence."""
+    cluster, repository = await world.cluster(), await world.repository()
+    services = [await world.service(cluster, repository, name) for name in ("a", "b", "c")]
+    folders = {name: [config_map(name)] for name in ("a", "b", "c")}
+    world.manifests.push(repository.id, folders)
+    await world.delivery.deliver(repository.id)
+    world.manifests.renders.clear()
+    world.manifests.push(repository.id, {**folders, "b": [config_map("b", v="2")]})
+    assert await world.delivery.deliver(repository.id) == 1
+    assert [request.folder for request in world.manifests.renders] == ["b"]
+    assert [(await world.get(one)).sequence for one in services] == [1, 2, 1]
+    assert await world.delivery.deliver(repository.id) == 0
+
+
+async def test_a_failed_render_keeps_the_last_good_state(world: World) -> None:
+    """The service shows the error; its digest stays, other services go on, and it recovers."""
+    cluster, repository = await world.cluster(), await world.repository()
+    bad = await world.service(cluster, repository, "bad")
+    good = await world.service(cluster, repository, "good")
+    world.manifests.push(repository.id, {"bad": [config_map("x")], "good": [config_map("y")]})
+    await world.delivery.deliver(repository.id)
+    before = await world.get(bad)
+    broken = Invalid("bad/x.yaml line 3: mapping values are not allowed here")
+    world.manifests.push(repository.id, {"bad": broken, "good": [config_map("y", v="2")]})
+    await world.delivery.deliver(repository.id)
+    now = await world.get(bad)
+    assert (now.status, now.digest, now.sequence) == (ServiceStatus.FAILED, before.digest, 1)
+    assert now.errors == (Problem("render", broken.message),)
+    assert (await world.get(good)).sequence == 2
+    await world.delivery.deliver(repository.id)
+    assert (await stages(world, bad)).count(Stage.RENDER_FAILED) == 1
+    world.manifests.push(repository.id, {"bad": [config_map("x")], "good": [config_map("y")]})
+    await world.delivery.deliver(repository.id)
+    recovered = await world.get(bad)
+    assert (recovered.errors, recovered.digest) == ((), before.digest)
+
+
+async def test_a_missing_folder_or_branch_deletes_nothing(world: World) -> None:
+    """Absence is an error that names what is missing, never an empty state."""
+    cluster, repository = await world.cluster(), await world.repository()
+    service = await world.service(cluster, repository)
+    world.manifests.push(repository.id, {"shop": [config_map("a")]})
+    await world.delivery.deliver(repository.id)
+    before = await world.get(service)
+    world.manifests.push(repository.id, {"other": []})
+    await world.delivery.deliver(repository.id)
+    gone = await world.get(service)
+    assert (gone.digest, gone.sequence) == (before.digest, before.sequence)
+    assert "'shop' is not in commit" in gone.errors[0].message
+    del world.manifests.heads[repository.id]["main"]
+    await world.delivery.deliver(repository.id)
+    assert "no branch, tag or commit 'main'" in (await world.get(service)).errors[0].message
+
+
+async def test_a_dead_git_server_changes_nothing(world: World) -> None:
+    """With the git cache's last good commits, services stay as they are."""
+    cluster, repository = await world.cluster(), await world.repository()
+    service = await world.service(cluster, repository)
+    world.manifests.push(repository.id, {"shop": [config_map("a")]})
+    await world.delivery.deliver(repository.id)
+    before = await world.get(service)
+    world.manifests.error = "connection refused"
+    await world.delivery.deliver(repository.id)
+    assert await world.get(service) == before
+
+
+async def test_configuration_is_rendered_anew(world: World) -> None:
+    """Changing a value re-renders; changing it back returns to the same digest."""
+    cluster, repository = await world.cluster(), await world.repository()
+    service = await world.service(cluster, repository, configuration={"size": "1"})
+    world.manifests.push(repository.id, {"shop": [config_map("a", size="$size")]})
+    await world.delivery.deliver(repository.id)
+    first = (await world.get(service)).digest
+    for value, same in (("2", False), ("1", True)):
+        change = ServiceChange(configuration={"size": value})
+        await world.services.update(world.admin, service.id, change)
+        await world.delivery.deliver(repository.id)
+        assert ((await world.get(service)).digest == first) is same
+    assert (await world.get(service)).sequence == 3
+
+
+async def test_rollback_holds_until_released(world: World) -> None:
+    """A rollback returns the old digest at once, and new commits wait until the hold ends."""
+    cluster, repository = await world.cluster(), await world.repository()
+    service = await world.service(cluster, repository)
+    world.manifests.push(repository.id, {"shop": [config_map("a")]})
+    await world.delivery.deliver(repository.id)
+    good = await world.get(service)
+    world.manifests.push(repository.id, {"shop": [config_map("a", v="bad")]})
+    await world.delivery.deliver(repository.id)
+    assert good.revision_id is not None
+    back = await world.services.rollback(world.admin, service.id, good.revision_id)
+    assert (back.digest, back.sequence, back.pinned) == (good.digest, 3, good.sha)
+    await world.repositories.follow_again(repository.id)
+    newest = world.manifests.push(repository.id, {"shop": [config_map("a", v="newer")]})
+    await world.delivery.deliver(repository.id)
+    assert (await world.get(service)).digest == good.digest
+    await world.services.release(world.admin, service.id)
+    await world.repositories.follow_again(repository.id)
+    await world.delivery.deliver(repository.id)
+    assert (await world.get(service)).sha == newest
+    with pytest.raises(NotFound):
+        await world.services.rollback(world.admin, service.id, "nonsense")
+
+
+async def test_deleting_waits_for_the_agent(world: World) -> None:
+    """A service whose agent knows it stays, marked, until the agent says that it is gone."""
+    cluster, repository = await world.cluster(), await world.repository()
+    service = await world.service(cluster, repository)
+    world.manifests.push(repository.id, {"shop": [config_map("a")]})
+    await world.delivery.deliver(repository.id)
+    await world.services.delete(world.admin, service.id)
+    (marked,) = await world.agents.desired(cluster.id)
+    assert (marked.removal, marked.sequence) == (Removal.CASCADE, 2)
+    assert (await world.get(service)).deleted_at is not None
+    with pytest.raises(Conflict, match="being removed"):
+        await world.service(cluster, repository)
+    await world.report(service, Phase.REMOVED)
+    with pytest.raises(NotFound):
+        await world.get(service)
+    assert (await stages(world, service))[-2:] == [Stage.DELETED, Stage.REMOVED]
+    await world.service(cluster, repository)
+
+
+async def test_deleting_is_instant_where_no_agent_was(world: World) -> None:
+    """Nothing can be left in a cluster that never had an agent."""
+    cluster, repository = await world.cluster(connected=False), await world.repository()
+    service = await world.service(cluster, repository)
+    world.manifests.push(repository.id, {"shop": [config_map("a")]})
+    await world.delivery.deliver(repository.id)
+    await world.services.delete(world.admin, service.id)
+    with pytest.raises(NotFound):
+        await world.get(service)
+
+
+async def test_a_cluster_ends_after_its_last_service(world: World) -> None:
+    """Deleting a cluster removes services first; its tokens end with it."""
+    cluster, repository = await world.cluster(), await world.repository()
+    service = await world.service(cluster, repository)
+    world.manifests.push(repository.id, {"shop": [config_map("a")]})
+    await world.delivery.deliver(repository.id)
+    await world.clusters.delete(world.admin, cluster.id)
+    assert (await world.clusters.get(world.admin, cluster.id)).ending_at is not None
+    with pytest.raises(Conflict, match="being deleted"):
+        await world.service(cluster, repository, "other")
+    await world.report(service, Phase.REMOVED)
+    with pytest.raises(NotFound):
+        await world.clusters.get(world.admin, cluster.id)
+    async with world.deps.store.read() as tx:
+        tokens = await tx.tokens.select(cluster_id=cluster.id)
+    assert all(token.revoked_at for token in tokens) and tokens
+
+
+async def test_detaching_leaves_at_once(world: World) -> None:
+    """A detached cluster is gone with its services; nobody waits for its agent."""
+    cluster, repository = await world.cluster(), await world.repository()
+    service = await world.service(cluster, repository)
+    await world.clusters.detach(world.admin, cluster.id)
+    for absent in (world.clusters.get(world.admin, cluster.id), world.get(service)):
+        with pytest.raises(NotFound):
+            await absent
+
+
+async def test_protection_refuses_deletion(world: World) -> None:
+    """What is protected stays, with a sentence that says what to do."""
+    cluster, repository = await world.cluster(), await world.repository()
+    service = await world.service(cluster, repository, protect=True)
+    with pytest.raises(Conflict, match="set protect to false first"):
+        await world.services.delete(world.admin, service.id)
+    await world.clusters.update(world.admin, cluster.id, ClusterChange(protect=True))
+    with pytest.raises(Conflict, match="protected"):
+        await world.clusters.delete(world.admin, cluster.id)
+
+
+async def test_a_repository_in_use_stays(world: World) -> None:
+    """Deleting names who uses it."""
+    cluster, repository = await world.cluster(), await world.repository()
+    await world.service(cluster, repository)
+    with pytest.raises(Conflict, match="1 services use this repository: shop"):
+        await world.repositories.delete(world.admin, repository.id)
+
+
+async def test_credentials_are_sealed_and_handed_to_git_only(world: World) -> None:
+    """The store holds no password; the git cache gets it."""
+    change = RepositoryChange(
+        url="https://git.example.org/private.git",
+        credentials=GitCredentials(username="bot", password="canary-secret"),
+        webhook_secret="canary-hook",
+    )
+    repository = await world.repositories.create(world.admin, change)
+    async with world.deps.store.read() as tx:
+        row = await tx.repositories.get(repository.id)
+    assert row is not None and b"canary" not in (row.sealed or b"") + (row.sealed_webhook or b"")
+    assert "canary" not in repr(row) + repr(change)
+    given = world.manifests.specs[repository.id].credentials
+    assert given is not None and given.password == "canary-secret"
+    assert await world.repositories.webhook_secret(repository.id) == "canary-hook"
+    assert await world.repositories.webhook_secret("nonsense") is None
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "file:///etc",
+        "ext::sh -c id",
+        "--upload-pack=x",
+        "https://user:secret@git.example.org/x.git",
+        "ftp://example.org/x",
+        "",
+    ],
+)
+async def test_urls_that_git_must_not_see_are_refused(world: World, url: str) -> None:
+    """Only https, http and ssh, never with credentials inside."""
+    with pytest.raises(Invalid) as caught:
+        await world.repository(url)
+    assert "secret" not in caught.value.message
+
+
+async def test_old_reports_change_nothing(world: World) -> None:
+    """A report that was committed before, or speaks of an older state, is passed over."""
+    cluster, repository = await world.cluster(), await world.repository()
+    service = await world.service(cluster, repository)
+    for value in ("1", "2"):
+        world.manifests.push(repository.id, {"shop": [config_map("a", v=value)]})
+        await world.delivery.deliver(repository.id)
+    await world.report(service, Phase.HEALTHY)
+    await world.report(service, Phase.FAILED, sequence=1)
+    assert (await world.get(service)).status is ServiceStatus.HEALTHY
+    async with world.deps.store.read() as tx:
+        (row,) = await tx.clusters.select()
+        services = await tx.services.select(deleted_at=ANY)
+    assert (row.acknowledged, len(services)) == (2, 1)
+
+
+async def test_an_agent_gets_only_bundles_of_its_cluster(world: World) -> None:
+    """A digest that only another cluster uses reads as absent."""
+    mine, other = await world.cluster("mine"), await world.cluster("other")
+    repository = await world.repository()
+    service = await world.service(mine, repository)
+    world.manifests.push(repository.id, {"shop": [config_map("a")]})
+    await world.delivery.deliver(repository.id)
+    digest = (await world.get(service)).digest or ""
+    assert await world.agents.bundle(mine.id, digest) == world.manifests.bundles[digest].data
+    with pytest.raises(NotFound):
+        await world.agents.bundle(other.id, digest)
+
+
+async def test_every_change_is_audited(world: World) -> None:
+    """Each mutation leaves a row with who, what and where, in the order of doing."""
+    cluster, repository = await world.cluster(), await world.repository()
+    service = await world.service(cluster, repository)
+    await world.services.update(world.admin, service.id, ServiceChange(protect=False))
+    await world.services.delete(world.admin, service.id)
+    page = await world.records.page(world.admin, PageQuery())
+    assert [row.action for row in reversed(page.items)] == [
+        "createCluster",
+        "createGitRepository",
+        "createServiceDeployment",
+        "updateServiceDeployment",
+        "deleteServiceDeployment",
+    ]
+    assert {row.actor for row in page.items} == {"root@example.org"}
