@@ -97,7 +97,7 @@ def cluster(kubernetes: Path) -> Iterator[Cluster]:
 
     A pod's port is the same port of this machine where something listens on it.
     """
-    with Cluster.start("first", kubernetes, local_ports=True) as running:
+    with Cluster("first", kubernetes, local_ports=True) as running:
         yield running
 
 
@@ -114,7 +114,7 @@ def namespace(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[str]
 @pytest.fixture(scope="session")
 def second_cluster(kubernetes: Path) -> Iterator[Cluster]:
     """Another real cluster, on the same terms as `cluster`."""
-    with Cluster.start("second", kubernetes, local_ports=True) as running:
+    with Cluster("second", kubernetes, local_ports=True) as running:
         yield running
 
 

@@ -52,7 +52,9 @@ class ProcessGroup:
         return program
 
     def stop(self) -> None:
-        """Kill every program of the group and wait until all are gone."""
+        """Kill every program of the group and wait until all are gone; once is enough."""
+        if self._watcher.returncode is not None:
+            return
         with suppress(ProcessLookupError):
             os.killpg(self._watcher.pid, signal.SIGKILL)
         for program in [*self._programs, self._watcher]:

@@ -177,13 +177,13 @@ def test_a_paused_api_server_does_not_answer(cluster: Cluster) -> None:
 def test_a_cluster_that_cannot_start_leaves_nothing(kubernetes: Path, tmp_path: Path) -> None:
     """A broken API server is named with what it said, and nothing of the cluster runs on."""
     with pytest.raises(Unavailable, match="kube-apiserver ended with 1.*unknown flag"):
-        Cluster.start("bad", kubernetes, folder=tmp_path, apiserver_flags=["--no-such-flag"])
+        Cluster("bad", kubernetes, folder=tmp_path, apiserver_flags=["--no-such-flag"]).start()
     assert _processes_in(tmp_path) == []
 
 
 def test_two_start_side_by_side_and_stop_without_a_trace(kubernetes: Path) -> None:
     """Both answer; after stop neither has a process or a file left."""
-    pair = start_all(["left", "right"], kubernetes)
+    pair = start_all(Cluster(name, kubernetes) for name in ("left", "right"))
     folders = [one.folder for one in pair]
     try:
         assert ["right-node-0" in one.kubectl("get", "nodes") for one in pair] == [False, True]
@@ -194,11 +194,20 @@ def test_two_start_side_by_side_and_stop_without_a_trace(kubernetes: Path) -> No
     assert not any(folder.exists() for folder in folders)
 
 
+def test_when_one_of_two_cannot_start_neither_runs(kubernetes: Path, tmp_path: Path) -> None:
+    """The failure is told, and the good one is stopped."""
+    good = Cluster("good", kubernetes, folder=tmp_path / "good")
+    bad = Cluster("bad", kubernetes, folder=tmp_path / "bad", apiserver_flags=["--no-such-flag"])
+    with pytest.raises(Unavailable, match="cluster bad: kube-apiserver ended"):
+        start_all([good, bad])
+    assert _processes_in(tmp_path) == []
+
+
 def test_a_killed_owner_takes_its_cluster_along(kubernetes: Path, tmp_path: Path) -> None:
     """After SIGKILL of the process that started a cluster, all of its programs end."""
     script = (
         "import sys, time, pathlib; from towline.demo.clusters.cluster import Cluster\n"
-        "Cluster.start('doomed', pathlib.Path(sys.argv[1]), folder=pathlib.Path(sys.argv[2]))\n"
+        "Cluster('doomed', pathlib.Path(sys.argv[1]), folder=pathlib.Path(sys.argv[2])).start()\n"
         "print('up', flush=True); time.sleep(600)"
     )
     command = [sys.executable, "-c", script, str(kubernetes), str(tmp_path)]

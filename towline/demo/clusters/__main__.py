@@ -83,7 +83,7 @@ def _up(arguments: argparse.Namespace) -> None:
 
 def _hold(arguments: argparse.Namespace) -> None:
     folder = _state(arguments.name)
-    cluster = Cluster.start(
+    cluster = Cluster(
         arguments.name,
         binaries.ensure(binaries.PrintedProgress()),
         nodes=arguments.nodes,

@@ -35,11 +35,15 @@ class Cluster:
         name: str,
         binaries: Path,
         *,
+        nodes: int = 1,
         folder: Path | None = None,
         local_ports: bool = False,
         apiserver_flags: Sequence[str] = (),
     ) -> None:
-        """Prepare the files. State is kept in `folder`, else in one that `stop` removes."""
+        """Write the files of a cluster; `binaries` is what `binaries.ensure` gives.
+
+        State is kept in `folder`, else in one that `stop` removes.
+        """
         self.name = name
         self._temporary = folder is None
         self.folder = folder or Path(tempfile.mkdtemp(prefix=f"towline-{name}-"))
@@ -53,40 +57,24 @@ class Cluster:
         )
         write_kubeconfig(self.kubeconfig, name, self._layout.server, self._layout.certificates)
         self.access = Access(self.kubeconfig, name)
+        self._nodes = nodes
         self._local_ports = local_ports
         self._apiserver_flags = apiserver_flags
         self._admin = Admin(self._layout.server, self._layout.certificates)
         self._group = ProcessGroup()
         self._programs: dict[str, subprocess.Popen[bytes]] = {}
 
-    @classmethod
-    def start(
-        cls,
-        name: str,
-        binaries: Path,
-        *,
-        nodes: int = 1,
-        folder: Path | None = None,
-        local_ports: bool = False,
-        apiserver_flags: Sequence[str] = (),
-    ) -> Self:
-        """A cluster whose nodes are Ready; `binaries` is what `binaries.ensure` gives.
+    def start(self) -> Self:
+        """Start everything and wait until the nodes are Ready, about 3 s.
 
         Unavailable: a program of it has ended or is not ready within 90 s; nothing is left over.
         """
-        cluster = cls(
-            name,
-            binaries,
-            folder=folder,
-            local_ports=local_ports,
-            apiserver_flags=apiserver_flags,
-        )
         try:
-            cluster._bring_up(nodes)
+            self._bring_up()
         except BaseException:
-            cluster.stop()
+            self.stop()
             raise
-        return cluster
+        return self
 
     @property
     def server(self) -> str:
@@ -100,7 +88,7 @@ class Cluster:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def __enter__(self) -> Self:
-        return self
+        return self.start()
 
     def __exit__(self, *_: object) -> None:
         self.stop()
@@ -130,16 +118,16 @@ class Cluster:
         """End a pause."""
         self._programs["kube-apiserver"].send_signal(signal.SIGCONT)
 
-    def _bring_up(self, nodes: int) -> None:
+    def _bring_up(self) -> None:
         self._spawn(components.etcd(self._layout))
         self._start_apiserver()
         self._spawn(components.kubelet(self._layout, local_ports=self._local_ports))
         self._wait("the API server", self._admin.is_ready)
         for argv in (components.controller_manager, components.scheduler, components.kwok):
             self._spawn(argv(self._layout))
-        for number in range(nodes):
+        for number in range(self._nodes):
             self._admin.create("/api/v1/nodes", components.node(self.name, number))
-        self._wait("its nodes", lambda: self._admin.ready_nodes() == nodes)
+        self._wait("its nodes", lambda: self._admin.ready_nodes() == self._nodes)
         self._wait("its controllers", self._admin.has_default_service_account)
 
     def _start_apiserver(self) -> None:
@@ -170,14 +158,14 @@ class Cluster:
                 )
 
 
-def start_all(names: Iterable[str], binaries: Path) -> list[Cluster]:
-    """Several clusters, started side by side; if one fails, none is left running."""
+def start_all(clusters: Iterable[Cluster]) -> list[Cluster]:
+    """Start several side by side; if one fails, none is left running."""
+    clusters = list(clusters)
     with ThreadPoolExecutor() as pool:
-        starts = [pool.submit(Cluster.start, name, binaries) for name in names]
-    failures = [error for start in starts if (error := start.exception())]
-    if failures:
-        for start in starts:
-            if start.exception() is None:
-                start.result().stop()
-        raise failures[0]
-    return [start.result() for start in starts]
+        failures = [start.exception() for start in [pool.submit(one.start) for one in clusters]]
+    failure = next(filter(None, failures), None)
+    if failure is not None:
+        for cluster in clusters:
+            cluster.stop()
+        raise failure
+    return clusters
