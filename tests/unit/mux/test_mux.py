@@ -1,0 +1,426 @@
+"""The mux case by case: turns, credit, liveness, versions, and peers that misbehave."""
+
+from dataclasses import replace
+
+import pytest
+
+from fleet.mux import codec
+from fleet.mux.budget import Budget
+from fleet.mux.codec import END, Hello, Open, ProtocolError
+from fleet.mux.mux import GONE, LANE_LIMIT, Mux, MuxSettings
+from fleet.mux.queue import MESSAGE, QUANTUM, SMALL
+from tests.fakes.tunnel import ManualLoop, MemoryLink, RecordingMuxOwner, RecordingOwner
+
+SETTINGS = MuxSettings()
+REQUEST = Open(b"GET / HTTP/1.1\r\n\r\n", b"ann", b"r" * 16)
+HELLO = Hello(b"p" * 16, SETTINGS.window)
+
+
+class End:
+    """One end; frames of the other are written by hand."""
+
+    def __init__(self, *, hub: bool = True, budget: int = 64 << 20, hello: Hello = HELLO) -> None:
+        self.loop = ManualLoop()
+        self.link = MemoryLink()
+        self.owner = RecordingMuxOwner()
+        self.mux = Mux(
+            self.link,
+            self.owner,
+            hub=hub,
+            hello=Hello(b"o" * 16, SETTINGS.window),
+            clock=self.loop,
+            timers=self.loop,
+            budget=Budget(budget),
+            settings=SETTINGS,
+        )
+        self.loop.run()
+        self.sent()
+        self.receive(0, codec.HELLO, hello.pack())
+
+    def receive(self, stream: int, kind: int, payload: bytes = b"") -> None:
+        self.mux.on_message(codec.header(stream, kind, len(payload)) + payload)
+
+    def open(self, tenant: bytes = b"ann") -> RecordingOwner:
+        owner = RecordingOwner()
+        owner.stream = self.mux.open(owner, REQUEST, tenant=tenant)
+        return owner
+
+    def sent(self) -> list[tuple[int, int, bytes]]:
+        """Frames sent since the last call, as far as the link takes them."""
+        frames = []
+        while self.link.sent:
+            message = self.link.sent.popleft()
+            frames += [(i, kind, message[a:b]) for i, kind, a, b in codec.frames(message)]
+            self.mux.on_drain()
+        return frames
+
+    def ack_all(self) -> None:
+        flight = self.mux._flight
+        self.receive(0, codec.ACK, codec.pack_u32(flight.sent - flight.acked))
+
+
+def agent_with_stream(**kwargs: int) -> tuple[End, RecordingOwner]:
+    end = End(hub=False, **kwargs)
+    end.receive(1, codec.OPEN, REQUEST.pack(1 << 20))
+    return end, end.owner.accepted[1]
+
+
+def test_first_frame_of_a_quiet_tick_goes_at_once_and_the_rest_together() -> None:
+    """No delay for the lone request, few messages for many."""
+    end = End()
+    end.loop.run()
+    owners = [end.open() for _ in range(5)]
+    assert len(end.link.sent) == 1
+    end.link.sent.clear()
+    end.loop.run()
+    assert len(end.link.sent) == 1
+    assert [i for i, *_ in end.sent()] == [one.stream.id for one in owners[1:] if one.stream]
+
+
+def test_small_frames_overtake_the_bulk_of_others_but_never_their_own() -> None:
+    """Order inside a stream is kept even when the lane is overfull."""
+    end = End()
+    bulk, chatty = end.open(), end.open()
+    end.loop.run()
+    end.sent()
+    assert bulk.stream and chatty.stream
+    end.link.depth = 0
+    bulk.stream.send(b"b" * 100_000)
+    pieces = [bytes([65 + n]) * SMALL for n in range(9)]
+    for piece in pieces:
+        chatty.stream.send(piece)
+    chatty.stream.send(b"tail" * 5000)
+    end.link.depth = 1
+    end.mux.on_drain()
+    end.loop.run()
+    frames = [(i, data) for i, kind, data in end.sent() if kind & 15 == codec.DATA]
+    mine = b"".join(data for i, data in frames if i == chatty.stream.id)
+    assert mine == b"".join(pieces) + b"tail" * 5000
+    assert frames[0][0] == chatty.stream.id
+
+
+def test_small_frames_leave_bulk_its_share() -> None:
+    """However many small frames wait, bulk gets a part of each message."""
+    end = End()
+    bulk, chatty = end.open(), end.open()
+    end.loop.run()
+    end.sent()
+    assert bulk.stream and chatty.stream
+    end.link.depth = 0
+    bulk.stream.send(b"b" * 100_000)
+    for _ in range(20):
+        chatty.stream.send(b"s" * SMALL)
+    end.link.depth = 1
+    end.mux.on_drain()
+    end.loop.run()
+    first = end.link.sent[0]
+    ids = {i for i, *_ in codec.frames(first)}
+    assert ids == {bulk.stream.id, chatty.stream.id}
+    assert len(first) <= MESSAGE + QUANTUM + 100
+
+
+def test_turns_go_by_tenant_before_stream() -> None:
+    """Ten streams of one user weigh as much as one stream of another."""
+    end = End()
+    many = [end.open(b"ann") for _ in range(10)]
+    one = end.open(b"bob")
+    end.loop.run()
+    end.sent()
+    end.link.depth = 0
+    for owner in (*many, one):
+        assert owner.stream
+        owner.stream.send(b"x" * (QUANTUM * 3))
+    end.link.depth = 1
+    end.mux.on_drain()
+    order = []
+    for _ in range(4):
+        end.loop.run()
+        order += [i for i, kind, _ in end.sent() if kind & 15 == codec.DATA]
+        end.ack_all()
+    assert one.stream
+    assert order[:6].count(one.stream.id) == 3
+
+
+def test_bulk_stops_at_the_cap_and_small_frames_pass() -> None:
+    """What is in flight below the mux is bounded, without holding up commands."""
+    end = End()
+    bulk = end.open()
+    end.loop.run()
+    end.sent()
+    assert bulk.stream
+    end.receive(1, codec.CREDIT, codec.pack_u32(8 << 20))
+    bulk.stream.send(b"x" * (2 << 20))
+    end.loop.run()
+    in_flight = sum(len(data) for _, _, data in end.sent())
+    assert in_flight <= end.mux._flight.cap + QUANTUM
+    small = end.open()
+    end.loop.run()
+    assert [i for i, *_ in end.sent()] == [small.stream.id if small.stream else 0]
+    end.ack_all()
+    end.loop.run()
+    assert sum(len(data) for _, _, data in end.sent()) > QUANTUM
+
+
+def test_received_bytes_are_acknowledged_in_the_end() -> None:
+    """Also those that came too soon after an ACK: the far side may be waiting for it."""
+    end, _ = agent_with_stream()
+    end.sent()
+    for _ in range(2):
+        for _ in range(2):
+            end.receive(1, codec.DATA, b"x" * (32 << 10))
+    end.loop.run()
+    before = [kind for _, kind, _ in end.sent()].count(codec.ACK)
+    end.loop.advance(0.002)
+    end.loop.run()
+    end.loop.run()
+    acked = end.sent()
+    assert before == 1
+    assert [kind for _, kind, _ in acked] == [codec.ACK]
+
+
+def test_a_sender_waits_for_room_and_is_told() -> None:
+    """`send` says False when the window is used up; CREDIT wakes the owner once."""
+    end = End()
+    owner = end.open()
+    assert owner.stream
+    assert owner.stream.send(b"x" * 1000)
+    owner.may_send = owner.stream.send(b"x" * SETTINGS.window)
+    assert not owner.may_send
+    end.receive(1, codec.CREDIT, codec.pack_u32(1 << 20))
+    assert owner.may_send
+
+
+def test_bulk_of_all_streams_together_is_bounded() -> None:
+    """When too much waits for the link, streams with bulk pause, and go on later."""
+    end = End()
+    owners = [end.open(bytes([n])) for n in range(20)]
+    for owner in owners:
+        assert owner.stream
+        end.receive(owner.stream.id, codec.CREDIT, codec.pack_u32(1 << 20))
+    end.link.depth = 0
+    for owner in owners:
+        assert owner.stream
+        owner.may_send = owner.stream.send(b"x" * (200 << 10))
+    assert not owners[-1].may_send
+    end.link.depth = 1
+    end.mux.on_drain()
+    for _ in range(200):
+        end.sent()
+        end.ack_all()
+        end.loop.advance(0.01)
+        end.loop.run()
+    assert all(owner.may_send for owner in owners[-8:])
+
+
+def test_window_grows_for_a_sender_that_used_it_up() -> None:
+    """It doubles, once for each time, up to the widest."""
+    end, owner = agent_with_stream()
+    assert owner.stream
+    window = owner.stream.window
+    end.sent()
+    end.receive(1, codec.DATA | codec.STARVED, b"x" * (64 << 10))
+    for _ in range(3):
+        end.receive(1, codec.DATA, b"x" * (64 << 10))
+    owner.consume(window)
+    end.loop.run()
+    credits = [codec.unpack_u32(d) for _, kind, d in end.sent() if kind == codec.CREDIT]
+    assert credits == [2 * window]
+    assert owner.stream.window == 2 * window
+
+
+def test_no_credit_for_what_is_not_written_out() -> None:
+    """Memory never follows a slow reader."""
+    end, owner = agent_with_stream()
+    end.sent()
+    for _ in range(4):
+        end.receive(1, codec.DATA, b"x" * (64 << 10))
+    end.loop.run()
+    assert [kind for _, kind, _ in end.sent() if kind == codec.CREDIT] == []
+    assert end.mux.budget.used == 256 << 10
+    owner.consume(256 << 10)
+    assert end.mux.budget.used == 0
+
+
+def test_the_largest_holder_is_reset_when_memory_is_short() -> None:
+    """429 for the stream that holds most; the others go on."""
+    end, big = agent_with_stream(budget=200 << 10)
+    end.receive(3, codec.OPEN, REQUEST.pack(1 << 20))
+    small = end.owner.accepted[3]
+    end.receive(3, codec.DATA, b"x" * (60 << 10))
+    for _ in range(3):
+        end.receive(1, codec.DATA, b"x" * (50 << 10))
+    assert big.reset is not None
+    assert big.reset[0] == 429
+    assert small.reset is None
+    assert end.mux.budget.used == 60 << 10
+
+
+@pytest.mark.parametrize(
+    ("hub", "stream", "kind", "payload"),
+    [
+        (True, 1, codec.OPEN, REQUEST.pack(1)),
+        (True, 1, codec.DATA, b"x"),
+        (True, 2, codec.DATA, b"x"),
+        (True, 0, codec.DATA, b"x"),
+        (True, 0, codec.HELLO, HELLO.pack()),
+        (True, 0, codec.ACK, codec.pack_u32(1 << 30)),
+        (True, 0, codec.ACK, b"x"),
+        (True, 0, codec.PING, b"x"),
+        (True, 0, 12, b""),
+        (True, 0, codec.PING | codec.RESERVED, b"12345678"),
+        (True, 1, 9, b""),
+        (False, 2, codec.OPEN, REQUEST.pack(1)),
+        (False, 1, codec.OPEN, b"short"),
+        (False, 3, codec.CREDIT, codec.pack_u32(1)),
+    ],
+)
+def test_frames_no_honest_peer_sends_close_the_link(
+    hub: bool, stream: int, kind: int, payload: bytes
+) -> None:
+    """Foreign, future and even ids, wrong directions, wrong sizes."""
+    end = End(hub=hub)
+    end.receive(stream, kind, payload)
+    assert end.owner.closed_for is not None
+    assert end.owner.closed_for.startswith("protocol error")
+    assert end.link.closed_for == end.owner.closed_for
+
+
+def test_a_reused_id_closes_the_link() -> None:
+    """Ids only rise."""
+    end, _ = agent_with_stream()
+    end.receive(1, codec.RESET, codec.pack_reset(0, ""))
+    end.receive(1, codec.OPEN, REQUEST.pack(1))
+    assert end.owner.closed_for == "protocol error: OPEN with id 1 after 1"
+
+
+def test_frames_for_a_closed_stream_are_dropped() -> None:
+    """They cross with a RESET on the way."""
+    end = End()
+    owner = end.open()
+    assert owner.stream
+    owner.stream.reset()
+    for kind, payload in ((codec.DATA, b"x"), (codec.CREDIT, codec.pack_u32(1))):
+        end.receive(1, kind, payload)
+    assert end.owner.closed_for is None
+    assert owner.received == b""
+
+
+def test_data_beyond_credit_resets_the_stream_and_the_third_time_the_link() -> None:
+    """A sender is never trusted to keep its window."""
+    end = End()
+    owners = [end.open() for _ in range(3)]
+    for number, owner in enumerate(owners):
+        for _ in range(SETTINGS.window // codec.MAX_FRAME + 1):
+            end.receive(2 * number + 1, codec.DATA, b"x" * codec.MAX_FRAME)
+        assert owner.reset is not None
+    assert owners[0].reset == (codec.FLOW, "data beyond credit")
+    assert end.owner.closed_for is not None
+
+
+def test_data_after_the_end_resets_the_stream() -> None:
+    """Half-closed means closed for data."""
+    end = End()
+    owner = end.open()
+    end.receive(1, codec.DATA | END, b"last")
+    end.receive(1, codec.DATA, b"more")
+    assert (owner.received, owner.ended) == (b"last", False)
+    assert owner.reset == (codec.PROTOCOL, "data after the end")
+
+
+def test_versions_are_negotiated() -> None:
+    """A newer peer that still speaks ours is fine; one that does not is told both ranges."""
+    assert End(hello=replace(HELLO, lowest=1, highest=2)).owner.ready is not None
+    strange = End(hello=replace(HELLO, lowest=2, highest=3))
+    assert strange.owner.closed_for == "protocol error: no common version: 2-3 there, 1-1 here"
+
+
+def test_unknown_link_frames_are_ignored() -> None:
+    """Room to grow."""
+    end = End()
+    end.receive(0, 8, b"from a newer version")
+    assert end.owner.closed_for is None
+
+
+def test_silent_peer_is_asked_and_then_given_up() -> None:
+    """PING after 10 s; dead after 25 s, with every stream."""
+    end = End()
+    owner = end.open()
+    end.loop.run()
+    end.sent()
+    end.loop.advance(9)
+    end.mux.beat()
+    end.loop.run()
+    assert end.sent() == []
+    end.loop.advance(2)
+    end.mux.beat()
+    end.mux.beat()
+    end.loop.run()
+    assert [kind for _, kind, _ in end.sent()] == [codec.PING]
+    end.receive(0, codec.PING | END, b"\0" * 8)
+    end.loop.advance(24)
+    end.mux.beat()
+    assert end.owner.closed_for is None
+    end.loop.advance(2)
+    end.mux.beat()
+    assert end.owner.closed_for == "the far side has been silent for 26 s"
+    assert owner.reset == (GONE, "the far side has been silent for 26 s")
+
+
+def test_pings_of_a_peer_that_does_not_read_close_the_link() -> None:
+    """What waits for it is bounded."""
+    end = End()
+    end.link.depth = 0
+    for _ in range(LANE_LIMIT // 8 // 16 + 1):
+        end.mux.on_message((codec.header(0, codec.PING, 8) + b"12345678") * 16)
+    assert end.owner.closed_for == "protocol error: PINGs from a peer that does not read"
+
+
+def test_small_frames_for_a_link_that_does_not_move_are_bounded() -> None:
+    """Streams are told to wait, and go on when it moves."""
+    end = End()
+    owners = [end.open() for _ in range(40)]
+    end.link.depth = 0
+    for _ in range(8):
+        for owner in owners:
+            if owner.may_send and owner.stream:
+                owner.may_send = owner.stream.send(b"s" * SMALL)
+    assert end.mux.crowded
+    assert not any(owner.may_send for owner in owners)
+    end.link.depth = 1
+    end.mux.on_drain()
+    for _ in range(10):
+        end.loop.run()
+        end.sent()
+    assert all(owner.may_send for owner in owners)
+
+
+def test_drain_is_told_and_refuses_new_streams() -> None:
+    """Open streams go on."""
+    end = End()
+    owner = end.open()
+    end.mux.drain(5000, "restarting")
+    assert not end.mux.open_for_new
+    end.receive(1, codec.DATA, b"still here")
+    assert owner.received == b"still here"
+    agent, _ = agent_with_stream()
+    agent.receive(0, codec.DRAIN, codec.Drain(1, 5000, "restarting").pack())
+    assert agent.owner.hand_over == codec.Drain(1, 5000, "restarting")
+    assert not agent.mux.open_for_new
+
+
+def test_nothing_opens_before_hello_or_after_the_end() -> None:
+    """An honest caller is told at once."""
+    end = End()
+    end.mux.close("over")
+    with pytest.raises(ProtocolError):
+        end.open()
+    assert end.link.closed_for == "over"
+
+
+def test_reset_travels_with_its_reason() -> None:
+    """Code and sentence reach the other owner."""
+    end = End()
+    owner = end.open()
+    end.receive(1, codec.RESET, codec.pack_reset(502, "cannot reach its API server"))
+    assert owner.reset == (502, "cannot reach its API server")
+    assert not end.mux.streams
