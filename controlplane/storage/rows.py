@@ -78,8 +78,8 @@ class SqlReading(Generic[T]):
             return and_(True)
         if value is None:
             return column.is_(None)
-        if isinstance(value, list | tuple | set | frozenset):
-            return column.in_(value)
+        if isinstance(value, Collection) and not isinstance(value, str | bytes):
+            return column.in_(list(value))
         return column == value
 
     async def _fetch(self, statement: Executable) -> list[T]:

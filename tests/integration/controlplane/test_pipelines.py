@@ -1,0 +1,245 @@
+"""A release from its first stage through an approval into the next, without edges."""
+
+import pytest
+
+from controlplane.domain.access import Role
+from controlplane.domain.ledger import Stage
+from controlplane.domain.pipelines.model import ApprovalRule
+from controlplane.domain.pipelines.state import GateStatus, Health
+from controlplane.domain.services import Phase, Problem, Service
+from controlplane.usecases.pipelines import (
+    PROMOTE,
+    RENDER,
+    TICK,
+    EdgeDraft,
+    GateDraft,
+    PipelineDraft,
+    PipelineView,
+)
+from controlplane.usecases.services import ServiceChange
+from fleet.errors import Conflict, Forbidden, Invalid
+from tests.fakes.manifests import config_map
+from tests.integration.controlplane.conftest import World, person
+
+
+class Line:
+    """dev → prod with one approval."""
+
+    def __init__(self, world: World, dev: Service, prod: Service) -> None:
+        self.world, self.dev, self.prod = world, dev, prod
+        self.approver = person(Role.EDITOR, "bo")
+
+    @classmethod
+    async def make(cls, world: World, **prod: object) -> "Line":
+        cluster, other = await world.cluster("dev"), await world.cluster("prod")
+        repository = await world.repository()
+        first = await world.service(cluster, repository, "shop", folder="dev")
+        second = await world.service(other, repository, "shop", folder="prod", **prod)
+        line = cls(world, first, second)
+        await line.save()
+        return line
+
+    async def save(self) -> PipelineView:
+        gate = GateDraft("sign-off", ApprovalRule())
+        draft = PipelineDraft(
+            "shop",
+            [("dev", [self.dev.id]), ("prod", [self.prod.id])],
+            [EdgeDraft("dev", "prod", [gate])],
+        )
+        return await self.world.pipelines.save(self.world.admin, draft)
+
+    async def push(self, value: str) -> str:
+        objects = [config_map("a", v=value)]
+        repository = self.dev.repository_id or ""
+        sha = self.world.manifests.push(repository, {"dev": objects, "prod": objects})
+        await self.world.delivery.deliver(repository)
+        await self.world.report(self.dev)
+        await self.settle()
+        return sha
+
+    async def settle(self) -> None:
+        """Let the engine and its workers come to rest."""
+        world = self.world
+        work = {
+            RENDER: world.promotions.render,
+            PROMOTE: world.promotions.promote,
+            TICK: world.promotions.tick,
+        }
+        await world.pipelines.advance((await self.view()).row.id)
+        for _ in range(20):
+            async with world.deps.store.write() as tx:
+                jobs = await tx.jobs.claim(work, "test", world.clock.now(), 10)
+            for job in jobs:
+                await work[job.kind](job)
+                async with world.deps.store.write() as tx:
+                    await tx.jobs.finish(job)
+            if not jobs:
+                return
+
+    async def view(self) -> PipelineView:
+        return await self.world.pipelines.get(self.world.admin, None, "shop")
+
+    async def waiting(self) -> tuple[str, dict[str, str]]:
+        """The gate, and the digests that wait at it."""
+        view = await self.view()
+        (edge,) = view.spec.edges
+        candidate = view.state.candidates.get(edge.id)
+        rendered = {}
+        if candidate is not None:
+            rendered = view.state.stages[edge.target].rendered.get(candidate.release, {})
+        return edge.gates[0].id, {id: one.digest for id, one in rendered.items()}
+
+    async def approve(self) -> None:
+        gate, digests = await self.waiting()
+        await self.world.pipelines.approve(self.approver, gate, digests, "looks good")
+        await self.settle()
+
+
+async def test_nothing_enters_a_later_stage_by_itself(world: World) -> None:
+    """Commits go to dev at once; prod waits for the approval, with what it would run shown."""
+    line = await Line.make(world)
+    await line.push("1")
+    assert (await world.get(line.dev)).sequence == 1
+    assert (await world.get(line.prod)).sequence == 0
+    _, digests = await line.waiting()
+    assert digests.keys() == {line.prod.id}
+
+
+async def test_an_approval_promotes_exactly_what_was_shown(world: World) -> None:
+    """Prod gets the commit and digest that were approved; the ledger and history say so."""
+    line = await Line.make(world)
+    sha = await line.push("1")
+    _, digests = await line.waiting()
+    await line.approve()
+    prod = await world.get(line.prod)
+    assert (prod.pinned, prod.digest) == (sha, digests[line.prod.id])
+    await world.report(line.prod)
+    await line.settle()
+    view = await line.view()
+    (_, target) = view.spec.stages
+    assert view.state.stages[target.id].health is Health.HEALTHY
+    async with world.deps.store.read() as tx:
+        entries = await tx.ledger.select(service_id=prod.id)
+    assert Stage.PROMOTED in [entry.stage for entry in entries]
+
+
+async def test_a_change_after_approval_promotes_nothing(world: World) -> None:
+    """The configuration of prod changes between approval and promotion: refused, and said."""
+    line = await Line.make(world, configuration={"v": "x"})
+    objects = [config_map("a", v="$v")]
+    repository = line.dev.repository_id or ""
+    world.manifests.push(repository, {"dev": objects, "prod": objects})
+    await world.delivery.deliver(repository)
+    await world.report(line.dev)
+    await line.settle()
+    gate, digests = await line.waiting()
+    await world.pipelines.approve(line.approver, gate, digests)
+    change = ServiceChange(configuration={"v": "smuggled"})
+    await world.services.update(world.admin, line.prod.id, change)
+    await line.settle()
+    prod = await world.get(line.prod)
+    assert prod.digest is None
+    view = await line.view()
+    assert "was approved" in view.state.stages[view.spec.stages[1].id].reason
+
+
+async def test_approving_something_else_is_refused(world: World) -> None:
+    """Old digests, no digests and no right each get their own sentence."""
+    line = await Line.make(world)
+    await line.push("1")
+    gate, old = await line.waiting()
+    await line.push("2")
+    with pytest.raises(Conflict, match="no longer what you looked at"):
+        await world.pipelines.approve(line.approver, gate, old)
+    with pytest.raises(Invalid, match="name the digest"):
+        await world.pipelines.approve(line.approver, gate, {})
+    _, digests = await line.waiting()
+    with pytest.raises(Forbidden, match="needs role editor"):
+        await world.pipelines.approve(person(Role.VIEWER), gate, digests)
+    assert (await world.get(line.prod)).sequence == 0
+
+
+async def test_the_author_cannot_approve_their_own_change(world: World) -> None:
+    """By default somebody else has to look."""
+    line = await Line.make(world)
+    await line.push("1")
+    line.approver = person(Role.ADMIN, "ada")
+    await line.approve()
+    assert (await world.get(line.prod)).sequence == 0
+
+
+async def test_a_rejection_stops_this_release_only(world: World) -> None:
+    """A rejected release stays out; the next one may be approved."""
+    line = await Line.make(world)
+    await line.push("1")
+    gate, _ = await line.waiting()
+    await world.pipelines.reject(line.approver, gate, "not on a Friday")
+    await line.settle()
+    assert (await world.get(line.prod)).sequence == 0
+    view = await line.view()
+    (edge,) = view.spec.edges
+    candidate = view.state.candidates[edge.id]
+    assert candidate.refusal is not None and candidate.refusal.reason
+    await line.push("2")
+    await line.approve()
+    assert (await world.get(line.prod)).sequence == 1
+
+
+async def test_a_failing_first_stage_is_not_left(world: World) -> None:
+    """While dev is failing, the gate to prod stays shut and approval gets nowhere."""
+    line = await Line.make(world)
+    repository = line.dev.repository_id or ""
+    objects = [config_map("a")]
+    world.manifests.push(repository, {"dev": objects, "prod": objects})
+    await world.delivery.deliver(repository)
+    problem = Problem("sync", "Deployment shop/web: crash loop")
+    await world.report(line.dev, Phase.DEGRADED, (problem,))
+    await line.settle()
+    view = await line.view()
+    (edge,) = view.spec.edges
+    candidate = view.state.candidates.get(edge.id)
+    statuses = [gate.status for gate in candidate.gates.values()] if candidate else []
+    assert GateStatus.OPEN not in statuses
+    assert (await world.get(line.prod)).sequence == 0
+
+
+async def test_saving_again_keeps_what_waits(world: World) -> None:
+    """An unchanged pipeline keeps its ids, so a gate in an open browser stays approvable."""
+    line = await Line.make(world)
+    await line.push("1")
+    gate, digests = await line.waiting()
+    await line.save()
+    assert await line.waiting() == (gate, digests)
+
+
+async def test_a_service_belongs_to_one_pipeline(world: World) -> None:
+    """A second pipeline cannot take a service that another promotes."""
+    line = await Line.make(world)
+    draft = PipelineDraft(
+        "second",
+        [("a", [line.dev.id]), ("b", [line.prod.id])],
+        [EdgeDraft("a", "b")],
+    )
+    with pytest.raises(Conflict, match="belongs to another pipeline"):
+        await world.pipelines.save(world.admin, draft)
+
+
+async def test_deleting_a_pipeline_lets_services_follow_their_refs(world: World) -> None:
+    """Prod follows the branch again once nothing promotes it."""
+    line = await Line.make(world)
+    await line.push("1")
+    await world.pipelines.delete(world.admin, (await line.view()).row.id)
+    await world.delivery.deliver(line.dev.repository_id or "")
+    assert (await world.get(line.prod)).sequence == 1
+
+
+async def test_unknown_services_and_stages_are_refused(world: World) -> None:
+    """A draft that can never work is refused with the place named."""
+    line = await Line.make(world)
+    for stages, edges, message in (
+        ([("a", ["nonsense"])], [], "no service nonsense"),
+        ([("a", [line.dev.id])], [EdgeDraft("a", "b")], "no stage 'b'"),
+        ([("a", [])], [], "stages"),
+    ):
+        with pytest.raises(Invalid, match=message):
+            await world.pipelines.save(world.admin, PipelineDraft("x", stages, edges))
