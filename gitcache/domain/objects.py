@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
+from typing import NamedTuple
 
 from fleet.errors import Invalid
 from fleet.source import Commit
@@ -15,9 +16,11 @@ _MAX_TEXT = 300
 _PERSON = re.compile(rb"(?P<who>.*?) ?(?P<time>-?\d+) [+-]\d{4}", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One entry of a tree: git's mode bits and the id of the object."""
+class Entry(NamedTuple):
+    """One entry of a tree: git's mode bits and the id of the object.
+
+    A tuple, because a folder may have 10,000 of them and each commit makes them anew.
+    """
 
     mode: int
     id: str
@@ -46,17 +49,20 @@ def _entry_pattern(id_bytes: int) -> re.Pattern[bytes]:
 
 def parse_tree(data: bytes, id_bytes: int) -> dict[str, Entry]:
     """The entries of a raw tree. Invalid: names that git itself would never check out."""
-    entries: dict[str, Entry] = {}
-    end = 0
-    for match in _entry_pattern(id_bytes).finditer(data):
-        if match.start() != end:
-            break
-        end = match.end()
-        name = match[2].decode("utf-8", "surrogateescape")
-        entries[name] = Entry(int(match[1], 8), match[3].hex())
-    if end != len(data):
+    found = _entry_pattern(id_bytes).findall(data)
+    # Matches never overlap: they cover everything if their lengths add up to it.
+    covered = sum(len(mode) + len(name) for mode, name, _ in found) + len(found) * (2 + id_bytes)
+    if covered != len(data):
         raise Invalid("a tree of this commit is malformed")
-    return entries
+    return {
+        name.decode("utf-8", "surrogateescape"): Entry(_mode(mode), one.hex())
+        for mode, name, one in found
+    }
+
+
+@cache
+def _mode(text: bytes) -> int:
+    return int(text, 8)
 
 
 def check_entry_name(name: str) -> None:

@@ -1,12 +1,14 @@
 """Folder and file paths inside a commit: always relative, with `/`, without `.` and `..`."""
 
 import posixpath
+from functools import lru_cache
 
 from fleet.errors import Invalid
 
 _MAX_PATH = 1024
 
 
+@lru_cache(32_768)
 def folder_path(text: str) -> str:
     """The normal form of a folder a person has typed; empty for the root of the repository.
 

@@ -65,25 +65,25 @@ class GitTrees:
     async def ids(
         self, spec: RepositorySpec, tree: str, paths: Collection[str]
     ) -> Mapping[str, Entry | None]:
-        """As `TreeReader.ids`: level by level, so that siblings share the reading of parents."""
-        here = dict.fromkeys(paths, Entry(TREE, tree))
-        result: dict[str, Entry | None] = {}
-        rests = {path: path.split("/") if path else [] for path in paths}
-        level = 0
-        while here:
-            for path in [path for path in here if len(rests[path]) == level]:
-                result[path] = here.pop(path)
-            trees = await self._trees(spec, {one.id for one in here.values() if one.is_tree})
-            below: dict[str, Entry] = {}
-            for path, entry in here.items():
-                found = trees[entry.id].get(rests[path][level]) if entry.is_tree else None
-                if found is None:
-                    result[path] = None
-                else:
-                    below[path] = found
-            here = below
-            level += 1
-        return result
+        """As `TreeReader.ids`: parents first, each read once for all that is below it."""
+        found: dict[str, Entry | None] = {"": Entry(TREE, tree)}
+        parents = {path.rpartition("/")[0] for path in paths}
+        for level in (*_levels(parents), paths):
+            await self._descend(spec, level, found)
+        return {path: found[path] for path in paths}
+
+    async def _descend(
+        self, spec: RepositorySpec, level: Collection[str], found: dict[str, Entry | None]
+    ) -> None:
+        """Find paths whose parents have been found."""
+        parts = [(path, path.rpartition("/")) for path in level if path]
+        above = {parent: found[parent] for parent in {parent for _, (parent, _, _) in parts}}
+        read = await self._trees(spec, {one.id for one in above.values() if one and one.is_tree})
+        inside = {
+            parent: read[one.id] if one and one.is_tree else {} for parent, one in above.items()
+        }
+        for path, (parent, _, name) in parts:
+            found[path] = inside[parent].get(name)
 
     async def walk(self, spec: RepositorySpec, tree: str) -> Mapping[str, Entry]:
         """As `TreeReader.walk`; submodules are left out, their content is not in the commit."""
@@ -158,6 +158,19 @@ class GitTrees:
                 known[one] = parse_tree(found[1], len(one) // 2)
                 self._parsed.put(one, known[one])
         return known
+
+
+def _levels(paths: Collection[str]) -> list[list[str]]:
+    """The paths with all their parents but the root, sorted into levels, the highest first."""
+    every: set[str] = set()
+    below = {path for path in paths if path}
+    while below:
+        every |= below
+        below = {path.rpartition("/")[0] for path in below} - every - {""}
+    levels: dict[int, list[str]] = {}
+    for path in every:
+        levels.setdefault(path.count("/"), []).append(path)
+    return [levels[depth] for depth in sorted(levels)]
 
 
 async def _check_trees(objects: CatFile, ids: list[str]) -> None:

@@ -1,0 +1,183 @@
+"""Measures the git cache against a real git server: `python -m bench.gitcache`.
+
+Every figure that has a baseline is measured beside it in the same run.
+"""
+
+import asyncio
+import resource
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+
+from fleet.identity import RepositoryId
+from fleet.runtime.clock import SystemClock
+from fleet.source import RenderRequest, RepositorySpec
+from gitcache.compose import build
+from gitcache.mirror.admission import Admission
+from gitcache.mirror.lsrefs import HttpRefLister
+from gitcache.settings import GitCacheSettings, PollSettings
+from gitcache.sync.cache import GitCache
+from towline.demo.gitserver import GitServer, Repository
+
+SERVICES = 200
+FOLDERS = 10_000
+POLLS = 300
+COMMITS = 20
+MAIN = "refs/heads/main"
+
+
+def manifest(name: str, value: int) -> str:
+    """A small Deployment and a ConfigMap."""
+    return (
+        f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata: {{v: '{value}'}}\n"
+        f"---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: {name}}}\nspec:\n"
+        f"  selector: {{matchLabels: {{app: {name}}}}}\n  template:\n"
+        f"    metadata: {{labels: {{app: {name}}}}}\n"
+        f"    spec: {{containers: [{{name: a, image: 'x:{value}'}}]}}\n"
+    )
+
+
+def spec(name: str, repository: Repository) -> RepositorySpec:
+    """Follow main."""
+    return RepositorySpec(RepositoryId(name), repository.url, frozenset({"main"}))
+
+
+def cpu(who: int) -> float:
+    """CPU seconds that this process (or its ended children) has used."""
+    usage = resource.getrusage(who)
+    return usage.ru_utime + usage.ru_stime
+
+
+async def polls(server: GitServer, repository: Repository) -> None:
+    """CPU of the client for one poll, beside that of `git ls-remote`."""
+    admission = Admission(allow_private_hosts=True)
+    lister = HttpRefLister(admission, seconds=10, per_host=8)
+    follow = spec("poll", repository)
+    await lister.list_refs(follow, [MAIN])
+    before = time.thread_time()
+    for _ in range(POLLS):
+        await lister.list_refs(follow, [MAIN])
+    ours = (time.thread_time() - before) / POLLS
+    await lister.close()
+    await admission.close()
+    before = cpu(resource.RUSAGE_CHILDREN)
+    for _ in range(20):
+        command = ["git", "ls-remote", repository.url, MAIN]
+        await asyncio.to_thread(subprocess.run, command, check=True, capture_output=True)
+    both = (cpu(resource.RUSAGE_CHILDREN) - before) / 20
+    print(
+        f"poll: {ours * 1000:.2f} ms CPU; git ls-remote beside it (client and the server's "
+        f"part in this process): {both * 1000:.1f} ms"
+    )
+
+
+async def timed(work: Callable[[], Awaitable[object]]) -> float:
+    """Milliseconds that some work takes."""
+    started = time.perf_counter()
+    await work()
+    return (time.perf_counter() - started) * 1000
+
+
+async def settle_at(cache: GitCache, name: str, sha: str) -> None:
+    """Wait until main is known to be at a commit."""
+    arrived = asyncio.Event()
+    cache.on_state(lambda state: _check(state, name, sha, arrived))
+    state = cache.state(RepositoryId(name))
+    if state is not None:
+        _check(state, name, sha, arrived)
+    await arrived.wait()
+
+
+def _check(state, name: str, sha: str, arrived: asyncio.Event) -> None:
+    commit = state.commits.get("main")
+    if state.repository_id == name and commit is not None and commit.sha == sha:
+        arrived.set()
+
+
+async def keys(cache: GitCache, server: GitServer) -> None:
+    """Re-keying 10,000 sibling folders after a commit that changes one."""
+    repository = server.create_repository("mono")
+    files = {f"services/s{n:05}/a.yaml": f"n: {n}\n" for n in range(FOLDERS)}
+    sha = await asyncio.to_thread(repository.commit, files)
+    cache.follow(spec("mono", repository))
+    await settle_at(cache, "mono", sha)
+    folders = [f"services/s{n:05}" for n in range(FOLDERS)]
+    cold = await timed(lambda: cache.trees(RepositoryId("mono"), sha, folders))
+    times = []
+    for number in range(5):
+        sha = await asyncio.to_thread(
+            repository.commit, {"services/s00007/a.yaml": f"n: x{number}\n"}
+        )
+        await cache.hint(RepositoryId("mono"), {MAIN: sha})
+        await settle_at(cache, "mono", sha)
+        again = partial(cache.trees, RepositoryId("mono"), sha, folders)
+        times.append(await timed(again))
+    print(
+        f"keys of {FOLDERS:,} folders: first {cold:.0f} ms, "
+        f"after a commit {statistics.median(times):.1f} ms"
+    )
+
+
+async def path(cache: GitCache, server: GitServer) -> None:
+    """Commit to rendered bundle, by webhook hint, one of 200 services."""
+    name = RepositoryId("shop")
+    repository = server.create_repository("shop")
+    files = {f"s{n:03}/a.yaml": manifest(f"s{n:03}", 0) for n in range(SERVICES)}
+    sha = await asyncio.to_thread(repository.commit, files)
+    cache.follow(spec("shop", repository))
+    await settle_at(cache, "shop", sha)
+    folders = [f"s{n:03}" for n in range(SERVICES)]
+    first = await timed(lambda: _render_all(cache, name, sha, folders))
+    print(f"first render of {SERVICES} services: {first:.0f} ms ({first / SERVICES:.1f} each)")
+    known = await cache.trees(name, sha, folders)
+    stages: dict[str, list[float]] = {"seen": [], "keyed": [], "rendered": [], "all": []}
+    for number in range(1, COMMITS + 1):
+        change = {f"s{number:03}/a.yaml": manifest(f"s{number:03}", number)}
+        sha = await asyncio.to_thread(repository.commit, change)
+        marks = [time.perf_counter()]
+        await cache.hint(name, {MAIN: sha})
+        await settle_at(cache, "shop", sha)
+        marks.append(time.perf_counter())
+        now = await cache.trees(name, sha, folders)
+        changed = [folder for folder in folders if now[folder] != known[folder]]
+        known = now
+        marks.append(time.perf_counter())
+        await _render_all(cache, name, sha, changed)
+        marks.append(time.perf_counter())
+        for stage, start, end in zip(stages, (0, 1, 2, 0), (1, 2, 3, 3), strict=True):
+            stages[stage].append((marks[end] - marks[start]) * 1000)
+    told = ", ".join(f"{stage} {statistics.median(one):.1f}" for stage, one in stages.items())
+    worst = max(stages["all"])
+    print(
+        f"commit to bundle, one of {SERVICES}, webhook hint, median ms: {told}; worst {worst:.0f}"
+    )
+
+
+async def _render_all(cache: GitCache, name: RepositoryId, sha: str, folders: list[str]) -> None:
+    await asyncio.gather(*(cache.render(RenderRequest(name, sha, one)) for one in folders))
+
+
+async def main() -> None:
+    """Run all measurements on one server and one cache."""
+    with GitServer() as server, tempfile.TemporaryDirectory() as folder:
+        repository = server.create_repository("small")
+        repository.commit({"a.yaml": "a: 1\n"})
+        await polls(server, repository)
+        settings = GitCacheSettings(data_dir=Path(folder), poll=PollSettings(seconds=3600))
+        cache = build(settings, SystemClock())
+        started = time.perf_counter()
+        await cache.start()
+        print(f"start: {(time.perf_counter() - started) * 1000:.0f} ms")
+        await path(cache, server)
+        await keys(cache, server)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        print(f"peak memory of this process (server included): {peak:.0f} MB")
+        await cache.stop()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
