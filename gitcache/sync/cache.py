@@ -80,11 +80,10 @@ class GitCache:
         if follower is not None and follower.spec.url == spec.url:
             follower.replace(spec)
             return
-        self.forget(spec.id)
-        follower = Follower(spec, self._source, self._clock, self._pace, self._tell)
-        self._followers[spec.id] = follower
+        new = Follower(spec, self._source, self._clock, self._pace, self._tell)
+        self._followers[spec.id] = new
         if self._running:
-            follower.start()
+            self._tasks.spawn(f"follow/{spec.id}", self._succeed(follower, new))
 
     def forget(self, repository_id: RepositoryId) -> None:
         """Stop following; the local copy is deleted later."""
@@ -160,6 +159,13 @@ class GitCache:
             except Exception:
                 log.exception("state callback failed", repository=state.repository_id)
 
+    async def _succeed(self, old: Follower | None, new: Follower) -> None:
+        """Begin with the new follower once the old one has let go of the repository."""
+        if old is not None:
+            await self._end(old)
+        if self._followers.get(new.spec.id) is new:
+            new.start()
+
     async def _end(self, follower: Follower) -> None:
         await follower.stop()
         await self._source.reader.release(follower.spec)
@@ -171,6 +177,8 @@ class GitCache:
                 await self._clean()
             except TowlineError as error:
                 log.warning("housekeeping failed", reason=error.message)
+            except Exception:
+                log.exception("housekeeping failed")
 
     async def _clean(self) -> None:
         specs = [follower.spec for follower in self._followers.values()]

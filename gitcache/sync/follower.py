@@ -9,7 +9,7 @@ from datetime import datetime
 
 import structlog
 
-from fleet.errors import TowlineError, Unavailable
+from fleet.errors import Invalid, TowlineError, Unavailable
 from fleet.runtime.backoff import Backoff
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
@@ -109,10 +109,10 @@ class Follower:
     async def have(self, sha: str) -> CommitRecord:
         """A commit with its folders in the local copy, fetched if need be.
 
-        Unavailable: it cannot be had now, or the server does not give it.
+        Unavailable: it cannot be had now, or the server does not give it. Invalid: no sha.
         """
         if not refs.is_sha(sha):
-            raise Unavailable(f"{sha[:80]!r} is not a commit id")
+            raise Invalid(f"{sha[:80]!r} is not a full commit id", field="commit")
         record = await self._source.reader.commit(self.spec, sha)
         if record is None:
             await self._fetch({ASKED_PIN + sha: sha})
@@ -138,6 +138,8 @@ class Follower:
                     self._known.commits[name] = record.commit
         except TowlineError as error:
             log.warning("local copy unusable", repository=self.spec.id, reason=error.message)
+        except Exception:
+            log.exception("local copy unusable", repository=self.spec.id)
 
     async def _round(self) -> float:
         """Poll once; the seconds until the next time."""

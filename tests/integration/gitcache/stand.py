@@ -21,12 +21,14 @@ class Stand:
         self.folder = folder
         self._running: list[GitCache] = []
 
-    async def start(self, *, poll: float = 0.2, render_seconds: float = 20.0) -> GitCache:
+    async def start(
+        self, *, poll: float = 0.2, render_seconds: float = 20.0, memory: int = 768 << 20
+    ) -> GitCache:
         """A started cache."""
         settings = GitCacheSettings(
             data_dir=self.folder,
             poll=PollSettings(seconds=poll, seconds_with_webhook=3600, request_seconds=3),
-            render=RenderSettings(workers=1, seconds=render_seconds),
+            render=RenderSettings(workers=1, seconds=render_seconds, memory=memory),
         )
         cache = build(settings, SystemClock())
         await cache.start()

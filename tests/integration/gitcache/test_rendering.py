@@ -250,6 +250,20 @@ async def test_a_template_that_never_ends_is_stopped_and_others_go_on(
     assert (await cache.render(RenderRequest(REPOSITORY, sha, "api"))).count == 1
 
 
+async def test_a_folder_that_needs_too_much_memory_fails_alone(
+    repository: Repository, stand: Stand
+) -> None:
+    cache = await stand.start(memory=160 << 20)
+    line = "x" * (15 << 20)
+    big = {f"web/{number}.yaml": config_map(f"c{number}", line) for number in range(6)}
+    sha = repository.commit({**big, "api/a.yaml": config_map("a")})
+    cache.follow(spec(repository.url))
+    await at_commit(cache, sha)
+    message = await refusal(cache.render(RenderRequest(REPOSITORY, sha, "web")))
+    assert "memory" in message
+    assert (await cache.render(RenderRequest(REPOSITORY, sha, "api"))).count == 1
+
+
 async def test_a_worker_that_dies_is_replaced(
     repository: Repository, render: Render, cache: GitCache
 ) -> None:

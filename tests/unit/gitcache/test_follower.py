@@ -213,7 +213,7 @@ async def test_a_commit_that_is_asked_for_is_fetched_by_its_id(watch: Watch) -> 
 
 @pytest.mark.parametrize("sha", ["main", "--upload-pack=x", "a" * 39, ""])
 async def test_only_full_ids_are_fetched(watch: Watch, sha: str) -> None:
-    with pytest.raises(Unavailable, match="not a commit id"):
+    with pytest.raises(Invalid, match="not a full commit id"):
         await watch.follower.have(sha)
     assert watch.git.fetches == []
 

@@ -1,0 +1,152 @@
+"""Clones as they grow, and reading them."""
+
+import asyncio
+import hashlib
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from fleet.errors import Invalid
+from gitcache.mirror.access import Access
+from gitcache.mirror.admission import Admission
+from gitcache.mirror.clones import GitClones
+from gitcache.mirror.runner import GitRunner
+from gitcache.mirror.trees import GitTrees
+from tests.integration.gitcache.hostile import git
+from tests.integration.gitcache.stand import spec
+from towline.demo.gitserver import GitServer, Repository
+
+
+class Place:
+    """Clones in a folder and a reader over them."""
+
+    def __init__(self, home: Path) -> None:
+        self.runner = GitRunner(home)
+        admission = Admission(allow_private_hosts=True)
+        self.clones = GitClones(home, self.runner, Access(home), admission, seconds=30)
+        self.clones.open()
+        self.trees = GitTrees(
+            self.clones.path, files=100, total_bytes=10_000, processes=2, memory=1
+        )
+
+
+@pytest.fixture
+async def place(tmp_path: Path) -> AsyncIterator[Place]:
+    place = Place(tmp_path / "repositories")
+    yield place
+    await place.trees.close()
+    place.runner.close()
+
+
+@pytest.fixture
+def repository(git_server: GitServer) -> Repository:
+    """An empty repository."""
+    return git_server.create_repository("shop")
+
+
+async def test_a_clone_is_shallow_bare_and_pinned(place: Place, repository: Repository) -> None:
+    for number in range(5):
+        sha = repository.commit({"a.yaml": str(number)})
+    await place.clones.fetch(spec(repository.url), {"main": sha})
+    clone = place.clones.path(spec(repository.url))
+    assert git(clone, "rev-list", "--count", sha) == "1"
+    assert git(clone, "config", "core.bare") == "true"
+    assert await place.clones.pins(spec(repository.url)) == {"main": sha}
+    assert "127.0.0.1" not in (clone / "config").read_text()
+
+
+def scatter(clone: Path) -> None:
+    """Store loose blobs until the sampled folder of objects holds ten of them."""
+    for number in range(10_000):
+        if len(list(clone.glob("objects/17/*"))) >= 10:
+            return
+        data = b"%d" % number
+        name = hashlib.sha1(b"blob %d\0%b" % (len(data), data)).hexdigest()
+        if name.startswith("17"):
+            git(clone, "hash-object", "-w", "--stdin", stdin=data)
+
+
+async def test_a_clone_that_has_become_scattered_is_packed_while_it_is_read(
+    place: Place, repository: Repository
+) -> None:
+    follow = spec(repository.url)
+    for number in range(25):
+        sha = repository.commit({f"f{number}.bin": str(number) * 50, "a.yaml": str(number)})
+        await place.clones.fetch(follow, {"main": sha})
+    clone = place.clones.path(follow)
+    scatter(clone)
+    await place.clones.fetch(follow, {"at-old": sha})
+
+    async def read() -> None:
+        for _ in range(20):
+            record = await place.trees.commit(follow, sha)
+            assert record is not None
+            await place.trees.walk(follow, record.tree)
+
+    await asyncio.gather(read(), place.clones.maintain(follow))
+    assert len(list(clone.glob("objects/pack/*.pack"))) == 1
+    assert await place.clones.pins(follow) == {"main": sha}
+    assert await place.trees.commit(follow, sha) is not None
+
+
+async def test_clones_that_nobody_follows_are_deleted(place: Place, git_server: GitServer) -> None:
+    specs = []
+    for name in ("a", "b"):
+        repository = git_server.create_repository(name)
+        follow = spec(repository.url, repository_id=name)
+        await place.clones.fetch(follow, {"main": repository.commit({"x": name})})
+        specs.append(follow)
+    assert await place.clones.keep_only(specs[:1]) == 1
+    assert [place.clones.path(one).exists() for one in specs] == [True, False]
+
+
+async def test_few_processes_serve_many_clones(place: Place, git_server: GitServer) -> None:
+    for number in range(5):
+        repository = git_server.create_repository(f"r{number}")
+        sha = repository.commit({"a.yaml": str(number)})
+        follow = spec(repository.url, repository_id=f"r{number}")
+        await place.clones.fetch(follow, {"main": sha})
+        assert await place.trees.commit(follow, sha) is not None
+    running = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text()
+    assert len(running.split()) == 2
+
+
+async def test_a_cancelled_read_does_not_confuse_the_next(
+    place: Place, repository: Repository
+) -> None:
+    """Answers that nobody waits for any more must not be taken for those of the next reader."""
+    sha = repository.commit({f"d{number}/a.yaml": str(number) for number in range(50)})
+    follow = spec(repository.url)
+    await place.clones.fetch(follow, {"main": sha})
+    record = await place.trees.commit(follow, sha)
+    assert record is not None
+    for turns in range(12):
+        async with asyncio.TaskGroup() as group:
+            reading = group.create_task(place.trees.walk(follow, record.tree))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            reading.cancel()
+        assert len(await place.trees.walk(follow, record.tree)) == 50
+
+
+@pytest.mark.parametrize(
+    ("files", "reason"),
+    [
+        ({f"f{number}": "" for number in range(150)}, "more than 100 files"),
+        ({"/".join(["d"] * 80) + "/f": ""}, "levels deep"),
+        ({"big": "x" * 20_000}, "20,000 bytes"),
+    ],
+)
+async def test_reading_is_bounded(
+    place: Place, repository: Repository, files: dict[str, str | bytes | None], reason: str
+) -> None:
+    sha = repository.commit(files)
+    follow = spec(repository.url)
+    await place.clones.fetch(follow, {"main": sha})
+    record = await place.trees.commit(follow, sha)
+    assert record is not None
+    with pytest.raises(Invalid, match=reason):
+        found = await place.trees.walk(follow, record.tree)
+        await place.trees.blobs(follow, [entry.id for entry in found.values()])

@@ -1,0 +1,82 @@
+"""Content and memos in files."""
+
+from pathlib import Path
+
+import pytest
+
+from fleet.bundle import digest_of
+from fleet.errors import Unavailable
+from gitcache.store.files import FileContent, FileMemo, sweep
+
+ONE, TWO = b"one" * 100, b"two" * 100
+
+
+def files(root: Path) -> list[Path]:
+    return [path for path in root.rglob("*") if path.is_file()]
+
+
+async def test_what_is_kept_is_found_again_by_another_process(tmp_path: Path) -> None:
+    await FileContent(tmp_path, memory=1000).put(digest_of(ONE), ONE)
+    assert await FileContent(tmp_path, memory=0).get(digest_of(ONE)) == ONE
+
+
+async def test_memory_is_bounded_and_disk_is_behind_it(tmp_path: Path) -> None:
+    content = FileContent(tmp_path, memory=400)
+    await content.put(digest_of(ONE), ONE)
+    await content.put(digest_of(TWO), TWO)
+    for path in files(tmp_path):
+        path.unlink()
+    assert await content.get(digest_of(TWO)) == TWO
+    assert await content.get(digest_of(ONE)) is None
+
+
+@pytest.mark.parametrize("damage", [b"", b"onf" * 100, ONE + b"x"])
+async def test_damaged_content_is_dropped(tmp_path: Path, damage: bytes) -> None:
+    await FileContent(tmp_path, memory=0).put(digest_of(ONE), ONE)
+    (path,) = files(tmp_path)
+    path.write_bytes(damage)
+    content = FileContent(tmp_path, memory=1000)
+    assert await content.get(digest_of(ONE)) is None
+    assert files(tmp_path) == []
+    await content.put(digest_of(ONE), ONE)
+    assert await content.get(digest_of(ONE)) == ONE
+
+
+@pytest.mark.parametrize("digest", ["", "sha256:", "sha256:../../../etc/passwd", "x" * 64])
+async def test_only_digests_are_looked_up(tmp_path: Path, digest: str) -> None:
+    (tmp_path / "passwd").write_text("root")
+    assert await FileContent(tmp_path / "a" / "b", memory=0).get(digest) is None
+
+
+async def test_a_disk_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    root = tmp_path / "file"
+    root.write_text("in the way")
+    with pytest.raises(Unavailable, match="disk of the git cache"):
+        await FileContent(root, memory=1000).put(digest_of(ONE), ONE)
+
+
+async def test_a_memo_is_kept_over_restarts_and_damage_is_forgetting(tmp_path: Path) -> None:
+    key = digest_of(b"key")
+    await FileMemo(tmp_path).put(key, {"a": 1})
+    assert await FileMemo(tmp_path).get(key) == {"a": 1}
+    (path,) = files(tmp_path)
+    path.write_bytes(b"{")
+    assert await FileMemo(tmp_path).get(key) is None
+
+
+async def test_memos_in_memory_are_bounded(tmp_path: Path) -> None:
+    memo = FileMemo(tmp_path, entries=2)
+    keys = [digest_of(bytes([number])) for number in range(5)]
+    for key in keys:
+        await memo.put(key, {"k": key})
+    for path in files(tmp_path):
+        path.unlink()
+    assert [await memo.get(key) is not None for key in keys] == [False, False, False, True, True]
+
+
+def test_half_written_files_are_swept(tmp_path: Path) -> None:
+    (tmp_path / "ab").mkdir()
+    (tmp_path / "ab" / "cd.x.tmp").touch()
+    (tmp_path / "ab" / "ef").touch()
+    sweep(tmp_path)
+    assert [path.name for path in files(tmp_path)] == ["ef"]
