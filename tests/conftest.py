@@ -40,6 +40,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(home.cleanup)
     os.environ["HOME"] = home.name
     os.environ["GIT_CONFIG_NOSYSTEM"] = "1"
+    # gRPC writes past Python's standard error, into the middle of the report.
+    os.environ["GRPC_VERBOSITY"] = "ERROR"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
