@@ -89,6 +89,7 @@ def test_small_frames_overtake_the_bulk_of_others() -> None:
     chatty.stream.send(b"event")
     end.link.depth = 1
     end.mux.on_drain()
+    end.loop.run()
     assert [i for i, *_ in end.sent()][:2] == [chatty.stream.id, bulk.stream.id]
 
 

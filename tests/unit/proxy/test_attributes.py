@@ -1,0 +1,132 @@
+"""What a request is about, as the API server sees it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleet.errors import Invalid
+from proxy.domain.attributes import RequestAttributes, read_attributes
+from proxy.gateway.route import find_route, is_ours
+
+PODS = "/api/v1/namespaces/a/pods"
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "expected"),
+    [
+        ("GET", "/api/v1/pods", "list pods"),
+        ("GET", "/api/v1/pods/", "list pods"),
+        ("GET", "/api/v1/pods?watch=true", "watch pods"),
+        ("GET", "/api/v1/pods?w%61tch=1", "watch pods"),
+        ("GET", "/api/v1/pods?watch=0", "list pods"),
+        ("GET", "/api/v1/watch/pods", "watch pods"),
+        ("GET", PODS, "list pods a"),
+        ("GET", f"{PODS}/b", "get pods a/b"),
+        ("HEAD", f"{PODS}/b", "get pods a/b"),
+        ("GET", f"{PODS}/b/log?follow=true", "get pods/log a/b"),
+        ("GET", f"{PODS}/b/exec?command=x", "get pods/exec a/b"),
+        ("POST", PODS, "create pods a"),
+        ("PUT", f"{PODS}/b", "update pods a/b"),
+        ("PATCH", f"{PODS}/b/status", "patch pods/status a/b"),
+        ("DELETE", f"{PODS}/b", "delete pods a/b"),
+        ("DELETE", PODS, "deletecollection pods a"),
+        ("GET", "/api/v1/namespaces", "list namespaces"),
+        ("GET", "/api/v1/namespaces/a", "get namespaces a/a"),
+        ("PUT", "/api/v1/namespaces/a/finalize", "update namespaces/finalize a/a"),
+        ("GET", "/apis/apps/v1/namespaces/a/deployments/b/scale", "get deployments/scale a/b"),
+        ("GET", "/apis/apps/v1/deployments", "list deployments"),
+        ("GET", "/api/v1/nodes/n/proxy/metrics", "get nodes/proxy n"),
+        ("GET", f"{PODS}/b/proxy/x%2Fy//z;w", "get pods/proxy a/b"),
+        ("GET", "/", "get /"),
+        ("GET", "/version", "get /version"),
+        ("GET", "/apis", "get /apis"),
+        ("GET", "/apis/apps/v1", "get /apis/apps/v1"),
+        ("GET", "/openapi/v3/apis/apps/v1", "get /openapi/v3/apis/apps/v1"),
+        ("OPTIONS", "/", "options /"),
+    ],
+)
+def test_attributes(method: str, target: str, expected: str) -> None:
+    """Verb, resource, namespace and name of each kind of path."""
+    assert str(read_attributes(method, target)) == expected
+
+
+def test_what_opens_a_connection_into_a_workload_is_a_write() -> None:
+    """WebSocket exec is a GET, and yet no read."""
+    for subresource in ("exec", "attach", "portforward", "proxy", "ephemeralcontainers"):
+        assert read_attributes("GET", f"{PODS}/b/{subresource}").writes
+    for target in (PODS, f"{PODS}/b", f"{PODS}/b/log", "/version"):
+        assert not read_attributes("GET", target).writes
+        assert read_attributes("POST", target).writes
+
+
+def test_what_may_take_for_ever() -> None:
+    """Watches, logs and connections have no time limit; others do."""
+    for target in (f"{PODS}?watch=1", f"{PODS}/b/log", f"{PODS}/b/exec"):
+        assert read_attributes("GET", target).long_running
+    assert not read_attributes("GET", PODS).long_running
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/api/v1/../v1/pods",
+        "/api/v1/./pods",
+        "/api/v1/%2e%2e/pods",
+        "/api/v1/.%2E/pods",
+        "/api/v1/pods/..",
+        "/api/v1/x/..%2fpods",
+        f"{PODS}/b/proxy/../secrets",
+        f"{PODS}/b/proxy/x%2f..%2f..",
+        "/api//v1/pods",
+        "//api/v1/pods",
+        "/api/v1//",
+        "/api/v1/namespaces/default%2fpods",
+        "/api/v1/namespaces/a;b/pods",
+        "/api/v1/namespaces/a\\b/pods",
+        "/apis/apps/v1/namespaces//deployments",
+        f"{PODS}/b%2fc/proxy/x",
+    ],
+)
+def test_paths_that_two_readers_read_in_two_ways(target: str) -> None:
+    """They are refused, never put in order."""
+    with pytest.raises(Invalid):
+        read_attributes("GET", target)
+
+
+@given(st.text(alphabet="/ab.%2eEfF;\\?=&proxypods", max_size=40))
+def test_no_accepted_path_changes_when_it_is_decoded(path: str) -> None:
+    """Up to a proxied tail, decoding an accepted path gives the same path."""
+    try:
+        attributes = read_attributes("GET", "/" + path)
+    except Invalid:
+        return
+    assert isinstance(attributes, RequestAttributes)
+    own = attributes.path.partition("/proxy/")[0] if attributes.subresource else attributes.path
+    assert "%" not in own
+    assert "//" not in own
+    assert "/../" not in own + "/"
+
+
+@given(st.binary(max_size=30), st.integers(0, 30))
+def test_whose_request_it_is_does_not_depend_on_the_cut(rest: bytes, cut: int) -> None:
+    """A verdict on a part is the verdict on the whole; no verdict only while it is short."""
+    for start in (b"GET /k8s/" + rest, b"GET /" + rest, rest):
+        early, late = is_ours(start[:cut]), is_ours(start)
+        assert early is None or early is late
+        if len(start) > 25:
+            assert late is not None
+
+
+def test_routes() -> None:
+    """Handles are compared undecoded; what follows is passed on byte for byte."""
+    assert find_route(b"/k8s/clusters/a-1") is not None
+    for target, rest in (
+        (b"/k8s/clusters/a/api?x=%2f", b"/api?x=%2f"),
+        (b"/k8s/clusters/a", b"/"),
+        (b"/k8s/clusters/a?x", b"/?x"),
+    ):
+        route = find_route(target)
+        assert route is not None
+        assert (route.handle, route.target) == ("a", rest)
+    for target in (b"/k8s/clusters/", b"/k8s/clusters/-a/", b"/k8s/clusters/a%62/", b"/k8s/x/a"):
+        assert find_route(target) is None

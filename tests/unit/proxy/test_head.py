@@ -1,0 +1,138 @@
+"""Request heads: what is routed is what is forwarded, and a second parser reads it alike."""
+
+import h11
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.domain.limits import HeadLimits
+from proxy.gateway.head import BadHead, RequestHead, credential, judge, parse_head, rebuild
+
+LIMITS = HeadLimits()
+TOKENS = st.sampled_from(
+    [
+        b"GET",
+        b"POST",
+        b" ",
+        b"/api",
+        b"/",
+        b"?x=1",
+        b"HTTP/1.1",
+        b"HTTP/1.0",
+        b"\r\n",
+        b"\n",
+        b"\r",
+        b"\t",
+        b"Host",
+        b":",
+        b"a",
+        b"Content-Length: 5\r\n",
+        b"Transfer-Encoding: chunked\r\n",
+        b"Connection: close\r\n",
+        b"Impersonate-User: root\r\n",
+        b"\x00",
+        b"\xe9",
+        b"#",
+        b"%2e",
+        b"Host: x\r\n",
+        b"GET /api HTTP/1.1\r\n",
+    ]
+)
+FIELD_NAMES = st.from_regex(rb"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,20}", fullmatch=True)
+FIELD_VALUES = st.from_regex(
+    rb"[\x21-\x7e]([\x20-\x7e\x80-\xff]{0,20}[\x21-\x7e])?", fullmatch=True
+)
+
+
+def second_opinion(data: bytes) -> h11.Request | None:
+    """The head as h11 reads it; None: it refuses, or wants more."""
+    connection = h11.Connection(h11.SERVER)
+    try:
+        connection.receive_data(data)
+        event = connection.next_event()
+    except h11.RemoteProtocolError:
+        return None
+    return event if isinstance(event, h11.Request) else None
+
+
+def accepted(data: bytes) -> RequestHead | None:
+    try:
+        head = parse_head(data, LIMITS)
+        judge(head)
+    except BadHead:
+        return None
+    return head
+
+
+@given(st.lists(TOKENS, max_size=14))
+def test_what_is_accepted_a_second_parser_reads_alike(tokens: list[bytes]) -> None:
+    """Being stricter is fine; reading another method, target or field is not."""
+    data = b"".join(tokens) + b"\r\n\r\n"
+    data = data[: data.find(b"\r\n\r\n") + 4]
+    head = accepted(data)
+    if head is None:
+        return
+    other = second_opinion(data)
+    assert other is not None
+    assert (head.method, head.target) == (other.method, other.target)
+    fields = [(bytes(name).lower(), bytes(value)) for name, value in other.headers]
+    assert [(name.lower(), value) for name, value in head.fields] == fields
+
+
+@given(st.lists(st.tuples(FIELD_NAMES, FIELD_VALUES), max_size=6))
+def test_what_is_forwarded_is_what_was_read(fields: list[tuple[bytes, bytes]]) -> None:
+    """A rebuilt head, parsed again, has the fields that may pass and no others."""
+    data = b"GET /k8s HTTP/1.1\r\nHost: a\r\n"
+    data += b"".join(name + b": " + value + b"\r\n" for name, value in fields) + b"\r\n"
+    head = accepted(data)
+    if head is None:
+        return
+    sent = second_opinion(
+        rebuild(head, b"/api/v1/pods", "id").replace(b"\r\n", b"\r\nHost: a\r\n", 1)
+    )
+    assert sent is not None
+    assert sent.target == b"/api/v1/pods"
+    names = {bytes(name) for name, _ in sent.headers}
+    assert not names & {b"authorization", b"cookie", b"via", b"te", b"forwarded"}
+    assert not any(name.startswith((b"x-remote-", b"proxy-", b"x-forwarded-")) for name in names)
+    assert b"audit-id" in names
+
+
+@given(st.binary(max_size=200))
+def test_garbage_is_refused_with_a_status(garbage: bytes) -> None:
+    """Nothing but BadHead, whatever comes."""
+    try:
+        judge(parse_head(garbage + b"\r\n\r\n", LIMITS))
+    except BadHead as refused:
+        assert 400 <= refused.status < 500
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        (b"Authorization: Bearer abc\r\n", "abc"),
+        (b"authorization: bearer  abc \r\n", "abc"),
+        (b"Sec-WebSocket-Protocol: a, base64url.bearer.authorization.k8s.io.YWJj\r\n", "abc"),
+        (b"", None),
+    ],
+)
+def test_credentials_are_found(fields: bytes, expected: str | None) -> None:
+    """In the usual field, or among the subprotocols of a browser's WebSocket."""
+    head = parse_head(b"GET / HTTP/1.1\r\nHost: a\r\n" + fields + b"\r\n", LIMITS)
+    assert credential(head) == expected
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        b"Authorization: Basic YTpi\r\n",
+        b"Authorization: Bearer\r\n",
+        b"Authorization: Bearer a\r\nAuthorization: Bearer b\r\n",
+        b"Sec-WebSocket-Protocol: base64url.bearer.authorization.k8s.io.!\r\n",
+    ],
+)
+def test_odd_credentials_are_refused(fields: bytes) -> None:
+    """Never a guess at who somebody is."""
+    head = parse_head(b"GET / HTTP/1.1\r\nHost: a\r\n" + fields + b"\r\n", LIMITS)
+    with pytest.raises(BadHead):
+        credential(head)

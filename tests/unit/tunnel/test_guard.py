@@ -1,0 +1,95 @@
+"""What the agent refuses, even from the hub."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.domain.access import Impersonation, identity_block
+from proxy.domain.limits import HeadLimits
+from proxy.gateway.head import BadHead, parse_head, rebuild
+from syncagent.tunnel.guard import Guard, ImpersonationPolicy, Refused
+
+HEAD = b"GET /api HTTP/1.1\r\nAccept: a\r\n\r\n"
+ANN = b"Impersonate-User: ann\r\n"
+
+
+@pytest.mark.parametrize(
+    "identity",
+    [
+        b"",
+        b"Impersonate-Group: a\r\n",
+        b"Impersonate-User: ann",
+        b"Impersonate-User: ann\r\nImpersonate-User: bob\r\n",
+        b"Impersonate-User: \r\n",
+        b"Impersonate-User: ann\r\nAuthorization: x\r\n",
+        b"Impersonate-User: ann\r\n\r\n",
+        b"Impersonate-User: ann\nImpersonate-Group: x\r\n",
+        b"Impersonate-User: system:admin\r\n",
+        b"Impersonate-User:  system:admin\r\n",
+        b"Impersonate-User: ann\r\nImpersonate-Group: system:masters\r\n",
+        b"Impersonate-User: ann\r\nImpersonate-Group: system:nodes\r\n",
+    ],
+)
+def test_identities_that_are_refused(identity: bytes) -> None:
+    """None, several, malformed, or of the system."""
+    with pytest.raises(Refused):
+        Guard(ImpersonationPolicy()).check(identity, HEAD)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /api HTTP/1.1\r\nAuthorization: Bearer x\r\n\r\n",
+        b"GET /api HTTP/1.1\r\nimpersonate-group: x\r\n\r\n",
+        b"GET /api HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /api HTTP/1.1\r\nA: b\r\n\r\nGET /api HTTP/1.1\r\n\r\n",
+        b"GET /api HTTP/1.1\r\nA: b\n\r\n",
+        b"GET /api HTTP/1.1\r\nA: b\r\n c\r\n\r\n",
+        b"GET /api HTTP/1.1\r\nA: b\r\n",
+        b"GET /a pi HTTP/1.1\r\n\r\n",
+        b"CONNECT host:80 HTTP/1.1\r\n\r\n",
+        b"",
+    ],
+)
+def test_heads_that_are_refused(head: bytes) -> None:
+    """An identity of their own, or more than one head."""
+    with pytest.raises(Refused):
+        Guard(ImpersonationPolicy()).check(ANN, head)
+
+
+def test_system_names_need_leave_of_the_cluster_and_masters_never_get_it() -> None:
+    """The allow-list is the agent's own."""
+    guard = Guard(
+        ImpersonationPolicy(frozenset({"system:a"}), frozenset({"system:b", "system:masters"}))
+    )
+    guard.check(b"Impersonate-User: system:a\r\nImpersonate-Group: system:b\r\n", HEAD)
+    with pytest.raises(Refused):
+        guard.check(b"Impersonate-User: system:b\r\n", HEAD)
+    with pytest.raises(Refused):
+        guard.check(ANN + b"Impersonate-Group: system:masters\r\n", HEAD)
+
+
+def test_a_remembered_identity_does_not_excuse_a_head() -> None:
+    """Each head is checked."""
+    guard = Guard(ImpersonationPolicy())
+    guard.check(ANN, HEAD)
+    with pytest.raises(Refused):
+        guard.check(ANN, b"GET /api HTTP/1.1\r\nAuthorization: x\r\n\r\n")
+
+
+NAMES = st.from_regex(r"[A-Za-z0-9@._-]{1,20}", fullmatch=True)
+VALUES = st.from_regex(rb"[\x21-\x7e]([\x20-\x7e\x80-\xff]{0,20}[\x21-\x7e])?", fullmatch=True)
+
+
+@given(NAMES, st.lists(NAMES, max_size=4), st.lists(VALUES, max_size=4))
+def test_what_the_edge_sends_is_let_through(
+    user: str, groups: list[str], values: list[bytes]
+) -> None:
+    """Both ends agree on what a proper request is."""
+    lines = b"".join(b"X-%d: %s\r\n" % (n, value) for n, value in enumerate(values))
+    try:
+        head = parse_head(b"GET /x HTTP/1.1\r\nHost: a\r\n" + lines + b"\r\n", HeadLimits())
+    except BadHead:
+        return
+    block = identity_block(Impersonation(user, tuple(groups), extra=(("a/b", "c"),)))
+    Guard(ImpersonationPolicy()).check(block, rebuild(head, b"/api/v1/pods?a=b", "id"))
