@@ -53,7 +53,7 @@ def build(settings: GitCacheSettings, clock: Clock) -> GitCache:
         content,
         clock,
         Pace(poll.seconds, poll.seconds_with_webhook),
-        on_start=(open_disk, workers.start),
+        on_start=(open_disk, runner.check_version, workers.start),
         on_stop=(workers.stop, reader.close, http.close, admission.close, close_runner),
     )
 

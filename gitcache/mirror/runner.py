@@ -16,7 +16,9 @@ import git
 
 from fleet.errors import Unavailable
 from fleet.runtime.logs import redact
+from gitcache.mirror.access import environment
 
+_OLDEST = (2, 36)
 _MAX_THREADS = 32
 _MAX_MESSAGE = 400
 
@@ -51,6 +53,13 @@ class GitRunner:
             self._threads, self._execute, list(arguments), dict(env), seconds, list(secrets)
         )
 
+    async def check_version(self) -> None:
+        """GitError: there is no git, or one older than 2.36, which reads objects differently."""
+        told = await self.run(["version"], environment(self._home), seconds=10)
+        numbers = tuple(int(part) for part in re.findall(r"\d+", told)[:2])
+        if numbers < _OLDEST:
+            raise GitError(f"git 2.36 or newer is needed; this is {told.strip()[:80]}")
+
     def close(self) -> None:
         """End what still runs and let the threads go."""
         for pid in tuple(self._running):
@@ -60,12 +69,8 @@ class GitRunner:
     def _execute(
         self, arguments: list[str], env: dict[str, str], seconds: float, secrets: list[str]
     ) -> str:
-        started: Any = git.Git(self._home).execute(
-            ["git", *arguments],
-            as_process=True,
-            env=dict.fromkeys(os.environ, "") | env,
-            start_new_session=True,
-        )
+        # GitPython ends the process when its wrapper is let go of, so this holds on to it.
+        started = self._start(arguments, env)
         process: subprocess.Popen[bytes] = started.proc
         self._running.add(process.pid)
         try:
@@ -79,6 +84,17 @@ class GitRunner:
         if process.returncode:
             raise GitError(_told(err, secrets) or f"git ended with status {process.returncode}")
         return out.decode("utf-8", "surrogateescape")
+
+    def _start(self, arguments: list[str], env: dict[str, str]) -> Any:
+        try:
+            return git.Git(self._home).execute(
+                ["git", *arguments],
+                as_process=True,
+                env=dict.fromkeys(os.environ, "") | env,
+                start_new_session=True,
+            )
+        except (git.GitCommandNotFound, OSError) as error:
+            raise GitError("git cannot be started: is it installed and on the PATH?") from error
 
 
 def _kill_group(pid: int) -> None:

@@ -39,7 +39,7 @@ class GitTrees:
         total_bytes: int,
         depth: int = 64,
         memory: int = 60_000,
-        processes: int = 32,
+        processes: int = 8,
     ) -> None:
         self._path_of = path_of
         self._max_files = files

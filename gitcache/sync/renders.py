@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from fleet.bundle import digest_of
 from fleet.errors import Invalid
@@ -85,7 +86,7 @@ class Renders:
             trees={paths.relative(path, folder): entry.id for path, entry in reads.items()},
             tool=await self._workers.tool() if renderer is Renderer.KUSTOMIZE else None,
             kustomize_path=paths.relative(root, folder),
-            parameters=request.parameters if request.templated else None,
+            parameters=_parameters(request),
         )
         return _Plan(request, renderer, folder, root, reads, inputs.digest())
 
@@ -139,7 +140,7 @@ class Renders:
         self, spec: RepositorySpec, tree: str, request: RenderRequest
     ) -> list[str]:
         """What a tree's kustomizations name outside of it; depends on nothing but the tree."""
-        parameters = request.parameters if request.templated else None
+        parameters = _parameters(request)
         key = digest_of_json({"references": FORMAT, "tree": tree, "parameters": parameters})
         if (kept := await self._memo.get(key)) is not None:
             return kept["paths"]
@@ -173,7 +174,7 @@ class Renders:
                 plan.folder,
                 plan.root,
                 files,
-                dict(plan.request.parameters) if plan.request.templated else None,
+                _parameters(plan.request),
             )
             result = await self._workers.render(job)
         except Invalid as error:
@@ -219,6 +220,10 @@ class Renders:
         self._failures[source] = (self._clock.monotonic() + self._failure_seconds, error)
         if len(self._failures) > _MAX_FAILURES:
             self._failures.popitem(last=False)
+
+
+def _parameters(request: RenderRequest) -> dict[str, Any] | None:
+    return dict(request.parameters) if request.templated else None
 
 
 def _kustomize_root(folder: str, kustomize_path: str | None) -> str:

@@ -191,10 +191,11 @@ class FakeCoordinator:
     def __init__(self) -> None:
         self.mine = True
         self.claims = 0
+        self.releases = 0
 
     async def claim(self, repository_id: RepositoryId) -> bool:
         self.claims += 1
         return self.mine
 
     async def release(self, repository_id: RepositoryId) -> None:
-        self.mine = False
+        self.releases += 1
