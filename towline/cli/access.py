@@ -1,0 +1,119 @@
+"""`towline login`, `logout`, `whoami` and `kubeconfig`."""
+
+import sys
+from dataclasses import replace
+from getpass import getpass
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import typer
+
+from fleet.errors import Invalid
+from towline.cli import documents
+from towline.cli.lazy import load
+from towline.cli.output import Format, field, say, show
+from towline.cli.session import Output, connect, every, find_cluster, target_of, wish_of
+from towline.contexts import config_path, normal_url, read, resolve, write
+
+_USER = (field("EMAIL"), field("NAME"), field("ROLE"))
+
+
+def login(
+    context: typer.Context,
+    url: Annotated[str, typer.Argument(help="URL of the control plane.")],
+    token_stdin: Annotated[bool, typer.Option(help="Read the token from standard input.")] = False,
+    ca_file: Annotated[
+        Path | None, typer.Option(help="PEM file of the authority to trust; is remembered.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the context; the host without.")] = None,
+) -> None:
+    """Sign in and remember it for the next commands and for kubectl.
+
+    \b
+    Example:
+      towline login https://towline.example.org
+      towline login https://127.0.0.1:8443 --ca-file ca.crt --token-stdin < admin.token
+    """
+    wish = wish_of(context)
+    wish = replace(wish, url=normal_url(url), ca_file=ca_file or wish.ca_file)
+    token = sys.stdin.readline().strip() if token_stdin else _ask_token()
+    target = replace(resolve(wish, {}), token=token)
+    user = load("towline.client").Client(target).ask(documents.ME)["me"]
+    path = config_path(wish)
+    write(path, read(path).with_target(name or urlsplit(target.url).netloc, target))
+    say(f"signed in to {target.url} as {user['email']}")
+
+
+def logout(
+    context: typer.Context,
+    name: Annotated[str | None, typer.Argument(help="Context; the current one without.")] = None,
+) -> None:
+    """Forget a token saved by login; it stays valid until `tokens delete`.
+
+    \b
+    Example:
+      towline logout
+    """
+    wish = wish_of(context)
+    path = config_path(wish)
+    contexts = read(path)
+    chosen = name or wish.context or contexts.current
+    write(path, contexts.without(chosen))
+    say(f"signed out of {chosen}")
+
+
+def whoami(context: typer.Context, output: Output = Format.TABLE) -> None:
+    """Show as whom the commands act.
+
+    \b
+    Example:
+      towline whoami
+    """
+    show(connect(context).ask(documents.ME)["me"], _USER, output, "email")
+
+
+def kubeconfig(
+    context: typer.Context,
+    handles: Annotated[
+        list[str] | None, typer.Argument(metavar="[HANDLE]...", help="Clusters.")
+    ] = None,
+    every_cluster: Annotated[bool, typer.Option("--all", help="All clusters.")] = False,
+    merge: Annotated[bool, typer.Option(help="Into kubectl's own file.")] = False,
+    embed_token: Annotated[
+        bool, typer.Option(help="Put the token into the file, instead of the login plugin.")
+    ] = False,
+) -> None:
+    """Print a kubeconfig for clusters behind the control plane, or merge it into kubectl's file.
+
+    \b
+    Example:
+      towline kubeconfig --all --merge
+      kubectl --context towline-dev get pods
+    """
+    if bool(handles) == every_cluster:
+        raise Invalid("name clusters, or say --all")
+    module = load("towline.kubeconfig")
+    target = target_of(context)
+    made = module.build(
+        target, _handles(context, handles), embed_token=embed_token, config=wish_of(context).config
+    )
+    if not merge:
+        print(module.dump(made), end="")
+        return
+    path = module.default_path()
+    module.merge_into_file(path, made)
+    say(f"{len(made['contexts'])} contexts are in {path}")
+
+
+def _handles(context: typer.Context, handles: list[str] | None) -> list[str]:
+    api = connect(context)
+    if not handles:
+        return [one["handle"] for one in every(api, documents.CLUSTERS)]
+    return [find_cluster(api, one)["handle"] for one in handles]
+
+
+def _ask_token() -> str:
+    if not sys.stdin.isatty():
+        raise Invalid("there is no terminal to ask for a token: use --token-stdin")
+    return getpass("Token: ").strip()

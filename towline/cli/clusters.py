@@ -1,0 +1,131 @@
+"""`towline clusters …`."""
+
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import typer
+
+from towline.cli import documents
+from towline.cli.output import Format, field, say, show, since
+from towline.cli.session import Json, Output, Search, connect, every, find_cluster, pairs, target_of
+
+app = typer.Typer(no_args_is_help=True, help="Clusters and their agents.")
+
+Name = Annotated[str, typer.Argument(help="Handle or id of the cluster.")]
+AGENT_PORT = 8444
+COLUMNS = (
+    field("HANDLE"),
+    field("NAME"),
+    field("KUBERNETES", "currentVersion"),
+    field("AGENT", "agentVersion"),
+    field("NODES", "nodeCount"),
+    since("HEARD OF", "pingedAt"),
+)
+
+
+@app.command("list")
+def list_clusters(
+    context: typer.Context, query: Search = None, output: Output = Format.TABLE
+) -> None:
+    """List clusters.
+
+    \b
+    Example:
+      towline clusters list -o name
+    """
+    show(every(connect(context), documents.CLUSTERS, q=query), COLUMNS, output, "handle")
+
+
+@app.command("get")
+def get_cluster(context: typer.Context, cluster: Name, output: Output = Format.TABLE) -> None:
+    """Show a cluster.
+
+    \b
+    Example:
+      towline clusters get prod-eu -o yaml
+    """
+    show(find_cluster(connect(context), cluster), COLUMNS, output, "handle")
+
+
+@app.command("create")
+def create_cluster(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="Name for people.")],
+    handle: Annotated[
+        str | None, typer.Option(help="Short name in URLs; made from the name without it.")
+    ] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="key=value; may be repeated.")] = None,
+    protect: Annotated[bool, typer.Option(help="Refuse deletion.")] = False,
+    output: Output = Format.TABLE,
+) -> None:
+    """Register a cluster and print its deploy token, once, with ways to start the agent.
+
+    \b
+    Example:
+      towline clusters create "Production EU" --handle prod-eu --tag env=prod
+    """
+    attributes: Json = {"name": name, "handle": handle, "protect": protect}
+    attributes["tags"] = [{"name": k, "value": v} for k, v in pairs(tag, "--tag").items()]
+    made = connect(context).ask(documents.CREATE_CLUSTER, attributes=attributes)["createCluster"]
+    _show_with_token(context, made, output)
+
+
+@app.command("delete")
+def delete_cluster(context: typer.Context, cluster: Name, output: Output = Format.TABLE) -> None:
+    """Delete a cluster; its agent removes what Towline has put there.
+
+    \b
+    Example:
+      towline clusters delete staging
+    """
+    _change(context, documents.DELETE_CLUSTER, "deleteCluster", cluster, output)
+
+
+@app.command("detach")
+def detach_cluster(context: typer.Context, cluster: Name, output: Output = Format.TABLE) -> None:
+    """Forget a cluster and leave everything in it as it is.
+
+    \b
+    Example:
+      towline clusters detach staging
+    """
+    _change(context, documents.DETACH_CLUSTER, "detachCluster", cluster, output)
+
+
+@app.command("rotate-token")
+def rotate_token(context: typer.Context, cluster: Name, output: Output = Format.TABLE) -> None:
+    """Make a new deploy token and print it, once; older ones end at once.
+
+    \b
+    Example:
+      towline clusters rotate-token prod-eu -o json
+    """
+    api = connect(context)
+    found = find_cluster(api, cluster)
+    made = api.ask(documents.ROTATE_CLUSTER_TOKEN, id=found["id"])["rotateClusterToken"]
+    _show_with_token(context, made, output)
+
+
+def _change(
+    context: typer.Context, document: str, mutation: str, cluster: str, output: Format
+) -> None:
+    api = connect(context)
+    found = find_cluster(api, cluster)
+    show(api.ask(document, id=found["id"])[mutation], COLUMNS, output, "handle")
+
+
+def _show_with_token(context: typer.Context, cluster: Json, output: Format) -> None:
+    show(cluster, COLUMNS, output, "handle")
+    if output is Format.TABLE:
+        host = urlsplit(target_of(context).url).hostname
+        print(f"\ndeploy token, shown only now: {cluster['deployToken']}")
+        say(_ways_to_start(cluster["handle"], f"{host}:{AGENT_PORT}"))
+
+
+def _ways_to_start(handle: str, address: str) -> str:
+    return f"""
+Put the token into a file and start the agent beside a kubeconfig of the cluster:
+  towline agent --url {address} --ca-file ca.crt --token-file {handle}.token --kubeconfig …
+or in the cluster:
+  helm install towline-agent charts/towline-agent --namespace towline --create-namespace \\
+    --set hub.address=https://{address} --set-file hub.token={handle}.token"""

@@ -1,0 +1,184 @@
+"""Every GraphQL document that the command line sends; a test holds them against the schema."""
+
+_PAGE = "pageInfo { hasNextPage endCursor }"
+
+_CLUSTER = """
+    id name handle protect metadata tags { name value } currentVersion agentVersion nodeCount
+    insertedAt pingedAt deletedAt
+"""
+_REPOSITORY = "id url health error authMethod insertedAt pulledAt polledAt"
+_SERVICE = """
+    id name namespace status protect templated dryRun paused promoted sha pinnedSha digest
+    insertedAt updatedAt deletedAt observedAt
+    git { ref folder }
+    kustomize { path }
+    configuration { name value }
+    cluster { id handle pingedAt }
+    repository { id url health error polledAt pulledAt }
+    revision { id sha author subject committedAt insertedAt }
+    errors { source message }
+"""
+_COMPONENTS = "components { group kind namespace name state synced message updatedAt }"
+_PIPELINE = """
+    id name paused insertedAt updatedAt
+    stages {
+        id name health reason verified
+        services { service { id name cluster { handle } } }
+        release { id number author seenAt revisions { serviceId sha digest } }
+    }
+    edges {
+        id reason
+        from { name }
+        to { name }
+        release { id number author }
+        digests { serviceId sha digest }
+        gates {
+            id name type state reason quorum notAuthor soakSeconds approvals { actor at comment }
+        }
+    }
+"""
+_TOKEN = "id name insertedAt expiresAt lastUsedAt revokedAt"
+
+ME = "query Me { me { id name email role } }"
+
+CLUSTERS = f"""query Clusters($first: Int, $after: String, $q: String) {{
+    clusters(first: $first, after: $after, q: $q) {{ edges {{ node {{ {_CLUSTER} }} }} {_PAGE} }}
+}}"""
+CLUSTER = f"""query Cluster($id: ID, $handle: String) {{
+    cluster(id: $id, handle: $handle) {{ {_CLUSTER} }}
+}}"""
+CREATE_CLUSTER = f"""mutation CreateCluster($attributes: ClusterAttributes!) {{
+    createCluster(attributes: $attributes) {{ {_CLUSTER} deployToken }}
+}}"""
+UPDATE_CLUSTER = f"""mutation UpdateCluster($id: ID!, $attributes: ClusterUpdateAttributes!) {{
+    updateCluster(id: $id, attributes: $attributes) {{ {_CLUSTER} }}
+}}"""
+DELETE_CLUSTER = f"""mutation DeleteCluster($id: ID!) {{
+    deleteCluster(id: $id) {{ {_CLUSTER} }}
+}}"""
+DETACH_CLUSTER = f"""mutation DetachCluster($id: ID!) {{
+    detachCluster(id: $id) {{ {_CLUSTER} }}
+}}"""
+ROTATE_CLUSTER_TOKEN = f"""mutation RotateClusterToken($id: ID!) {{
+    rotateClusterToken(id: $id) {{ {_CLUSTER} deployToken }}
+}}"""
+
+REPOSITORIES = f"""query Repositories($first: Int, $after: String, $q: String) {{
+    gitRepositories(first: $first, after: $after, q: $q) {{
+        edges {{ node {{ {_REPOSITORY} }} }} {_PAGE}
+    }}
+}}"""
+REPOSITORY = f"""query Repository($id: ID, $url: String) {{
+    gitRepository(id: $id, url: $url) {{ {_REPOSITORY} }}
+}}"""
+CREATE_REPOSITORY = f"""mutation CreateRepository($attributes: GitAttributes!) {{
+    createGitRepository(attributes: $attributes) {{ {_REPOSITORY} }}
+}}"""
+UPDATE_REPOSITORY = f"""mutation UpdateRepository($id: ID!, $attributes: GitAttributes!) {{
+    updateGitRepository(id: $id, attributes: $attributes) {{ {_REPOSITORY} }}
+}}"""
+DELETE_REPOSITORY = f"""mutation DeleteRepository($id: ID!) {{
+    deleteGitRepository(id: $id) {{ {_REPOSITORY} }}
+}}"""
+SYNC_REPOSITORY = f"""mutation SyncRepository($id: ID!) {{
+    syncGitRepository(id: $id) {{ {_REPOSITORY} }}
+}}"""
+
+SERVICES = f"""query Services($first: Int, $after: String, $q: String, $clusterId: ID) {{
+    serviceDeployments(first: $first, after: $after, q: $q, clusterId: $clusterId) {{
+        edges {{ node {{ {_SERVICE} }} }} {_PAGE}
+    }}
+}}"""
+SERVICE = f"""query Service($id: ID, $cluster: String, $name: String) {{
+    serviceDeployment(id: $id, cluster: $cluster, name: $name) {{ {_SERVICE} {_COMPONENTS} }}
+}}"""
+CREATE_SERVICE = f"""mutation CreateService(
+    $clusterId: ID, $cluster: String, $attributes: ServiceDeploymentAttributes!
+) {{
+    createServiceDeployment(clusterId: $clusterId, cluster: $cluster, attributes: $attributes) {{
+        {_SERVICE}
+    }}
+}}"""
+UPDATE_SERVICE = f"""mutation UpdateService($id: ID!, $attributes: ServiceUpdateAttributes!) {{
+    updateServiceDeployment(id: $id, attributes: $attributes) {{ {_SERVICE} }}
+}}"""
+DELETE_SERVICE = f"""mutation DeleteService($id: ID!) {{
+    deleteServiceDeployment(id: $id) {{ {_SERVICE} }}
+}}"""
+DETACH_SERVICE = f"""mutation DetachService($id: ID!) {{
+    detachServiceDeployment(id: $id) {{ {_SERVICE} }}
+}}"""
+SYNC_SERVICE = f"""mutation SyncService($id: ID!) {{
+    kickService(serviceId: $id) {{ {_SERVICE} }}
+}}"""
+ROLL_BACK_SERVICE = f"""mutation RollBackService($id: ID!, $revisionId: ID!) {{
+    rollbackService(id: $id, revisionId: $revisionId) {{ {_SERVICE} }}
+}}"""
+RELEASE_SERVICE = f"""mutation ReleaseService($id: ID!) {{
+    releaseService(id: $id) {{ {_SERVICE} }}
+}}"""
+REVISIONS = f"""query Revisions($serviceId: ID!, $first: Int, $after: String) {{
+    revisions(serviceId: $serviceId, first: $first, after: $after) {{
+        edges {{
+            node {{ id sha digest author subject committedAt insertedAt git {{ ref folder }} }}
+        }}
+        {_PAGE}
+    }}
+}}"""
+LEDGER = f"""query Ledger($serviceId: ID, $first: Int, $after: String) {{
+    ledger(serviceId: $serviceId, first: $first, after: $after) {{
+        edges {{ node {{ id stage at sequence sha digest revisionId actor message detail }} }}
+        {_PAGE}
+    }}
+}}"""
+
+PIPELINES = f"""query Pipelines($first: Int, $after: String, $q: String) {{
+    pipelines(first: $first, after: $after, q: $q) {{
+        edges {{ node {{ {_PIPELINE} }} }} {_PAGE}
+    }}
+}}"""
+PIPELINE = f"""query Pipeline($id: ID, $name: String) {{
+    pipeline(id: $id, name: $name) {{
+        {_PIPELINE} history {{ at place releaseId text actor }}
+    }}
+}}"""
+SAVE_PIPELINE = f"""mutation SavePipeline($name: String!, $attributes: PipelineAttributes!) {{
+    savePipeline(name: $name, attributes: $attributes) {{ {_PIPELINE} }}
+}}"""
+DELETE_PIPELINE = f"""mutation DeletePipeline($id: ID!) {{
+    deletePipeline(id: $id) {{ {_PIPELINE} }}
+}}"""
+APPROVE_GATE = f"""mutation ApproveGate(
+    $id: ID!, $digests: [DigestAttributes!], $comment: String
+) {{
+    approveGate(id: $id, digests: $digests, comment: $comment) {{ {_PIPELINE} }}
+}}"""
+REJECT_GATE = f"""mutation RejectGate($id: ID!, $comment: String) {{
+    rejectGate(id: $id, comment: $comment) {{ {_PIPELINE} }}
+}}"""
+RETRY_PIPELINE = f"""mutation RetryPipeline($id: ID!, $stage: String!) {{
+    retryPipeline(id: $id, stage: $stage) {{ {_PIPELINE} }}
+}}"""
+PAUSE_PIPELINE = f"""mutation PausePipeline($id: ID!, $reason: String) {{
+    pausePipeline(id: $id, reason: $reason) {{ {_PIPELINE} }}
+}}"""
+RESUME_PIPELINE = f"""mutation ResumePipeline($id: ID!) {{
+    resumePipeline(id: $id) {{ {_PIPELINE} }}
+}}"""
+
+AUDIT = f"""query Audit($first: Int, $after: String, $q: String) {{
+    auditLogs(first: $first, after: $after, q: $q) {{
+        edges {{
+            node {{ id at actor action verdict target status source requestId detail }}
+        }}
+        {_PAGE}
+    }}
+}}"""
+
+TOKENS = f"query Tokens {{ accessTokens {{ {_TOKEN} }} }}"
+CREATE_TOKEN = f"""mutation CreateToken($attributes: AccessTokenAttributes!) {{
+    createAccessToken(attributes: $attributes) {{ {_TOKEN} token }}
+}}"""
+DELETE_TOKEN = f"""mutation DeleteToken($id: ID!) {{
+    deleteAccessToken(id: $id) {{ {_TOKEN} }}
+}}"""

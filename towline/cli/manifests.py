@@ -1,0 +1,147 @@
+"""Our own kinds as YAML: reading files and refusing what cannot be meant.
+
+A document has `apiVersion: towline/v1`, a `kind`, and the fields of that kind; see `SHAPES`.
+Unknown fields are refused, so that a typing error never passes silently.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fleet.errors import Invalid
+from towline.cli.lazy import load
+
+API_VERSION = "towline/v1"
+MOST_BYTES = 5 << 20
+_SUFFIXES = (".yaml", ".yml")
+
+# A shape is a type, [shape] for a list, a dict for an object, WORDS for any texts by name.
+WORDS = "texts by name"
+_SOURCE = {"env": str, "file": str}
+_GATE = {"name": str, "type": str, "quorum": int, "notAuthor": bool, "soakSeconds": int}
+SHAPES: Mapping[str, Mapping[str, Any]] = {
+    "Repository": {
+        "url": str,
+        "username": str,
+        "password": _SOURCE,
+        "privateKey": _SOURCE,
+        "passphrase": _SOURCE,
+    },
+    "Cluster": {"handle": str, "name": str, "protect": bool, "tags": WORDS},
+    "Service": {
+        "cluster": str,
+        "name": str,
+        "namespace": str,
+        "repository": str,
+        "git": {"ref": str, "folder": str},
+        "kustomize": {"path": str},
+        "templated": bool,
+        "protect": bool,
+        "paused": bool,
+        "configuration": WORDS,
+    },
+    "Pipeline": {
+        "name": str,
+        "stages": [{"name": str, "services": [str]}],
+        "edges": [{"from": str, "to": str, "gates": [_GATE]}],
+    },
+}
+_NEEDED = {
+    "Repository": ("url",),
+    "Cluster": ("handle",),
+    "Service": ("cluster", "name", "namespace", "repository", "git"),
+    "Pipeline": ("name", "stages"),
+}
+_TYPE_NAMES: Mapping[type, str] = {
+    str: "text (quote it)",
+    int: "a whole number",
+    bool: "true or false",
+    dict: "an object",
+    list: "a list",
+}
+# What others refer to comes first.
+KINDS = tuple(SHAPES)
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One document; `place` names its file and number, `fields` has what was written."""
+
+    kind: str
+    fields: Mapping[str, Any]
+    place: str
+
+    @property
+    def label(self) -> str:
+        """How people name it: `Service dev/web`."""
+        fields = self.fields
+        if self.kind == "Service":
+            return f"Service {fields['cluster']}/{fields['name']}"
+        return f"{self.kind} {fields[_NEEDED[self.kind][0]]}"
+
+
+def read_manifests(path: Path) -> list[Manifest]:
+    """The documents of a file, or of all YAML files below a folder, in the order of kinds.
+
+    Invalid: names the document and the field that cannot be meant.
+    """
+    if not path.exists():
+        raise Invalid(f"there is no file {path}")
+    files = [path]
+    if path.is_dir():
+        files = sorted(one for one in path.rglob("*") if one.suffix in _SUFFIXES)
+    found = [manifest for file in files for manifest in _read(file)]
+    if not found:
+        raise Invalid(f"{path} holds no document of {API_VERSION}")
+    return sorted(found, key=lambda one: KINDS.index(one.kind))
+
+
+def _read(path: Path) -> Iterator[Manifest]:
+    yaml = load("yaml")
+    if path.stat().st_size > MOST_BYTES:
+        raise Invalid(f"{path} has more than {MOST_BYTES:,} bytes")
+    try:
+        documents = list(yaml.safe_load_all(path.read_text()))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise Invalid(f"{path} is not YAML: {error}") from None
+    for number, document in enumerate(documents, 1):
+        if document is not None:
+            yield _manifest(document, f"{path}, document {number}")
+
+
+def _manifest(document: Any, place: str) -> Manifest:
+    if not isinstance(document, dict) or document.get("apiVersion") != API_VERSION:
+        raise Invalid(f"{place}: apiVersion is not {API_VERSION}")
+    kind = document.get("kind")
+    if kind not in SHAPES:
+        raise Invalid(f"{place}: kind {kind} is none of {', '.join(KINDS)}")
+    fields = {key: one for key, one in document.items() if key not in ("apiVersion", "kind")}
+    _check(fields, SHAPES[kind], place, kind)
+    if missing := [key for key in _NEEDED[kind] if key not in fields]:
+        raise Invalid(f"{place}: {kind} has no {missing[0]}")
+    return Manifest(kind, fields, place)
+
+
+def _check(value: Any, shape: Any, place: str, where: str) -> None:
+    if isinstance(shape, Mapping):
+        _check_type(value, dict, place, where)
+        for key, one in value.items():
+            if key not in shape:
+                raise Invalid(f"{place}: {where} has no field {key}")
+            _check(one, shape[key], place, f"{where}.{key}")
+    elif isinstance(shape, list):
+        _check_type(value, list, place, where)
+        for number, one in enumerate(value):
+            _check(one, shape[0], place, f"{where}[{number}]")
+    elif shape == WORDS:
+        _check_type(value, dict, place, where)
+        for key, one in value.items():
+            _check_type(one, str, place, f"{where}.{key}")
+    else:
+        _check_type(value, shape, place, where)
+
+
+def _check_type(value: Any, wanted: type, place: str, where: str) -> None:
+    if type(value) is not wanted:
+        raise Invalid(f"{place}: {where} is not {_TYPE_NAMES[wanted]}")

@@ -1,0 +1,139 @@
+"""What commands print: tables for people, JSON, YAML and names for programs."""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+import typer
+
+from towline.cli.lazy import load
+
+Row = Mapping[str, Any]
+MOST_CELL = 60
+_COLOURS = {
+    "HEALTHY": "green",
+    "OPEN": "green",
+    "PULLABLE": "green",
+    "FAILED": "red",
+    "CLOSED": "red",
+    "STALE": "yellow",
+    "PENDING": "yellow",
+    "RUNNING": "yellow",
+}
+
+
+class Format(StrEnum):
+    """How to print."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+    NAME = "name"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table: its title, and what a row has there."""
+
+    title: str
+    cell: Callable[[Row], object]
+
+
+def field(title: str, *path: str) -> Column:
+    """A column with the value at a path of keys; the title in lower case without a path."""
+    keys = path or (title.lower(),)
+
+    def cell(row: Row) -> object:
+        value: Any = row
+        for key in keys:
+            value = (value or {}).get(key)
+        return value
+
+    return Column(title, cell)
+
+
+def since(title: str, key: str) -> Column:
+    """A column with the age of a time."""
+    return Column(title, lambda row: age(row.get(key)))
+
+
+def show(rows: Sequence[Row] | Row, columns: Sequence[Column], form: Format, name: str) -> None:
+    """Print rows, or one thing, as asked; `name` is the key of what NAME prints."""
+    many = [rows] if isinstance(rows, Mapping) else list(rows)
+    if form is Format.JSON:
+        print(json.dumps(rows, indent=2, ensure_ascii=False))
+    elif form is Format.YAML:
+        print(load("yaml").safe_dump(rows, sort_keys=False, allow_unicode=True), end="")
+    elif form is Format.NAME:
+        print(*(str(row[name]) for row in many), sep="\n", end="\n" if many else "")
+    elif many:
+        print(*table(many, columns), sep="\n")
+
+
+def table(rows: Sequence[Row], columns: Sequence[Column]) -> list[str]:
+    """Aligned lines, the titles first; cells are cut only on a terminal."""
+    cells = [[_text(column.cell(row)) for column in columns] for row in rows]
+    if is_terminal():
+        cells = [[_cut(cell) for cell in row] for row in cells]
+    titles = [column.title for column in columns]
+    widths = [max(map(len, column)) for column in zip(titles, *cells, strict=True)]
+    lines = [_line(titles, widths, lambda text: colour(text, bold=True))]
+    return lines + [_line(row, widths, _by_meaning) for row in cells]
+
+
+def say(text: str) -> None:
+    """Tell people something beside the result: goes to standard error."""
+    print(text, file=sys.stderr)
+
+
+def age(moment: str | None) -> str:
+    """How long ago an RFC 3339 time is, in its largest unit; `never` for none."""
+    if moment is None:
+        return "never"
+    then = datetime.fromisoformat(moment.replace("Z", "+00:00"))
+    seconds = int((load("fleet.runtime.clock").SystemClock().now() - then).total_seconds())
+    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size}{unit} ago"
+    return f"{max(0, seconds)}s ago"
+
+
+def short(sha: str | None) -> str:
+    """A commit or digest as people read it."""
+    return (sha or "").removeprefix("sha256:")[:10]
+
+
+def is_terminal() -> bool:
+    """Whether a person looks at standard output."""
+    return sys.stdout.isatty()
+
+
+def colour(text: str, name: str | None = None, *, bold: bool = False) -> str:
+    """Coloured text on a terminal, unless NO_COLOR is set."""
+    plain = not is_terminal() or bool(os.environ.get("NO_COLOR"))
+    return text if plain else typer.style(text, fg=name, bold=bold or None)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], paint: Callable[[str], str]) -> str:
+    padding = [" " * (width - len(cell)) for cell, width in zip(cells, widths, strict=True)]
+    painted = [paint(cell) + space for cell, space in zip(cells, padding, strict=True)]
+    return "  ".join(painted).rstrip()
+
+
+def _by_meaning(text: str) -> str:
+    return colour(text, _COLOURS[text]) if text in _COLOURS else text
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return " ".join(str("" if value is None else value).split())
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MOST_CELL else text[: MOST_CELL - 1] + "…"

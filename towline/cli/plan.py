@@ -1,0 +1,189 @@
+"""Bringing the control plane to what manifests say: compare, tell the difference, change.
+
+Only fields that a manifest has are compared. Secrets cannot be read back: they are sent when a
+repository is made, or when the way of signing in changes.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from fleet.errors import Conflict, Invalid, NotFound
+from towline.cli import documents
+from towline.cli.difference import (
+    changes_of,
+    pipeline_as_meant,
+    pipeline_as_written,
+    service_as_written,
+)
+from towline.cli.manifests import Manifest
+from towline.cli.session import Api, Json, find_repository, find_service
+
+_SECRETS = ("password", "privateKey", "passphrase")
+_FIXED = ("namespace", "repository")
+_MADE_LATER = "(made by this apply)"
+
+
+class Planner:
+    """Applies manifests one after the other; with `dry_run` it only tells."""
+
+    def __init__(self, api: Api, *, dry_run: bool, environ: Mapping[str, str] = os.environ) -> None:
+        self._api = api
+        self._dry_run = dry_run
+        self._environ = environ
+        self._kinds: dict[str, Callable[[Manifest], Iterator[str]]] = {
+            "Repository": self._repository,
+            "Cluster": self._cluster,
+            "Service": self._service,
+            "Pipeline": self._pipeline,
+        }
+
+    def apply(self, manifest: Manifest) -> list[str]:
+        """Lines that tell what has changed, the first with `+`, `~` or `=`."""
+        try:
+            return list(self._kinds[manifest.kind](manifest))
+        except Invalid as error:
+            raise Invalid(f"{manifest.place}: {error.message}") from None
+
+    def _repository(self, manifest: Manifest) -> Iterator[str]:
+        fields = manifest.fields
+        found = self._find(documents.REPOSITORY, "gitRepository", url=fields["url"])
+        attributes = {key: fields.get(key) for key in ("url", "username")}
+        attributes |= {key: self._secret(fields.get(key)) for key in _SECRETS}
+        if found is None:
+            yield from self._create(manifest, documents.CREATE_REPOSITORY, attributes=attributes)
+            return
+        wanted = "SSH" if "privateKey" in fields else "BASIC" if "password" in fields else None
+        changes = changes_of({"authMethod": found["authMethod"]}, {"authMethod": wanted})
+        yield from self._update(
+            manifest,
+            changes if wanted else {},
+            documents.UPDATE_REPOSITORY,
+            id=found["id"],
+            attributes=attributes,
+        )
+
+    def _cluster(self, manifest: Manifest) -> Iterator[str]:
+        fields = dict(manifest.fields)
+        found = self._find(documents.CLUSTER, "cluster", handle=fields["handle"])
+        attributes = {"name": fields["handle"]} if found is None else {}
+        attributes |= fields
+        if "tags" in fields:
+            attributes["tags"] = [{"name": k, "value": v} for k, v in fields["tags"].items()]
+        if found is None:
+            yield from self._create(manifest, documents.CREATE_CLUSTER, attributes=attributes)
+            return
+        tags = {one["name"]: one["value"] for one in found["tags"]}
+        yield from self._update(
+            manifest,
+            changes_of({**found, "tags": tags}, fields),
+            documents.UPDATE_CLUSTER,
+            id=found["id"],
+            attributes=attributes,
+        )
+
+    def _service(self, manifest: Manifest) -> Iterator[str]:
+        fields = manifest.fields
+        found = self._find(
+            documents.SERVICE, "serviceDeployment", cluster=fields["cluster"], name=fields["name"]
+        )
+        attributes = {
+            key: value for key, value in fields.items() if key not in ("cluster", "name", *_FIXED)
+        }
+        if "configuration" in fields:
+            words = fields["configuration"].items()
+            attributes["configuration"] = [{"name": key, "value": value} for key, value in words]
+        if found is None:
+            if "paused" in attributes:
+                raise Invalid("a new service cannot be paused", field="paused")
+            yield from self._create_service(manifest, attributes)
+            return
+        changes = changes_of(service_as_written(found), fields)
+        if fixed := [key for key in _FIXED if any(one.startswith(key) for one in changes)]:
+            raise Conflict(
+                f"{manifest.place}: {fixed[0]} of a service cannot be changed: "
+                "delete the service and apply again"
+            )
+        yield from self._update(
+            manifest, changes, documents.UPDATE_SERVICE, id=found["id"], attributes=attributes
+        )
+
+    def _create_service(self, manifest: Manifest, attributes: Json) -> Iterator[str]:
+        fields = manifest.fields
+        attributes = {"name": fields["name"], "namespace": fields["namespace"], **attributes}
+        if not self._dry_run:
+            repository = find_repository(self._api, fields["repository"])
+            attributes["repositoryId"] = repository["id"]
+        yield from self._create(
+            manifest, documents.CREATE_SERVICE, cluster=fields["cluster"], attributes=attributes
+        )
+
+    def _pipeline(self, manifest: Manifest) -> Iterator[str]:
+        fields = manifest.fields
+        found = self._find(documents.PIPELINE, "pipeline", name=fields["name"])
+        stages = [
+            {
+                "name": stage["name"],
+                "services": [
+                    {"serviceId": self._service_id(one)} for one in stage.get("services", ())
+                ],
+            }
+            for stage in fields["stages"]
+        ]
+        attributes = {"stages": stages, "edges": fields.get("edges", [])}
+        given: Json = {"name": fields["name"], "attributes": attributes}
+        if found is None:
+            yield from self._create(manifest, documents.SAVE_PIPELINE, **given)
+            return
+        changes = changes_of(pipeline_as_written(found), pipeline_as_meant(fields))
+        yield from self._update(manifest, changes, documents.SAVE_PIPELINE, **given)
+
+    def _create(self, manifest: Manifest, document: str, **variables: Any) -> Iterator[str]:
+        if self._dry_run:
+            yield f"+ {manifest.label} would be created"
+            return
+        (made,) = self._api.ask(document, **variables).values()
+        yield f"+ {manifest.label} created"
+        if made.get("deployToken"):
+            yield f"  deploy token, shown only now: {made['deployToken']}"
+
+    def _update(
+        self, manifest: Manifest, changes: Mapping[str, str], document: str, **variables: Any
+    ) -> Iterator[str]:
+        if not changes:
+            yield f"= {manifest.label} unchanged"
+            return
+        if not self._dry_run:
+            self._api.ask(document, **variables)
+        yield f"~ {manifest.label} {'would be changed' if self._dry_run else 'changed'}"
+        yield from (f"  {where}: {change}" for where, change in changes.items())
+
+    def _find(self, document: str, root: str, **variables: Any) -> Json | None:
+        try:
+            return self._api.ask(document, **variables)[root]
+        except NotFound:
+            return None
+
+    def _service_id(self, name: str) -> str:
+        try:
+            return find_service(self._api, name)["id"]
+        except NotFound:
+            if self._dry_run:
+                return _MADE_LATER
+            raise
+
+    def _secret(self, source: Mapping[str, str] | None) -> str | None:
+        """A secret from where the manifest says: an environment variable or a file."""
+        if source is None:
+            return None
+        if set(source) == {"env"}:
+            if source["env"] not in self._environ:
+                raise Invalid(f"the environment has no {source['env']}")
+            return self._environ[source["env"]]
+        if set(source) != {"file"}:
+            raise Invalid("a secret comes from either env or file")
+        try:
+            return Path(source["file"]).read_text()
+        except OSError as error:
+            raise Invalid(f"{source['file']} cannot be read: {error.strerror}") from None

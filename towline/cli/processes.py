@@ -1,0 +1,81 @@
+"""`towline serve` and `towline agent`: settings in, then the process of that kind."""
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from towline.cli.lazy import load
+
+_AGENT = "TOWLINE_AGENT_"
+
+
+def serve(
+    config: Annotated[Path | None, typer.Option(help="TOML file of settings.")] = None,
+    target: Annotated[str | None, typer.Option(help="Which parts to run.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder of all state.")] = None,
+    database: Annotated[
+        str | None,
+        typer.Option(help="postgresql://…; with a password in it, use TOWLINE_DATABASE_FILE."),
+    ] = None,
+    listen: Annotated[str | None, typer.Option(help="HTTPS: everything.")] = None,
+    listen_http: Annotated[str | None, typer.Option(help="The same without TLS, or off.")] = None,
+    listen_agents: Annotated[str | None, typer.Option(help="gRPC over TLS, for agents.")] = None,
+    listen_metrics: Annotated[str | None, typer.Option(help="Prometheus metrics, or off.")] = None,
+    tls_cert: Annotated[Path | None, typer.Option(help="PEM file; an own CA without.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="PEM file.")] = None,
+    log_level: Annotated[str | None, typer.Option(help="debug, info, warning or error.")] = None,
+) -> None:
+    """Run the control plane until SIGTERM or Ctrl-C.
+
+    \b
+    Example:
+      towline serve --data ./data --listen 0.0.0.0:8443
+    """
+    flags = {
+        "target": target,
+        "data": data,
+        "database": database,
+        "listen": listen,
+        "listen_http": listen_http,
+        "listen_agents": listen_agents,
+        "listen_metrics": listen_metrics,
+        "tls": {"cert": tls_cert, "key": tls_key} if tls_cert or tls_key else None,
+        "log_level": log_level,
+    }
+    settings = load("towline.settings").load(flags, config)
+    load("fleet.runtime.logs").configure(settings.log_level)
+    load("uvloop").run(load("towline.serve.process").run(settings))
+
+
+def agent(
+    url: Annotated[str, typer.Option(metavar="HOST:PORT", help="The control plane's agent port.")],
+    token_file: Annotated[Path, typer.Option(help="File with the deploy token.")],
+    ca_file: Annotated[Path | None, typer.Option(help="PEM file of the CA to trust.")] = None,
+    kubeconfig: Annotated[
+        Path | None, typer.Option(help="Way to the cluster; the pod's service account without.")
+    ] = None,
+    context: Annotated[str | None, typer.Option(help="Of the kubeconfig.")] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder of what the agent remembers.")] = None,
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
+) -> None:
+    """Run the agent of one cluster until SIGTERM or Ctrl-C.
+
+    \b
+    Example:
+      towline agent --url towline.example.org:8444 --ca-file ca.crt --token-file dev.token \\
+        --kubeconfig ~/.kube/config --context dev
+    """
+    flags = {
+        "HUB_ADDRESS": url if "://" in url else f"https://{url}",
+        "HUB_TOKEN_FILE": token_file,
+        "HUB_CA_FILE": ca_file,
+        "KUBERNETES_KUBECONFIG": kubeconfig,
+        "KUBERNETES_CONTEXT": context,
+        "STATE_DIRECTORY": data,
+    }
+    environ = {name: value for name, value in os.environ.items() if name != f"{_AGENT}HUB_TOKEN"}
+    given = {f"{_AGENT}{name}": str(value) for name, value in flags.items() if value is not None}
+    load("fleet.runtime.logs").configure(log_level)
+    load("uvloop").run(load("towline.agent").run({**environ, **given}))

@@ -1,0 +1,111 @@
+"""All commands joined, and what their failures mean to the shell."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fleet import __version__
+from fleet.errors import Code, TowlineError
+from towline.cli import (
+    access,
+    admin,
+    audit,
+    clusters,
+    declare,
+    pipelines,
+    processes,
+    repos,
+    services,
+    tokens,
+)
+from towline.cli.waiting import WaitedInVain
+from towline.contexts import Wish
+
+_EXIT_CODES = {
+    Code.INVALID: 2,
+    Code.NOT_FOUND: 3,
+    Code.UNAUTHENTICATED: 4,
+    Code.FORBIDDEN: 4,
+    Code.UNAVAILABLE: 5,
+}
+_WAITED_IN_VAIN = 6
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+for _group, _name in (
+    (admin.app, "admin"),
+    (clusters.app, "clusters"),
+    (pipelines.app, "pipelines"),
+    (repos.app, "repos"),
+    (services.app, "services"),
+    (tokens.app, "tokens"),
+):
+    app.add_typer(_group, name=_name)
+for _command, _name in (
+    (processes.serve, "serve"),
+    (processes.agent, "agent"),
+    (access.login, "login"),
+    (access.logout, "logout"),
+    (access.whoami, "whoami"),
+    (access.kubeconfig, "kubeconfig"),
+    (declare.apply, "apply"),
+    (audit.audit, "audit"),
+):
+    app.command(_name)(_command)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def towline(
+    context: typer.Context,
+    url: Annotated[str | None, typer.Option(help="The control plane.")] = None,
+    name: Annotated[
+        str | None, typer.Option("--context", help="A control plane signed in to, by name.")
+    ] = None,
+    ca_file: Annotated[
+        Path | None, typer.Option(help="PEM file to trust instead of the system's authorities.")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="The file that login writes.")] = None,
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="And exit.")
+    ] = False,
+) -> None:
+    """One control plane for many Kubernetes clusters.
+
+    \b
+    Example:
+      towline login https://towline.example.org
+      towline clusters list
+    """
+    context.obj = Wish(url=url, context=name, ca_file=ca_file, config=config)
+
+
+def main() -> None:
+    """Run one command. Exit codes: 0 done, 1 failed, 2 wrong use, 3 not found, 4 refused,
+    5 unreachable, 6 waited in vain."""
+    try:
+        app(prog_name="towline")
+    except TowlineError as error:
+        print(f"towline: {error.message}", file=sys.stderr)
+        sys.exit(exit_code(error))
+    except BrokenPipeError:
+        # Whoever reads the output has left; nothing more can be said to them.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+
+
+def exit_code(error: TowlineError) -> int:
+    """What a failure means to the shell."""
+    return _WAITED_IN_VAIN if isinstance(error, WaitedInVain) else _EXIT_CODES.get(error.code, 1)

@@ -1,0 +1,115 @@
+"""`towline repos …`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fleet.errors import Invalid
+from towline.cli import documents
+from towline.cli.output import Format, field, show, since
+from towline.cli.session import Json, Output, Search, connect, every, find_repository
+
+app = typer.Typer(no_args_is_help=True, help="Git repositories.")
+
+Name = Annotated[str, typer.Argument(help="URL or id of the repository.")]
+SecretFile = Annotated[Path | None, typer.Option(help="File that holds it.")]
+COLUMNS = (
+    field("URL"),
+    field("HEALTH"),
+    field("AUTH", "authMethod"),
+    since("POLLED", "polledAt"),
+    field("ERROR"),
+)
+
+
+@app.command("list")
+def list_repositories(
+    context: typer.Context, query: Search = None, output: Output = Format.TABLE
+) -> None:
+    """List repositories.
+
+    \b
+    Example:
+      towline repos list
+    """
+    show(every(connect(context), documents.REPOSITORIES, q=query), COLUMNS, output, "url")
+
+
+@app.command("create")
+def create_repository(
+    context: typer.Context,
+    url: Annotated[str, typer.Argument(help="https or ssh URL to clone from.")],
+    username: Annotated[str | None, typer.Option(help="For https.")] = None,
+    password_file: SecretFile = None,
+    private_key_file: SecretFile = None,
+    passphrase_file: SecretFile = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """Follow a repository; secrets come from files.
+
+    \b
+    Example:
+      towline repos create https://git.example.org/shop.git --username bot --password-file token
+    """
+    attributes: Json = {
+        "url": url,
+        "username": username,
+        "password": secret_of(password_file, "--password-file"),
+        "privateKey": key_of(private_key_file, "--private-key-file"),
+        "passphrase": secret_of(passphrase_file, "--passphrase-file"),
+    }
+    made = connect(context).ask(documents.CREATE_REPOSITORY, attributes=attributes)
+    show(made["createGitRepository"], COLUMNS, output, "url")
+
+
+@app.command("delete")
+def delete_repository(
+    context: typer.Context, repository: Name, output: Output = Format.TABLE
+) -> None:
+    """Stop following a repository.
+
+    \b
+    Example:
+      towline repos delete https://git.example.org/shop.git
+    """
+    api = connect(context)
+    found = find_repository(api, repository)
+    gone = api.ask(documents.DELETE_REPOSITORY, id=found["id"])["deleteGitRepository"]
+    show(gone, COLUMNS, output, "url")
+
+
+@app.command("sync")
+def sync_repository(
+    context: typer.Context, repository: Name, output: Output = Format.TABLE
+) -> None:
+    """Look for new commits now.
+
+    \b
+    Example:
+      towline repos sync https://git.example.org/shop.git
+    """
+    api = connect(context)
+    found = find_repository(api, repository)
+    show(
+        api.ask(documents.SYNC_REPOSITORY, id=found["id"])["syncGitRepository"],
+        COLUMNS,
+        output,
+        "url",
+    )
+
+
+def secret_of(path: Path | None, option: str) -> str | None:
+    """The content of a secret's file, without line ends after it. Invalid: it cannot be read."""
+    if path is None:
+        return None
+    try:
+        return path.read_text().rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Invalid(f"{path} cannot be read: {error}", field=option) from None
+
+
+def key_of(path: Path | None, option: str) -> str | None:
+    """The private key in a file; OpenSSH insists on the line end after it."""
+    text = secret_of(path, option)
+    return None if text is None else f"{text}\n"

@@ -1,0 +1,104 @@
+"""From the flags before the command to a client of the control plane that is meant."""
+
+from typing import Annotated, Any, Protocol
+
+import typer
+
+from fleet.errors import Invalid, NotFound, Unauthenticated
+from towline.cli import documents
+from towline.cli.lazy import load
+from towline.cli.output import Format
+from towline.contexts import Target, Wish, resolve
+
+PAGE = 100
+
+Json = dict[str, Any]
+Output = Annotated[Format, typer.Option("-o", "--output", help="How to print the result.")]
+Search = Annotated[str | None, typer.Option("-q", "--query", help="Only what holds this text.")]
+
+
+class Api(Protocol):
+    """Asks the control plane."""
+
+    def ask(self, document: str, /, **variables: Any) -> Json:
+        """The `data` of the answer; raises what the answer's first error means."""
+        ...
+
+
+def wish_of(context: typer.Context) -> Wish:
+    """What the flags before the command say about the control plane."""
+    return context.find_object(Wish) or Wish()
+
+
+def target_of(context: typer.Context) -> Target:
+    """The control plane that is meant, with a token. Unauthenticated: there is none."""
+    target = resolve(wish_of(context))
+    if not target.token:
+        raise Unauthenticated(f"not signed in: run `towline login {target.url}`")
+    return target
+
+
+def connect(context: typer.Context) -> Api:
+    """A client of the control plane that is meant."""
+    return load("towline.client").Client(target_of(context))
+
+
+def find_cluster(api: Api, name: str) -> Json:
+    """A cluster by handle, else by id."""
+    try:
+        return api.ask(documents.CLUSTER, handle=name)["cluster"]
+    except NotFound:
+        return _found(api.ask(documents.CLUSTER, id=name)["cluster"], f"cluster {name}")
+
+
+def find_repository(api: Api, name: str) -> Json:
+    """A repository by URL, else by id."""
+    try:
+        return api.ask(documents.REPOSITORY, url=name)["gitRepository"]
+    except NotFound:
+        found = api.ask(documents.REPOSITORY, id=name)["gitRepository"]
+        return _found(found, f"repository {name}")
+
+
+def find_service(api: Api, name: str) -> Json:
+    """A service by `cluster/name`, else by id."""
+    cluster, slash, service = name.partition("/")
+    asked: dict[str, Any] = {"cluster": cluster, "name": service} if slash else {"id": name}
+    return _found(api.ask(documents.SERVICE, **asked)["serviceDeployment"], f"service {name}")
+
+
+def find_pipeline(api: Api, name: str) -> Json:
+    """A pipeline by name, else by id."""
+    try:
+        return api.ask(documents.PIPELINE, name=name)["pipeline"]
+    except NotFound:
+        return _found(api.ask(documents.PIPELINE, id=name)["pipeline"], f"pipeline {name}")
+
+
+def every(api: Api, document: str, **variables: Any) -> list[Json]:
+    """All nodes of the connection that the document asks for, page by page."""
+    nodes: list[Json] = []
+    after = None
+    while True:
+        (page,) = api.ask(document, first=PAGE, after=after, **variables).values()
+        nodes += [edge["node"] for edge in page["edges"]]
+        if not page["pageInfo"]["hasNextPage"]:
+            return nodes
+        after = page["pageInfo"]["endCursor"]
+
+
+def pairs(given: list[str] | None, option: str) -> dict[str, str]:
+    """The values of a repeated `key=value` option. Invalid: one has no `=`."""
+    found = {}
+    for one in given or ():
+        key, equals, value = one.partition("=")
+        if not equals or not key:
+            raise Invalid(f"{one!r} is not key=value", field=option)
+        found[key] = value
+    return found
+
+
+def _found(value: Json | None, what: str) -> Json:
+    if value is None:
+        raise NotFound(f"could not find {what}")
+    return value

@@ -1,0 +1,127 @@
+"""A small client of the GraphQL API: one request at a time, TLS always verified."""
+
+import http.client
+import json
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from fleet import __version__
+from fleet.errors import (
+    Code,
+    Conflict,
+    Forbidden,
+    Invalid,
+    LimitExceeded,
+    NotFound,
+    TowlineError,
+    Unauthenticated,
+    Unavailable,
+)
+from towline.contexts import Target
+
+TIMEOUT_SECONDS = 30.0
+MOST_ANSWER_BYTES = 64 << 20
+
+Json = dict[str, Any]
+
+_ERRORS: dict[str, type[TowlineError]] = {
+    one.code.value: one
+    for one in (
+        Conflict,
+        Forbidden,
+        Invalid,
+        LimitExceeded,
+        NotFound,
+        Unauthenticated,
+        Unavailable,
+    )
+}
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class Client:
+    """The API of one control plane, as one user."""
+
+    def __init__(self, target: Target, timeout: float = TIMEOUT_SECONDS) -> None:
+        parts = urlsplit(target.url)
+        if parts.scheme != "https" and parts.hostname not in _LOOPBACK:
+            raise Invalid("a token travels over https only, or on this machine", field="url")
+        self._url = f"{target.url}/gql"
+        self._headers = {
+            "Content-Type": "application/json",
+            "Accept": "application/json",
+            "User-Agent": f"towline/{__version__}",
+        }
+        if target.token:
+            self._headers["Authorization"] = f"Bearer {target.token}"
+        handlers: list[urllib.request.BaseHandler] = [_NoRedirect()]
+        if parts.scheme == "https":
+            handlers.append(urllib.request.HTTPSHandler(context=_trust(target.ca)))
+        self._opener = urllib.request.build_opener(*handlers)
+        self._timeout = timeout
+
+    def ask(self, document: str, /, **variables: Any) -> Json:
+        """The `data` of the answer; raises what the answer's first error means.
+
+        Unavailable: there is no answer, or not of a control plane.
+        """
+        body = json.dumps({"query": document, "variables": variables}).encode()
+        request = urllib.request.Request(self._url, body, self._headers)
+        answer = self._parse(*self._send(request))
+        if errors := answer.get("errors"):
+            raise _error(errors[0])
+        return answer["data"]
+
+    def _send(self, request: urllib.request.Request) -> tuple[int, bytes]:
+        try:
+            with self._opener.open(request, timeout=self._timeout) as response:
+                return response.status, response.read(MOST_ANSWER_BYTES)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read(MOST_ANSWER_BYTES)
+        except urllib.error.URLError as error:
+            raise Unavailable(_unreachable(self._url, error.reason)) from None
+        except (OSError, http.client.HTTPException) as error:
+            raise Unavailable(_unreachable(self._url, error)) from None
+
+    def _parse(self, status: int, body: bytes) -> Json:
+        try:
+            answer = json.loads(body)
+        except ValueError:
+            answer = None
+        if isinstance(answer, dict) and (answer.get("errors") or answer.get("data") is not None):
+            return answer
+        raise Unavailable(f"{self._url} answered {status}, not as a control plane does")
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A redirect would carry the token to wherever it points."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+def _trust(ca: str) -> ssl.SSLContext:
+    try:
+        return ssl.create_default_context(cadata=ca or None)
+    except ssl.SSLError:
+        raise Invalid("the CA holds no certificate in PEM form", field="ca-file") from None
+
+
+def _error(error: Mapping[str, Any]) -> TowlineError:
+    code = (error.get("extensions") or {}).get("code", Code.INTERNAL.value)
+    message = str(error.get("message", "unknown error"))
+    return _ERRORS.get(code, TowlineError)(message)
+
+
+def _unreachable(url: str, reason: object) -> str:
+    if isinstance(reason, ssl.SSLCertVerificationError):
+        return (
+            f"the certificate of {url} is not trusted ({reason.verify_message}): sign in with "
+            "--ca-file, the control plane's own authority is tls/ca.crt in its data directory"
+        )
+    return f"{url} cannot be reached: {reason}"

@@ -1,0 +1,166 @@
+"""What the operator of an installation does beside the running control plane, on its store."""
+
+import asyncio
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from pathlib import Path
+from stat import S_IMODE
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from controlplane import compose as controlplane
+from controlplane.compose import open_engine
+from controlplane.domain.access import SYSTEM
+from controlplane.settings import ControlPlaneSettings
+from controlplane.storage.migrate import migrate, revisions
+from fleet.errors import TowlineError
+from fleet.runtime.clock import Clock, SystemClock
+from gitcache import compose as gitcache
+from gitcache.settings import GitCacheSettings
+from towline.authority import expires
+from towline.settings import ServeSettings
+
+_LITTLE_SPACE = 1 << 30
+_SOON = timedelta(days=30)
+_PRIVATE = ("encryption.key", "admin.token", "tls/ca.key", "tls/server.key")
+_OLDEST_GIT = (2, 30)
+
+
+class Health(StrEnum):
+    """How a check ended."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One check of the doctor: what was looked at, how it is, what to do."""
+
+    check: str
+    health: Health
+    text: str
+
+
+def migrate_store(settings: ServeSettings) -> tuple[str | None, str]:
+    """Bring the store to this version's schema; the revisions before and after."""
+    return asyncio.run(_migrate(settings))
+
+
+def create_token(settings: ServeSettings, email: str, name: str) -> str:
+    """A token of a user, as the operator. NotFound: no user has this address."""
+    return asyncio.run(_create_token(settings, email, name))
+
+
+def examine(settings: ServeSettings, clock: Clock | None = None) -> list[Finding]:
+    """Look at all that an installation stands on; changes nothing."""
+    checks: tuple[tuple[str, Callable[[], Finding]], ...] = (
+        ("data", lambda: _check_folder(settings.data)),
+        ("disk", lambda: _check_disk(settings.data)),
+        ("secrets", lambda: _check_private(settings.data)),
+        ("store", lambda: _check_database(settings)),
+        ("certificate", lambda: _check_certificate(settings, clock or SystemClock())),
+        ("git", _check_git),
+    )
+    return [_guarded(name, check) for name, check in checks]
+
+
+async def _migrate(settings: ServeSettings) -> tuple[str | None, str]:
+    engine = open_engine(_plane(settings))
+    try:
+        before, _ = await revisions(engine)
+        await migrate(engine)
+        return before, (await revisions(engine))[1]
+    finally:
+        await engine.dispose()
+
+
+async def _create_token(settings: ServeSettings, email: str, name: str) -> str:
+    clock = SystemClock()
+    git = gitcache.build(GitCacheSettings(data_dir=settings.data / "git"), clock)
+    plane = await controlplane.build(_plane(settings), git, clock)
+    try:
+        return await plane.verbs.identity.token_for(SYSTEM, email, name)
+    finally:
+        await plane.store.close()
+
+
+def _guarded(name: str, check: Callable[[], Finding]) -> Finding:
+    try:
+        return check()
+    except (TowlineError, OSError, ValueError, subprocess.SubprocessError) as error:
+        return Finding(name, Health.FAILED, str(error))
+
+
+def _check_folder(data: Path) -> Finding:
+    if not data.is_dir():
+        return Finding("data", Health.WARNING, f"{data} is made at the first start")
+    if S_IMODE(data.stat().st_mode) & 0o007:
+        return Finding("data", Health.WARNING, f"everybody may look into {data}: chmod 700")
+    return Finding("data", Health.OK, str(data))
+
+
+def _check_disk(data: Path) -> Finding:
+    place = next(one for one in (data, *data.absolute().parents) if one.exists())
+    free = shutil.disk_usage(place).free
+    text = f"{free / (1 << 30):.1f} GiB free below {data}"
+    return Finding("disk", Health.OK if free > _LITTLE_SPACE else Health.FAILED, text)
+
+
+def _check_private(data: Path) -> Finding:
+    files = [data / name for name in _PRIVATE if (data / name).exists()]
+    open_to_others = [str(one) for one in files if S_IMODE(one.stat().st_mode) & 0o077]
+    if open_to_others:
+        names = ", ".join(open_to_others)
+        return Finding("secrets", Health.FAILED, f"others may read {names}: chmod 600")
+    return Finding("secrets", Health.OK, f"{len(files)} files, for their owner only")
+
+
+def _check_database(settings: ServeSettings) -> Finding:
+    if settings.database is None and not (settings.data / "towline.db").exists():
+        return Finding("store", Health.WARNING, "it is made at the first start")
+    return asyncio.run(_check_store(settings))
+
+
+async def _check_store(settings: ServeSettings) -> Finding:
+    engine = open_engine(_plane(settings))
+    try:
+        current, wanted = await revisions(engine)
+    except SQLAlchemyError as error:
+        return Finding("store", Health.FAILED, f"{type(error).__name__}: it does not answer")
+    finally:
+        await engine.dispose()
+    if current != wanted:
+        text = f"schema {current}, this version has {wanted}: `towline admin migrate`"
+        return Finding("store", Health.WARNING, text)
+    return Finding("store", Health.OK, f"schema {current}")
+
+
+def _check_certificate(settings: ServeSettings, clock: Clock) -> Finding:
+    path = settings.tls.cert or settings.data / "tls" / "server.crt"
+    if not path.exists():
+        health = Health.FAILED if settings.tls.cert else Health.WARNING
+        return Finding("certificate", health, f"there is no {path} yet")
+    end = expires(path)
+    left = end - clock.now()
+    health = Health.OK if left > _SOON else Health.WARNING if left > timedelta() else Health.FAILED
+    return Finding("certificate", health, f"{path} ends on {end:%Y-%m-%d}")
+
+
+def _check_git() -> Finding:
+    path = shutil.which("git")
+    if path is None:
+        return Finding("git", Health.FAILED, "there is no git: install it")
+    said = subprocess.run([path, "version"], capture_output=True, text=True, check=True)
+    version = said.stdout.split()[2]
+    new_enough = tuple(int(one) for one in version.split(".")[:2]) >= _OLDEST_GIT
+    return Finding("git", Health.OK if new_enough else Health.FAILED, f"{path} {version}")
+
+
+def _plane(settings: ServeSettings) -> ControlPlaneSettings:
+    return ControlPlaneSettings(data_dir=settings.data, database=settings.database)

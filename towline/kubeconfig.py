@@ -1,0 +1,121 @@
+"""Kubeconfig entries for clusters behind the control plane, and merging them into a file."""
+
+import base64
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+
+from fleet.errors import Invalid
+from towline.contexts import Target, write_private
+from towline.kubectl_login import API_VERSION
+
+PLUGIN = "towline-kubectl-login"
+
+Entry = dict[str, Any]
+_LISTS = ("clusters", "users", "contexts")
+
+
+def build(
+    target: Target, handles: Sequence[str], *, embed_token: bool, config: Path | None = None
+) -> Entry:
+    """A kubeconfig with a context `towline-<handle>` for each cluster, the first one current.
+
+    Credentials come from the plugin, or, with `embed_token`, lie in the file itself.
+    """
+    user = f"towline-{urlsplit(target.url).netloc}"
+    names = {handle: f"towline-{handle}" for handle in handles}
+    credential = {"token": target.token} if embed_token else _plugin(target.url, config)
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [
+            {"name": name, "cluster": _cluster(target, handle)} for handle, name in names.items()
+        ],
+        "users": [{"name": user, "user": credential}],
+        "contexts": [
+            {"name": name, "context": {"cluster": name, "user": user}} for name in names.values()
+        ],
+        "current-context": next(iter(names.values()), ""),
+    }
+
+
+def merge(into: Mapping[str, Any], new: Entry) -> Entry:
+    """A kubeconfig with new entries in place of those of the same name; all else stays."""
+    merged = {"apiVersion": "v1", "kind": "Config", **into}
+    for key in _LISTS:
+        kept = [*(into.get(key) or ())]
+        names = {one["name"] for one in new[key]}
+        merged[key] = [one for one in kept if one.get("name") not in names] + new[key]
+    merged["current-context"] = into.get("current-context") or new["current-context"]
+    return merged
+
+
+def merge_into_file(path: Path, new: Entry) -> None:
+    """Merge entries into a kubeconfig file. Invalid: what is there is no kubeconfig."""
+    write_private(path.resolve(), dump(merge(_read(path), new)))
+
+
+def dump(kubeconfig: Entry) -> str:
+    """A kubeconfig as text."""
+    return yaml.safe_dump(kubeconfig, sort_keys=False)
+
+
+def default_path(environ: Mapping[str, str] = os.environ) -> Path:
+    """The file that kubectl would write to."""
+    first = environ.get("KUBECONFIG", "").split(os.pathsep)[0]
+    return Path(first) if first else Path.home() / ".kube" / "config"
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    try:
+        data = yaml.safe_load(path.read_text())
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise Invalid(f"{path} cannot be read: {error.strerror}") from None
+    except yaml.YAMLError:
+        raise Invalid(f"{path} is not YAML: nothing was changed") from None
+    if data is None:
+        return {}
+    if not isinstance(data, dict) or not all(_is_list(data.get(key)) for key in _LISTS):
+        raise Invalid(f"{path} is not a kubeconfig: nothing was changed")
+    return data
+
+
+def _is_list(value: object) -> bool:
+    if value is None:
+        return True
+    return isinstance(value, list) and all(isinstance(one, dict) for one in value)
+
+
+def _cluster(target: Target, handle: str) -> Entry:
+    cluster: Entry = {"server": f"{target.url}/k8s/clusters/{handle}"}
+    if target.ca:
+        cluster["certificate-authority-data"] = base64.b64encode(target.ca.encode()).decode()
+    return cluster
+
+
+def _plugin(url: str, config: Path | None) -> Entry:
+    arguments = ["--url", url, *(["--config", str(config.absolute())] if config else [])]
+    return {
+        "exec": {
+            "apiVersion": API_VERSION,
+            "command": _plugin_path(),
+            "args": arguments,
+            "interactiveMode": "Never",
+            "provideClusterInfo": False,
+            "installHint": "install Towline: it brings towline-kubectl-login",
+        }
+    }
+
+
+def _plugin_path() -> str:
+    """The plugin's name where the shell finds it, else its place beside this interpreter."""
+    beside = Path(sys.executable).with_name(PLUGIN)
+    return str(beside) if shutil.which(PLUGIN) is None and beside.exists() else PLUGIN
