@@ -3,7 +3,9 @@
 import asyncio
 import contextlib
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Sequence
+from collections import Counter, OrderedDict
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,19 +36,16 @@ class CatFile:
         self._inode = 0
         self._lock = asyncio.Lock()
 
-    @property
-    def busy(self) -> bool:
-        """Whether a read is under way."""
-        return self._lock.locked()
-
     async def infos(self, ids: Sequence[str]) -> list[Info | None]:
         """Type and size of each object, None for those that are not there."""
         return [one[0] for one in await self._ask("info", ids)]
 
-    async def contents(self, ids: Sequence[str]) -> list[tuple[Info, bytes] | None]:
-        """Each object with its bytes. The caller has checked the sizes by `infos`."""
+    async def contents(self, ids: Sequence[str]) -> list[bytes]:
+        """The bytes of each object. The caller has checked by `infos` that all are there."""
         found = await self._ask("contents", ids)
-        return [(info, data) if info else None for info, data in found]
+        if any(info is None for info, _ in found):
+            raise Unavailable("the local copy of the repository has changed while it was read")
+        return [data for _, data in found]
 
     async def close(self) -> None:
         """End the process."""
@@ -99,6 +98,50 @@ class CatFile:
             start_new_session=True,
         )
         return self._process
+
+
+class OpenClones:
+    """The clones that are held open for reading: at most `limit`, and those in use."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._open: OrderedDict[Path, CatFile] = OrderedDict()
+        self._users: Counter[CatFile] = Counter()
+
+    @asynccontextmanager
+    async def reading(self, clone: Path) -> AsyncGenerator[CatFile]:
+        """The reader of a clone; it stays open at least as long as it is used."""
+        objects = self._open.setdefault(clone, CatFile(clone))
+        self._open.move_to_end(clone)
+        self._users[objects] += 1
+        try:
+            yield objects
+        finally:
+            self._users[objects] -= 1
+            if not self._users[objects]:
+                del self._users[objects]
+            await self._close_surplus(clone, objects)
+
+    async def close(self, clone: Path) -> None:
+        """Let go of one clone, now or when its last user is done."""
+        objects = self._open.pop(clone, None)
+        if objects is not None and objects not in self._users:
+            await objects.close()
+
+    async def close_all(self) -> None:
+        """End all processes; nobody may be reading."""
+        while self._open:
+            _, objects = self._open.popitem()
+            await objects.close()
+
+    async def _close_surplus(self, clone: Path, used: CatFile) -> None:
+        # Everything is taken out before the first await: others change the table meanwhile.
+        idle = [path for path, one in self._open.items() if one not in self._users]
+        surplus = [self._open.pop(path) for path in idle[: max(0, len(self._open) - self._limit)]]
+        if self._open.get(clone) is not used and used not in self._users:
+            surplus.append(used)
+        for objects in surplus:
+            await objects.close()
 
 
 async def _exchange(

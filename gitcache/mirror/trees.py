@@ -1,7 +1,7 @@
 """Reads commits, trees and files of the clones; a tree is parsed once, its id never changes."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from fleet.errors import Invalid, Unavailable
@@ -15,7 +15,7 @@ from gitcache.domain.objects import (
     parse_commit,
     parse_tree,
 )
-from gitcache.mirror.catfile import CatFile
+from gitcache.mirror.catfile import Info, OpenClones
 
 Tree = Mapping[str, Entry]
 
@@ -45,22 +45,21 @@ class GitTrees:
         self._max_files = files
         self._max_bytes = total_bytes
         self._max_depth = depth
-        self._processes = processes
-        self._open: OrderedDict[Path, CatFile] = OrderedDict()
+        self._open = OpenClones(processes)
         self._parsed = _ParsedTrees(memory)
 
     async def commit(self, spec: RepositorySpec, sha: str) -> CommitRecord | None:
         """As `TreeReader.commit`."""
         if not self._path_of(spec).exists():
             return None
-        objects = await self._objects(spec)
-        (info,) = await objects.infos([sha])
-        if info is None:
-            return None
-        if info.kind != "commit" or info.size > _MAX_COMMIT_BYTES:
-            raise Invalid(f"{sha} is not a commit")
-        (found,) = await objects.contents([sha])
-        return parse_commit(sha, found[1]) if found else None
+        async with self._open.reading(self._path_of(spec)) as objects:
+            (info,) = await objects.infos([sha])
+            if info is None:
+                return None
+            if info.kind != "commit" or info.size > _MAX_COMMIT_BYTES:
+                raise Invalid(f"{sha} is not a commit")
+            (data,) = await objects.contents([sha])
+        return parse_commit(sha, data)
 
     async def ids(
         self, spec: RepositorySpec, tree: str, paths: Collection[str]
@@ -111,51 +110,34 @@ class GitTrees:
     async def blobs(self, spec: RepositorySpec, ids: Collection[str]) -> Mapping[str, bytes]:
         """As `TreeReader.blobs`: sizes are checked before anything is read."""
         asked = list(dict.fromkeys(ids))
-        objects = await self._objects(spec)
-        total = 0
-        for info in await objects.infos(asked):
-            if info is None or info.kind != "blob":
-                raise Unavailable("a file of this commit is missing in the local copy")
-            total += info.size
-        if total > self._max_bytes:
-            raise Invalid(
-                f"the folder's files have {total:,} bytes; {self._max_bytes:,} at most are read"
-            )
-        found = await objects.contents(asked)
-        return {one: data[1] for one, data in zip(asked, found, strict=True) if data}
+        async with self._open.reading(self._path_of(spec)) as objects:
+            total = _total_size(await objects.infos(asked), "blob", "file")
+            if total > self._max_bytes:
+                raise Invalid(
+                    f"the folder's files have {total:,} bytes; {self._max_bytes:,} at most are read"
+                )
+            found = await objects.contents(asked)
+        return dict(zip(asked, found, strict=True))
 
     async def release(self, spec: RepositorySpec) -> None:
         """As `TreeReader.release`."""
-        if (objects := self._open.pop(self._path_of(spec), None)) is not None:
-            await objects.close()
+        await self._open.close(self._path_of(spec))
 
     async def close(self) -> None:
         """End all processes."""
-        while self._open:
-            _, objects = self._open.popitem()
-            await objects.close()
-
-    async def _objects(self, spec: RepositorySpec) -> CatFile:
-        path = self._path_of(spec)
-        if path not in self._open:
-            self._open[path] = CatFile(path)
-        self._open.move_to_end(path)
-        objects = self._open[path]
-        for old in list(self._open)[: max(0, len(self._open) - self._processes)]:
-            if not self._open[old].busy:
-                await self._open.pop(old).close()
-        return objects
+        await self._open.close_all()
 
     async def _trees(self, spec: RepositorySpec, ids: Collection[str]) -> Mapping[str, Tree]:
         known = {one: tree for one in ids if (tree := self._parsed.get(one)) is not None}
         unknown = [one for one in ids if one not in known]
         if unknown:
-            objects = await self._objects(spec)
-            await _check_trees(objects, unknown)
-            for one, found in zip(unknown, await objects.contents(unknown), strict=True):
-                if found is None:
-                    raise Unavailable("a folder of this commit is missing in the local copy")
-                known[one] = parse_tree(found[1], len(one) // 2)
+            async with self._open.reading(self._path_of(spec)) as objects:
+                size = _total_size(await objects.infos(unknown), "tree", "folder")
+                if size > _MAX_TREE_BYTES:
+                    raise Invalid(f"the folders' lists of files have {size:,} bytes")
+                found = await objects.contents(unknown)
+            for one, data in zip(unknown, found, strict=True):
+                known[one] = parse_tree(data, len(one) // 2)
                 self._parsed.put(one, known[one])
         return known
 
@@ -173,12 +155,13 @@ def _levels(paths: Collection[str]) -> list[list[str]]:
     return [levels[depth] for depth in sorted(levels)]
 
 
-async def _check_trees(objects: CatFile, ids: list[str]) -> None:
-    infos = await objects.infos(ids)
-    if any(info is None or info.kind != "tree" for info in infos):
-        raise Unavailable("a folder of this commit is missing in the local copy")
-    if sum(info.size for info in infos if info) > _MAX_TREE_BYTES:
-        raise Invalid(f"the folders' lists of files have more than {_MAX_TREE_BYTES:,} bytes")
+def _total_size(infos: Iterable[Info | None], kind: str, name: str) -> int:
+    total = 0
+    for info in infos:
+        if info is None or info.kind != kind:
+            raise Unavailable(f"a {name} of this commit is missing in the local copy")
+        total += info.size
+    return total
 
 
 class _ParsedTrees:

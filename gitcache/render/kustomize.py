@@ -3,7 +3,6 @@
 import os
 import posixpath
 import re
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fleet.bundle import MAX_BUNDLE_BYTES, KubeObject
-from fleet.errors import Invalid, Unavailable
+from fleet.errors import Invalid
 from gitcache.render import kubeyaml, manifests, sandbox
 
 NAMES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
@@ -67,22 +66,6 @@ def build(
         _materialise(top, files)
         output = _run([*command, str(top / root)], Path(name), top, seconds)
     return manifests.collect(manifests.parse("(output of kustomize)", output))
-
-
-def find_tool() -> list[str]:
-    """The command that builds a kustomization. Unavailable: neither is on the PATH."""
-    if (kustomize := shutil.which("kustomize")) is not None:
-        return [kustomize, "build"]
-    if (kubectl := shutil.which("kubectl")) is not None:
-        return [kubectl, "kustomize"]
-    raise Unavailable("this service needs kustomize: put `kustomize` or `kubectl` on the PATH")
-
-
-def version_command(tool: Sequence[str]) -> list[str]:
-    """The command that prints the tool's version."""
-    if tool[-1] == "build":
-        return [tool[0], "version"]
-    return [tool[0], "version", "--client"]
 
 
 def _inside(path: str, folder: str) -> bool:

@@ -18,7 +18,7 @@ import structlog
 from fleet.bundle import MAX_BUNDLE_BYTES
 from fleet.errors import Code, Invalid, Unavailable
 from gitcache.ports import RenderJob, RenderResult
-from gitcache.render import framing, kustomize
+from gitcache.render import framing, tool
 
 log = structlog.get_logger(__name__)
 
@@ -165,8 +165,8 @@ class WorkerPool:
 
     async def _find_tool(self) -> tuple[list[str], str]:
         if self._tool is None:
-            command = kustomize.find_tool()
-            version = kustomize.version_command(command)
+            command = tool.find_tool()
+            version = tool.version_command(command)
             process = await asyncio.create_subprocess_exec(
                 *version, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, env=_environment()
             )

@@ -1,27 +1,34 @@
 """Liquid templates over a folder: strict about names, bounded in what they may use."""
 
 from collections.abc import Mapping
-from typing import Any
-
-from liquid import Environment, StrictUndefined
-from liquid.exceptions import LiquidError
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from fleet.errors import Invalid
 from gitcache.render.manifests import MANIFEST_SUFFIXES, MAX_FILE_BYTES
 
+if TYPE_CHECKING:
+    from liquid import Environment
+    from liquid.exceptions import LiquidError
+
 TEMPLATE_SUFFIX = ".liquid"
 
 
-class _Limited(Environment):
-    """No loader, so no `include` and `render`; no way to attributes of Python objects."""
+@cache
+def _environment() -> "Environment":
+    """Loaded at the first template: the library is two thirds of a worker's start.
 
-    context_depth_limit = 20
-    loop_iteration_limit = 100_000
-    local_namespace_limit = 16 << 20
-    output_stream_limit = MAX_FILE_BYTES
+    No loader, so no `include` and `render`; no way to attributes of Python objects.
+    """
+    from liquid import Environment, StrictUndefined
 
+    class Limited(Environment):
+        context_depth_limit = 20
+        loop_iteration_limit = 100_000
+        local_namespace_limit = 16 << 20
+        output_stream_limit = MAX_FILE_BYTES
 
-_ENVIRONMENT = _Limited(undefined=StrictUndefined)
+    return Limited(undefined=StrictUndefined)
 
 
 def expand(files: Mapping[str, bytes], parameters: Mapping[str, Any]) -> dict[str, bytes]:
@@ -46,13 +53,20 @@ def _expand(path: str, data: bytes, parameters: Mapping[str, Any]) -> bytes:
         raise Invalid(f"{path}: not UTF-8 text") from error
     if "{{" not in text and "{%" not in text:
         return data
+    return _render(path, text, parameters).encode()
+
+
+def _render(path: str, text: str, parameters: Mapping[str, Any]) -> str:
+    environment = _environment()
+    from liquid.exceptions import LiquidError
+
     try:
-        return _ENVIRONMENT.from_string(text).render(**parameters).encode()
+        return environment.from_string(text).render(**parameters)
     except LiquidError as error:
         raise Invalid(f"{path}{_line(error)}: {error.message}") from error
 
 
-def _line(error: LiquidError) -> str:
+def _line(error: "LiquidError") -> str:
     try:
         context = error.context()
     except ValueError:

@@ -109,8 +109,36 @@ async def test_few_processes_serve_many_clones(place: Place, git_server: GitServ
         follow = spec(repository.url, repository_id=f"r{number}")
         await place.clones.fetch(follow, {"main": sha})
         assert await place.trees.commit(follow, sha) is not None
+    assert children() == 2
+
+
+async def test_many_readers_of_many_clones_never_stumble(
+    place: Place, git_server: GitServer
+) -> None:
+    """More clones are read at the same time than may be held open; none is left over."""
+    shas = {}
+    for number in range(6):
+        repository = git_server.create_repository(f"r{number}")
+        follow = spec(repository.url, repository_id=f"r{number}")
+        shas[follow] = repository.commit({"a/b/c.yaml": str(number)})
+        await place.clones.fetch(follow, {"main": shas[follow]})
+
+    async def read() -> None:
+        for follow, sha in shas.items():
+            record = await place.trees.commit(follow, sha)
+            assert record is not None
+            assert list(await place.trees.walk(follow, record.tree)) == ["a/b/c.yaml"]
+
+    await asyncio.gather(*(read() for _ in range(10)))
+    for follow in shas:
+        await place.trees.release(follow)
+    assert children() == 0
+
+
+def children() -> int:
+    """How many processes this thread has started that still run."""
     running = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text()
-    assert len(running.split()) == 2
+    return len(running.split())
 
 
 async def test_a_cancelled_read_does_not_confuse_the_next(
