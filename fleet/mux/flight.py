@@ -16,17 +16,22 @@ QUEUE_FLOOR = 64 << 10
 QUEUE_SECONDS = 0.005
 ROUND_TRIP_MEMORY = 15.0
 SHORTEST_ROUND_TRIP = 1e-4
+SHORTEST_MEMORY = 0.2
 
 
 class InFlight:
-    """Bytes sent and not yet acknowledged, and the cap on them (both in bytes)."""
+    """Bytes sent and not yet acknowledged, and the cap on them (both in bytes).
+
+    An ACK is timed against the last message that it covers, so that pauses of the sender do not
+    look like a slow link.
+    """
 
     def __init__(self) -> None:
         self.cap = START
         self.sent = 0
         self.acked = 0
-        self._marks: deque[tuple[int, float, int]] = deque()
-        self._rates: deque[tuple[float, float]] = deque()
+        self._messages: deque[tuple[int, float, int]] = deque()
+        self._fastest: deque[tuple[float, float]] = deque()
         self._round_trip = float("inf")
         self._round_trip_at = 0.0
 
@@ -38,30 +43,35 @@ class InFlight:
     def on_sent(self, size: int, now: float) -> None:
         """A message of `size` bytes went out."""
         self.sent += size
-        if not self._marks or self.sent - self._marks[-1][0] >= STEP:
-            self._marks.append((self.sent, now, self.acked))
+        self._messages.append((self.sent, now, self.acked))
 
     def on_ack(self, size: int, now: float) -> None:
         """The peer has received `size` more bytes."""
         self.acked += size
         if self.acked > self.sent:
             raise ProtocolError("ACK for more than was sent")
-        mark = None
-        while self._marks and self._marks[0][0] <= self.acked:
-            mark = self._marks.popleft()
-        if mark is not None:
-            self._learn(now, max(now - mark[1], SHORTEST_ROUND_TRIP), self.acked - mark[2])
+        last = None
+        while self._messages and self._messages[0][0] <= self.acked:
+            last = self._messages.popleft()
+        if last is not None:
+            self._learn(now, max(now - last[1], SHORTEST_ROUND_TRIP), self.acked - last[2])
 
     def _learn(self, now: float, round_trip: float, delivered: int) -> None:
         if round_trip < self._round_trip or now - self._round_trip_at > ROUND_TRIP_MEMORY:
             self._round_trip, self._round_trip_at = round_trip, now
-        self._rates.append((now, delivered / round_trip))
-        horizon = now - max(10 * self._round_trip, 0.2)
-        while self._rates[0][0] < horizon:
-            self._rates.popleft()
-        rate = max(rate for _, rate in self._rates)
+        rate = self._best_rate(now, delivered / round_trip)
         queue = max(QUEUE_FLOOR, rate * QUEUE_SECONDS)
         self.cap = max(FLOOR, int(GAIN * rate * self._round_trip + queue))
+
+    def _best_rate(self, now: float, rate: float) -> float:
+        """The best of the last rates; those that a newer one beats are forgotten."""
+        while self._fastest and self._fastest[-1][1] <= rate:
+            self._fastest.pop()
+        self._fastest.append((now, rate))
+        horizon = now - max(10 * self._round_trip, SHORTEST_MEMORY)
+        while self._fastest[0][0] < horizon:
+            self._fastest.popleft()
+        return self._fastest[0][1]
 
 
 class Receipts:
