@@ -122,7 +122,7 @@ def approve(
       towline pipelines approve shop --release r7-3fa9c1d2e4b5 -m "load test is fine"
     """
     api = connect(context)
-    edge, found = _find_gate(find_pipeline(api, pipeline), gate)
+    edge, found = find_gate(find_pipeline(api, pipeline), gate)
     waiting = (edge["release"] or {}).get("id")
     if release is not None and release != waiting:
         raise Conflict(f"release {waiting or 'none'} waits at {found['name']}, not {release}")
@@ -148,7 +148,7 @@ def reject(
       towline pipelines reject shop -m "breaks the import"
     """
     api = connect(context)
-    _, found = _find_gate(find_pipeline(api, pipeline), gate)
+    _, found = find_gate(find_pipeline(api, pipeline), gate)
     done = api.ask(documents.REJECT_GATE, id=found["id"], comment=comment)
     show(done["rejectGate"], COLUMNS, output, "name")
 
@@ -219,7 +219,7 @@ def _change(context: typer.Context, document: str, pipeline: str, output: Format
     show(done, COLUMNS, output, "name")
 
 
-def _find_gate(pipeline: Json, name: str | None) -> tuple[Json, Json]:
+def find_gate(pipeline: Json, name: str | None) -> tuple[Json, Json]:
     """(edge, gate) by name or id; without one, the only gate that waits for approval."""
     gates = [(edge, gate) for edge in pipeline["edges"] for gate in edge["gates"]]
     if name is None:

@@ -1,0 +1,111 @@
+"""Kubeconfig entries, merging them, and the plugin that gives credentials."""
+
+import base64
+import json
+from pathlib import Path
+from stat import S_IMODE
+
+import pytest
+import yaml
+
+from fleet.errors import Invalid
+from towline import kubectl_login
+from towline.contexts import Contexts, Target, write
+from towline.kubeconfig import build, default_path, merge, merge_into_file
+
+TARGET = Target("https://towline.example:8443", "twu_secret", "PEM")
+
+
+def test_each_cluster_has_a_context_that_goes_through_the_door() -> None:
+    made = build(TARGET, ["dev", "prod"], embed_token=False)
+    assert [one["name"] for one in made["contexts"]] == ["towline-dev", "towline-prod"]
+    assert made["current-context"] == "towline-dev"
+    assert made["clusters"][1]["cluster"] == {
+        "server": "https://towline.example:8443/k8s/clusters/prod",
+        "certificate-authority-data": base64.b64encode(b"PEM").decode(),
+    }
+
+
+def test_the_plugin_gets_the_url_and_no_secret() -> None:
+    made = build(TARGET, ["dev"], embed_token=False, config=Path("/etc/towline.toml"))
+    plugin = made["users"][0]["user"]["exec"]
+    assert plugin["apiVersion"] == "client.authentication.k8s.io/v1"
+    assert plugin["args"] == ["--url", TARGET.url, "--config", "/etc/towline.toml"]
+    assert "twu_secret" not in json.dumps(made)
+
+
+def test_a_token_lies_in_the_file_only_when_asked_for() -> None:
+    made = build(TARGET, ["dev"], embed_token=True)
+    assert made["users"] == [
+        {"name": "towline-towline.example:8443", "user": {"token": "twu_secret"}}
+    ]
+
+
+def test_merging_replaces_what_has_the_same_name_and_keeps_the_rest(tmp_path: Path) -> None:
+    path = tmp_path / "kube" / "config"
+    path.parent.mkdir()
+    mine = {
+        "current-context": "mine",
+        "preferences": {"colors": True},
+        "contexts": [{"name": "mine", "context": {}}, {"name": "towline-dev", "context": {}}],
+    }
+    path.write_text(yaml.safe_dump(mine))
+    merge_into_file(path, build(TARGET, ["dev"], embed_token=False))
+    merged = yaml.safe_load(path.read_text())
+    assert [one["name"] for one in merged["contexts"]] == ["mine", "towline-dev"]
+    assert merged["contexts"][1]["context"]["cluster"] == "towline-dev"
+    assert (merged["current-context"], merged["preferences"]) == ("mine", {"colors": True})
+    assert S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_merging_twice_changes_nothing_more() -> None:
+    new = build(TARGET, ["dev", "prod"], embed_token=False)
+    once = merge({}, new)
+    assert merge(once, new) == once == new
+
+
+def test_merging_keeps_a_link_to_the_file_elsewhere(tmp_path: Path) -> None:
+    (tmp_path / "config").symlink_to(tmp_path / "real")
+    merge_into_file(tmp_path / "config", build(TARGET, ["dev"], embed_token=False))
+    assert (tmp_path / "config").is_symlink()
+    assert (tmp_path / "real").exists()
+
+
+@pytest.mark.parametrize("text", ["contexts: [", "- a", "clusters: x", "users: [1]"])
+def test_a_file_that_is_no_kubeconfig_is_left_alone(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "config"
+    path.write_text(text)
+    with pytest.raises(Invalid, match="nothing was changed"):
+        merge_into_file(path, build(TARGET, ["dev"], embed_token=False))
+    assert path.read_text() == text
+
+
+def test_the_file_is_the_one_that_kubectl_would_write() -> None:
+    assert default_path({"KUBECONFIG": "/a:/b"}) == Path("/a")
+    assert default_path({}) == Path.home() / ".kube" / "config"
+
+
+def test_the_plugin_prints_the_saved_token(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "config.toml"
+    write(path, Contexts().with_target("here", TARGET))
+    kubectl_login.main(["--url", TARGET.url, "--config", str(path)])
+    assert json.loads(capsys.readouterr().out) == {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "kind": "ExecCredential",
+        "status": {"token": "twu_secret"},
+    }
+
+
+def test_the_plugin_has_no_token_for_another_control_plane(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "config.toml"
+    write(path, Contexts().with_target("here", TARGET))
+    with pytest.raises(SystemExit) as ended:
+        kubectl_login.main(["--url", "https://other.example", "--config", str(path)])
+    assert ended.value.code == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "towline login https://other.example" in said.err

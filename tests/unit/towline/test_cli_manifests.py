@@ -1,0 +1,266 @@
+"""Reading our own kinds, and bringing the control plane to what they say."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleet.errors import Conflict, Invalid, NotFound
+from tests.fakes.api import FakeApi
+from towline.cli import documents
+from towline.cli.manifests import KINDS, Manifest, read_manifests
+from towline.cli.plan import Planner
+
+URL = "https://git.example/shop.git"
+REPOSITORY = f"apiVersion: towline/v1\nkind: Repository\nurl: {URL}\n"
+CLUSTER = "apiVersion: towline/v1\nkind: Cluster\nhandle: dev\ntags: {env: dev}\n"
+SERVICE = f"""apiVersion: towline/v1
+kind: Service
+cluster: dev
+name: web
+namespace: shop
+repository: {URL}
+git: {{ref: main, folder: deploy/dev}}
+configuration: {{replicas: "2"}}
+"""
+PIPELINE = """apiVersion: towline/v1
+kind: Pipeline
+name: shop
+stages:
+  - {name: dev, services: [dev/web]}
+  - {name: prod, services: [prod/web]}
+edges:
+  - {from: dev, to: prod, gates: [{name: release, type: APPROVAL}]}
+"""
+FOUND_CLUSTER = {"id": "c1", "handle": "dev", "tags": [{"name": "env", "value": "dev"}]}
+FOUND_SERVICE = {
+    "id": "s1",
+    "name": "web",
+    "namespace": "shop",
+    "cluster": {"handle": "dev"},
+    "repository": {"id": "g1", "url": URL},
+    "git": {"ref": "main", "folder": "deploy/dev"},
+    "kustomize": None,
+    "configuration": [{"name": "replicas", "value": "2"}],
+    "protect": False,
+}
+
+
+def found_pipeline(quorum: int = 1) -> dict[str, Any]:
+    def stage(name: str) -> dict[str, Any]:
+        service = {"id": name, "name": "web", "cluster": {"handle": name}}
+        return {"name": name, "services": [{"service": service}]}
+
+    gate = {"name": "release", "type": "APPROVAL", "quorum": quorum, "notAuthor": True}
+    edge = {"from": {"name": "dev"}, "to": {"name": "prod"}, "gates": [gate]}
+    return {"id": "p1", "name": "shop", "stages": [stage("dev"), stage("prod")], "edges": [edge]}
+
+
+def manifests(tmp_path: Path, *texts: str) -> list[Manifest]:
+    path = tmp_path / "fleet.yaml"
+    path.write_text("---\n".join(texts))
+    return read_manifests(path)
+
+
+def apply(tmp_path: Path, api: FakeApi, text: str, *, dry_run: bool = False) -> list[str]:
+    (manifest,) = manifests(tmp_path, text)
+    return Planner(api, dry_run=dry_run).apply(manifest)
+
+
+def test_documents_come_in_the_order_in_which_they_need_each_other(tmp_path: Path) -> None:
+    folder = tmp_path / "fleet"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "a.yaml").write_text(PIPELINE + "---\n" + SERVICE)
+    (folder / "deep" / "b.yml").write_text(CLUSTER + "---\n" + REPOSITORY + "---\n")
+    (folder / "notes.txt").write_text("not: ours")
+    found = read_manifests(folder)
+    assert tuple(one.kind for one in found) == KINDS
+    assert [one.label for one in found] == [
+        f"Repository {URL}",
+        "Cluster dev",
+        "Service dev/web",
+        "Pipeline shop",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("a: [", "is not YAML"),
+        ("kind: Cluster", "document 1: apiVersion is not towline/v1"),
+        ("apiVersion: towline/v1\nkind: Pod", "kind Pod is none of Repository, Cluster"),
+        (CLUSTER + "colour: red", "Cluster has no field colour"),
+        (CLUSTER.replace("handle: dev", "name: dev"), "Cluster has no handle"),
+        (CLUSTER.replace("{env: dev}", "{env: 7}"), "Cluster.tags.env is not text"),
+        (CLUSTER + "protect: 1", "Cluster.protect is not true or false"),
+        (SERVICE.replace("ref: main", "branch: main"), "Service.git has no field branch"),
+        (PIPELINE.replace("[prod/web]", "prod/web"), "stages\\[1\\].services is not a list"),
+        (PIPELINE.replace("type: APPROVAL", "quorum: yes"), "gates\\[0\\].quorum is not a whole"),
+        ("", "holds no document"),
+        ("- a", "apiVersion is not"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_its_place(
+    tmp_path: Path, text: str, sentence: str
+) -> None:
+    with pytest.raises(Invalid, match=sentence):
+        manifests(tmp_path, text)
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match="there is no file"):
+        read_manifests(tmp_path / "none.yaml")
+
+
+def test_what_is_missing_is_created_with_all_that_was_written(tmp_path: Path) -> None:
+    api = FakeApi(
+        {
+            documents.REPOSITORY: {"gitRepository": {"id": "g1"}},
+            documents.CREATE_SERVICE: {"createServiceDeployment": {"id": "s1"}},
+        }
+    )
+    assert apply(tmp_path, api, SERVICE) == ["+ Service dev/web created"]
+    assert api.sent(documents.CREATE_SERVICE) == [
+        {
+            "cluster": "dev",
+            "attributes": {
+                "name": "web",
+                "namespace": "shop",
+                "repositoryId": "g1",
+                "git": {"ref": "main", "folder": "deploy/dev"},
+                "configuration": [{"name": "replicas", "value": "2"}],
+            },
+        }
+    ]
+
+
+def test_a_new_cluster_tells_its_deploy_token_once(tmp_path: Path) -> None:
+    made = {"createCluster": {"id": "c1", "deployToken": "twa_x"}}
+    api = FakeApi({documents.CREATE_CLUSTER: made})
+    assert apply(tmp_path, api, CLUSTER) == [
+        "+ Cluster dev created",
+        "  deploy token, shown only now: twa_x",
+    ]
+    (sent,) = api.sent(documents.CREATE_CLUSTER)
+    assert sent["attributes"]["name"] == "dev"
+
+
+@pytest.mark.parametrize(
+    ("text", "answers"),
+    [
+        (CLUSTER, {documents.CLUSTER: {"cluster": FOUND_CLUSTER}}),
+        (SERVICE, {documents.SERVICE: {"serviceDeployment": FOUND_SERVICE}}),
+        (REPOSITORY, {documents.REPOSITORY: {"gitRepository": {"id": "g1", "authMethod": None}}}),
+        (
+            PIPELINE,
+            {
+                documents.PIPELINE: {"pipeline": found_pipeline()},
+                documents.SERVICE: {"serviceDeployment": FOUND_SERVICE},
+            },
+        ),
+    ],
+    ids=["cluster", "service", "repository", "pipeline"],
+)
+def test_what_is_so_already_is_left_alone(
+    tmp_path: Path, text: str, answers: dict[str, Any]
+) -> None:
+    api = FakeApi(answers)
+    (line,) = apply(tmp_path, api, text)
+    assert line.startswith("= ") and line.endswith(" unchanged")
+    assert all(document.startswith("query") for document, _ in api.asked)
+
+
+def test_a_difference_is_told_and_sent(tmp_path: Path) -> None:
+    api = FakeApi(
+        {
+            documents.SERVICE: {"serviceDeployment": FOUND_SERVICE},
+            documents.UPDATE_SERVICE: {"updateServiceDeployment": {"id": "s1"}},
+        }
+    )
+    text = SERVICE.replace("ref: main", "ref: v2").replace('replicas: "2"', 'size: "3"')
+    assert apply(tmp_path, api, text) == [
+        "~ Service dev/web changed",
+        "  git.ref: main → v2",
+        "  configuration.replicas: 2 → (none)",
+        "  configuration.size: (none) → 3",
+    ]
+    (sent,) = api.sent(documents.UPDATE_SERVICE)
+    assert sent["id"] == "s1"
+    assert sent["attributes"]["configuration"] == [{"name": "size", "value": "3"}]
+
+
+def test_a_changed_gate_is_told_by_its_place(tmp_path: Path) -> None:
+    api = FakeApi(
+        {
+            documents.PIPELINE: {"pipeline": found_pipeline(quorum=2)},
+            documents.SERVICE: {"serviceDeployment": FOUND_SERVICE},
+            documents.SAVE_PIPELINE: {"savePipeline": {"id": "p1"}},
+        }
+    )
+    assert apply(tmp_path, api, PIPELINE) == [
+        "~ Pipeline shop changed",
+        "  edges.dev to prod.release.quorum: 2 → 1",
+    ]
+
+
+def test_a_dry_run_tells_and_sends_nothing(tmp_path: Path) -> None:
+    api = FakeApi({documents.SERVICE: {"serviceDeployment": FOUND_SERVICE}})
+    lines = apply(tmp_path, api, SERVICE.replace("ref: main", "ref: v2"), dry_run=True)
+    assert lines == ["~ Service dev/web would be changed", "  git.ref: main → v2"]
+    assert apply(tmp_path, FakeApi(), PIPELINE, dry_run=True) == [
+        "+ Pipeline shop would be created"
+    ]
+    assert api.sent(documents.UPDATE_SERVICE) == []
+
+
+def test_what_cannot_be_changed_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
+    api = FakeApi({documents.SERVICE: {"serviceDeployment": FOUND_SERVICE}})
+    with pytest.raises(Conflict, match="namespace of a service cannot be changed"):
+        apply(tmp_path, api, SERVICE.replace("namespace: shop", "namespace: other"))
+
+
+def test_a_pipeline_of_unknown_services_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(NotFound):
+        apply(tmp_path, FakeApi(), PIPELINE)
+
+
+def test_secrets_come_from_the_environment_or_a_file(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("PEM\n")
+    text = REPOSITORY + f"password: {{env: PASSWORD}}\nprivateKey: {{file: {tmp_path}/key}}\n"
+    api = FakeApi({documents.CREATE_REPOSITORY: {"createGitRepository": {"id": "g1"}}})
+    (manifest,) = manifests(tmp_path, text)
+    Planner(api, dry_run=False, environ={"PASSWORD": "secret"}).apply(manifest)
+    (sent,) = api.sent(documents.CREATE_REPOSITORY)
+    assert (sent["attributes"]["password"], sent["attributes"]["privateKey"]) == (
+        "secret",
+        "PEM\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "sentence"),
+    [
+        ("{env: NONE}", "the environment has no NONE"),
+        ("{file: /none}", "/none cannot be read"),
+        ("{}", "either env or file"),
+        ("{env: A, file: b}", "either env or file"),
+    ],
+)
+def test_a_secret_that_cannot_be_had_is_told_with_its_document(
+    tmp_path: Path, source: str, sentence: str
+) -> None:
+    (manifest,) = manifests(tmp_path, REPOSITORY + f"password: {source}\n")
+    with pytest.raises(Invalid, match=f"document 1: .*{sentence}"):
+        Planner(FakeApi(), dry_run=False, environ={}).apply(manifest)
+
+
+def test_a_repository_is_changed_when_its_way_of_signing_in_does(tmp_path: Path) -> None:
+    api = FakeApi(
+        {
+            documents.REPOSITORY: {"gitRepository": {"id": "g1", "authMethod": None}},
+            documents.UPDATE_REPOSITORY: {"updateGitRepository": {"id": "g1"}},
+        }
+    )
+    (manifest,) = manifests(tmp_path, REPOSITORY + "password: {env: P}\n")
+    lines = Planner(api, dry_run=False, environ={"P": "x"}).apply(manifest)
+    assert lines == [f"~ Repository {URL} changed", "  authMethod: (none) → BASIC"]

@@ -1,0 +1,233 @@
+"""The command line as people meet it: help, exit codes, formats, waiting."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from fleet.errors import (
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    TowlineError,
+    Unauthenticated,
+    Unavailable,
+)
+from tests.fakes.api import FakeApi
+from towline.cli import documents
+from towline.cli.audit import newer, newest
+from towline.cli.output import Format, age, field, show, table
+from towline.cli.pipelines import find_gate
+from towline.cli.program import app, exit_code
+from towline.cli.session import every, find_cluster, find_service, pairs
+from towline.cli.waiting import WaitedInVain, seconds, until
+from towline.cli.why import explain
+
+
+def commands() -> list[list[str]]:
+    """The words of every command."""
+    groups = [(one.name, one.typer_instance) for one in app.registered_groups]
+    found = [[one.name] for one in app.registered_commands]
+    found += [
+        [name, one.name] for name, group in groups if group for one in group.registered_commands
+    ]
+    return [[str(word) for word in words] for words in found]
+
+
+@pytest.mark.parametrize("words", commands(), ids=" ".join)
+def test_every_command_has_help_with_an_example(words: list[str]) -> None:
+    said = CliRunner().invoke(app, [*words, "--help"])
+    assert said.exit_code == 0
+    assert f"Example:\n    towline {' '.join(words)}" in said.output
+
+
+@pytest.mark.parametrize("words", [["none"], ["clusters", "get"], ["clusters", "list", "-o", "x"]])
+def test_wrong_use_ends_with_two(words: list[str]) -> None:
+    assert CliRunner().invoke(app, words).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (Conflict("x"), 1),
+        (TowlineError("x"), 1),
+        (Invalid("x"), 2),
+        (NotFound(), 3),
+        (Unauthenticated("x"), 4),
+        (Forbidden("x"), 4),
+        (Unavailable("x"), 5),
+        (WaitedInVain("x"), 6),
+    ],
+    ids=lambda one: type(one).__name__ if isinstance(one, Exception) else "",
+)
+def test_each_failure_has_its_exit_code(error: TowlineError, code: int) -> None:
+    assert exit_code(error) == code
+
+
+ROWS = [{"name": "a", "deep": {"size": 7}, "on": True}, {"name": "bc", "deep": None, "on": False}]
+COLUMNS = (field("NAME"), field("SIZE", "deep", "size"), field("ON"))
+
+
+def test_a_table_is_aligned_and_plain_off_a_terminal() -> None:
+    assert table(ROWS, COLUMNS) == ["NAME  SIZE  ON", "a     7     yes", "bc          no"]
+
+
+def test_programs_get_json_yaml_or_names(capsys: pytest.CaptureFixture[str]) -> None:
+    show(ROWS, COLUMNS, Format.JSON, "name")
+    assert json.loads(capsys.readouterr().out) == ROWS
+    show(ROWS[0], COLUMNS, Format.YAML, "name")
+    assert yaml.safe_load(capsys.readouterr().out) == ROWS[0]
+    show(ROWS, COLUMNS, Format.NAME, "name")
+    assert capsys.readouterr().out == "a\nbc\n"
+    show([], COLUMNS, Format.NAME, "name")
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(("ago", "text"), [(5, "5s"), (130, "2m"), (7_300, "2h"), (2e5, "2d")])
+def test_ages_are_told_in_their_largest_unit(ago: float, text: str) -> None:
+    then = datetime.now(UTC) - timedelta(seconds=ago)  # noqa: TID251
+    assert age(then.isoformat()) == f"{text} ago"
+
+
+def test_what_never_happened_has_no_age() -> None:
+    assert age(None) == "never"
+
+
+def test_waiting_ends_with_what_was_waited_for() -> None:
+    seen = iter((1, 2, 3))
+    slept: list[float] = []
+    assert until(lambda: next(seen), lambda one: one == 3, 10, sleep=slept.append) == 3
+    assert slept == [1.0, 1.0]
+
+
+def test_waiting_in_vain_ends_in_time() -> None:
+    now = [0.0]
+
+    def sleep(given: float) -> None:
+        now[0] += given
+
+    with pytest.raises(WaitedInVain, match="waited 5 s in vain"):
+        until(lambda: 0, bool, 5, monotonic=lambda: now[0], sleep=sleep)
+    assert now == [5.0]
+
+
+@pytest.mark.parametrize(("text", "number"), [("90s", 90), ("15m", 900), ("2h", 7_200)])
+def test_durations_are_read(text: str, number: int) -> None:
+    assert seconds(text, "--timeout") == number
+
+
+@pytest.mark.parametrize("text", ["", "5", "m", "-1s", "1.5h", "3w"])
+def test_other_durations_are_refused(text: str) -> None:
+    with pytest.raises(Invalid, match="--timeout"):
+        seconds(text, "--timeout")
+
+
+def test_key_value_options_may_hold_an_equals_sign() -> None:
+    assert pairs(["a=b=c", "d="], "--set") == {"a": "b=c", "d": ""}
+    with pytest.raises(Invalid, match="'x' is not key=value"):
+        pairs(["x"], "--set")
+
+
+def page(ids: range, more: bool) -> dict:
+    edges = [{"node": {"id": str(one)}} for one in ids]
+    return {"edges": edges, "pageInfo": {"hasNextPage": more, "endCursor": edges[-1]["node"]["id"]}}
+
+
+def trail(**variables: str | None) -> dict:
+    """Rows 5 to 1, newest first, in two pages."""
+    pages = {None: page(range(5, 2, -1), True), "3": page(range(2, 0, -1), False)}
+    return {"auditLogs": pages[variables["after"]]}
+
+
+def test_lists_are_read_to_their_end() -> None:
+    api = FakeApi({documents.AUDIT: trail})
+    assert [one["id"] for one in every(api, documents.AUDIT)] == ["5", "4", "3", "2", "1"]
+
+
+def test_the_audit_trail_is_shown_oldest_first_and_followed_without_gaps() -> None:
+    api = FakeApi({documents.AUDIT: trail})
+    assert [one["id"] for one in newest(api, None, 4)] == ["2", "3", "4", "5"]
+    assert [one["id"] for one in newer(api, None, 1)] == ["2", "3", "4", "5"]
+    assert newer(api, None, 5) == []
+
+
+def test_a_cluster_is_found_by_handle_and_else_by_id() -> None:
+    def cluster(**asked: str) -> dict:
+        if "handle" in asked:
+            raise NotFound
+        return {"cluster": {"id": asked["id"]}}
+
+    assert find_cluster(FakeApi({documents.CLUSTER: cluster}), "c1") == {"id": "c1"}
+
+
+def test_a_service_is_found_by_cluster_and_name_or_by_id() -> None:
+    api = FakeApi({documents.SERVICE: lambda **asked: {"serviceDeployment": asked}})
+    assert find_service(api, "dev/web") == {"cluster": "dev", "name": "web"}
+    assert find_service(api, "s1") == {"id": "s1"}
+
+
+def gate(name: str, release: str | None, kind: str = "APPROVAL") -> dict:
+    waiting = {"id": release} if release else None
+    return {"release": waiting, "gates": [{"id": f"id-{name}", "name": name, "type": kind}]}
+
+
+def test_the_only_gate_that_waits_for_approval_needs_no_name() -> None:
+    pipeline = {"edges": [gate("soak", "r1", "SOAK"), gate("eu", None), gate("us", "r1")]}
+    assert find_gate(pipeline, None)[1]["name"] == "us"
+    assert find_gate(pipeline, "id-eu")[1]["name"] == "eu"
+    with pytest.raises(NotFound, match="no gate asia"):
+        find_gate(pipeline, "asia")
+
+
+def test_with_several_gates_the_name_is_asked_for() -> None:
+    pipeline = {"edges": [gate("eu", "r1"), gate("us", "r1")]}
+    with pytest.raises(Invalid, match="say which gate: eu"):
+        find_gate(pipeline, None)
+    with pytest.raises(NotFound, match="nothing waits for approval"):
+        find_gate({"edges": []}, None)
+
+
+def test_why_names_what_a_promoted_commit_waits_for() -> None:
+    now = datetime.now(UTC).isoformat()  # noqa: TID251
+    service = {
+        "id": "s2",
+        "status": "HEALTHY",
+        "promoted": True,
+        "paused": False,
+        "pinnedSha": "a" * 40,
+        "sha": "a" * 40,
+        "deletedAt": None,
+        "errors": [{"source": "render", "message": "web.yaml: no kind"}],
+        "cluster": {"handle": "prod", "pingedAt": now},
+        "repository": {"url": "https://git.example/x", "error": None, "polledAt": now},
+        "revision": {
+            "sha": "a" * 40,
+            "subject": "Say hello",
+            "author": "Ann",
+            "committedAt": now,
+        },
+    }
+    pipeline = {
+        "name": "shop",
+        "paused": None,
+        "stages": [{"name": "prod", "services": [{"service": {"id": "s2"}}]}],
+        "edges": [{"release": {"id": "r2"}, "reason": "waits for release", "to": {"name": "prod"}}],
+    }
+    rows = [{"id": "1", "stage": "applied", "at": now, "sha": "a" * 40, "message": "4 objects"}]
+    info = {"hasNextPage": False, "endCursor": None}
+    api = FakeApi(
+        {
+            documents.SERVICE: {"serviceDeployment": service},
+            documents.LEDGER: {"ledger": {"edges": [{"node": one} for one in rows]}},
+            documents.PIPELINES: {"pipelines": {"edges": [{"node": pipeline}], "pageInfo": info}},
+        }
+    )
+    text = "\n".join(explain(api, "prod/web"))
+    assert "Say hello — Ann" in text
+    assert "✗ render         web.yaml: no kind" in text
+    assert "… pipeline shop  r2 waits before prod: waits for release" in text
+    assert "✓ applied" in text
+    assert "✓ agent          of prod heard of 0s ago" in text
