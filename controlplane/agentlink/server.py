@@ -27,6 +27,7 @@ log = structlog.get_logger(__name__)
 CHUNK_BYTES = 64 * 1024
 _FIRST_MESSAGE_SECONDS = 20.0
 _NOTE_EVERY = 1.0
+_STOP_SECONDS = 5.0
 _STATUS = {
     Code.UNAUTHENTICATED: grpc.StatusCode.UNAUTHENTICATED,
     Code.FORBIDDEN: grpc.StatusCode.PERMISSION_DENIED,
@@ -51,6 +52,7 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
         self._sessions: dict[ClusterId, Session] = {}
         self._heard: dict[ClusterId, datetime] = {}
         self._offered: list[LedgerEntry] = []
+        self._calls: set[asyncio.Task[None]] = set()
         self.tasks = Tasks("agentlink")
 
     def start(self) -> None:
@@ -66,7 +68,14 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
             )
 
     async def stop(self) -> None:
-        """End background work, after a last note of what was heard."""
+        """End all calls and background work, after a last note of what was heard.
+
+        No call uses the store once this has returned.
+        """
+        for call in self._calls:
+            call.cancel()
+        if self._calls:
+            await asyncio.wait(self._calls, timeout=_STOP_SECONDS)
         await self.tasks.stop()
         await self._write_notes()
 
@@ -95,6 +104,7 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
         self, request_iterator: AsyncIterator[wire.AgentMessage], context: Context
     ) -> None:
         """The agent's call for life; see agent.proto."""
+        self._remember_call()
         try:
             cluster_id, token_id = await self._authenticate(context)
             hello = await _first(request_iterator)
@@ -116,6 +126,12 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
         for offset in range(request.offset, max(len(data), 1), CHUNK_BYTES):
             part = data[offset : offset + CHUNK_BYTES]
             yield wire.Chunk(offset=offset, total=len(data), data=part)
+
+    def _remember_call(self) -> None:
+        call = asyncio.current_task()
+        if call is not None:
+            self._calls.add(call)
+            call.add_done_callback(self._calls.discard)
 
     async def _authenticate(self, context: Context) -> tuple[ClusterId, str]:
         metadata = dict(context.invocation_metadata() or ())

@@ -9,9 +9,9 @@ from datetime import datetime
 
 from sqlalchemy import delete, func, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from controlplane.domain.jobs import LEASE, Job
+from controlplane.storage.connection import Connection
 from controlplane.storage.tables import jobs
 
 _COLUMNS = ("id", "kind", "key", "run_at", "payload", "attempts", "fence", "error")
@@ -20,9 +20,9 @@ _COLUMNS = ("id", "kind", "key", "run_at", "payload", "attempts", "fence", "erro
 class SqlJobs:
     """The `Jobs` port on a connection."""
 
-    def __init__(self, connection: AsyncConnection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        dialect = connection.dialect.name
+        dialect = connection.dialect
         self._insert = postgresql.insert if dialect == "postgresql" else sqlite.insert
 
     async def enqueue(self, job: Job) -> None:

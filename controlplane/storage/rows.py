@@ -6,9 +6,9 @@ from typing import Any, Generic, TypeVar
 
 from sqlalchemy import ColumnElement, Executable, Table, and_, delete, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from controlplane.ports import ANY, MOST_ROWS_A_PAGE, Page, PageQuery
+from controlplane.storage.connection import Connection
 from fleet.errors import Conflict, Invalid
 
 T = TypeVar("T")
@@ -19,7 +19,7 @@ class SqlReading(Generic[T]):
 
     def __init__(
         self,
-        connection: AsyncConnection,
+        connection: Connection,
         table: Table,
         kind: type[T],
         searched: tuple[str, ...] = (),

@@ -8,7 +8,7 @@ from functools import cached_property
 from sqlalchemy import delete
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import OperationalError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncEngine
 
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.commands import Command
@@ -18,7 +18,7 @@ from controlplane.domain.promotion import Pipeline
 from controlplane.domain.repositories import Repository
 from controlplane.domain.services import Component, Revision, Service
 from controlplane.storage import tables
-from controlplane.storage.engine import READ_ONLY
+from controlplane.storage.connection import Connection, transaction
 from controlplane.storage.jobs import SqlJobs
 from controlplane.storage.rows import SqlLog, SqlReading, SqlRows, chunks
 from fleet.errors import Unavailable
@@ -31,7 +31,7 @@ class SqlComponents(SqlReading[Component]):
 
     async def upsert(self, components: Iterable[Component]) -> None:
         rows = [{name: getattr(one, name) for name in self._names} for one in components]
-        dialect = self._connection.dialect.name
+        dialect = self._connection.dialect
         make = postgresql.insert if dialect == "postgresql" else sqlite.insert
         statement = make(self._table)
         changed = {name: statement.excluded[name] for name in self._names if name != "id"}
@@ -52,7 +52,7 @@ class SqlComponents(SqlReading[Component]):
 class SqlTransaction:
     """The rooms of the store on one connection, each made when first used."""
 
-    def __init__(self, connection: AsyncConnection) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     @cached_property
@@ -115,16 +115,14 @@ class SqlStore:
     @asynccontextmanager
     async def read(self) -> AsyncGenerator[SqlTransaction, None]:
         """A transaction that only reads; writers do not wait for it."""
-        async with self._engine.connect() as connection:
-            connection = await connection.execution_options(**READ_ONLY)
-            async with connection.begin():
-                yield SqlTransaction(connection)
+        async with transaction(self._engine, read_only=True) as connection:
+            yield SqlTransaction(connection)
 
     @asynccontextmanager
     async def write(self) -> AsyncGenerator[SqlTransaction, None]:
         """A transaction that may write. Unavailable: the database cannot be written now."""
         try:
-            async with self._writer, self._engine.begin() as connection:
+            async with self._writer, transaction(self._engine, read_only=False) as connection:
                 yield SqlTransaction(connection)
         except OperationalError as error:
             raise Unavailable(f"the store cannot be written: {error.orig}") from error

@@ -1,6 +1,7 @@
 """What every store must do."""
 
 import asyncio
+import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -241,6 +242,11 @@ asyncio.run(run())
 """
 
 
+def count_up(url: str) -> None:
+    """Count 40 up in a process of its own."""
+    subprocess.run([sys.executable, "-c", _COUNT_UP, url, "40"], check=True)
+
+
 async def test_processes_that_read_then_write_lose_no_update(tmp_path: Path) -> None:
     """SQLite: BEGIN IMMEDIATE makes read-then-write one step, across processes."""
     url = f"sqlite:///{tmp_path / 'towline.db'}"
@@ -249,11 +255,8 @@ async def test_processes_that_read_then_write_lose_no_update(tmp_path: Path) -> 
     store = SqlStore(engine)
     async with store.write() as tx:
         await tx.clusters.add(a_cluster())
-    workers = [
-        await asyncio.create_subprocess_exec(sys.executable, "-c", _COUNT_UP, url, "40")
-        for _ in range(3)
-    ]
-    assert [await worker.wait() for worker in workers] == [0, 0, 0]
+    workers = [subprocess.Popen([sys.executable, "-c", _COUNT_UP, url, "40"]) for _ in range(3)]
+    assert [await asyncio.to_thread(worker.wait) for worker in workers] == [0, 0, 0]
     async with store.read() as tx:
         cluster = await tx.clusters.get("cluster-0001")
     await store.close()

@@ -1,0 +1,67 @@
+"""A database connection whose steps are never cut in the middle.
+
+When an agent or a browser leaves, the work on its behalf is cancelled. A driver that is
+cancelled in the middle of a statement loses its connection; here each step ends first, then
+the cancellation is felt.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from sqlalchemy import CursorResult, Executable
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from controlplane.storage.engine import READ_ONLY
+
+T = TypeVar("T")
+
+
+class Connection:
+    """What the rooms of the store need of SQLAlchemy's connection."""
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        self._connection = connection
+        self.dialect = connection.dialect.name
+
+    async def execute(
+        self, statement: Executable, rows: Sequence[dict[str, Any]] | None = None
+    ) -> CursorResult[Any]:
+        """Run one statement, for each of `rows` if given."""
+        return await finished(self._connection.execute(statement, rows))
+
+
+@asynccontextmanager
+async def transaction(engine: AsyncEngine, *, read_only: bool) -> AsyncGenerator[Connection, None]:
+    """A transaction, committed at the end of the block unless that raises."""
+    connection = engine.connect()
+    try:
+        await finished(_begin(connection, read_only))
+        yield Connection(connection)
+        if not read_only:
+            await finished(connection.commit())
+    finally:
+        if connection.sync_connection is not None:
+            await finished(connection.close())
+
+
+async def _begin(connection: AsyncConnection, read_only: bool) -> None:
+    await connection.start()
+    if read_only:
+        await connection.execution_options(**READ_ONLY)
+    await connection.begin()
+
+
+async def finished(work: Awaitable[T]) -> T:
+    """The result of work that goes on to its end even if the caller is cancelled meanwhile."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    return task.result()

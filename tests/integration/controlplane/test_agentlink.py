@@ -1,0 +1,296 @@
+"""The agents' calls over real gRPC, with an agent that only talks."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+import pytest
+
+from controlplane.agentlink.server import AgentLink
+from controlplane.domain.ledger import Stage
+from controlplane.domain.services import ServiceStatus
+from controlplane.usecases.clusters import ClusterChange
+from fleet.runtime.clock import SystemClock
+from fleet.wire import limits
+from fleet.wire.v1 import agent_pb2 as wire
+from fleet.wire.v1 import agent_pb2_grpc
+from tests.fakes.manifests import config_map
+from tests.integration.controlplane.conftest import World
+
+PATIENCE = 10
+
+
+class TalkingAgent:
+    """An agent's end of Sync."""
+
+    def __init__(self, port: int, token: str) -> None:
+        self.channel = grpc.aio.insecure_channel(
+            f"127.0.0.1:{port}", options=[("grpc.use_local_subchannel_pool", 1)]
+        )
+        self.metadata = (("authorization", f"Bearer {token}"),)
+        self.stub = agent_pb2_grpc.AgentStub(self.channel)
+        self.call: Any = self.stub.Sync(metadata=self.metadata)
+
+    async def hello(self, held: dict[str, int] | None = None, **given: Any) -> wire.Welcome:
+        facts = wire.ClusterFacts(kubernetes_version="v1.36.3", distribution="k3s", nodes=2)
+        body = {"lowest_protocol": 1, "highest_protocol": 1, "instance_id": "i", "facts": facts}
+        hello = wire.Hello(
+            **{**body, **given},
+            held=[wire.Held(service_id=k, sequence=v) for k, v in (held or {}).items()],
+        )
+        await self.call.write(wire.AgentMessage(hello=hello))
+        return (await self.read("welcome")).welcome
+
+    async def read(self, kind: str) -> wire.HubMessage:
+        """The next message of this kind; others are passed over."""
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                message = await self.call.read()
+                if message is grpc.aio.EOF:
+                    raise EOFError(await self.call.details())
+                if message.WhichOneof("body") == kind:
+                    return message
+
+    async def difference(self) -> list[wire.Desired]:
+        """Everything up to DesiredEnd."""
+        found = []
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                message = await self.call.read()
+                if message.WhichOneof("body") == "desired_end":
+                    return found
+                if message.WhichOneof("body") == "desired":
+                    found.append(message.desired)
+
+    async def report(self, number: int, **body: Any) -> None:
+        report = wire.Report(number=number, at_ms=1_767_225_600_000 + number, **body)
+        await self.call.write(wire.AgentMessage(report=report))
+
+    async def close(self) -> None:
+        self.call.cancel()
+        await self.channel.close()
+
+
+class Hub:
+    """A gRPC server with the agents' service, and agents that talk to it."""
+
+    def __init__(self, world: World, port: int, link: AgentLink) -> None:
+        self.world, self.port, self.link = world, port, link
+        self.agents: list[TalkingAgent] = []
+
+    async def agent(self, token: str) -> TalkingAgent:
+        agent = TalkingAgent(self.port, token)
+        self.agents.append(agent)
+        return agent
+
+
+@pytest.fixture
+async def hub(world: World) -> AsyncIterator[Hub]:
+    """A listening hub."""
+    link = AgentLink(world.agents, world.identity, world.deps.bus, SystemClock())
+    server = grpc.aio.server()
+    agent_pb2_grpc.add_AgentServicer_to_server(link, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    link.start()
+    running = Hub(world, port, link)
+    yield running
+    for agent in running.agents:
+        await agent.close()
+    await link.stop()
+    await server.stop(None)
+
+
+async def registered(world: World, name: str = "dev") -> tuple[str, str]:
+    """(cluster id, deploy token)."""
+    cluster, token = await world.clusters.create(world.admin, ClusterChange(name=name))
+    return cluster.id, token
+
+
+async def a_service(world: World, cluster_id: str) -> str:
+    """A delivered service of the cluster."""
+    cluster = await world.clusters.get(world.admin, cluster_id)
+    repository = await world.repository()
+    service = await world.service(cluster, repository)
+    world.manifests.push(repository.id, {"shop": [config_map("a")]})
+    await world.delivery.deliver(repository.id)
+    return service.id
+
+
+async def test_an_agent_is_welcomed_and_gets_the_difference(hub: Hub) -> None:
+    """Hello is answered by Welcome, what differs, and the end of the difference."""
+    cluster_id, token = await registered(hub.world)
+    service_id = await a_service(hub.world, cluster_id)
+    agent = await hub.agent(token)
+    welcome = await agent.hello()
+    assert (welcome.cluster_id, welcome.handle, welcome.protocol) == (cluster_id, "dev", 1)
+    (desired,) = await agent.difference()
+    assert (desired.service_id, desired.sequence) == (service_id, 1)
+    assert desired.spec.namespace == "shop" and desired.spec.options.create_namespace
+    row = await hub.world.clusters.get(hub.world.admin, cluster_id)
+    assert (row.kubernetes_version, row.distribution, row.nodes) == ("v1.36.3", "K3S", 2)
+
+
+async def test_what_the_agent_has_is_not_sent_again(hub: Hub) -> None:
+    """Equal sequences cost nothing; a service that is unknown here is let go, not deleted."""
+    cluster_id, token = await registered(hub.world)
+    service_id = await a_service(hub.world, cluster_id)
+    agent = await hub.agent(token)
+    await agent.hello({service_id: 1, "forgotten": 7})
+    (desired,) = await agent.difference()
+    assert (desired.service_id, desired.sequence) == ("forgotten", 8)
+    assert desired.removal == wire.REMOVAL_ORPHAN
+
+
+async def test_changes_come_as_they_happen(hub: Hub) -> None:
+    """A commit while the agent is connected is pushed without being asked for."""
+    cluster_id, token = await registered(hub.world)
+    agent = await hub.agent(token)
+    await agent.hello()
+    assert await agent.difference() == []
+    service_id = await a_service(hub.world, cluster_id)
+    desired = (await agent.read("desired")).desired
+    assert (desired.service_id, desired.sequence) == (service_id, 1)
+    await hub.world.services.sync(hub.world.admin, service_id)
+    command = (await agent.read("command")).command
+    assert command.sync_now.service_id == service_id
+    result = wire.CommandResult(command_id=command.id, outcome=wire.OUTCOME_SUCCEEDED)
+    await agent.report(1, result=result)
+    assert (await agent.read("ack")).ack.number == 1
+    assert await hub.world.agents.waiting_commands(cluster_id) == []
+
+
+async def test_reports_are_committed_before_they_are_acknowledged(hub: Hub) -> None:
+    """Status and inventory reach the store; the acknowledged number survives a reconnect."""
+    world = hub.world
+    cluster_id, token = await registered(world)
+    service_id = await a_service(world, cluster_id)
+    agent = await hub.agent(token)
+    await agent.hello()
+    (desired,) = await agent.difference()
+    where = wire.ObjectRef(version="v1", kind="ConfigMap", namespace="shop", name="a")
+    component = wire.Component(object=where, uid="u", health=wire.HEALTH_HEALTHY, synced=True)
+    inventory = wire.Inventory(service_id=service_id, complete=True, present=[component])
+    await agent.report(1, inventory=inventory)
+    status = wire.ServiceStatus(
+        service_id=service_id,
+        sequence=1,
+        digest=desired.spec.digest,
+        phase=wire.PHASE_HEALTHY,
+        applied_ms=1_767_225_600_001,
+    )
+    await agent.report(2, status=status)
+    while (await agent.read("ack")).ack.number < 2:
+        pass
+    service = await world.services.get(world.admin, service_id)
+    assert service.status is ServiceStatus.HEALTHY
+    async with world.deps.store.read() as tx:
+        (kept,) = await tx.components.select(service_id=service_id)
+        stages = [row.stage for row in await tx.ledger.select(service_id=service_id)]
+    assert (kept.kind, kept.name, kept.synced) == ("ConfigMap", "a", True)
+    assert Stage.HEALTHY in stages
+    again = await hub.agent(token)
+    assert (await again.hello({service_id: 1})).acknowledged == 2
+
+
+async def test_reports_about_other_clusters_are_passed_over(hub: Hub) -> None:
+    """An agent cannot speak for a service of another cluster."""
+    world = hub.world
+    victim, _ = await registered(world, "victim")
+    _, token = await registered(world, "attacker")
+    service_id = await a_service(world, victim)
+    agent = await hub.agent(token)
+    await agent.hello()
+    status = wire.ServiceStatus(service_id=service_id, sequence=9, phase=wire.PHASE_FAILED)
+    await agent.report(1, status=status)
+    await agent.read("ack")
+    assert (await world.services.get(world.admin, service_id)).observed == 0
+
+
+async def test_bundles_are_fetched_in_chunks_from_an_offset(hub: Hub) -> None:
+    """Fetch gives exactly the bytes, resumes, and refuses what the cluster does not use."""
+    world = hub.world
+    cluster_id, token = await registered(world)
+    service_id = await a_service(world, cluster_id)
+    agent = await hub.agent(token)
+    digest = (await world.services.get(world.admin, service_id)).digest or ""
+    whole = world.manifests.bundles[digest].data
+
+    async def fetch(digest: str, offset: int = 0) -> bytes:
+        request = wire.FetchRequest(digest=digest, offset=offset)
+        chunks = [c async for c in agent.stub.Fetch(request, metadata=agent.metadata)]
+        assert all(chunk.total == len(whole) for chunk in chunks)
+        return b"".join(chunk.data for chunk in chunks)
+
+    assert await fetch(digest) == whole
+    assert await fetch(digest, 10) == whole[10:]
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await fetch("sha256:" + "0" * 64)
+    assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+@pytest.mark.parametrize("token", ["", "twa_wrong", "nonsense"])
+async def test_a_wrong_token_is_refused_with_a_reason(hub: Hub, token: str) -> None:
+    """No token, no conversation; the code tells the agent to wait and say so."""
+    agent = await hub.agent(token)
+    with pytest.raises(grpc.aio.AioRpcError):
+        await agent.hello()
+    assert await agent.call.code() is grpc.StatusCode.UNAUTHENTICATED
+    assert await agent.call.details()
+
+
+async def test_a_revoked_token_ends_the_stream_at_once(hub: Hub) -> None:
+    """Rotation says goodbye to who holds the old token."""
+    cluster_id, token = await registered(hub.world)
+    agent = await hub.agent(token)
+    await agent.hello()
+    await hub.world.clusters.rotate_token(hub.world.admin, cluster_id)
+    goodbye = (await agent.read("goodbye")).goodbye
+    assert goodbye.reason == wire.GOODBYE_REASON_REVOKED
+
+
+async def test_the_newer_agent_of_a_cluster_wins(hub: Hub) -> None:
+    """The older connection is told that it was replaced."""
+    _, token = await registered(hub.world)
+    old, new = await hub.agent(token), await hub.agent(token)
+    await old.hello()
+    await new.hello()
+    assert (await old.read("goodbye")).goodbye.reason == wire.GOODBYE_REASON_REPLACED
+    assert await new.difference() == []
+    assert len(hub.link.connected()) == 1
+
+
+async def test_no_common_protocol_names_both_sides(hub: Hub) -> None:
+    """An agent from the future is told which one is older."""
+    _, token = await registered(hub.world)
+    agent = await hub.agent(token)
+    with pytest.raises(grpc.aio.AioRpcError, match="protocol 7 to 9"):
+        await agent.hello(lowest_protocol=7, highest_protocol=9)
+
+
+async def test_oversized_and_misplaced_messages_end_the_call(hub: Hub) -> None:
+    """A field beyond its limit, or no Hello first, is INVALID_ARGUMENT with the field named."""
+    _, token = await registered(hub.world)
+    long = await hub.agent(token)
+    with pytest.raises(grpc.aio.AioRpcError, match="agent_version"):
+        await long.hello(agent_version="x" * 65)
+    rude = await hub.agent(token)
+    await rude.report(1)
+    with pytest.raises(grpc.aio.AioRpcError, match="must be Hello"):
+        await rude.read("welcome")
+
+
+async def test_draining_sends_agents_elsewhere(hub: Hub) -> None:
+    """A stopping hub says so to each agent."""
+    _, token = await registered(hub.world)
+    agent = await hub.agent(token)
+    await agent.hello()
+    await hub.link.drain()
+    assert (await agent.read("goodbye")).goodbye.reason == wire.GOODBYE_REASON_DRAINING
+
+
+def test_every_field_of_the_wire_is_bounded() -> None:
+    """No text, bytes, list or map of the protocol is without a limit."""
+    messages = wire.DESCRIPTOR.message_types_by_name.values()
+    assert [name for one in messages for name in limits.unbounded(one)] == []
