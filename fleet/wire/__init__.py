@@ -1,1 +1,4 @@
-"""The protocol between control plane and agents; what is sent lives in `v1`, its limits in `limits`."""
+"""The protocol between control plane and agents.
+
+`v1` holds what is sent, `limits` the bounds on it; nothing here opens a connection.
+"""

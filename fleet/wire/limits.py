@@ -58,7 +58,7 @@ def _limits(field: FieldDescriptor) -> tuple[int, int, bool]:
     options = field.GetOptions()
     is_map = field.message_type is not None and field.message_type.GetOptions().map_entry
     return (
-        options.Extensions[options_pb2.max_len],
-        options.Extensions[options_pb2.max_items],
+        options.Extensions[options_pb2.max_len],  # ty: ignore[invalid-argument-type]
+        options.Extensions[options_pb2.max_items],  # ty: ignore[invalid-argument-type]
         is_map,
     )
