@@ -74,7 +74,7 @@ def build(
         tunnels,
         clock,
         settings.streams,
-        settings.timeouts.identity_cache,
+        settings.timeouts,
     )
     gateway = Gateway(desk, clock, settings.head, settings.timeouts)
     return Door(gateway, tunnels, make_door(gateway), tunnels.handler())

@@ -25,7 +25,7 @@ class EndReason(StrEnum):
 class RequestRecord:
     """One request, filled in as it becomes known.
 
-    `acting_as` is the impersonated user where it is another one; `id` is the Audit-ID that the
+    `acting_as` is the user whom the cluster sees; `id` (32 hex digits) is the Audit-ID that the
     API server's own log has too. Once ended: `status` (None if no answer was given), bytes each
     way, `seconds`, `reason`.
     """

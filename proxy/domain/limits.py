@@ -27,7 +27,8 @@ class StreamLimits:
 class Timeouts:
     """Seconds. `answer`: until the head of an answer, unless the request is long-running.
 
-    `grace`: how long open requests may go on after a drain was asked for.
+    `stalled`: how long a user may leave data unread. `grace`: how long open requests may go on
+    after a drain was asked for. `recheck`: how often open requests are authorized anew.
     """
 
     head: float = 10.0
@@ -36,4 +37,5 @@ class Timeouts:
     stalled: float = 600.0
     grace: float = 60.0
     identity_cache: float = 30.0
+    verdict_cache: float = 5.0
     recheck: float = 30.0

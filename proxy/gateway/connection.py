@@ -1,10 +1,10 @@
 """A user's connection: requests one after the other, each judged on its own."""
 
 import asyncio
+import secrets
 import socket
 import struct
 from typing import Any, cast
-from uuid import uuid4
 
 from uvicorn.config import Config
 from uvicorn.server import ServerState
@@ -212,7 +212,7 @@ class Connection(asyncio.Protocol):
             return
         agents = head.values(b"user-agent")
         record = RequestRecord(
-            id=str(uuid4()),
+            id=secrets.token_hex(16),
             at=self._gateway.clock.now(),
             source=_peer(self._transport),
             user_agent=agents[0].decode(errors="replace") if agents else "",
@@ -224,7 +224,8 @@ class Connection(asyncio.Protocol):
         exchange = Exchange(self, gateway.desk, gateway.clock, head, route, record)
         self._turn = exchange
         self._set_deadline(gateway.timeouts.answer)
-        gateway.tasks.spawn("request", exchange.run())
+        if not exchange.start_at_once():
+            gateway.tasks.spawn("request", exchange.run())
 
     def _begin_application(self, head: RequestHead, raw: bytes) -> None:
         if self._side is None:

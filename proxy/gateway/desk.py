@@ -13,24 +13,26 @@ from fleet.runtime.clock import Clock
 from proxy.domain.access import Grant, Identity, Impersonation
 from proxy.domain.attributes import RequestAttributes
 from proxy.domain.audit import RequestRecord
-from proxy.domain.limits import StreamLimits
+from proxy.domain.limits import StreamLimits, Timeouts
 from proxy.gateway.answers import age
+from proxy.gateway.memory import Memory
 from proxy.ports import AgentPresence, AuditLog, Authenticator, Authorizer, Tunnels
 
-_CACHE_LIMIT = 10_000
+_Question = tuple[str, str | None, str | None, str, RequestAttributes]
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
     """A request that may pass: over this link, as this user."""
 
+    identity: Identity
     grant: Grant
     acting_as: Impersonation
     link: Mux
 
 
 class Desk:
-    """Asks the ports, remembers identities for a short while, counts open requests."""
+    """Asks the ports, remembers their verdicts for a short while, counts open requests."""
 
     def __init__(
         self,
@@ -41,42 +43,58 @@ class Desk:
         tunnels: Tunnels,
         clock: Clock,
         limits: StreamLimits,
-        identity_seconds: float,
+        timeouts: Timeouts,
     ) -> None:
         self.audit = audit
         self._authenticator, self._authorizer = authenticator, authorizer
         self._presence, self._tunnels, self._clock = presence, tunnels, clock
-        self._limits, self._identity_seconds = limits, identity_seconds
-        self._identities: dict[bytes, tuple[Identity, float]] = {}
+        self._limits = limits
+        self._identities: Memory[bytes, Identity] = Memory(clock, timeouts.identity_cache)
+        self._grants: Memory[_Question, Grant] = Memory(clock, timeouts.verdict_cache)
         self._open: Counter[tuple[str, str]] = Counter()
         self._upgrades: Counter[str] = Counter()
         self._total = 0
 
+    def recall(
+        self, credential: str | None, handle: str, attributes: RequestAttributes
+    ) -> Admission | None:
+        """An admission that needs no question; None: `identify` and `admit`."""
+        identity = self._identities.get(_digest(credential)) if credential else None
+        if identity is None or self._expired(identity):
+            return None
+        grant = self._grants.get(_question(identity, handle, attributes))
+        link = self._tunnels.find(grant.cluster_id) if grant else None
+        if grant is None or link is None or not self._has_room(link):
+            return None
+        return Admission(identity, grant, grant.impersonate, link)
+
     async def identify(self, credential: str | None, source: str) -> Identity:
-        """The user behind a credential; from the cache if it was asked for just now."""
+        """The user behind a credential. Unauthenticated: none."""
         if credential is None:
             raise Unauthenticated("no token was sent; run towline login, or send a bearer token")
         if token_kind(credential) in {TokenKind.AGENT, TokenKind.BOOTSTRAP}:
             raise Unauthenticated("an agent's token is not for users")
-        key = hashlib.sha256(credential.encode("utf-8", "surrogateescape")).digest()
-        known = self._identities.get(key)
-        if known and self._clock.monotonic() < known[1] and not self._expired(known[0]):
-            return known[0]
-        identity = await self._authenticator.authenticate(credential, source=source)
-        if self._expired(identity):
-            raise Unauthenticated(f"token expired at {identity.expires_at}; run towline login")
-        self._remember(key, identity)
+        digest = _digest(credential)
+        identity = self._identities.get(digest)
+        if identity is None or self._expired(identity):
+            identity = await self._authenticator.authenticate(credential, source=source)
+            if self._expired(identity):
+                raise Unauthenticated(f"token expired at {identity.expires_at}; run towline login")
+            self._identities.put(digest, identity)
         return identity
 
     def forget(self, *, user: str | None, token: str | None, session: str | None) -> None:
-        """Drop cached identities that match one of these."""
-        for key, (known, _) in tuple(self._identities.items()):
-            if (
+        """Drop the identities that match one of these, and all verdicts."""
+
+        def matches(known: Identity) -> bool:
+            return (
                 (user is not None and known.user_id == user)
                 or (token is not None and known.token_id == token)
                 or (session is not None and known.session_id == session)
-            ):
-                del self._identities[key]
+            )
+
+        self._identities.drop(matches)
+        self._grants.clear()
 
     async def admit(
         self,
@@ -86,7 +104,7 @@ class Desk:
         asked: list[tuple[str, str]],
     ) -> Admission:
         """Authorize, and find the way. `asked`: the client's own Impersonate- fields."""
-        grant = await self._authorizer.authorize(identity, handle, attributes)
+        grant = await self._grant(identity, handle, attributes)
         acting_as = grant.impersonate
         if asked:
             if not grant.may_impersonate:
@@ -97,9 +115,9 @@ class Desk:
         link = self._tunnels.find(grant.cluster_id)
         if link is None or not link.open_for_new:
             raise Unavailable(await self._absence(handle, grant.cluster_id))
-        if link.crowded or len(link.streams) >= self._limits.per_agent:
+        if not self._has_room(link):
             raise LimitExceeded(f'too many requests are open on cluster "{handle}"')
-        return Admission(grant, acting_as, link)
+        return Admission(identity, grant, acting_as, link)
 
     async def check_again(
         self, identity: Identity, handle: str, attributes: RequestAttributes
@@ -130,18 +148,25 @@ class Desk:
         _less(self._open, _key(record))
         self._total -= 1
 
+    async def _grant(self, identity: Identity, handle: str, attributes: RequestAttributes) -> Grant:
+        question = _question(identity, handle, attributes)
+        grant = self._grants.get(question)
+        if grant is None:
+            grant = await self._authorizer.authorize(identity, handle, attributes)
+            self._grants.put(question, grant)
+        return grant
+
     async def _absence(self, handle: str, cluster_id: ClusterId) -> str:
         seen = await self._presence.last_seen(cluster_id)
         when = f"last seen {age(self._clock.now() - seen)} ago" if seen else "never seen yet"
         return f'cluster "{handle}" is not connected: agent {when}'
 
+    def _has_room(self, link: Mux) -> bool:
+        full = link.crowded or len(link.streams) >= self._limits.per_agent
+        return link.open_for_new and not full
+
     def _expired(self, identity: Identity) -> bool:
         return identity.expires_at is not None and identity.expires_at <= self._clock.now()
-
-    def _remember(self, key: bytes, identity: Identity) -> None:
-        if len(self._identities) >= _CACHE_LIMIT:
-            self._identities.clear()
-        self._identities[key] = (identity, self._clock.monotonic() + self._identity_seconds)
 
 
 def impersonation_asked(fields: list[tuple[str, str]]) -> Impersonation:
@@ -158,6 +183,15 @@ def impersonation_asked(fields: list[tuple[str, str]]) -> Impersonation:
     if len(users) != 1 or len(uids) > 1 or known != len(fields):
         raise Invalid("Impersonate- fields must name one user, and groups, a uid or extras with it")
     return Impersonation(users[0], groups, uids[0] if uids else None, extra)
+
+
+def _digest(credential: str) -> bytes:
+    """Under which a credential is remembered: not itself."""
+    return hashlib.sha256(credential.encode("utf-8", "surrogateescape")).digest()
+
+
+def _question(identity: Identity, handle: str, attributes: RequestAttributes) -> _Question:
+    return (identity.user_id, identity.token_id, identity.session_id, handle, attributes)
 
 
 def _key(record: RequestRecord) -> tuple[str, str]:

@@ -1,11 +1,10 @@
 """One request through the door: from its head to its last byte, with its row in the audit log."""
 
 from typing import Protocol
-from uuid import UUID
 
 import structlog
 
-from fleet.errors import TowlineError, Unavailable
+from fleet.errors import Invalid, TowlineError, Unavailable
 from fleet.http1.chunked import BadChunk
 from fleet.http1.response import BadResponse, ResponseObserver
 from fleet.mux.codec import (
@@ -16,15 +15,14 @@ from fleet.mux.codec import (
     Buffer,
     Open,
 )
-from fleet.mux.mux import Mux
 from fleet.mux.stream import Stream
 from fleet.runtime.clock import Clock
 from proxy.domain.access import identity_block
-from proxy.domain.attributes import read_attributes
+from proxy.domain.attributes import RequestAttributes, read_attributes
 from proxy.domain.audit import EndReason, RequestRecord
 from proxy.gateway.answers import Refusal, encode, refusal_of
 from proxy.gateway.body import body_of
-from proxy.gateway.desk import Desk
+from proxy.gateway.desk import Admission, Desk
 from proxy.gateway.head import BadHead, RequestHead, credential, impersonation_fields, rebuild
 from proxy.gateway.route import Route
 
@@ -111,10 +109,30 @@ class Exchange:
 
     # What the user does
 
-    async def run(self) -> None:
-        """Decide, and start. Every failure becomes an answer."""
+    def start_at_once(self) -> bool:
+        """Start, if it is a read and nothing has to be asked; else `run` must be."""
+        head = self._head
+        if head.upgrade is not None or impersonation_fields(head):
+            return False
         try:
-            await self._start()
+            attributes = self._read_attributes()
+            token = credential(head)
+        except (BadHead, Invalid):
+            return False
+        admission = self._desk.recall(token, self._route.handle, attributes)
+        if admission is None or attributes.writes:
+            return False
+        try:
+            self._enter(admission)
+            self._open(admission)
+        except TowlineError as error:
+            self.refuse(refusal_of(error))
+        return True
+
+    async def run(self) -> None:
+        """Ask, and start. Every failure becomes an answer."""
+        try:
+            await self._ask()
         except BadHead as error:
             self.refuse(Refusal(error.status, error.message))
         except TowlineError as error:
@@ -226,45 +244,51 @@ class Exchange:
 
     # Inside
 
-    async def _start(self) -> None:
+    async def _ask(self) -> None:
         record, head = self.record, self._head
         identity = await self._desk.identify(credential(head), record.source)
         record.identity = identity
-        target = self._route.target.decode("latin-1")
-        attributes = record.attributes = read_attributes(head.method.decode(), target)
+        attributes = self._read_attributes()
         asked = impersonation_fields(head)
         admission = await self._desk.admit(identity, self._route.handle, attributes, asked)
-        record.cluster_id, record.rule = admission.grant.cluster_id, admission.grant.rule
-        record.acting_as = admission.acting_as.user
-        block = identity_block(admission.acting_as)
-        self._enter()
+        self._enter(admission)
         if attributes.writes or record.upgrade:
             await self._desk.audit.opened(record)
-        if not self.over:
-            self._open(admission.link, block)
+        self._open(admission)
 
-    def _enter(self) -> None:
+    def _read_attributes(self) -> RequestAttributes:
+        target = self._route.target.decode("latin-1")
+        attributes = read_attributes(self._head.method.decode(), target)
+        self.record.attributes = attributes
+        return attributes
+
+    def _enter(self, admission: Admission) -> None:
+        """Note the verdict; from here on the request counts among the open ones."""
+        record, grant = self.record, admission.grant
+        record.identity = admission.identity
+        record.cluster_id, record.rule = grant.cluster_id, grant.rule
+        record.acting_as = admission.acting_as.user
         if not self.over:
-            self._desk.enter(self.record)
+            self._desk.enter(record)
             self._entered = True
 
-    def _open(self, link: Mux, block: bytes) -> None:
-        if not link.open_for_new:
+    def _open(self, admission: Admission) -> None:
+        if self.over:
+            return
+        if not admission.link.open_for_new:
             raise Unavailable(f'the agent of "{self.record.handle}" has just disconnected')
-        head = self._head
-        flags = FLAG_HEAD if head.method == b"HEAD" else 0
-        if head.upgrade is not None:
-            flags |= FLAG_UPGRADE
-        elif self._body.done:
-            flags |= FLAG_NOBODY
-        target = self._route.target
-        clean = _without_impersonation(head)
-        request = Open(
-            rebuild(clean, target, self.record.id), block, UUID(self.record.id).bytes, flags
-        )
-        self._stream = link.open(self, request, tenant=block)
+        block = identity_block(admission.acting_as)
+        head = rebuild(self._head, self._route.target, self.record.id)
+        request = Open(head, block, bytes.fromhex(self.record.id), self._flags())
+        self._stream = admission.link.open(self, request, tenant=block)
         self.ready = True
         self._side.on_ready()
+
+    def _flags(self) -> int:
+        flags = FLAG_HEAD if self._head.method == b"HEAD" else 0
+        if self._head.upgrade is not None:
+            return flags | FLAG_UPGRADE
+        return flags | FLAG_NOBODY if self._body.done else flags
 
     def _send(self, data: bytes, flags: int = 0) -> None:
         if self.raw:
@@ -333,11 +357,6 @@ class Exchange:
                 self._desk.upgraded(record)
         self._desk.audit.closed(record)
         self._side.on_answered(keep_alive=keep_alive)
-
-
-def _without_impersonation(head: RequestHead) -> RequestHead:
-    head.fields = [f for f in head.fields if not f[0].lower().startswith(b"impersonate-")]
-    return head
 
 
 def _say_close(data: Buffer, status: int) -> Buffer:

@@ -17,11 +17,11 @@ METHODS = frozenset({b"GET", b"HEAD", b"POST", b"PUT", b"PATCH", b"DELETE", b"OP
 UPGRADES = frozenset({b"websocket", b"spdy/3.1"})
 BEARER_PROTOCOL = b"base64url.bearer.authorization.k8s.io."
 DROPPED = frozenset({
-    b"authorization", b"cookie", b"x-remote-user", b"x-remote-group", b"x-remote-uid", b"forwarded",
-    b"via", b"keep-alive", b"te", b"trailer", b"audit-id", b"connection", b"upgrade", b"host",
-    b"transfer-encoding",
+    b"authorization", b"cookie", b"forwarded", b"via", b"keep-alive", b"te", b"trailer",
+    b"audit-id", b"connection", b"upgrade", b"host", b"transfer-encoding",
 })  # fmt: skip
-DROPPED_PREFIXES = (b"proxy-", b"x-remote-", b"x-forwarded-", b"x-towline-")
+IMPERSONATE = b"impersonate-"
+DROPPED_PREFIXES = (b"proxy-", b"x-remote-", b"x-forwarded-", b"x-towline-", IMPERSONATE)
 
 
 class BadHead(Exception):
@@ -35,12 +35,17 @@ class BadHead(Exception):
 
 @dataclass(slots=True)
 class RequestHead:
-    """A head as parsed. `fields` are (name, value) in order; `length` None: no Content-Length."""
+    """A head as parsed. `length` None: no Content-Length.
+
+    `fields` are (lower-case name, name as written, value) in order, `index` their values by
+    lower-case name.
+    """
 
     method: bytes = b""
     target: bytes = b""
     version: str = "1.1"
-    fields: list[tuple[bytes, bytes]] = field(default_factory=list)
+    fields: list[tuple[bytes, bytes, bytes]] = field(default_factory=list)
+    index: dict[bytes, list[bytes]] = field(default_factory=dict)
     keep_alive: bool = True
     upgrade: bytes | None = None
     length: int | None = None
@@ -52,7 +57,7 @@ class RequestHead:
 
     def values(self, name: bytes) -> list[bytes]:
         """The values of a field, by lower-case name."""
-        return [value for key, value in self.fields if key.lower() == name]
+        return self.index.get(name, [])
 
 
 class _Collector:
@@ -66,7 +71,9 @@ class _Collector:
         self.head.target += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self.head.fields.append((name, value.strip(b" \t")))
+        lower, value = name.lower(), value.strip(b" \t")
+        self.head.fields.append((lower, name, value))
+        self.head.index.setdefault(lower, []).append(value)
 
     def on_headers_complete(self) -> None:
         self.complete = True
@@ -127,17 +134,16 @@ def credential(head: RequestHead) -> str | None:
 def impersonation_fields(head: RequestHead) -> list[tuple[str, str]]:
     """(lower-case name, value) of the client's own Impersonate- fields."""
     return [
-        (name.lower().decode(), value.decode(errors="replace"))
-        for name, value in head.fields
-        if name.lower().startswith(b"impersonate-")
+        (lower.decode(), value.decode(errors="replace"))
+        for lower, _, value in head.fields
+        if lower.startswith(IMPERSONATE)
     ]
 
 
 def rebuild(head: RequestHead, target: bytes, audit_id: str) -> bytes:
     """The head to send: without Host and identity, which the agent adds."""
     lines = [b"%s %s HTTP/%s\r\n" % (head.method, target, head.version.encode())]
-    for name, value in head.fields:
-        lower = name.lower()
+    for lower, name, value in head.fields:
         if lower in DROPPED or lower.startswith(DROPPED_PREFIXES):
             continue
         if lower == b"sec-websocket-protocol":
@@ -159,7 +165,7 @@ def _check_sizes(head: RequestHead, limits: HeadLimits) -> None:
         raise BadHead(431, f"a target of more than {limits.target} bytes")
     if len(head.fields) > limits.fields:
         raise BadHead(431, f"more than {limits.fields} header fields")
-    if any(len(name) + len(value) > limits.field for name, value in head.fields):
+    if any(len(name) + len(value) > limits.field for _, name, value in head.fields):
         raise BadHead(431, f"a header field of more than {limits.field} bytes")
 
 
@@ -179,9 +185,7 @@ def _read_framing(head: RequestHead) -> None:
 
 
 def _read_connection(head: RequestHead) -> None:
-    options = {
-        one.strip().lower() for value in head.values(b"connection") for one in value.split(b",")
-    } - {b""}
+    options = _connection_options(head)
     if options - {b"close", b"keep-alive", b"upgrade"}:
         raise BadHead(400, "Connection may name close, keep-alive and upgrade only")
     upgrades = head.values(b"upgrade")
@@ -189,6 +193,11 @@ def _read_connection(head: RequestHead) -> None:
         raise BadHead(400, "Upgrade and Connection: upgrade must come together, and once")
     head.upgrade = upgrades[0] if upgrades else None
     head.keep_alive = head.version == "1.1" and b"close" not in options
+
+
+def _connection_options(head: RequestHead) -> set[bytes]:
+    values = head.values(b"connection")
+    return {one.strip().lower() for value in values for one in value.split(b",")} - {b""}
 
 
 def _bearer(value: bytes) -> str:

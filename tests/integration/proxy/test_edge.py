@@ -366,7 +366,7 @@ async def test_rows_are_kept_for_all(stack: Stack, recorder: RecordingUpstream, 
     rows = stack.installation.closed_rows
     await eventually(lambda: len(rows) == 3)
     assert [(row.status, row.bytes_in) for row in rows] == [(200, 0), (200, 3), (401, 0)]
-    assert [str(row.attributes) for row in rows] == ["list pods", "create pods a", "None"]
+    assert [str(row.attributes) for row in rows] == ["list pods", "create pods a", "list pods"]
     assert len(stack.installation.opened_rows) == 1
     assert rows[0].bytes_out == len(OK)
 

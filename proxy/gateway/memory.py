@@ -1,0 +1,40 @@
+"""Verdicts remembered for a short while."""
+
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+from fleet.runtime.clock import Clock
+
+LIMIT = 10_000
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+
+class Memory(Generic[Key, Value]):
+    """At most `LIMIT` values, each for `seconds`; when full, all are forgotten."""
+
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self._clock, self._seconds = clock, seconds
+        self._values: dict[Key, tuple[Value, float]] = {}
+
+    def get(self, key: Key) -> Value | None:
+        """The value, unless it is too old."""
+        known = self._values.get(key)
+        return known[0] if known and self._clock.monotonic() < known[1] else None
+
+    def put(self, key: Key, value: Value) -> None:
+        """Remember a value from now on."""
+        if len(self._values) >= LIMIT:
+            self._values.clear()
+        self._values[key] = (value, self._clock.monotonic() + self._seconds)
+
+    def drop(self, matches: Callable[[Value], bool]) -> None:
+        """Forget the values that match."""
+        for key, (value, _) in tuple(self._values.items()):
+            if matches(value):
+                del self._values[key]
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._values.clear()
