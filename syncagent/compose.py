@@ -116,7 +116,7 @@ def _companions(access: Access, endpoint: Endpoint, clock: Clock) -> tuple[Compa
     """The tunnel, where the agent speaks to its API server by token alone."""
     server = urlsplit(access.server)
     if access.token is None or access.certified or server.path or server.hostname is None:
-        log.warning("no tunnel: the API server must be reached by token alone, without a path prefix")
+        log.warning("no tunnel: it takes a token, no client certificate and no path prefix")
         return ()
     port = server.port or (443 if server.scheme == "https" else 80)
     upstream = Upstream(server.hostname, port, access.tls, access.token.get)

@@ -65,6 +65,7 @@ class Session:
         self._call: grpc.aio.StreamStreamCall = stub.Sync(metadata=metadata)
         self._unacknowledged = 0
         self._last = 0
+        self._crossed_off = 0
         self._room = asyncio.Event()
         self._writing = asyncio.Lock()
         self._wrote_at = clock.monotonic()
@@ -95,6 +96,7 @@ class Session:
         if message.welcome.protocol != PROTOCOL:
             raise Invalid(f"the control plane speaks protocol {message.welcome.protocol}")
         self._last = message.welcome.acknowledged
+        self._crossed_off = self._last
         self._outbox.acknowledge(self._last)
         log.info(
             "linked",
@@ -150,8 +152,11 @@ class Session:
     def _acknowledged(self, number: int) -> None:
         if number > self._last:
             raise Invalid(f"the control plane acknowledges report {number}, which was not sent")
-        self._outbox.acknowledge(number)
         self._unacknowledged = max(0, self._last - number)
+        # What is not crossed off yet is at worst sent twice; its number tells.
+        if self._unacknowledged == 0 or number - self._crossed_off >= _BATCH:
+            self._outbox.acknowledge(number)
+            self._crossed_off = number
         self._room.set()
 
     def _compare(self, services: int) -> None:

@@ -51,6 +51,9 @@ class Writer:
             self.service.failures.pop(manifest.key, None)
         except TowlineError as error:
             self.unanswered += isinstance(error, Unavailable)
+            if isinstance(error, Refused) and error.status == 404:
+                # Its namespace has gone: it is made anew next time.
+                self.tools.registry.namespaces.clear()
             self.service.failures[manifest.key] = problem_of(error, manifest.ref)
         except Exception:
             log.exception("object cannot be applied", object=str(manifest.ref))

@@ -169,14 +169,18 @@ class Engine:
         if commands:
             for one in service.owned.values():
                 one.doubtful = True
-        if service.due and (commands or self._clock.monotonic() >= service.hold_until):
+        walks = service.due and (commands or self._clock.monotonic() >= service.hold_until)
+        if walks:
             await self._walk(service)
         for command_id in commands:
             self._answer(_result(command_id, service))
         wait = await self._look(service)
         if urgings == service.urgings:
             self._try_later(service, wait)
-        self._reporter.say(service_id)
+        if walks:
+            self._reporter.say(service_id)
+        else:
+            self._reporter.touch(service_id)
 
     async def _walk(self, service: Service) -> None:
         """Walk through the steps; what ends the walk early becomes a failure of the whole."""

@@ -77,10 +77,14 @@ class Service:
 
 
 class Registry:
-    """All services; who owns an object, by its name and by its uid."""
+    """All services; who owns an object, by its name and by its uid.
+
+    `namespaces` holds names of namespaces that were made, with the fingerprint of what they got.
+    """
 
     def __init__(self) -> None:
         self.tree = Tree()
+        self.namespaces: set[tuple[str, str]] = set()
         self._services: dict[str, Service] = {}
         self._claims: dict[ObjectKey, str] = {}
         self._uids: dict[str, str] = {}

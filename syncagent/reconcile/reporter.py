@@ -17,6 +17,8 @@ from syncagent.reconcile.registry import Registry, Service
 log = structlog.get_logger(__name__)
 
 _WINDOW_S = 0.1
+# After a report of a service its next one waits at least this long, unless a walk has ended.
+_REST_S = 0.3
 _PART = 500
 # So long after the start a service is not spoken of before its objects have been looked at.
 _PATIENCE_S = 20.0
@@ -33,6 +35,7 @@ class Reporter:
         self._touched: set[str] = set()
         self._wake = asyncio.Event()
         self._said: dict[str, Status] = {}
+        self._said_at: dict[str, float] = {}
         self._patient_until = clock.monotonic() + _PATIENCE_S
 
     def touch(self, service_id: str) -> None:
@@ -48,14 +51,18 @@ class Reporter:
             self._wake.clear()
             touched, self._touched = self._touched, set()
             for service_id in touched:
-                self.say(service_id)
-                await asyncio.sleep(0)
+                if self._clock.monotonic() < self._said_at.get(service_id, 0.0) + _REST_S:
+                    self.touch(service_id)
+                else:
+                    self.say(service_id)
+                    await asyncio.sleep(0)
 
     def say(self, service_id: str) -> None:
         """Report a service now, if there is anything new."""
         service = self._registry.get(service_id)
         if service is None:
             self._said.pop(service_id, None)
+            self._said_at.pop(service_id, None)
             return
         if not service.desired.sequence:
             return
@@ -63,23 +70,27 @@ class Reporter:
             return
         try:
             components = components_of(service.owned, self._registry.tree)
-            self._status(service, components)
-            self._inventory(service, components)
+            if self._status(service, components) | self._inventory(service, components):
+                self._said_at[service_id] = self._clock.monotonic()
         except Unavailable as error:
             log.error("report cannot be kept", service=service_id, error=error.message)
 
-    def _status(self, service: Service, components: dict[ObjectKey, Component]) -> None:
+    def _status(self, service: Service, components: dict[ObjectKey, Component]) -> bool:
         status = self._current(service, components)
-        if self._said.get(service.id) != status:
-            self._reports.status(status)
-            self._said[service.id] = status
+        if self._said.get(service.id) == status:
+            return False
+        self._reports.status(status)
+        self._said[service.id] = status
+        return True
 
-    def _inventory(self, service: Service, components: dict[ObjectKey, Component]) -> None:
+    def _inventory(self, service: Service, components: dict[ObjectKey, Component]) -> bool:
         change = difference(service.id, service.reported, components)
-        if change is not None:
-            for part in split(change, _PART):
-                self._reports.inventory(part)
-            service.reported = components
+        if change is None:
+            return False
+        for part in split(change, _PART):
+            self._reports.inventory(part)
+        service.reported = components
+        return True
 
     def _current(self, service: Service, components: dict[ObjectKey, Component]) -> Status:
         phase, problems = self._phase(service, components)

@@ -10,6 +10,7 @@ from fleet.bundle import open_bundle
 from fleet.errors import NotFound
 from syncagent.domain.inventory import Owned
 from syncagent.domain.objects import KubeObject, ObjectKey, ObjectRef
+from syncagent.domain.ownership import fingerprint
 from syncagent.domain.services import Desired, Phase, Problem, ServiceSpec
 from syncagent.reconcile.apply import Writer
 from syncagent.reconcile.manifests import Plan, plan_bundle
@@ -92,10 +93,14 @@ async def prepare_namespace(tools: Tools, walk: Walk) -> None:
     if ref.key in walk.plan.manifests:
         return
     body = _namespace(walk.spec)
-    wanted = body["metadata"]
+    made = (walk.spec.namespace, fingerprint(body))
+    if made in tools.registry.namespaces:
+        return
     live = await tools.cluster.get(ref)
-    if live is None or not _has(live, wanted):
+    if live is None or not _has(live, body["metadata"]):
         await tools.cluster.apply(ref, body, force=options.force, dry_run=options.dry_run)
+    if not options.dry_run:
+        tools.registry.namespaces.add(made)
 
 
 async def write(tools: Tools, walk: Walk) -> None:
