@@ -4,12 +4,17 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from fleet.errors import Unavailable
 from fleet.identity import RepositoryId
 from fleet.source import RepositorySpec
 from gitcache.domain.objects import CommitRecord, Entry
 
 ASKED_PIN = "at-"
 """Prefix of pins of commits that were asked for though no followed ref points to them."""
+
+
+class Rejected(Unavailable):
+    """The commits asked for are at fault, not the way to them; asking for fewer may work."""
 
 
 class RefLister(Protocol):
@@ -27,6 +32,7 @@ class Clones(Protocol):
         """Have these commits (pin name to sha) complete, kept until pinned elsewhere.
 
         Unavailable: the server, the network or the disk failed; what was there stays.
+        Rejected: the server does not have one of them, or one holds what git forbids.
         """
         ...
 

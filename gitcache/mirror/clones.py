@@ -20,7 +20,7 @@ from gitcache.domain.urls import parse_remote
 from gitcache.mirror.access import Access, environment, secrets_of
 from gitcache.mirror.admission import Admission
 from gitcache.mirror.runner import GitError, GitRunner
-from gitcache.ports import ASKED_PIN
+from gitcache.ports import ASKED_PIN, Rejected
 
 log = structlog.get_logger(__name__)
 
@@ -30,6 +30,7 @@ _MAX_LOOSE = 2000
 _MAX_PACKS = 20
 _LOCAL_SECONDS = 120.0
 _FULL = re.compile(r"No space left|quota exceeded", re.IGNORECASE)
+_REJECTED = re.compile(r"not our ref|fsck error|fsck failed")
 _LOCKED = re.compile(r"\.lock.*File exists|unable to lock|cannot lock ref", re.IGNORECASE)
 _CORRUPT = re.compile(
     r"corrupt|bad object|inflate|unable to read|missing (blob|tree|commit)|not a git repository"
@@ -164,6 +165,8 @@ class GitClones:
         self, error: GitError, path: Path, spec: RepositorySpec, wants: Mapping[str, str]
     ) -> None:
         """Try once more where the cause is known to be on our side."""
+        if _REJECTED.search(error.message):
+            raise _named(error) from error
         if _LOCKED.search(error.message):
             await asyncio.to_thread(sweep, path)
             await self._fetch_into(path, spec, wants)
@@ -205,4 +208,4 @@ def _is_scattered(clone: Path) -> bool:
 def _named(error: GitError) -> Unavailable:
     if _FULL.search(error.message):
         return Unavailable("the disk of the git cache is full; nothing new can be fetched")
-    return error
+    return Rejected(error.message) if _REJECTED.search(error.message) else error

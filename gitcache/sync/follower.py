@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -16,7 +16,7 @@ from fleet.runtime.tasks import Tasks
 from fleet.source import Commit, RepositorySpec, RepositoryState
 from gitcache.domain import refs
 from gitcache.domain.objects import CommitRecord
-from gitcache.ports import ASKED_PIN, Clones, Coordinator, RefLister, TreeReader
+from gitcache.ports import ASKED_PIN, Clones, Coordinator, RefLister, Rejected, TreeReader
 
 log = structlog.get_logger(__name__)
 
@@ -149,6 +149,8 @@ class Follower:
         except TowlineError as error:
             log.warning("repository failed", repository=spec.id, reason=error.message)
             self._publish(spec, error.message)
+            if isinstance(error, Rejected):
+                return self._interval()
             return max(1.0, self._backoff.next(), error.retry_after or 0.0)
         except Exception:
             log.exception("repository failed", repository=spec.id)
@@ -186,39 +188,50 @@ class Follower:
         """Fetch what is new and take it over."""
         known = {name: commit.sha for name, commit in self._known.commits.items()}
         new = {name: sha for name, sha in resolved.commits.items() if known.get(name) != sha}
-        absent = set(resolved.missing)
-        tips = {name: sha for name, sha in new.items() if name != sha}
-        await self._fetch_new(tips)
-        for name in new.keys() - tips.keys():
-            if not await self._fetch_pinned(name):
-                absent.add(name)
+        failures = await self._fetch_new(new)
         commits = {}
+        absent = set(resolved.missing)
         for name, sha in resolved.commits.items():
-            if name not in absent:
-                commits[name] = await self._commit(spec, name, sha)
+            commit = await self._commit(spec, name, sha, failures)
+            if commit is not None:
+                commits[name] = commit
+            elif name == sha or name not in failures:
+                absent.add(name)
         self._known.commits = commits
         self._known.missing = frozenset(absent)
+        if named := [error for name, error in failures.items() if name not in absent]:
+            raise named[0]
 
-    async def _fetch_new(self, tips: Mapping[str, str]) -> None:
-        if tips:
-            await self._fetch({pin_of(name): sha for name, sha in tips.items()})
-            self._known.fetched_at = self._clock.now()
-
-    async def _fetch_pinned(self, sha: str) -> bool:
-        """Fetch a commit that is followed by its id; False: the server does not have it."""
+    async def _fetch_new(self, new: Mapping[str, str]) -> dict[str, Rejected]:
+        """Fetch all that is new; what is rejected, by name, must not hold up the rest."""
+        if not new:
+            return {}
         try:
-            await self._fetch_new({sha: sha})
-        except Unavailable as error:
-            if "not our ref" in error.message:
-                return False
-            raise
-        return True
+            await self._fetch({pin_of(name): sha for name, sha in new.items()})
+        except Rejected as error:
+            if len(new) == 1:
+                return dict.fromkeys(new, error)
+            failures: dict[str, Rejected] = {}
+            for name, sha in new.items():
+                failures |= await self._fetch_new({name: sha})
+            return failures
+        self._known.fetched_at = self._clock.now()
+        return {}
 
-    async def _commit(self, spec: RepositorySpec, name: str, sha: str) -> Commit:
+    async def _commit(
+        self, spec: RepositorySpec, name: str, sha: str, failures: Collection[str]
+    ) -> Commit | None:
+        """The commit to take over for a ref: the last good one if the new one was rejected.
+
+        None: there is none, as for a tag of something that is no commit.
+        """
         known = self._known.commits.get(name)
-        if known is not None and known.sha == sha:
+        if name in failures or (known is not None and known.sha == sha):
             return known
-        record = await self._source.reader.commit(spec, sha)
+        try:
+            record = await self._source.reader.commit(spec, sha)
+        except Invalid:
+            return None
         if record is None:
             raise Unavailable(f"commit {sha[:12]} did not arrive with the fetch")
         return record.commit

@@ -9,7 +9,7 @@ from fleet.errors import Invalid, TowlineError, Unavailable
 from fleet.identity import RepositoryId
 from fleet.source import Commit, RepositorySpec
 from gitcache.domain.objects import TREE, CommitRecord, Entry
-from gitcache.ports import RenderJob, RenderResult
+from gitcache.ports import Rejected, RenderJob, RenderResult
 
 FILE = 0o100644
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -56,7 +56,7 @@ class FakeGit:
         if self.error is not None:
             raise self.error
         if unknown := set(wants.values()) - self.served:
-            raise Unavailable(f"remote error: upload-pack: not our ref {unknown.pop()}")
+            raise Rejected(f"remote error: upload-pack: not our ref {unknown.pop()}")
         self.local |= wants
 
     async def pins(self, spec: RepositorySpec) -> Mapping[str, str]:

@@ -36,6 +36,8 @@ async def test_commits_force_pushes_tags_and_deleted_branches(
     assert state.missing == {"v1", "gone"} and state.error is None
     git(repository.path, "tag", "-a", "v1", "-m", "Release", first)
     await at_commit(cache, first, "v1")
+    file = git(repository.path, "hash-object", "-w", "--stdin", stdin=b"no commit")
+    repository.point("refs/tags/gone", file)
     second = repository.commit({"web/a.yaml": config_map("a", "2")})
     await at_commit(cache, second)
     repository.point("refs/heads/main", first)

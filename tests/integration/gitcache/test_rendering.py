@@ -215,6 +215,10 @@ async def test_forbidden_names_never_enter_the_clone(
     commit(repository, tree(repository, ("40000", name, tree(repository, ("100644", "a", file)))))
     state = await until(cache, lambda state: state.error)
     assert state.commits["main"].sha == good
+    cache.follow(spec(repository.url, "main", "fine"))
+    fine = repository.commit({"web/a.yaml": config_map("b")}, branch="fine")
+    state = await at_commit(cache, fine, "fine")
+    assert state.commits["main"].sha == good
 
 
 async def test_a_submodule_is_left_out(repository: Repository, render: Render) -> None:

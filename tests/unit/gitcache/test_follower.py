@@ -128,6 +128,23 @@ async def test_a_followed_commit_that_the_server_lacks_is_missing_alone(watch: W
     assert watch.told[-1].missing == {absent} and watch.sha == sha
 
 
+async def test_one_rejected_branch_does_not_hold_up_the_others(watch: Watch) -> None:
+    main = watch.git.push(MAIN, 1)
+    evil = watch.git.push("refs/heads/evil", 2)
+    watch.follower.replace(replace(SPEC, refs=frozenset({"main", "evil"})))
+    await watch.start()
+    assert watch.told[-1].commits["evil"].sha == evil and watch.sha == main
+    main = watch.git.push(MAIN, 3)
+    watch.git.refs["refs/heads/evil"] = sha_of(666)
+    await watch.clock.advance(12)
+    assert watch.sha == main
+    assert watch.told[-1].commits["evil"].sha == evil
+    assert "not our ref" in (watch.told[-1].error or "")
+    polls = len(watch.git.polls)
+    await watch.clock.advance(115)
+    assert len(watch.git.polls) >= polls + 9
+
+
 async def test_a_hint_polls_at_once_and_again_until_the_announced_commit_shows(
     watch: Watch,
 ) -> None:
