@@ -15,6 +15,12 @@ from towline.demo.clusters.certificates import write_private
 
 AGENT = "towline-agent"
 _TOKEN_LIFETIME = "720h"
+_RBAC = "rbac.authorization.k8s.io"
+_PEOPLE = {
+    "towline:admins": "cluster-admin",
+    "towline:editors": "edit",
+    "towline:viewers": "view",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +90,6 @@ def agent_kubeconfig(access: Access, path: Path) -> Path:
 
 def _agent_objects() -> dict[str, object]:
     account = {"kind": "ServiceAccount", "name": AGENT, "namespace": AGENT}
-    rbac = "rbac.authorization.k8s.io"
     return {
         "apiVersion": "v1",
         "kind": "List",
@@ -96,13 +101,25 @@ def _agent_objects() -> dict[str, object]:
                 "metadata": {"name": AGENT, "namespace": AGENT},
             },
             {
-                "apiVersion": f"{rbac}/v1",
+                "apiVersion": f"{_RBAC}/v1",
                 "kind": "ClusterRoleBinding",
                 "metadata": {"name": AGENT},
-                "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "cluster-admin"},
+                "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": "cluster-admin"},
                 "subjects": [account],
             },
+            *(_role_binding(group, role) for group, role in _PEOPLE.items()),
         ],
+    }
+
+
+def _role_binding(group: str, role: str) -> dict[str, object]:
+    """What people of a Towline role may do in the cluster."""
+    return {
+        "apiVersion": f"{_RBAC}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": group.replace(":", "-")},
+        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": role},
+        "subjects": [{"kind": "Group", "name": group, "apiGroup": _RBAC}],
     }
 
 

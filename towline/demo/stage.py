@@ -1,0 +1,241 @@
+"""Everything that the demo needs to run: clusters, git, control plane, agents; and its end."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from fleet.errors import TowlineError, Unavailable
+from towline.client import Client
+from towline.contexts import Target
+from towline.demo.clusters import binaries
+from towline.demo.clusters.access import Access, agent_kubeconfig, given_contexts
+from towline.demo.clusters.cluster import Cluster, start_all
+from towline.demo.gitserver import GitServer, Repository
+from towline.demo.ports import free_ports
+from towline.demo.processes import ProcessGroup
+
+Say = Callable[[str], None]
+STAGES = ("dev", "prod")
+_PROGRAM = [sys.executable, "-c", "from towline.cli import main; main()"]
+_READY_SECONDS = 60.0
+
+
+@dataclass(slots=True)
+class Member:
+    """A cluster of the demo, its agent's files, and the ids the control plane gave it."""
+
+    name: str
+    access: Access
+    kubectl_program: str | None
+    id: str = ""
+    token_file: Path | None = None
+    kubeconfig: Path | None = None
+
+    def kubectl(self, *args: str, stdin: str | None = None) -> str:
+        """What kubectl prints, asked directly, not through Towline."""
+        return self.access.kubectl(*args, stdin=stdin, program=self.kubectl_program)
+
+
+class DemoStage:
+    """All of it, started by `start` and gone after `close`, whatever happens in between."""
+
+    def __init__(self, say: Say, ports: tuple[int, int, int] | None = None) -> None:
+        self._say = say
+        self._closing = ExitStack()
+        self.folder = Path(tempfile.mkdtemp(prefix="towline-demo-"))
+        self._closing.callback(shutil.rmtree, self.folder, ignore_errors=True)
+        self._https, self._http, self._agents_port = ports or free_ports(3)
+        self._programs = ProcessGroup()
+        self._closing.callback(self._programs.stop)
+        self._control_plane: subprocess.Popen[bytes] | None = None
+        self.members: dict[str, Member] = {}
+        self.repository: Repository
+        self.client: Client
+        self.kubectl_program: str | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop agents and control plane, then clusters; remove every file."""
+        self._say("stopping")
+        for program in (self._control_plane,):
+            if program is not None and program.poll() is None:
+                program.send_signal(signal.SIGTERM)
+        self._closing.close()
+
+    def start(self) -> None:
+        """Start everything, clusters and control plane at once, then join the clusters."""
+        git = self._closing.enter_context(GitServer(self._make("git")))
+        self.repository = git.create_repository("shop")
+        self.start_control_plane(wait=False)
+        self._start_clusters()
+        self.wait_ready()
+        self._say(f"control plane at {self.url}")
+        for member in self.members.values():
+            self._join(member)
+
+    @property
+    def url(self) -> str:
+        """Where the control plane listens with TLS."""
+        return f"https://127.0.0.1:{self._https}"
+
+    @property
+    def token_file(self) -> Path:
+        """The administrator's token."""
+        return self.data / "admin.token"
+
+    @property
+    def authority(self) -> Path:
+        """The control plane's own authority."""
+        return self.data / "tls" / "ca.crt"
+
+    @property
+    def data(self) -> Path:
+        """The control plane's data directory."""
+        return self.folder / "control-plane"
+
+    def start_control_plane(self, *, wait: bool = True) -> None:
+        """Start the control plane, the first time or again on the same data."""
+        command = [*_PROGRAM, "serve", "--data", str(self.data)]
+        command += ["--listen", f"127.0.0.1:{self._https}"]
+        command += ["--listen-http", f"127.0.0.1:{self._http}"]
+        command += ["--listen-agents", f"127.0.0.1:{self._agents_port}", "--listen-metrics", "off"]
+        environment = {**os.environ, "TOWLINE_LOG_LEVEL": "info"}
+        self._control_plane = self._programs.spawn(
+            command, log=self.folder / "control-plane.log", env=environment
+        )
+        if wait:
+            self.wait_ready()
+
+    def kill_control_plane(self) -> None:
+        """End the control plane without warning, as a lost machine would."""
+        if self._control_plane is not None:
+            self._control_plane.kill()
+            self._control_plane.wait()
+
+    def wait_ready(self) -> None:
+        """Until the control plane answers. Unavailable: it has ended, or takes too long."""
+
+        def is_ready() -> bool:
+            if self._control_plane is not None and self._control_plane.poll() is not None:
+                log = (self.folder / "control-plane.log").read_text()
+                raise Unavailable("the control plane has ended:\n" + log[-2000:])
+            if not self.token_file.exists() or not self.authority.exists():
+                return False
+            self.client = Client(
+                Target(self.url, self.token_file.read_text(), self.authority.read_text())
+            )
+            try:
+                self.client.ask("{ me { email } }")
+            except Unavailable:
+                return False
+            return True
+
+        wait_until("the control plane", is_ready, _READY_SECONDS)
+
+    def ask(self, document: str, /, **variables: Any) -> dict[str, Any]:
+        """Ask the API."""
+        return self.client.ask(document, **variables)
+
+    def member_kubeconfig(self) -> Path:
+        """A kubeconfig through the control plane, as its administrator."""
+        path = self.folder / "kubeconfig"
+        command = [*_PROGRAM, "kubeconfig", "--all", "--embed-token"]
+        done = subprocess.run(
+            command, env=self.environment(), capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise Unavailable(f"towline kubeconfig: {done.stderr.strip()}")
+        path.write_text(done.stdout)
+        path.chmod(0o600)
+        return path
+
+    def environment(self) -> dict[str, str]:
+        """What the command line needs to reach this control plane."""
+        return {
+            **os.environ,
+            "TOWLINE_URL": self.url,
+            "TOWLINE_TOKEN": self.token_file.read_text(),
+            "TOWLINE_CA_FILE": str(self.authority),
+        }
+
+    def _start_clusters(self) -> None:
+        given = given_contexts()
+        if given:
+            self._say(f"using the contexts {given[0].context} and {given[1].context}")
+            for name, access in zip(STAGES, given, strict=False):
+                self.members[name] = Member(name, access, None)
+            return
+        programs = binaries.ensure(binaries.PrintedProgress())
+        self._say("starting two Kubernetes clusters")
+        clusters = start_all([Cluster(name, programs) for name in STAGES])
+        for cluster in clusters:
+            self._closing.callback(cluster.stop)
+        self.kubectl_program = str(programs / "kubectl")
+        for name, cluster in zip(STAGES, clusters, strict=True):
+            self.members[name] = self._member(name, cluster)
+
+    def _member(self, name: str, cluster: Cluster) -> Member:
+        return Member(name, cluster.access, self.kubectl_program)
+
+    def _join(self, member: Member) -> None:
+        """Register a cluster and start its agent."""
+        made = self.ask(
+            "mutation ($name: String!) { createCluster(attributes: {name: $name}) "
+            "{ id deployToken } }",
+            name=member.name,
+        )["createCluster"]
+        member.id = made["id"]
+        folder = self._make(f"agent-{member.name}")
+        member.token_file = folder / "token"
+        member.token_file.touch(mode=0o600)
+        member.token_file.write_text(made["deployToken"])
+        member.kubeconfig = agent_kubeconfig(member.access, folder / "kubeconfig")
+        command = [*_PROGRAM, "agent", "--url", f"127.0.0.1:{self._agents_port}"]
+        command += ["--ca-file", str(self.authority), "--token-file", str(member.token_file)]
+        command += ["--kubeconfig", str(member.kubeconfig), "--data", str(folder / "state")]
+        self._programs.spawn(command, log=folder / "agent.log")
+        self._say(f"cluster {member.name} has its agent")
+
+    def _make(self, name: str) -> Path:
+        folder = self.folder / name
+        folder.mkdir()
+        return folder
+
+
+def wait_until(what: str, condition: Callable[[], bool], seconds: float = 30.0) -> float:
+    """Wait until the condition holds; how long it took. Unavailable: it does not hold in time.
+
+    A condition that cannot be looked at yet counts as not held; the last reason is named.
+    """
+    start = time.monotonic()
+    reason = ""
+    while time.monotonic() - start < seconds:
+        try:
+            if condition():
+                return time.monotonic() - start
+        except TowlineError as error:
+            if "has ended" in error.message:
+                raise
+            reason = f": {error.message}"
+        time.sleep(0.05)
+    raise Unavailable(f"{what}: not within {seconds:.0f} s{reason}")
+
+
+def parsed(text: str) -> dict[str, Any]:
+    """JSON that kubectl printed."""
+    return json.loads(text)
