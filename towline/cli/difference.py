@@ -34,9 +34,17 @@ def service_as_written(service: Json) -> Json:
     }
 
 
-def pipeline_as_written(pipeline: Json) -> Json:
-    """A pipeline of the API: services by stage, gates by edge and name."""
-    stages = {stage["name"]: _services(stage) for stage in pipeline["stages"]}
+def pipeline_as_written(pipeline: Json, names: Mapping[str, str]) -> Json:
+    """A pipeline of the API: services by stage, gates by edge and name.
+
+    `names` tells how the manifest calls services, by their ids.
+    """
+    stages = {
+        stage["name"]: [
+            names.get(one["service"]["id"], one["service"]["id"]) for one in stage["services"]
+        ]
+        for stage in pipeline["stages"]
+    }
     edges = {
         f"{edge['from']['name']} to {edge['to']['name']}": _gates(edge["gates"])
         for edge in pipeline["edges"]
@@ -52,11 +60,6 @@ def pipeline_as_meant(fields: Mapping[str, Any]) -> Json:
         for edge in fields.get("edges", ())
     }
     return {"stages": stages, "edges": edges}
-
-
-def _services(stage: Json) -> list[str]:
-    services = [one["service"] for one in stage["services"]]
-    return [f"{one['cluster']['handle']}/{one['name']}" for one in services]
 
 
 def _gates(gates: Any) -> Json:

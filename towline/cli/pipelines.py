@@ -252,4 +252,4 @@ def _commits(release: Row | None) -> list[str]:
 
 def _services(stage: Row) -> list[str]:
     services = [one["service"] for one in stage["services"]]
-    return [f"{one['cluster']['handle']}/{one['name']}" for one in services]
+    return [f"{(one['cluster'] or {}).get('handle', '?')}/{one['name']}" for one in services]

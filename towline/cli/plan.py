@@ -122,12 +122,12 @@ class Planner:
     def _pipeline(self, manifest: Manifest) -> Iterator[str]:
         fields = manifest.fields
         found = self._find(documents.PIPELINE, "pipeline", name=fields["name"])
+        wanted = [name for stage in fields["stages"] for name in stage.get("services", ())]
+        ids = {name: self._service_id(name) for name in wanted}
         stages = [
             {
                 "name": stage["name"],
-                "services": [
-                    {"serviceId": self._service_id(one)} for one in stage.get("services", ())
-                ],
+                "services": [{"serviceId": ids[name]} for name in stage.get("services", ())],
             }
             for stage in fields["stages"]
         ]
@@ -136,7 +136,8 @@ class Planner:
         if found is None:
             yield from self._create(manifest, documents.SAVE_PIPELINE, **given)
             return
-        changes = changes_of(pipeline_as_written(found), pipeline_as_meant(fields))
+        names = {id: name for name, id in ids.items()}
+        changes = changes_of(pipeline_as_written(found, names), pipeline_as_meant(fields))
         yield from self._update(manifest, changes, documents.SAVE_PIPELINE, **given)
 
     def _create(self, manifest: Manifest, document: str, **variables: Any) -> Iterator[str]:

@@ -79,3 +79,17 @@ def agent(
     given = {f"{_AGENT}{name}": str(value) for name, value in flags.items() if value is not None}
     load("fleet.runtime.logs").configure(log_level)
     load("uvloop").run(load("towline.agent").run({**environ, **given}))
+
+
+def demo(
+    check: Annotated[
+        bool, typer.Option("--check", help="Play the whole story, assert each step, end.")
+    ] = False,
+) -> None:
+    """Run the whole product on this machine: two clusters, git, a pipeline; until Ctrl-C.
+
+    \b
+    Example:
+      towline demo --check
+    """
+    raise typer.Exit(load("towline.demo.program").run(check=check))

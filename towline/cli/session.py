@@ -45,34 +45,24 @@ def connect(context: typer.Context) -> Api:
 
 def find_cluster(api: Api, name: str) -> Json:
     """A cluster by handle, else by id."""
-    try:
-        return api.ask(documents.CLUSTER, handle=name)["cluster"]
-    except NotFound:
-        return _found(api.ask(documents.CLUSTER, id=name)["cluster"], f"cluster {name}")
+    return _find(api, f"cluster {name}", documents.CLUSTER, {"handle": name}, {"id": name})
 
 
 def find_repository(api: Api, name: str) -> Json:
     """A repository by URL, else by id."""
-    try:
-        return api.ask(documents.REPOSITORY, url=name)["gitRepository"]
-    except NotFound:
-        found = api.ask(documents.REPOSITORY, id=name)["gitRepository"]
-        return _found(found, f"repository {name}")
+    return _find(api, f"repository {name}", documents.REPOSITORY, {"url": name}, {"id": name})
 
 
 def find_service(api: Api, name: str) -> Json:
     """A service by `cluster/name`, else by id."""
     cluster, slash, service = name.partition("/")
-    asked: dict[str, Any] = {"cluster": cluster, "name": service} if slash else {"id": name}
-    return _found(api.ask(documents.SERVICE, **asked)["serviceDeployment"], f"service {name}")
+    asked = {"cluster": cluster, "name": service} if slash else {"id": name}
+    return _find(api, f"service {name}", documents.SERVICE, asked)
 
 
 def find_pipeline(api: Api, name: str) -> Json:
     """A pipeline by name, else by id."""
-    try:
-        return api.ask(documents.PIPELINE, name=name)["pipeline"]
-    except NotFound:
-        return _found(api.ask(documents.PIPELINE, id=name)["pipeline"], f"pipeline {name}")
+    return _find(api, f"pipeline {name}", documents.PIPELINE, {"name": name}, {"id": name})
 
 
 def every(api: Api, document: str, **variables: Any) -> list[Json]:
@@ -98,7 +88,13 @@ def pairs(given: list[str] | None, option: str) -> dict[str, str]:
     return found
 
 
-def _found(value: Json | None, what: str) -> Json:
-    if value is None:
-        raise NotFound(f"could not find {what}")
-    return value
+def _find(api: Api, what: str, document: str, *ways: dict[str, str]) -> Json:
+    """What the first way leads to. NotFound, with its name: none does."""
+    for asked in ways:
+        try:
+            (found,) = api.ask(document, **asked).values()
+        except NotFound:
+            continue
+        if found is not None:
+            return found
+    raise NotFound(f"could not find {what}")
