@@ -88,6 +88,7 @@ class WorkerPool:
                 "folder": job.folder,
                 "root": job.root,
                 "parameters": job.parameters,
+                "command": await self._command(),
             },
             job.files,
         )
@@ -115,14 +116,16 @@ class WorkerPool:
 
     async def _new_worker(self) -> "_Worker":
         scratch = self._scratch / uuid.uuid4().hex
-        scratch.mkdir()
+        try:
+            scratch.mkdir()
+        except OSError as error:
+            raise Unavailable("the git cache's disk cannot be written") from error
         settings = {
             "memory": self._limits.memory,
             "toolMemory": self._limits.tool_memory,
             "fileBytes": self._limits.file_bytes,
             "seconds": self._limits.seconds,
             "scratch": str(scratch),
-            "kustomize": await self._command(),
         }
         process = await asyncio.create_subprocess_exec(
             sys.executable,

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import orjson
 
 from fleet.bundle import make_bundle
-from fleet.errors import TowlineError
+from fleet.errors import Code, TowlineError
 from gitcache.render import framing, kustomize, manifests, sandbox, templates
 
 _MAX_INPUT = 1 << 30
@@ -44,9 +44,17 @@ def _answer(message: framing.Message, settings: Mapping[str, Any]) -> bytes:
         bundle = make_bundle(_objects(job, files, settings))
         return framing.encode({"count": bundle.count}, {"bundle": bundle.data})
     except TowlineError as error:
-        return framing.encode({"code": error.code, "message": error.message})
+        return _failed(error.code, error.message)
     except MemoryError:
-        return framing.encode({"code": "INVALID", "message": "rendering needs too much memory"})
+        return _failed(Code.INVALID, "rendering needs too much memory")
+    except OSError as error:
+        return _failed(Code.UNAVAILABLE, f"the disk for rendering fails: {error.strerror}")
+    except Exception as error:
+        return _failed(Code.INVALID, f"rendering failed ({type(error).__name__})")
+
+
+def _failed(code: Code, message: str) -> bytes:
+    return framing.encode({"code": code, "message": message})
 
 
 def _objects(
@@ -57,7 +65,7 @@ def _objects(
     return kustomize.build(
         job["root"],
         files,
-        settings["kustomize"],
+        job["command"],
         Path(settings["scratch"]),
         settings["seconds"],
     )
