@@ -9,6 +9,8 @@ import typer
 from towline.cli.lazy import load
 
 _AGENT = "TOWLINE_AGENT_"
+# Child processes here are programs of their own, so gRPC's fork handlers only get in the way.
+_NO_FORK_HANDLERS = ("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 
 def serve(
@@ -45,6 +47,7 @@ def serve(
         "log_level": log_level,
     }
     settings = load("towline.settings").load(flags, config)
+    os.environ.setdefault(*_NO_FORK_HANDLERS)
     load("fleet.runtime.logs").configure(settings.log_level)
     load("uvloop").run(load("towline.serve.process").run(settings))
 
@@ -77,6 +80,7 @@ def agent(
     }
     environ = {name: value for name, value in os.environ.items() if name != f"{_AGENT}HUB_TOKEN"}
     given = {f"{_AGENT}{name}": str(value) for name, value in flags.items() if value is not None}
+    os.environ.setdefault(*_NO_FORK_HANDLERS)
     load("fleet.runtime.logs").configure(log_level)
     load("uvloop").run(load("towline.agent").run({**environ, **given}))
 
