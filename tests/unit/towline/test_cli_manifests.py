@@ -48,12 +48,16 @@ FOUND_SERVICE = {
 
 def found_pipeline(quorum: int = 1) -> dict[str, Any]:
     def stage(name: str) -> dict[str, Any]:
-        service = {"id": name, "name": "web", "cluster": {"handle": name}}
+        service = {"id": f"id of {name}/web"}
         return {"name": name, "services": [{"service": service}]}
 
     gate = {"name": "release", "type": "APPROVAL", "quorum": quorum, "notAuthor": True}
     edge = {"from": {"name": "dev"}, "to": {"name": "prod"}, "gates": [gate]}
     return {"id": "p1", "name": "shop", "stages": [stage("dev"), stage("prod")], "edges": [edge]}
+
+
+def found_service(cluster: str, name: str) -> dict[str, Any]:
+    return {"serviceDeployment": {"id": f"id of {cluster}/{name}"}}
 
 
 def manifests(tmp_path: Path, *texts: str) -> list[Manifest]:
@@ -155,7 +159,7 @@ def test_a_new_cluster_tells_its_deploy_token_once(tmp_path: Path) -> None:
             PIPELINE,
             {
                 documents.PIPELINE: {"pipeline": found_pipeline()},
-                documents.SERVICE: {"serviceDeployment": FOUND_SERVICE},
+                documents.SERVICE: found_service,
             },
         ),
     ],
@@ -193,7 +197,7 @@ def test_a_changed_gate_is_told_by_its_place(tmp_path: Path) -> None:
     api = FakeApi(
         {
             documents.PIPELINE: {"pipeline": found_pipeline(quorum=2)},
-            documents.SERVICE: {"serviceDeployment": FOUND_SERVICE},
+            documents.SERVICE: found_service,
             documents.SAVE_PIPELINE: {"savePipeline": {"id": "p1"}},
         }
     )

@@ -1,0 +1,234 @@
+"""The command line against a real control plane, without any cluster."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.integration.cli.conftest import PROGRAMS, TOWLINE, Installation
+from towline.cli.waiting import until
+from towline.demo.gitserver import GitServer
+
+FLEET = """
+apiVersion: towline/v1
+kind: Pipeline
+name: {name}
+stages:
+  - {{name: dev, services: [{name}-dev/web]}}
+  - {{name: prod, services: [{name}-prod/web]}}
+edges:
+  - from: dev
+    to: prod
+    gates: [{{name: release, type: APPROVAL}}, {{name: soak, type: SOAK, soakSeconds: 5}}]
+"""
+PART = """
+---
+apiVersion: towline/v1
+kind: Cluster
+handle: {name}-{stage}
+tags: {{stage: {stage}}}
+---
+apiVersion: towline/v1
+kind: Service
+cluster: {name}-{stage}
+name: web
+namespace: shop
+repository: {url}
+git: {{ref: main, folder: {stage}}}
+configuration: {{stage: {stage}}}
+"""
+
+
+def fleet(name: str, url: str) -> str:
+    """Two clusters, a service in each, and a pipeline between."""
+    parts = [PART.format(name=name, stage=stage, url=url) for stage in ("dev", "prod")]
+    repository = f"\n---\napiVersion: towline/v1\nkind: Repository\nurl: {url}\n"
+    return FLEET.format(name=name) + "".join(parts) + repository
+
+
+def test_who_is_signed_in_is_told(installation: Installation) -> None:
+    said = json.loads(installation.run("whoami", "-o", "json").stdout)
+    assert (said["email"], said["role"]) == ("admin", "ADMIN")
+
+
+def test_the_saved_contexts_are_for_their_owner_only(installation: Installation) -> None:
+    path = Path(installation.environment["HOME"]) / ".config" / "towline" / "config.toml"
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_an_unknown_authority_is_refused_with_the_way_out(
+    installation: Installation, tmp_path: Path
+) -> None:
+    words = ("--config", str(tmp_path / "none.toml"), "login", installation.url, "--token-stdin")
+    done = installation.run(*words, stdin="x\n", code=5)
+    assert "--ca-file" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["clusters", "get", "nowhere"], 3),
+        (["services", "get", "nowhere/web"], 3),
+        (["services", "wait", "nowhere/web", "--timeout", "soon"], 2),
+        (["repos", "create", "ext::sh -c id"], 2),
+        (["apply", "-f", "nowhere.yaml"], 2),
+        (["--url", "https://127.0.0.1:1", "whoami"], 4),
+    ],
+)
+def test_failures_have_their_exit_codes(
+    installation: Installation, words: list[str], code: int
+) -> None:
+    done = installation.run(*words, code=code)
+    assert done.stderr.startswith("towline: ")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_wrong_token_is_refused_and_a_dead_server_unreachable(
+    installation: Installation,
+) -> None:
+    ca = str(installation.ca)
+    here = {"TOWLINE_URL": installation.url, "TOWLINE_CA_FILE": ca}
+    wrong = installation.run("whoami", code=4, environ={"TOWLINE_TOKEN": "twu_wrong", **here})
+    assert "token" in wrong.stderr
+    there = {"TOWLINE_URL": "https://127.0.0.1:1", "TOWLINE_TOKEN": "x"}
+    assert "cannot be reached" in installation.run("whoami", code=5, environ=there).stderr
+
+
+def test_a_cluster_is_made_shown_and_forgotten(installation: Installation) -> None:
+    words = ("clusters", "create", "Made here", "--handle", "made", "--tag", "env=test")
+    made = json.loads(installation.run(*words, "-o", "json").stdout)
+    assert made["deployToken"].startswith("twa_")
+    assert made["tags"] == [{"name": "env", "value": "test"}]
+    again = json.loads(installation.run("clusters", "rotate-token", "made", "-o", "json").stdout)
+    assert again["deployToken"] not in ("", made["deployToken"])
+    shown = yaml.safe_load(installation.run("clusters", "get", "made", "-o", "yaml").stdout)
+    assert shown["id"] == made["id"]
+    assert "deployToken" not in shown
+    installation.run(*words, code=1)
+    installation.run("clusters", "detach", "made")
+    assert "made" not in installation.run("clusters", "list", "-o", "name").stdout.split()
+
+
+def test_a_fleet_is_applied_once_and_then_unchanged(
+    installation: Installation, git_server: GitServer, tmp_path: Path
+) -> None:
+    repository = git_server.create_repository("shop")
+    repository.commit({"dev/a.yaml": "", "prod/a.yaml": ""})
+    path = tmp_path / "fleet.yaml"
+    path.write_text(fleet("shop", repository.url))
+    dry = installation.run("apply", "-f", str(path), "--dry-run").stdout
+    assert dry.count("would be created") == 6
+    made = installation.run("apply", "-f", str(path)).stdout
+    assert made.count(" created") == 6
+    assert made.count("deploy token") == 2
+    again = installation.run("apply", "-f", str(path)).stdout.splitlines()
+    assert [line[0] for line in again] == ["="] * 6
+    path.write_text(fleet("shop", repository.url).replace("soakSeconds: 5", "soakSeconds: 6"))
+    assert installation.run("apply", "-f", str(path)).stdout.splitlines()[-2:] == [
+        "~ Pipeline shop changed",
+        "  edges.dev to prod.soak.soakSeconds: 5 → 6",
+    ]
+    shown = installation.run("pipelines", "get", "shop").stdout
+    assert "release" in shown and "APPROVAL" in shown
+    why = installation.run("services", "why", "shop-dev/web").stdout
+    assert repository.url in why
+    assert "of shop-dev heard of never" in why
+
+
+def test_services_are_made_changed_and_deleted_by_commands(
+    installation: Installation, git_server: GitServer
+) -> None:
+    repository = git_server.create_repository("tool")
+    sha = repository.commit({"deploy/a.yaml": CONFIG})
+    installation.run("repos", "create", repository.url)
+    installation.run("clusters", "create", "Lonely", "--handle", "lonely")
+    words = ["--cluster", "lonely", "--repo", repository.url, "--folder", "deploy"]
+    installation.run("services", "create", "tool", *words, "--namespace", "tool")
+    until(
+        lambda: json.loads(installation.run("services", "get", "lonely/tool", "-o", "json").stdout),
+        lambda seen: seen["sha"] == sha,
+        30,
+    )
+    installation.run("services", "update", "lonely/tool", "--set", "a=b", "--ref", "next")
+    shown = json.loads(installation.run("services", "get", "lonely/tool", "-o", "json").stdout)
+    assert shown["git"] == {"ref": "next", "folder": "deploy"}
+    assert shown["configuration"] == [{"name": "a", "value": "b"}]
+    assert "rendered" in installation.run("services", "history", "lonely/tool").stdout
+    installation.run("services", "wait", "lonely/tool", "--timeout", "1s", code=6)
+    installation.run("services", "sync", "lonely/tool")
+    installation.run("services", "delete", "lonely/tool")
+    assert "lonely/tool" not in installation.run("services", "list", "-o", "name").stdout
+    installation.run("repos", "delete", repository.url)
+
+
+CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: tool}\ndata: {a: b}\n"
+
+
+def test_tokens_are_made_used_and_revoked(installation: Installation) -> None:
+    made = installation.run("tokens", "create", "robot", "--days", "1")
+    assert made.stdout.startswith("twu_") and made.stdout.count("\n") == 1
+    mine = {
+        "TOWLINE_URL": installation.url,
+        "TOWLINE_CA_FILE": str(installation.ca),
+        "TOWLINE_TOKEN": made.stdout.strip(),
+    }
+    assert "admin" in installation.run("whoami", environ=mine).stdout
+    rows = json.loads(installation.run("tokens", "list", "-o", "json").stdout)
+    (robot,) = [row for row in rows if row["name"] == "robot"]
+    installation.run("tokens", "delete", robot["id"])
+    installation.run("whoami", code=4, environ=mine)
+    assert "deleteAccessToken" in installation.run("audit", "-q", "deleteAccessToken").stdout
+
+
+def test_kubeconfig_is_merged_and_its_plugin_gives_the_token(installation: Installation) -> None:
+    installation.run("clusters", "create", "Door", "--handle", "door")
+    installation.run("kubeconfig", "door", "--merge")
+    home = Path(installation.environment["HOME"])
+    merged = yaml.safe_load((home / ".kube" / "config").read_text())
+    assert merged["current-context"] == "towline-door"
+    plugin = merged["users"][0]["user"]["exec"]
+    said = subprocess.run(
+        [str(PROGRAMS / "towline-kubectl-login"), *plugin["args"]],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=installation.environment,
+    )
+    assert json.loads(said.stdout)["status"] == {"token": installation.token}
+    embedded = yaml.safe_load(installation.run("kubeconfig", "door", "--embed-token").stdout)
+    assert embedded["users"][0]["user"] == {"token": installation.token}
+
+
+def test_the_operator_helps_who_cannot_sign_in(installation: Installation) -> None:
+    data = ("--data", str(installation.data))
+    token = installation.run("admin", "create-token", "admin", *data).stdout.strip()
+    here = {"TOWLINE_URL": installation.url, "TOWLINE_CA_FILE": str(installation.ca)}
+    assert "admin" in installation.run("whoami", environ={"TOWLINE_TOKEN": token, **here}).stdout
+    installation.run("admin", "create-token", "nobody@example.org", *data, code=3)
+    assert "schema" in installation.run("admin", "migrate", *data).stderr
+    findings = json.loads(installation.run("admin", "doctor", *data, "-o", "json").stdout)
+    assert {one["check"]: one["health"] for one in findings} == dict.fromkeys(
+        ("data", "disk", "secrets", "store", "certificate", "git"), "ok"
+    )
+
+
+def test_the_doctor_names_what_others_could_read(tmp_path: Path) -> None:
+    (tmp_path / "encryption.key").write_text("secret")
+    (tmp_path / "encryption.key").chmod(0o644)
+    done = subprocess.run(
+        [TOWLINE, "admin", "doctor", "--data", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "chmod 600" in done.stdout
+
+
+def test_an_agent_without_its_token_file_says_so(tmp_path: Path) -> None:
+    words = ["agent", "--url", "127.0.0.1:1", "--token-file", str(tmp_path / "none")]
+    done = subprocess.run([TOWLINE, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "none cannot be read" in done.stderr
