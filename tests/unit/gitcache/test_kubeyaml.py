@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gitcache.render.kubeyaml import YamlError, load_all
 
-# What `kubectl create --dry-run` made of each plain scalar.
+# YAML 1.1 as go-yaml resolves plain scalars, in the JSON that Go then writes.
 SCALARS: list[tuple[str, Any]] = [
     ("012", 10),
     ("08", 8),
