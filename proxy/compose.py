@@ -44,6 +44,14 @@ class Door:
         """End every request that matches one of these, now; how many there were."""
         return self.gateway.revoke(user=user, token=token, session=session, cluster=cluster)
 
+    def is_connected(self, cluster_id: ClusterId) -> bool:
+        """Whether requests can reach the cluster now."""
+        return self.tunnels.is_connected(cluster_id)
+
+    def disconnect(self, cluster_id: ClusterId, reason: str) -> None:
+        """End the link of a cluster's agent, whose token may have been revoked."""
+        self.tunnels.close(cluster_id, reason)
+
     async def drain(self) -> None:
         """Move agents elsewhere and let requests end, for the grace at most."""
         self.tunnels.drain(self.gateway.timeouts.grace, "the control plane is restarting")

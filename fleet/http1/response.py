@@ -32,8 +32,15 @@ class ResponseObserver:
         self._parser: httptools.HttpResponseParser
         self._length: int | None = None
         self._left = 0
-        self._chunked = self._head_seen = False
+        self._chunked = self._json = self._head_seen = False
         self._tail = b""
+
+    @property
+    def between_events(self) -> bool:
+        """A stream of JSON lines in chunks stands right behind a line: it may be ended here."""
+        if not self._chunked or self.complete or not self._json:
+            return False
+        return not self._tail or self._tail.endswith(b"\n\r\n")
 
     def feed(self, data: Buffer) -> Buffer:
         """The bytes that may be passed on now: a head only once it is whole.
@@ -149,6 +156,8 @@ class ResponseObserver:
         lower = name.lower()
         if lower == b"content-length":
             self._length = int(value)
+        elif lower == b"content-type":
+            self._json = value.startswith(b"application/json")
         elif lower == b"transfer-encoding":
             if value.strip().lower() != b"chunked":
                 raise BadResponse("a transfer encoding other than chunked")

@@ -19,6 +19,7 @@ _VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update"}
 _VERBS |= {"PATCH": "patch", "DELETE": "delete"}
 _DOT_SEGMENT = re.compile(r"(?i)(^|/|\\|%2f|%5c)(\.|%2e){1,2}(/|\\|%2f|%5c|$)")
 _AMBIGUOUS = re.compile(r"[%;\\]")
+_DOUBTFUL = re.compile(r"[%;\\]|//|/\.|^[^/]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +62,9 @@ def read_attributes(method: str, target: str) -> RequestAttributes:
     parts = path.split("/")[1:]
     if parts and parts[-1] == "":
         parts.pop()
-    if _DOT_SEGMENT.search(path):
-        raise Invalid("dot segments in the path are refused")
     attributes = _resource(method, path, parts) or RequestAttributes(method.lower(), path)
-    _refuse_ambiguous(attributes, parts)
+    if _DOUBTFUL.search(path):
+        _refuse_ambiguous(attributes, parts)
     if attributes.verb == "get" and attributes.resource and not attributes.name:
         verb = "watch" if _asks_to_watch(query) else "list"
         return _with_verb(attributes, verb)
@@ -97,6 +97,8 @@ def _resource(method: str, path: str, parts: list[str]) -> RequestAttributes | N
 
 def _refuse_ambiguous(attributes: RequestAttributes, parts: list[str]) -> None:
     """Behind `…/proxy/` the path is the workload's own affair; before it nothing is decoded."""
+    if _DOT_SEGMENT.search(attributes.path):
+        raise Invalid("dot segments in the path are refused")
     own = parts
     if attributes.subresource == "proxy" and attributes.resource in PROXIED:
         own = parts[: parts.index(attributes.resource, 2) + 3]

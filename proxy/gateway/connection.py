@@ -20,6 +20,7 @@ from proxy.gateway.route import find_route, is_ours
 
 WRITE_HIGH, WRITE_LOW = 256 << 10, 64 << 10
 BACKLOG = 64 << 10
+DEAD_PEER_MILLISECONDS = 60_000
 _NO_LINGER = struct.pack("ii", 1, 0)
 _CREDIT, _FULL = 1, 2
 
@@ -54,6 +55,7 @@ class Connection(asyncio.Protocol):
         # uvloop's transports are no subclasses of asyncio's.
         self._transport = transport = cast(asyncio.Transport, transport)
         transport.set_write_buffer_limits(high=WRITE_HIGH, low=WRITE_LOW)
+        _give_up_on_dead_peers(transport)
         self._application.serve(self)
         self._gateway.connections.add(self)
         self._set_deadline(self._gateway.timeouts.idle)
@@ -275,10 +277,22 @@ def _peer(transport: asyncio.Transport) -> str:
     return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else "local"
 
 
+def _give_up_on_dead_peers(transport: asyncio.Transport) -> None:
+    """A peer that acknowledges nothing for a minute is gone; only Linux can be told."""
+    option = getattr(socket, "TCP_USER_TIMEOUT", None)
+    if option is not None and (sock := _tcp_socket(transport)) is not None:
+        sock.setsockopt(socket.IPPROTO_TCP, option, DEAD_PEER_MILLISECONDS)
+
+
+def _tcp_socket(transport: asyncio.Transport) -> socket.socket | None:
+    sock = transport.get_extra_info("socket")
+    families = {socket.AF_INET, socket.AF_INET6}
+    return sock if sock is not None and sock.family in families else None
+
+
 def _reset_on_close(transport: asyncio.Transport) -> None:
     """Make the coming close a reset, which no client takes for the end of an answer."""
-    sock = transport.get_extra_info("socket")
-    if sock is not None and sock.family in {socket.AF_INET, socket.AF_INET6}:
+    if (sock := _tcp_socket(transport)) is not None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
 
 

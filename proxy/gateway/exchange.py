@@ -28,6 +28,8 @@ from proxy.gateway.route import Route
 
 log = structlog.get_logger(__name__)
 
+LAST_CHUNK = b"0\r\n\r\n"
+
 
 class UserSide(Protocol):
     """The user's connection as an exchange sees it."""
@@ -192,6 +194,19 @@ class Exchange:
         """End a request that is under way: revoked, drained, too late."""
         if not self.over:
             self._break(refusal, reason)
+
+    def end_between_events(self) -> bool:
+        """End a watch cleanly if it stands between two events: its client asks for the rest."""
+        attributes = self.record.attributes
+        watches = attributes is not None and attributes.verb == "watch"
+        if self.over or not watches or not self._observer.between_events:
+            return False
+        if self._stream is not None:
+            self._stream.reset()
+        self._stream = None
+        self._side.write(LAST_CHUNK)
+        self._finish(EndReason.DRAINED, keep_alive=False)
+        return True
 
     async def check_again(self) -> None:
         """End the request if its user has lost the right to it."""

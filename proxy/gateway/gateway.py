@@ -76,12 +76,14 @@ class Gateway:
         return len(matching)
 
     async def drain(self) -> None:
-        """Close what is idle, let requests end, and end the rest after the grace."""
+        """Close what is idle, end watches between events, and the rest after the grace."""
         self.draining = True
         for connection in tuple(self.connections):
             connection.shutdown()
         limit = self.clock.monotonic() + self.timeouts.grace
-        while self.exchanges and self.clock.monotonic() < limit:
+        while self.clock.monotonic() < limit:
+            if all([exchange.end_between_events() for exchange in self.exchanges]):
+                return
             await self.clock.sleep(DRAIN_STEP)
         for exchange in self.exchanges:
             exchange.end(Refusal(503, "the control plane is restarting"), EndReason.DRAINED)

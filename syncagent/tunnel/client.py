@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import grpc
 import structlog
 
+from fleet.errors import Unauthenticated
 from fleet.links.grpc_stream import METHOD, GrpcLink
 from fleet.mux.budget import Budget
 from fleet.mux.codec import FLAG_PASSTHROUGH, KIND_HTTP, Drain, Hello, Open
@@ -53,7 +54,10 @@ class TunnelClient:
         self._mux: Mux | None = None
 
     async def run(self) -> str:
-        """Serve until the link ends; the reason, for people."""
+        """Serve until the link ends; the reason, for people.
+
+        Unauthenticated: the hub does not take the token.
+        """
         call = self._channel.stream_stream(METHOD)(metadata=tuple(self._metadata))
         link = GrpcLink(call)
         settings = MuxSettings(widest=WIDEST)
@@ -68,7 +72,10 @@ class TunnelClient:
             settings=settings,
         )
         try:
-            return await link.carry(mux, self._clock)
+            reason = await link.carry(mux, self._clock)
+            if call.done() and await call.code() == grpc.StatusCode.UNAUTHENTICATED:
+                raise Unauthenticated(await call.details() or "the hub refused the agent's token")
+            return reason
         finally:
             call.cancel()
             await self._tasks.stop()

@@ -57,6 +57,9 @@ class UpstreamExchange:
             self._fail("cannot reach its API server: it does not answer")
         except OSError as error:
             self._fail(f"cannot reach its API server: {_reason(error)}")
+        except Exception:
+            log.exception("request not started")
+            self._fail("has no credential for its API server")
         else:
             if self._stream.closed:
                 connection.close()

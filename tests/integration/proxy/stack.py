@@ -51,11 +51,12 @@ class Stack:
 
     async def connect(self, upstream: Upstream, token: str = "agent-token") -> asyncio.Task[str]:
         """Start an agent; returns when the door knows it."""
-        task = self.tasks.spawn("agent", self._agent(upstream, token))
+        task = self.tasks.spawn("agent", self.agent(upstream, token))
         await eventually(lambda: self.door.tunnels.is_connected(CLUSTER) or task.done())
         return task
 
-    async def _agent(self, upstream: Upstream, token: str) -> str:
+    async def agent(self, upstream: Upstream, token: str) -> str:
+        """Run an agent to the end of its link."""
         credentials = grpc.ssl_channel_credentials(self.authority.ca.read_bytes())
         target = f"127.0.0.1:{self.agents_port}"
         metadata = [("authorization", f"Bearer {token}")]

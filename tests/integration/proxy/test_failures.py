@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from fleet.errors import Unauthenticated
 from fleet.identity import ClusterId
 from fleet.runtime.clock import SystemClock
 from proxy.domain.audit import EndReason
@@ -20,7 +21,10 @@ from tests.integration.proxy.stack import Stack, eventually, run_stack
 from tests.integration.proxy.user import User, request
 
 HALF = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"
-WATCH = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n{event}\n\r\n"
+WATCH = (
+    b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
+    b"Transfer-Encoding: chunked\r\n\r\n8\r\n{event}\n\r\n"
+)
 WATCHED = b"/api/v1/pods?watch=1"
 
 
@@ -123,8 +127,9 @@ async def test_absent_agent(stack: Stack, user: User) -> None:
 
 async def test_refused_agent_gets_a_reason(stack: Stack, recorder: RecordingUpstream) -> None:
     """A wrong token ends the call with the sentence to show."""
-    refused = await stack.connect(recorder.upstream, token="wrong")
-    assert "not an agent token" in await refused
+    with pytest.raises(Unauthenticated, match="not an agent token"):
+        await stack.agent(recorder.upstream, "wrong")
+    assert stack.door.is_connected(CLUSTER)
 
 
 async def test_second_agent_takes_over(stack: Stack, user: User) -> None:
@@ -294,16 +299,16 @@ async def test_drain_lets_requests_end(authority: TestAuthority) -> None:
         go = asyncio.Event()
 
         async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            recorder.script = a_watch
+            recorder.script = half_an_answer
             await go.wait()
             writer.write(OK)
 
         recorder.script = slow
-        async with a_user(stack) as idle, a_user(stack) as busy, a_user(stack) as watcher:
+        async with a_user(stack) as idle, a_user(stack) as busy, a_user(stack) as endless:
             busy.writer.write(request())
             await eventually(lambda: len(recorder.heads) == 1)
-            watcher.writer.write(request(b"GET", WATCHED))
-            await watcher.reader.readuntil(b"{event}")
+            endless.writer.write(request())
+            await endless.reader.readuntil(b"half")
             draining = stack.tasks.spawn("drain", stack.door.drain())
             assert await idle.rest() == b""
             assert stack.client is not None
@@ -313,7 +318,82 @@ async def test_drain_lets_requests_end(authority: TestAuthority) -> None:
             assert (status, b"\r\nConnection: close\r\n" in head) == (200, True)
             assert await busy.rest() == b""
             with pytest.raises(ConnectionResetError):
-                await watcher.rest()
+                await endless.rest()
             await draining
         reasons = {row.reason for row in stack.installation.closed_rows}
         assert reasons == {EndReason.DONE, EndReason.DRAINED}
+
+
+async def test_drain_ends_a_watch_between_events(
+    stack: Stack, recorder: RecordingUpstream, user: User
+) -> None:
+    """Cleanly, and long before the grace is over, so that its client resumes without a list."""
+    go = asyncio.Event()
+
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(WATCH + b"8\r\n{ev")
+        await go.wait()
+        writer.write(b"ent}\n\r\n")
+        await reader.read()
+
+    recorder.script = script
+    user.writer.write(request(b"GET", WATCHED))
+    await user.reader.readuntil(b"{ev")
+    await user.reader.readuntil(b"{ev")
+    draining = stack.tasks.spawn("drain", stack.door.drain())
+    await asyncio.sleep(0.2)
+    assert not draining.done()
+    go.set()
+    assert await user.rest() == b"ent}\n\r\n0\r\n\r\n"
+    await draining
+    assert stack.installation.closed_rows[0].reason == EndReason.DRAINED
+
+
+async def test_uvicorn_that_stops_leaves_open_requests_to_the_drain(
+    stack: Stack, recorder: RecordingUpstream, user: User
+) -> None:
+    """Its shutdown closes idle connections, and no live one."""
+    go = asyncio.Event()
+
+    async def slow(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await go.wait()
+        writer.write(OK)
+
+    recorder.script = slow
+    user.writer.write(request())
+    await eventually(lambda: recorder.heads)
+    async with a_user(stack) as idle:
+        await eventually(lambda: len(stack.door.gateway.connections) == 2)
+        for connection in tuple(stack.door.gateway.connections):
+            connection.shutdown()
+        assert await idle.rest() == b""
+    go.set()
+    assert (await user.answer())[2] == b"ok"
+
+
+async def test_churn_leaves_nothing_behind(stack: Stack, recorder: RecordingUpstream) -> None:
+    """After many requests, aborts and upgrades: no stream, connection, task or held byte."""
+
+    async def one(number: int) -> None:
+        async with a_user(stack) as user:
+            for _ in range(5):
+                if number % 4 == 0:
+                    user.writer.write(request())
+                    user.writer.transport.abort()
+                    return
+                assert (await user.ask(request()))[0] == 200
+
+    for _ in range(4):
+        await asyncio.gather(*(one(number) for number in range(40)))
+    gateway = stack.door.gateway
+    await eventually(lambda: not gateway.connections)
+    link = stack.door.tunnels.find(CLUSTER)
+    assert link is not None
+    await eventually(lambda: not link.streams)
+    assert link.budget.used == 0
+    assert len(gateway.tasks._tasks) == 2
+    assert (gateway.desk._total, +gateway.desk._open, +gateway.desk._upgrades) == (0, {}, {})
+    assert stack.client is not None
+    await eventually(lambda: not stack.client._mux.streams if stack.client._mux else True)
+    rows = stack.installation.closed_rows
+    assert all(row.reason in {EndReason.DONE, EndReason.USER_LEFT} for row in rows)
