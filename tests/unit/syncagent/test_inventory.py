@@ -1,0 +1,127 @@
+"""The ownership tree, the components, and what is reported of them."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleet.wire.v1 import agent_pb2 as pb
+from syncagent.domain.health import Health, Verdict
+from syncagent.domain.inventory import (
+    Component,
+    InventoryChange,
+    Owned,
+    Tree,
+    components_of,
+    difference,
+    split,
+)
+from syncagent.domain.objects import ObjectRef
+from syncagent.domain.services import Phase, Problem
+from syncagent.domain.summary import summarize
+from syncagent.link.wire import inventory_to_wire, merge_inventories
+
+
+def component(name: str, uid: str = "", owner: str = "", kind: str = "Pod", **more) -> Component:
+    fields = {"health": Health.HEALTHY, "message": "", "reason": "", "synced": True, "images": ()}
+    return Component(ObjectRef("", "v1", kind, "n", name), uid or name, owner, **(fields | more))
+
+
+INVENTORY = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 3), max_size=6).map(
+    lambda d: {
+        (c := component(name, message=str(version))).ref.key: c for name, version in d.items()
+    }
+)
+
+
+def apply(known: dict, change: pb.Inventory) -> dict:
+    """What the other side makes of a report."""
+    known = {} if change.complete else dict(known)
+    for ref in change.gone:
+        known.pop(ref.name, None)
+    return known | {c.object.name: c.message for c in change.present}
+
+
+def told(components: dict) -> dict:
+    return {c.ref.name: c.message for c in components.values()}
+
+
+@given(st.lists(INVENTORY, min_size=1, max_size=6), st.booleans())
+def test_differences_add_up(states, merged: bool) -> None:
+    """Sent one by one or merged, the reports lead to the last state."""
+    reports, before = [], None
+    for state in states:
+        change = difference("s", before, state)
+        if change is not None:
+            reports.append(inventory_to_wire(change))
+        before = state
+    if merged:
+        whole = reports[0]
+        for report in reports[1:]:
+            whole = merge_inventories(whole, report)
+        reports = [whole]
+    known: dict = {}
+    for report in reports:
+        known = apply(known, report.inventory)
+    assert known == told(states[-1])
+
+
+@given(INVENTORY, st.integers(1, 4))
+def test_parts_say_what_the_whole_says(state, size: int) -> None:
+    """Split reports lead to the same end."""
+    known: dict = {"old": "1"}
+    for part in split(InventoryChange("s", True, tuple(state.values()), ()), size):
+        assert len(part.present) <= size
+        known = apply(known, inventory_to_wire(part).inventory)
+    assert known == told(state)
+
+
+@given(st.permutations(range(7)))
+def test_the_tree_does_not_depend_on_the_order_of_arrival(order) -> None:
+    """Pods may be seen before their replica sets."""
+    sets = [component(f"rs{i}", owner="d", kind="ReplicaSet") for i in range(2)]
+    pods = [component(f"p{i}", owner=f"rs{i % 2}") for i in range(4)]
+    children = [*sets, *pods, component("stranger", owner="x")]
+    tree = Tree()
+    for index in order:
+        tree.put(children[index])
+    assert {c.uid for c in tree.beneath("d")} == {"rs0", "rs1", "p0", "p1", "p2", "p3"}
+    assert [tree.root_of(uid) for uid in ("p3", "rs0", "stranger")] == ["d", "d", "x"]
+    tree.drop("rs0")
+    assert {c.uid for c in tree.beneath("d")} == {"rs1", "p1", "p3"}
+
+
+def test_owners_in_a_circle_do_no_harm() -> None:
+    """Cyclic owner references end."""
+    tree = Tree()
+    tree.put(component("a", owner="b"))
+    tree.put(component("b", owner="a"))
+    assert {c.uid for c in tree.beneath("a")} == {"b"}
+    assert tree.root_of("a") in {"a", "b"}
+
+
+def test_a_workload_fails_with_its_pod() -> None:
+    """While it progresses, a broken pod is its failure; spent replica sets are left out."""
+    ref = ObjectRef("apps", "v1", "Deployment", "n", "web")
+    owned = Owned("s", ref, uid="d", verdict=Verdict(Health.PROGRESSING, "0 of 1"), seen=True)
+    tree = Tree()
+    tree.put(component("old", owner="d", kind="ReplicaSet"))
+    tree.put(component("new", owner="d", kind="ReplicaSet", health=Health.PROGRESSING))
+    sick = {"health": Health.FAILED, "message": "no image", "reason": "ErrImagePull"}
+    tree.put(component("pod", owner="new", **sick))
+    found = components_of({ref.key: owned}, tree)
+    assert {c.ref.name for c in found.values()} == {"web", "new", "pod"}
+    assert found[ref.key].health == Health.FAILED
+    assert found[ref.key].message == "pod: no image"
+
+
+def test_phases() -> None:
+    """Failures of applying weigh more than sick objects, these more than waiting ones."""
+    good, sick = component("a"), component("b", health=Health.FAILED)
+    slow = component("c", health=Health.PROGRESSING)
+    assert summarize([good], [])[0] == Phase.HEALTHY
+    assert summarize([good, slow], [])[0] == Phase.APPLIED
+    assert summarize([good, slow, sick], [])[0] == Phase.DEGRADED
+    phase, problems = summarize([sick], [Problem("no")])
+    assert phase == Phase.FAILED and len(problems) == 2
+    assert (
+        len(summarize([component(str(i), health=Health.FAILED) for i in range(300)], [])[1]) == 100
+    )

@@ -1,0 +1,155 @@
+"""The outbox under every order of putting, sending, acknowledging, crashing and losing the disk."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
+
+from fleet.errors import Unavailable
+from syncagent.state.database import Database
+from syncagent.state.outbox import SqliteOutbox
+from tests.fakes.clock import FakeClock
+
+
+class OutboxMachine(RuleBasedStateMachine):
+    """A hub that commits what comes in order, and an agent whose process and disk come and go.
+
+    Each body is a number that only grows, so that what the hub has last seen of a topic tells
+    whether anything was lost or came out of order.
+    """
+
+    @initialize()
+    def begin(self) -> None:
+        self.folder = tempfile.TemporaryDirectory()
+        self.written = 0
+        self.newest: dict[str, int] = {}
+        self.committed = 0
+        self.seen: dict[str, int] = {}
+        self.numbers: list[int] = []
+        self.open()
+
+    def open(self) -> None:
+        self.database = Database(Path(self.folder.name) / "agent.db")
+        self.outbox = SqliteOutbox(self.database, FakeClock())
+        self.linked = False
+        self.pipe: list = []
+
+    def teardown(self) -> None:
+        if hasattr(self, "database"):
+            self.database.close()
+            self.folder.cleanup()
+
+    @rule(topic=st.sampled_from("abc"))
+    def put(self, topic: str) -> None:
+        self.written += 1
+        self.newest[topic] = self.written
+        self.outbox.put(topic, f"{topic}{self.written}".encode())
+
+    @rule()
+    def link(self) -> None:
+        self.outbox.acknowledge(self.committed)
+        self.pipe = self.outbox.sent()
+        self.linked = True
+
+    @precondition(lambda self: self.linked)
+    @rule(limit=st.integers(1, 3))
+    def send(self, limit: int) -> None:
+        self.pipe += self.outbox.take(limit)
+
+    @precondition(lambda self: self.pipe)
+    @rule()
+    def arrive(self) -> None:
+        report = self.pipe.pop(0)
+        if report.number > self.committed:
+            assert report.number not in self.numbers
+            self.numbers.append(report.number)
+            self.committed = report.number
+            topic, value = chr(report.body[0]), int(report.body[1:])
+            assert value > self.seen.get(topic, 0)
+            self.seen[topic] = value
+
+    @precondition(lambda self: self.linked)
+    @rule()
+    def acknowledge(self) -> None:
+        self.outbox.acknowledge(self.committed)
+
+    @rule()
+    def restart(self) -> None:
+        self.database.close()
+        self.open()
+
+    @rule()
+    def lose_the_disk(self) -> None:
+        """What was on it is gone; what is said afterwards must arrive all the same."""
+        self.database.close()
+        self.folder.cleanup()
+        self.folder = tempfile.TemporaryDirectory()
+        self.newest = {}
+        self.open()
+
+    @invariant()
+    def nothing_is_lost(self) -> None:
+        """After a quiet time with a link, the hub would know the newest of every topic."""
+        if not hasattr(self, "database"):
+            return
+        held = {chr(body[0]): int(body[1:]) for (body,) in self.rows()}
+        for topic, value in self.newest.items():
+            assert max(held.get(topic, 0), self.seen.get(topic, 0)) >= value
+
+    def rows(self) -> list[tuple]:
+        return self.database.rows("SELECT body FROM report ORDER BY position")
+
+
+OutboxMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestOutbox = OutboxMachine.TestCase
+
+
+@pytest.fixture
+def outbox(tmp_path: Path):
+    """An empty outbox."""
+    database = Database(tmp_path / "agent.db")
+    yield SqliteOutbox(database, FakeClock())
+    database.close()
+
+
+def test_only_the_newest_unsent_word_counts(outbox: SqliteOutbox) -> None:
+    """A waiting report is replaced; one that was sent is not touched."""
+    outbox.put("t", b"1")
+    outbox.put("t", b"2")
+    assert [r.body for r in outbox.take(9)] == [b"2"]
+    outbox.put("t", b"3")
+    assert [(r.number, r.body) for r in outbox.sent()] == [(1, b"2")]
+    assert [(r.number, r.body) for r in outbox.take(9)] == [(2, b"3")]
+
+
+def test_merging_or_not(outbox: SqliteOutbox) -> None:
+    """With a merge both count; where it declines, both stay, in order."""
+    outbox.put("m", b"1", lambda old, new: old + new)
+    outbox.put("m", b"2", lambda old, new: old + new)
+    outbox.put("m", b"3", lambda old, new: None)
+    assert [r.body for r in outbox.take(9)] == [b"12", b"3"]
+
+
+async def test_waiting_ends_when_there_is_something(outbox: SqliteOutbox) -> None:
+    """An emptied outbox waits again."""
+    outbox.put("t", b"1")
+    await outbox.wait()
+    outbox.take(9)
+    assert not outbox._filled.is_set()
+
+
+def test_a_disk_that_refuses_is_named(tmp_path: Path) -> None:
+    """Not an sqlite3 error: one that people can read."""
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    with pytest.raises(Unavailable, match="state cannot be written"):
+        Database(blocked / "agent.db")
