@@ -1,0 +1,135 @@
+"""The whole way by commands alone: a commit becomes an object, an approval takes it further."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.cli.conftest import TOWLINE, Installation
+from towline.cli.waiting import until
+from towline.demo.clusters.access import agent_kubeconfig
+from towline.demo.clusters.cluster import Cluster
+from towline.demo.gitserver import GitServer, Repository
+
+FLEET = """
+apiVersion: towline/v1
+kind: Repository
+url: {url}
+---
+apiVersion: towline/v1
+kind: Service
+cluster: journey
+name: dev
+namespace: {namespace}
+repository: {url}
+git: {{ref: main, folder: dev}}
+---
+apiVersion: towline/v1
+kind: Service
+cluster: journey
+name: prod
+namespace: {namespace}
+repository: {url}
+git: {{ref: main, folder: prod}}
+---
+apiVersion: towline/v1
+kind: Pipeline
+name: journey
+stages:
+  - {{name: dev, services: [journey/dev]}}
+  - {{name: prod, services: [journey/prod]}}
+edges:
+  - from: dev
+    to: prod
+    gates: [{{name: release, type: APPROVAL}}]
+"""
+
+
+def commit(repository: Repository, greeting: str) -> str:
+    """Both folders say the greeting."""
+    config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {}}}\ndata: {{greeting: {}}}\n"
+    files = {f"{one}/config.yaml": config.format(one, greeting) for one in ("dev", "prod")}
+    return repository.commit(files, f"Say {greeting}")
+
+
+@pytest.fixture
+def agent(installation: Installation, cluster: Cluster, tmp_path: Path) -> Iterator[None]:
+    """A cluster registered by the command line, with an agent started by it."""
+    words = ("clusters", "create", "journey", "-o", "json")
+    token = json.loads(installation.run(*words).stdout)["deployToken"]
+    (tmp_path / "token").write_text(token)
+    kubeconfig = agent_kubeconfig(cluster.access, tmp_path / "kubeconfig")
+    argv = [TOWLINE, "agent", "--url", f"127.0.0.1:{installation.ports[1]}"]
+    argv += ["--ca-file", str(installation.ca), "--token-file", str(tmp_path / "token")]
+    argv += ["--kubeconfig", str(kubeconfig), "--data", str(tmp_path / "agent")]
+    log = installation.folder / "agent.log"
+    program = installation.group.spawn(argv, log=log, env=installation.environment)
+    yield
+    program.terminate()
+    assert program.wait(20) == 0, log.read_text()
+
+
+def waits_for_approval(installation: Installation, sha: str) -> str:
+    """The release with this commit, once its digests are known at the gate."""
+
+    def look() -> dict:
+        shown = installation.run("pipelines", "get", "journey", "-o", "json").stdout
+        return json.loads(shown)["edges"][0]
+
+    edge = until(look, lambda one: [d["sha"] for d in one["digests"]] == [sha], 60)
+    return edge["release"]["id"]
+
+
+def test_a_commit_is_promoted_by_commands(
+    installation: Installation,
+    agent: None,
+    kubernetes: Path,
+    cluster: Cluster,
+    namespace: str,
+    git_server: GitServer,
+    tmp_path: Path,
+) -> None:
+    repository = git_server.create_repository("journey")
+    first = commit(repository, "hello")
+    (tmp_path / "fleet.yaml").write_text(FLEET.format(url=repository.url, namespace=namespace))
+    installation.run("apply", "-f", str(tmp_path / "fleet.yaml"))
+    installation.run("services", "wait", "journey/dev", "--sha", first, "--timeout", "90s")
+    release = waits_for_approval(installation, first)
+    installation.run("pipelines", "approve", "journey", "--release", "r0-other", code=1)
+    installation.run("pipelines", "approve", "journey", "--release", release, "-m", "fine")
+    installation.run("services", "wait", "journey/prod", "--sha", first, "--timeout", "90s")
+    assert greeting(cluster, namespace, "prod") == "hello"
+
+    second = commit(repository, "bye")
+    installation.run("services", "wait", "journey/dev", "--sha", second, "--timeout", "90s")
+    waits_for_approval(installation, second)
+    why = installation.run("services", "why", "journey/prod").stdout
+    assert "pipeline journey" in why and "waits before prod" in why
+    installation.run("pipelines", "reject", "journey", "-m", "not polite")
+    shown = installation.run("pipelines", "get", "journey").stdout
+    assert "CLOSED" in shown and "not polite" in shown
+    assert greeting(cluster, namespace, "prod") == "hello"
+    check_door(installation, kubernetes, namespace)
+
+
+def check_door(installation: Installation, kubernetes: Path, namespace: str) -> None:
+    """kubectl goes through the control plane with the kubeconfig that the command line wrote."""
+    installation.run("kubeconfig", "journey", "--merge")
+    words = ["get", "configmap", "prod", "--namespace", namespace, "--output", "name"]
+    done = subprocess.run(
+        [str(kubernetes / "kubectl"), *words],
+        capture_output=True,
+        text=True,
+        env=installation.environment,
+        check=False,
+        timeout=60,
+    )
+    assert done.stdout.strip() == "configmap/prod", done.stderr
+
+
+def greeting(cluster: Cluster, namespace: str, name: str) -> str:
+    """What the live object says."""
+    path = "jsonpath={.data.greeting}"
+    return cluster.kubectl("get", "configmap", name, "-n", namespace, "-o", path)
