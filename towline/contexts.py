@@ -1,36 +1,38 @@
 """Where the command line is signed in: the file `~/.config/towline/config.toml` (mode 0600).
 
-Standard library only: the kubectl credential plugin reads it on every kubectl command.
+Standard library only, and of that the quick part (no dataclasses): the kubectl credential plugin
+reads it on every kubectl command.
 """
 
 import json
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from fleet.errors import Invalid, Unauthenticated
 
 _KEYS = frozenset({"url", "token", "ca"})
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """A control plane and how to reach it. `ca` is PEM text to trust instead of the system's."""
 
     url: str
-    token: str = field(default="", repr=False)
+    token: str = ""
     ca: str = ""
 
+    def __repr__(self) -> str:
+        return f"Target({self.url!r})"
 
-@dataclass(frozen=True, slots=True)
-class Contexts:
+
+class Contexts(NamedTuple):
     """Signed-in control planes by name, and which one is meant when none is named."""
 
     current: str = ""
-    targets: Mapping[str, Target] = field(default_factory=dict)
+    targets: Mapping[str, Target] = MappingProxyType({})
 
     def with_target(self, name: str, target: Target) -> "Contexts":
         """These contexts with one more, which becomes the current one."""
@@ -48,8 +50,7 @@ class Contexts:
         return next((one for one in self.targets.values() if one.url == url), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(NamedTuple):
     """What flags say about the control plane; None where they say nothing."""
 
     url: str | None = None
@@ -86,8 +87,7 @@ def resolve(wish: Wish, environ: Mapping[str, str] = os.environ) -> Target:
     is_meant = not named or normal_url(named) == target.url
     token = _secret("TOWLINE_TOKEN", environ) if is_meant else ""
     ca_file = wish.ca_file or environ.get("TOWLINE_CA_FILE")
-    return replace(
-        target,
+    return target._replace(
         token=token or target.token,
         ca=_read_text(Path(ca_file)) if ca_file else target.ca,
     )

@@ -1,7 +1,6 @@
 """`towline login`, `logout`, `whoami` and `kubeconfig`."""
 
 import sys
-from dataclasses import replace
 from getpass import getpass
 from pathlib import Path
 from typing import Annotated
@@ -36,9 +35,9 @@ def login(
       towline login https://127.0.0.1:8443 --ca-file ca.crt --token-stdin < admin.token
     """
     wish = wish_of(context)
-    wish = replace(wish, url=normal_url(url), ca_file=ca_file or wish.ca_file)
+    wish = wish._replace(url=normal_url(url), ca_file=ca_file or wish.ca_file)
     token = sys.stdin.readline().strip() if token_stdin else _ask_token()
-    target = replace(resolve(wish, {}), token=token)
+    target = resolve(wish, {})._replace(token=token)
     user = load("towline.client").Client(target).ask(documents.ME)["me"]
     path = config_path(wish)
     write(path, read(path).with_target(name or urlsplit(target.url).netloc, target))

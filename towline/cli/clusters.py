@@ -58,7 +58,7 @@ def create_cluster(
     protect: Annotated[bool, typer.Option(help="Refuse deletion.")] = False,
     output: Output = Format.TABLE,
 ) -> None:
-    """Register a cluster and print its deploy token, once, with ways to start the agent.
+    """Register a cluster and print its deploy token, once, with the way to start its agent.
 
     \b
     Example:
@@ -119,13 +119,10 @@ def _show_with_token(context: typer.Context, cluster: Json, output: Format) -> N
     if output is Format.TABLE:
         host = urlsplit(target_of(context).url).hostname
         print(f"\ndeploy token, shown only now: {cluster['deployToken']}")
-        say(_ways_to_start(cluster["handle"], f"{host}:{AGENT_PORT}"))
+        say(_way_to_start(cluster["handle"], f"{host}:{AGENT_PORT}"))
 
 
-def _ways_to_start(handle: str, address: str) -> str:
+def _way_to_start(handle: str, address: str) -> str:
     return f"""
 Put the token into a file and start the agent beside a kubeconfig of the cluster:
-  towline agent --url {address} --ca-file ca.crt --token-file {handle}.token --kubeconfig …
-or in the cluster:
-  helm install towline-agent charts/towline-agent --namespace towline --create-namespace \\
-    --set hub.address=https://{address} --set-file hub.token={handle}.token"""
+  towline agent --url {address} --ca-file ca.crt --token-file {handle}.token --kubeconfig …"""

@@ -1,6 +1,5 @@
 """All commands joined, and what their failures mean to the shell."""
 
-import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -101,10 +100,6 @@ def main() -> None:
     except TowlineError as error:
         print(f"towline: {error.message}", file=sys.stderr)
         sys.exit(exit_code(error))
-    except BrokenPipeError:
-        # Whoever reads the output has left; nothing more can be said to them.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
 
 
 def exit_code(error: TowlineError) -> int:

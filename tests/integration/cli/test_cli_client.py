@@ -1,0 +1,112 @@
+"""The client against servers that answer well, wrongly, or as somebody else."""
+
+import json
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+
+import pytest
+
+from fleet.errors import Forbidden, Invalid, TowlineError, Unavailable
+from towline.client import Client
+from towline.contexts import Target
+
+
+class Answers(HTTPServer):
+    """Gives one prepared answer; remembers what it was asked."""
+
+    status = 200
+    body: bytes = b"{}"
+    location = ""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.asked: list[tuple[str, dict[str, str], bytes]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_POST(self) -> None:
+        assert isinstance(self.server, Answers)
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.asked.append((self.path, dict(self.headers), body))
+        self.send_response(self.server.status)
+        if self.server.location:
+            self.send_header("Location", self.server.location)
+        self.end_headers()
+        self.wfile.write(self.server.body)
+
+    do_GET = do_POST
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nobody reads it."""
+
+
+@pytest.fixture
+def server() -> Iterator[Answers]:
+    """A server on this machine."""
+    with Answers() as running:
+        thread = Thread(target=running.serve_forever, args=(0.01,))
+        thread.start()
+        yield running
+        running.shutdown()
+        thread.join()
+
+
+def test_a_question_carries_the_token_and_its_variables(server: Answers) -> None:
+    server.body = b'{"data": {"me": {"email": "ann"}}}'
+    assert Client(Target(server.url, "secret")).ask("{ me }", id="x") == {"me": {"email": "ann"}}
+    ((path, headers, body),) = server.asked
+    assert (path, headers["Authorization"]) == ("/gql", "Bearer secret")
+    assert json.loads(body) == {"query": "{ me }", "variables": {"id": "x"}}
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"), [("FORBIDDEN", Forbidden), ("INVALID", Invalid), ("NEW", TowlineError)]
+)
+def test_an_error_of_the_api_becomes_ours(
+    server: Answers, code: str, kind: type[TowlineError]
+) -> None:
+    error = {"message": "because", "extensions": {"code": code}}
+    server.body = json.dumps({"data": None, "errors": [error]}).encode()
+    with pytest.raises(kind, match="because"):
+        Client(Target(server.url)).ask("{ me }")
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [(200, b"<html>"), (200, b"[]"), (200, b'{"data": null}'), (502, b""), (404, b"{}")],
+)
+def test_what_no_control_plane_says_is_unavailable(
+    server: Answers, status: int, body: bytes
+) -> None:
+    server.status, server.body = status, body
+    with pytest.raises(Unavailable, match=f"answered {status}"):
+        Client(Target(server.url)).ask("{ me }")
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_not_followed_with_the_token(server: Answers, status: int) -> None:
+    server.status, server.location = status, f"{server.url}/elsewhere"
+    with pytest.raises(Unavailable, match=f"answered {status}"):
+        Client(Target(server.url, "secret")).ask("{ me }")
+    assert [path for path, _, _ in server.asked] == ["/gql"]
+
+
+def test_a_port_where_nothing_listens_is_unreachable(server: Answers) -> None:
+    server.server_close()
+    with pytest.raises(Unavailable, match="cannot be reached"):
+        Client(Target(server.url)).ask("{ me }")
+
+
+def test_a_token_does_not_travel_in_clear_text() -> None:
+    with pytest.raises(Invalid, match="https only"):
+        Client(Target("http://towline.example", "secret"))
+
+
+def test_an_authority_that_is_no_certificate_is_refused() -> None:
+    with pytest.raises(Invalid, match="no certificate in PEM form"):
+        Client(Target("https://towline.example", "secret", "rubbish"))
