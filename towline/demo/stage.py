@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,14 +49,20 @@ class Member:
 class DemoStage:
     """All of it, started by `start` and gone after `close`, whatever happens in between."""
 
-    def __init__(self, say: Say, ports: tuple[int, int, int] | None = None) -> None:
+    def __init__(
+        self,
+        say: Say,
+        ports: tuple[int, int, int] | None = None,
+        names: Sequence[str] = STAGES,
+    ) -> None:
         self._say = say
-        self._closing = ExitStack()
+        self._names = names
+        self.closing = ExitStack()
         self.folder = Path(tempfile.mkdtemp(prefix="towline-demo-"))
-        self._closing.callback(shutil.rmtree, self.folder, ignore_errors=True)
+        self.closing.callback(shutil.rmtree, self.folder, ignore_errors=True)
         self._https, self._http, self._agents_port = ports or free_ports(3)
         self._programs = ProcessGroup()
-        self._closing.callback(self._programs.stop)
+        self.closing.callback(self._programs.stop)
         self._control_plane: subprocess.Popen[bytes] | None = None
         self.members: dict[str, Member] = {}
         self.repository: Repository
@@ -75,11 +81,11 @@ class DemoStage:
         for program in (self._control_plane,):
             if program is not None and program.poll() is None:
                 program.send_signal(signal.SIGTERM)
-        self._closing.close()
+        self.closing.close()
 
     def start(self) -> None:
         """Start everything, clusters and control plane at once, then join the clusters."""
-        git = self._closing.enter_context(GitServer(self._make("git")))
+        git = self.closing.enter_context(GitServer(self._make("git")))
         self.repository = git.create_repository("shop")
         self.start_control_plane(wait=False)
         self._start_clusters()
@@ -92,6 +98,11 @@ class DemoStage:
     def url(self) -> str:
         """Where the control plane listens with TLS."""
         return f"https://127.0.0.1:{self._https}"
+
+    @property
+    def http_url(self) -> str:
+        """The same without TLS, for this machine."""
+        return f"http://127.0.0.1:{self._http}"
 
     @property
     def token_file(self) -> Path:
@@ -176,17 +187,17 @@ class DemoStage:
     def _start_clusters(self) -> None:
         given = given_contexts()
         if given:
-            self._say(f"using the contexts {given[0].context} and {given[1].context}")
-            for name, access in zip(STAGES, given, strict=False):
+            self._say("using given contexts, the first for " + self._names[0])
+            for name, access in zip(self._names, given, strict=False):
                 self.members[name] = Member(name, access, None)
             return
         programs = binaries.ensure(binaries.PrintedProgress())
-        self._say("starting two Kubernetes clusters")
-        clusters = start_all([Cluster(name, programs) for name in STAGES])
+        self._say(f"starting Kubernetes clusters: {', '.join(self._names)}")
+        clusters = start_all([Cluster(name, programs) for name in self._names])
         for cluster in clusters:
-            self._closing.callback(cluster.stop)
+            self.closing.callback(cluster.stop)
         self.kubectl_program = str(programs / "kubectl")
-        for name, cluster in zip(STAGES, clusters, strict=True):
+        for name, cluster in zip(self._names, clusters, strict=True):
             self.members[name] = self._member(name, cluster)
 
     def _member(self, name: str, cluster: Cluster) -> Member:

@@ -1,0 +1,264 @@
+"""The whole path, commit pushed → object changed in the cluster: `python -m bench.path`.
+
+Control plane, agent, git server and a real API server run on this machine, 200 services of 5
+objects come from one repository, and a webhook hints at each push. The baseline is what a
+script would do for the same service: git fetch, then kubectl apply --server-side.
+"""
+
+import hashlib
+import hmac
+import json
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from bench.report import Report
+from towline.demo.stage import DemoStage, Member, wait_until
+
+SERVICES = 200
+OBJECTS = 5
+RUNS = 30
+BASELINE_RUNS = 10
+NAMESPACE = "bench"
+SECRET = "bench"
+_LEDGER = """query ($id: ID!) { ledger(serviceId: $id, first: 6)
+  { edges { node { stage at sequence detail } } } }"""
+_STATUSES = """query ($after: String) { serviceDeployments(first: 100, after: $after)
+  { edges { node { status } } pageInfo { hasNextPage endCursor } } }"""
+
+
+@dataclass
+class Watcher:
+    """Sees the value of each ConfigMap of the namespace as soon as the API server tells."""
+
+    member: Member
+    seen: dict[str, tuple[str, float]] = field(default_factory=dict)
+    changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def start(self) -> subprocess.Popen[str]:
+        """Begin to watch, in a thread."""
+        program = self.member.kubectl_program or "kubectl"
+        access = self.member.access
+        command = [program, f"--kubeconfig={access.kubeconfig}", f"--context={access.context}"]
+        command += ["get", "configmaps", "-n", NAMESPACE, "-w", "--no-headers"]
+        command += ["-o", "custom-columns=N:.metadata.name,V:.data.v"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        threading.Thread(target=self._read, args=(process,), daemon=True).start()
+        return process
+
+    def wait(self, name: str, value: str, seconds: float = 30.0) -> float:
+        """When the value was seen, in seconds of the performance counter."""
+        with self.changed:
+            arrived = self.changed.wait_for(
+                lambda: self.seen.get(name, ("", 0.0))[0] == value, seconds
+            )
+            if not arrived:
+                raise TimeoutError(f"{name} never became {value}")
+            return self.seen[name][1]
+
+    def _read(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            name, _, value = line.strip().partition(" ")
+            with self.changed:
+                self.seen[name] = (value.strip(), time.perf_counter())
+                self.changed.notify_all()
+
+
+def main() -> None:
+    """Measure, print, write."""
+    report = Report("path")
+    with DemoStage(lambda text: print(text, file=sys.stderr), names=["dev"]) as stage:
+        stage.start()
+        bench = PathBench(stage)
+        report.add("first sync of 200 services x 5", [bench.define_services()], "s")
+        bench.watch()
+        ours, stages = bench.walk()
+        theirs = bench.by_hand(stage.folder / "work-tree")
+        report.add(
+            "commit to object, one of 200 services",
+            ours,
+            "ms",
+            baseline="git fetch + kubectl apply",
+            baseline_values=theirs,
+        )
+        report.add("commit to object p50", ours, "ms", goal=450)
+        report.add("commit to object p95", [_percentile(ours, 0.95)], "ms")
+        for name, values in stages.items():
+            report.add(f"  stage {name}", values, "ms")
+    report.write()
+
+
+class PathBench:
+    """200 services on a started stage."""
+
+    def __init__(self, stage: DemoStage) -> None:
+        self.stage = stage
+        self.member = stage.members["dev"]
+        self.ids: list[str] = []
+        self.repository_id = ""
+        self.watcher = Watcher(self.member)
+
+    def define_services(self) -> float:
+        """Create repository and services; seconds until all are healthy."""
+        files: dict[str, str | bytes | None] = {}
+        for number in range(SERVICES):
+            files |= {f"s{number:03}/{i}.yaml": _object(number, i, "0") for i in range(OBJECTS)}
+        self.stage.repository.commit(files, "All services")
+        self.repository_id = self.stage.ask(
+            "mutation ($url: String!, $secret: String!) { createGitRepository(attributes: "
+            "{url: $url, webhookSecret: $secret}) { id } }",
+            url=self.stage.repository.url,
+            secret=SECRET,
+        )["createGitRepository"]["id"]
+        start = time.perf_counter()
+        self.ids = [self._create(number) for number in range(SERVICES)]
+        wait_until("all services are healthy", self._all_healthy, 300)
+        return time.perf_counter() - start
+
+    def watch(self) -> None:
+        """Watch the objects, and wait until all are seen."""
+        process = self.watcher.start()
+        self.stage.closing.callback(process.kill)
+        for number in range(SERVICES):
+            self.watcher.wait(_name(number, 0), "0")
+
+    def walk(self) -> tuple[list[float], dict[str, list[float]]]:
+        """Milliseconds from commit to object for each run, and of each stage."""
+        total: list[float] = []
+        stages: dict[str, list[float]] = {}
+        for run in range(1, RUNS + 1):
+            number = run * 37 % SERVICES
+            elapsed, pushed = self._one(number, f"w{run}", self._hint)
+            total.append(elapsed)
+            for name, value in self._stages(self.ids[number], pushed).items():
+                stages.setdefault(name, []).append(value)
+            time.sleep(0.2)
+        return total, stages
+
+    def by_hand(self, work_tree: Path) -> list[float]:
+        """The same by git and kubectl alone, into a namespace that nobody else manages."""
+        url = self.stage.repository.url
+        _run("git", "clone", "--quiet", "--depth=1", url, str(work_tree))
+
+        def apply(number: int) -> None:
+            _run("git", "-C", str(work_tree), "fetch", "--quiet", "--depth=1", "origin", "main")
+            _run("git", "-C", str(work_tree), "reset", "--quiet", "--hard", "FETCH_HEAD")
+            self.member.kubectl(
+                "apply", "--server-side", "--force-conflicts", "-n", NAMESPACE,
+                "-f", str(work_tree / f"s{number:03}"),
+            )  # fmt: skip
+
+        return [
+            self._one(run * 41 % SERVICES, f"b{run}", apply)[0]
+            for run in range(1, BASELINE_RUNS + 1)
+        ]
+
+    def _one(self, number: int, value: str, then: Callable[[int], None]) -> tuple[float, float]:
+        """(milliseconds from push to object, time of the push since 1970) of one change."""
+        path = f"s{number:03}/0.yaml"
+        self.stage.repository.commit({path: _object(number, 0, value)}, f"Set {value}")
+        pushed, start = datetime.now().timestamp(), time.perf_counter()  # noqa: TID251
+        then(number)
+        arrived = self.watcher.wait(_name(number, 0), value)
+        return (arrived - start) * 1000, pushed
+
+    def _hint(self, number: int) -> None:
+        """What a git server's webhook sends after a push."""
+        sha = self.stage.repository.resolve("refs/heads/main")
+        body = json.dumps({"ref": "refs/heads/main", "after": sha}).encode()
+        signature = hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
+        request = urllib.request.Request(
+            f"{self.stage.http_url}/webhooks/git/github/{self.repository_id}",
+            body,
+            {
+                "Content-Type": "application/json",
+                "X-GitHub-Event": "push",
+                "X-Hub-Signature-256": f"sha256={signature}",
+            },
+        )
+        urllib.request.urlopen(request, timeout=10).close()
+
+    def _stages(self, service_id: str, pushed: float) -> dict[str, float]:
+        """Milliseconds since the push at which each stage was done, as the ledger has them."""
+
+        def entries() -> dict[str, Any]:
+            edges = self.stage.ask(_LEDGER, id=service_id)["ledger"]["edges"]
+            newest = max(edge["node"]["sequence"] for edge in edges)
+            nodes = [e["node"] for e in edges if e["node"]["sequence"] == newest]
+            return {node["stage"]: node for node in nodes}
+
+        wait_until("the ledger has the change", lambda: {"rendered", "healthy"} <= set(entries()))
+        found = entries()
+        applied = found["healthy"]["detail"]
+        times = {
+            "fetched": found["rendered"]["detail"]["fetched_at"],
+            "rendered": found["rendered"]["at"],
+            "received": applied["received_at"],
+            "bundle fetched": applied["fetched_at"],
+            "applied": applied["applied_at"],
+        }
+        return {name: (_seconds(at) - pushed) * 1000 for name, at in times.items()}
+
+    def _create(self, number: int) -> str:
+        attributes = {
+            "name": f"s{number:03}",
+            "namespace": NAMESPACE,
+            "repositoryId": self.repository_id,
+            "git": {"ref": "main", "folder": f"s{number:03}"},
+        }
+        return self.stage.ask(
+            "mutation ($cluster: ID!, $attributes: ServiceDeploymentAttributes!) "
+            "{ createServiceDeployment(clusterId: $cluster, attributes: $attributes) { id } }",
+            cluster=self.member.id,
+            attributes=attributes,
+        )["createServiceDeployment"]["id"]
+
+    def _all_healthy(self) -> bool:
+        after, healthy = None, 0
+        while True:
+            page = self.stage.ask(_STATUSES, after=after)["serviceDeployments"]
+            healthy += sum(edge["node"]["status"] == "HEALTHY" for edge in page["edges"])
+            if not page["pageInfo"]["hasNextPage"]:
+                return healthy == SERVICES
+            after = page["pageInfo"]["endCursor"]
+
+
+def _object(service: int, number: int, value: str) -> str:
+    return yaml.safe_dump(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": _name(service, number)},
+            "data": {"v": value},
+        }
+    )
+
+
+def _name(service: int, number: int) -> str:
+    return f"s{service:03}-{number}"
+
+
+def _percentile(values: list[float], part: float) -> float:
+    return sorted(values)[min(len(values) - 1, int(len(values) * part))]
+
+
+def _seconds(text: str) -> float:
+    return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+
+
+def _run(*command: str) -> None:
+    subprocess.run(command, check=True, capture_output=True)
+
+
+if __name__ == "__main__":
+    main()

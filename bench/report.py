@@ -1,0 +1,96 @@
+"""Figures of a bench run: each beside a baseline of the same run, as a table and as JSON lines."""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import orjson
+from rich.console import Console
+from rich.table import Table
+
+RESULTS = Path(__file__).parent / "results"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One measured value.
+
+    `ratio` is value to baseline, `goal` the most (`at_most`) or least that the ratio, or without
+    a baseline the value, may be; `spread` is half the distance of the quartiles to the median.
+    """
+
+    name: str
+    value: float
+    unit: str
+    baseline: str = ""
+    baseline_value: float | None = None
+    ratio: float | None = None
+    goal: float | None = None
+    ok: bool | None = None
+    runs: int = 1
+    spread: float = 0.0
+
+
+class Report:
+    """Collects figures of a group and writes them when all are there."""
+
+    def __init__(self, group: str) -> None:
+        self._group = group
+        self._figures: list[Figure] = []
+
+    def add(
+        self,
+        name: str,
+        values: Sequence[float],
+        unit: str,
+        *,
+        baseline: str = "",
+        baseline_values: Sequence[float] = (),
+        goal: float | None = None,
+        at_most: bool = True,
+    ) -> None:
+        """A figure from its runs; the median counts."""
+        value = statistics.median(values)
+        base = statistics.median(baseline_values) if baseline_values else None
+        ratio = value / base if base else None
+        judged = value if ratio is None else ratio
+        ok = None if goal is None else (judged <= goal if at_most else judged >= goal)
+        self._figures.append(
+            Figure(name, value, unit, baseline, base, ratio, goal, ok, len(values), _spread(values))
+        )
+
+    def write(self) -> None:
+        """Print the table and write `bench/results/<group>.jsonl`."""
+        RESULTS.mkdir(exist_ok=True)
+        lines = [orjson.dumps(asdict(figure)) for figure in self._figures]
+        (RESULTS / f"{self._group}.jsonl").write_bytes(b"\n".join(lines) + b"\n")
+        table = Table(title=f"bench {self._group}", title_justify="left")
+        for column in ("figure", "value", "±", "baseline", "ratio", "goal", "ok"):
+            table.add_column(
+                column, justify="left" if column in ("figure", "baseline") else "right"
+            )
+        for one in self._figures:
+            table.add_row(*_row(one))
+        Console(width=140).print(table)
+
+
+def _spread(values: Sequence[float]) -> float:
+    if len(values) < 4:
+        return 0.0
+    low, _, high = statistics.quantiles(values, n=4)
+    return (high - low) / 2
+
+
+def _row(one: Figure) -> list[str]:
+    base = "" if one.baseline_value is None else f"{one.baseline}: {one.baseline_value:,.3g}"
+    verdict = {True: "yes", False: "NO", None: ""}[one.ok]
+    return [
+        one.name,
+        f"{one.value:,.4g} {one.unit}",
+        f"{one.spread:,.2g}",
+        base,
+        "" if one.ratio is None else f"{one.ratio:.2f}",
+        "" if one.goal is None else f"{one.goal:g}",
+        verdict,
+    ]
