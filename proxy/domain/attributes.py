@@ -5,11 +5,13 @@ what is authorized is what is sent.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from urllib.parse import parse_qsl
 
 from fleet.errors import Invalid
 
+USUAL_LENGTH = 256
 READS = frozenset({"get", "list", "watch"})
 WRITING_SUBRESOURCES = frozenset({"exec", "attach", "portforward", "proxy", "ephemeralcontainers"})
 LONG_SUBRESOURCES = frozenset({"exec", "attach", "portforward", "proxy", "log"})
@@ -58,6 +60,11 @@ def read_attributes(method: str, target: str) -> RequestAttributes:
 
     Invalid: a path that could be read in more than one way.
     """
+    read = _read_usual if len(target) <= USUAL_LENGTH else _read
+    return read(method, target)
+
+
+def _read(method: str, target: str) -> RequestAttributes:
     path, _, query = target.partition("?")
     parts = path.split("/")[1:]
     if parts and parts[-1] == "":
@@ -67,12 +74,15 @@ def read_attributes(method: str, target: str) -> RequestAttributes:
         _refuse_ambiguous(attributes, parts)
     if attributes.verb == "get" and attributes.resource and not attributes.name:
         verb = "watch" if _asks_to_watch(query) else "list"
-        return _with_verb(attributes, verb)
+        return replace(attributes, verb=verb)
     if attributes.verb == "get" and attributes.name and _asks_to_watch(query):
-        return _with_verb(attributes, "watch")
+        return replace(attributes, verb="watch")
     if attributes.verb == "delete" and not attributes.name:
-        return _with_verb(attributes, "deletecollection")
+        return replace(attributes, verb="deletecollection")
     return attributes
+
+
+_read_usual = lru_cache(maxsize=4096)(_read)
 
 
 def _resource(method: str, path: str, parts: list[str]) -> RequestAttributes | None:
@@ -113,16 +123,3 @@ def _asks_to_watch(query: str) -> bool:
         return False
     values = [value for key, value in parse_qsl(query, keep_blank_values=True) if key == "watch"]
     return bool(values) and values[0].lower() not in {"", "0", "false"}
-
-
-def _with_verb(one: RequestAttributes, verb: str) -> RequestAttributes:
-    return RequestAttributes(
-        verb,
-        one.path,
-        one.group,
-        one.version,
-        one.namespace,
-        one.resource,
-        one.subresource,
-        one.name,
-    )

@@ -33,9 +33,12 @@ class Connection(asyncio.Protocol):
         self.deadline: float | None = None
         self._gateway, self._application = gateway, application
         self._transport: asyncio.Transport
+        self._source = ""
         self._side: ApplicationSide | None = None
         self._turn: Exchange | ApplicationTurn | None = None
         self._pending = b""
+        self._last_raw = b""
+        self._last_head: RequestHead
         self._held = 0
         self._advancing = self._keep_alive = self._in_head = self._gone = False
 
@@ -56,6 +59,7 @@ class Connection(asyncio.Protocol):
         self._transport = transport = cast(asyncio.Transport, transport)
         transport.set_write_buffer_limits(high=WRITE_HIGH, low=WRITE_LOW)
         _give_up_on_dead_peers(transport)
+        self._source = _peer(transport)
         self._application.serve(self)
         self._gateway.connections.add(self)
         self._set_deadline(self._gateway.timeouts.idle)
@@ -187,9 +191,7 @@ class Connection(asyncio.Protocol):
             return False
         raw, self._pending = pending[: end + 4], pending[end + 4 :]
         try:
-            head = parse_head(raw, self._gateway.head_limits)
-            if ours:
-                judge(head)
+            head = self._read_head(raw, ours)
         except BadHead as error:
             self._refuse(error)
             return False
@@ -199,6 +201,15 @@ class Connection(asyncio.Protocol):
         else:
             self._begin_application(head, raw)
         return True
+
+    def _read_head(self, raw: bytes, ours: bool) -> RequestHead:
+        """Clients that ask the same again and again send the same bytes: those are read once."""
+        if raw != self._last_raw:
+            head = parse_head(raw, self._gateway.head_limits)
+            if ours:
+                judge(head)
+            self._last_raw, self._last_head = raw, head
+        return self._last_head
 
     def _await_head(self, size: int) -> None:
         if size > self._gateway.head_limits.size:
@@ -216,7 +227,7 @@ class Connection(asyncio.Protocol):
         record = RequestRecord(
             id=secrets.token_hex(16),
             at=self._gateway.clock.now(),
-            source=_peer(self._transport),
+            source=self._source,
             user_agent=agents[0].decode(errors="replace") if agents else "",
             handle=route.handle,
             method=head.method.decode(),

@@ -23,7 +23,7 @@ from proxy.domain.audit import EndReason, RequestRecord
 from proxy.gateway.answers import Refusal, encode, refusal_of
 from proxy.gateway.body import body_of
 from proxy.gateway.desk import Admission, Desk
-from proxy.gateway.head import BadHead, RequestHead, credential, impersonation_fields, rebuild
+from proxy.gateway.head import BadHead, RequestHead, credential, rebuild
 from proxy.gateway.route import Route
 
 log = structlog.get_logger(__name__)
@@ -114,7 +114,7 @@ class Exchange:
     def start_at_once(self) -> bool:
         """Start, if it is a read and nothing has to be asked; else `run` must be."""
         head = self._head
-        if head.upgrade is not None or impersonation_fields(head):
+        if head.upgrade is not None or head.impersonation:
             return False
         try:
             attributes = self._read_attributes()
@@ -264,8 +264,9 @@ class Exchange:
         identity = await self._desk.identify(credential(head), record.source)
         record.identity = identity
         attributes = self._read_attributes()
-        asked = impersonation_fields(head)
-        admission = await self._desk.admit(identity, self._route.handle, attributes, asked)
+        admission = await self._desk.admit(
+            identity, self._route.handle, attributes, head.impersonation
+        )
         self._enter(admission)
         if attributes.writes or record.upgrade:
             await self._desk.audit.opened(record)

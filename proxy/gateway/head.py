@@ -38,13 +38,15 @@ class RequestHead:
     """A head as parsed. `length` None: no Content-Length.
 
     `fields` are (lower-case name, name as written, value) in order, `index` their values by
-    lower-case name.
+    lower-case name; `impersonation` holds the client's own Impersonate- fields, names in lower
+    case. Nothing changes a head once it is parsed.
     """
 
     method: bytes = b""
     target: bytes = b""
     version: str = "1.1"
     fields: list[tuple[bytes, bytes, bytes]] = field(default_factory=list)
+    impersonation: list[tuple[str, str]] = field(default_factory=list)
     index: dict[bytes, list[bytes]] = field(default_factory=dict)
     keep_alive: bool = True
     upgrade: bytes | None = None
@@ -74,6 +76,8 @@ class _Collector:
         lower, value = name.lower(), value.strip(b" \t")
         self.head.fields.append((lower, name, value))
         self.head.index.setdefault(lower, []).append(value)
+        if lower.startswith(IMPERSONATE):
+            self.head.impersonation.append((lower.decode(), value.decode(errors="replace")))
 
     def on_headers_complete(self) -> None:
         self.complete = True
@@ -129,15 +133,6 @@ def credential(head: RequestHead) -> str | None:
     if len(found) > 1:
         raise BadHead(400, "more than one credential")
     return found[0] if found else None
-
-
-def impersonation_fields(head: RequestHead) -> list[tuple[str, str]]:
-    """(lower-case name, value) of the client's own Impersonate- fields."""
-    return [
-        (lower.decode(), value.decode(errors="replace"))
-        for lower, _, value in head.fields
-        if lower.startswith(IMPERSONATE)
-    ]
 
 
 def rebuild(head: RequestHead, target: bytes, audit_id: str) -> bytes:
