@@ -1,4 +1,4 @@
-"""`towline serve` and `towline agent`: settings in, then the process of that kind."""
+"""`towline serve`, `agent` and `demo`: settings in, then the process of that kind."""
 
 import os
 from pathlib import Path
@@ -97,3 +97,17 @@ def demo(
       towline demo --check
     """
     raise typer.Exit(load("towline.demo.program").run(check=check))
+
+
+def demo(
+    check: Annotated[
+        bool, typer.Option("--check", help="Play the whole story, assert each step, clean up.")
+    ] = False,
+) -> None:
+    """Run everything on this machine: clusters, control plane, agents, a pipeline.
+
+    \b
+    Example:
+      towline demo --check
+    """
+    load("towline.demo.story").run(check=check)
