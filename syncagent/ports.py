@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from fleet.errors import TowlineError
+from fleet.errors import TowlineError, Unavailable
 from syncagent.domain.events import CommandDone, DriftFound, Sighting
 from syncagent.domain.inventory import InventoryChange, Owned
 from syncagent.domain.objects import Api, KubeObject, ObjectRef
@@ -21,6 +21,10 @@ class Refused(TowlineError):
         super().__init__(message)
         self.status = status
         self.reason = reason
+
+
+class LinkDown(Unavailable):
+    """The control plane cannot be asked now; it will be again."""
 
 
 class UnknownApi(TowlineError):
@@ -107,7 +111,7 @@ class Fetcher(Protocol):
     """The control plane as a source of bundles."""
 
     async def fetch(self, digest: str, size: int) -> bytes:
-        """The bytes that the digest names. Unavailable: no link; NotFound; Invalid."""
+        """The bytes that the digest names. LinkDown; NotFound; Invalid: other bytes came."""
         ...
 
 

@@ -24,6 +24,7 @@ class Owned:
     `applied` is the digest of the manifest last applied, `live` the digest of its fields in the
     cluster right after that; both are empty until it is known to be there. `doubtful`: it must be
     applied again whatever the digests say. `leaving`: it is being deleted because we asked.
+    `heals` are the times of the last heals, `told` names the drift last reported and left.
     """
 
     service_id: str
@@ -39,6 +40,7 @@ class Owned:
     doubtful: bool = False
     leaving: bool = False
     heals: tuple[float, ...] = ()
+    told: str = ""
 
     @property
     def key(self) -> ObjectKey:

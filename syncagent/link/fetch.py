@@ -6,11 +6,12 @@ import grpc
 import grpc.aio
 
 from fleet.bundle import MAX_BUNDLE_BYTES, open_bundle
-from fleet.errors import Invalid, NotFound, TowlineError, Unavailable
+from fleet.errors import Invalid, NotFound, TowlineError
 from fleet.wire.limits import check
 from fleet.wire.v1 import agent_pb2 as pb
 from fleet.wire.v1.agent_pb2_grpc import AgentStub
 from syncagent.link.channel import Metadata
+from syncagent.ports import LinkDown
 
 _TOGETHER = 8
 _PARTS_KEPT = 16
@@ -36,7 +37,7 @@ class HubFetcher:
             data = self._parts.pop(digest, bytearray())
             try:
                 await self._receive(digest, data)
-            except Unavailable:
+            except LinkDown:
                 self._keep(digest, data)
                 raise
         whole = bytes(data)
@@ -45,7 +46,7 @@ class HubFetcher:
 
     async def _receive(self, digest: str, data: bytearray) -> None:
         if self._stub is None:
-            raise Unavailable("no link to the control plane to fetch the bundle through")
+            raise LinkDown("no link to the control plane to fetch the bundle through")
         request = pb.FetchRequest(digest=digest, offset=len(data))
         try:
             async for chunk in self._stub.Fetch(request, metadata=self._metadata):
@@ -69,4 +70,4 @@ def _failure(digest: str, error: grpc.aio.AioRpcError) -> TowlineError:
     detail = error.details() or error.code().name
     if error.code() == grpc.StatusCode.NOT_FOUND:
         return NotFound(f"the control plane does not have bundle {digest}: {detail}")
-    return Unavailable(f"bundle {digest} cannot be fetched: {detail}")
+    return LinkDown(f"bundle {digest} cannot be fetched: {detail}")

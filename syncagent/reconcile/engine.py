@@ -8,13 +8,13 @@ import asyncio
 
 import structlog
 
-from fleet.errors import TowlineError, Unavailable
+from fleet.errors import TowlineError
 from fleet.runtime.backoff import Backoff
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 from syncagent.domain.events import CommandDone, Outcome
-from syncagent.domain.services import Desired, Phase, Problem, Stamps
-from syncagent.ports import Bundles, Cluster, Fetcher, Memory, Reports
+from syncagent.domain.services import Desired, Problem, Stamps
+from syncagent.ports import Bundles, Cluster, Fetcher, LinkDown, Memory, Reports
 from syncagent.reconcile.apply import problem_of
 from syncagent.reconcile.heal import look
 from syncagent.reconcile.lanes import Lanes
@@ -197,8 +197,7 @@ class Engine:
                 service.busy = None
 
     def _ended_early(self, service: Service, error: TowlineError) -> None:
-        waits_for_link = service.busy == Phase.FETCHING and isinstance(error, Unavailable)
-        if not waits_for_link:
+        if not isinstance(error, LinkDown):
             service.failures[None] = problem_of(error, None)
         log.warning("service waits", service=service.id, reason=error.message)
 

@@ -52,10 +52,15 @@ async def _lost(tools: Tools, service: Service, one: Owned) -> float:
     if one.leaving:
         forget(tools, service, one)
         return 0.0
+    if not one.uid:
+        return 0.0
     one.vanish()
-    manifest = await _manifest(tools, service, one)
+    manifest = await manifest_for(tools.cluster, tools.bundles, service, one.key)
     if manifest is None:
         forget(tools, service, one)
+        return 0.0
+    if manifest.digest != one.applied:
+        one.doubtful = True
         return 0.0
     return await _react(tools, service, manifest, one, None)
 
@@ -67,21 +72,13 @@ async def _seen(tools: Tools, service: Service, one: Owned, live: KubeObject) ->
         tools.registry.identify(one)
     if one.leaving or not one.live or metadata_of(live).get("deletionTimestamp"):
         return 0.0
-    manifest = await _manifest(tools, service, one)
-    if manifest is None:
-        return 0.0
-    if fingerprint(project(manifest.body, live)) == one.live:
-        one.synced = True
-        return 0.0
-    return await _react(tools, service, manifest, one, live)
-
-
-async def _manifest(tools: Tools, service: Service, one: Owned) -> Manifest | None:
-    """What was applied, if that is what the service still wants of this object."""
     manifest = await manifest_for(tools.cluster, tools.bundles, service, one.key)
     if manifest is None or manifest.digest != one.applied:
-        return None
-    return manifest
+        return 0.0
+    if fingerprint(project(manifest.body, live)) == one.live:
+        one.synced, one.told = True, ""
+        return 0.0
+    return await _react(tools, service, manifest, one, live)
 
 
 async def _react(
@@ -94,7 +91,10 @@ async def _react(
     if options.drift == DriftPolicy.IGNORE:
         return 0.0
     if options.drift == DriftPolicy.REPORT:
-        await _tell(tools, service, manifest, live)
+        state = fingerprint(project(manifest.body, live))
+        if one.told != state:
+            await _tell(tools, service, manifest, live)
+            one.told = state
         return 0.0
     wait = pace(one.heals, tools.clock.monotonic())
     if wait:

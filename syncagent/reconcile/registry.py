@@ -97,7 +97,8 @@ class Registry:
             service = self._services.get(entry.service_id)
             if service is not None:
                 entry.verdict = _UNSEEN
-                entry.doubtful = not entry.applied
+                entry.synced = bool(entry.applied)
+                entry.doubtful = not entry.synced
                 self.add(service, entry)
 
     def get(self, service_id: str) -> Service | None:

@@ -11,7 +11,7 @@ from fleet.errors import NotFound
 from syncagent.domain.inventory import Owned
 from syncagent.domain.objects import KubeObject, ObjectKey, ObjectRef
 from syncagent.domain.ownership import fingerprint
-from syncagent.domain.services import Desired, Phase, Problem, ServiceSpec
+from syncagent.domain.services import Desired, DriftPolicy, Phase, Problem, ServiceSpec
 from syncagent.reconcile.apply import Writer
 from syncagent.reconcile.manifests import Plan, plan_bundle
 from syncagent.reconcile.prune import prunable, take_away
@@ -109,7 +109,7 @@ async def write(tools: Tools, walk: Walk) -> None:
     stale = [
         manifest
         for key, manifest in walk.plan.manifests.items()
-        if _ours(walk, key) and not _is_applied(service, manifest.digest, key)
+        if _ours(walk, key) and not _is_applied(walk, manifest.digest, key)
     ]
     await Writer(tools, service, walk.plan, walk.spec).write(stale)
     if not walk.spec.options.dry_run:
@@ -152,9 +152,12 @@ def _ours(walk: Walk, key: ObjectKey) -> bool:
     return failure is None or failure.reason != "Claimed"
 
 
-def _is_applied(service: Service, digest: str, key: ObjectKey) -> bool:
-    one = service.owned.get(key)
-    return one is not None and one.applied == digest and not one.doubtful and not one.leaving
+def _is_applied(walk: Walk, digest: str, key: ObjectKey) -> bool:
+    """Whether an object needs no apply; drift that is to stay is left as it is."""
+    one = walk.service.owned.get(key)
+    if one is None or one.applied != digest or one.doubtful or one.leaving:
+        return False
+    return one.synced or walk.spec.options.drift != DriftPolicy.HEAL
 
 
 def _name(service: Service) -> str:

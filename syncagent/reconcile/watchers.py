@@ -100,6 +100,7 @@ class Watchers:
             service = self._registry.get(one.service_id)
             if service is None or one.key in sighting.keys or one.version > sighting.version:
                 continue
+            one.seen = True
             service.inbox[one.key] = Gone(sighting.api, _at(sighting.version))
             self._tell(service, True)
 

@@ -5,6 +5,7 @@ digest is checked once more at each first use after a start.
 """
 
 import asyncio
+import contextlib
 import itertools
 import os
 from collections.abc import Iterable
@@ -81,7 +82,8 @@ class BundleFiles:
                 os.fsync(file.fileno())
             partial.rename(path)
         except OSError as error:
-            partial.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                partial.unlink(missing_ok=True)
             raise _refused(error) from error
         self._checked.add(digest)
 

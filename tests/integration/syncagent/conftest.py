@@ -1,7 +1,7 @@
 """An agent in this process between a fake hub and a real API server."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,7 +33,7 @@ class Bench:
     _count: int = field(default=0)
 
     @asynccontextmanager
-    async def agent(self) -> AsyncIterator[None]:
+    async def agent(self) -> AsyncGenerator[None]:
         """A running agent; started again it finds the same state directory."""
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as group:

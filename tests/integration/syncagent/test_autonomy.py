@@ -3,7 +3,7 @@
 import asyncio
 import shutil
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ EDIT = '{"data":{"key":"edited"}}'
 
 
 @asynccontextmanager
-async def process(bench: Bench) -> AsyncIterator[asyncio.subprocess.Process]:
+async def process(bench: Bench) -> AsyncGenerator[asyncio.subprocess.Process]:
     """The agent in a process of its own, killed at the end if it still runs."""
     agent = await asyncio.create_subprocess_exec(
         sys.executable,

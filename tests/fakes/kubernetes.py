@@ -1,0 +1,118 @@
+"""A cluster in memory that fills in the agent's port `Cluster`, with failures at will."""
+
+import asyncio
+import copy
+from typing import Any
+
+from fleet.errors import TowlineError
+from syncagent.domain.events import Gone, Relisted, Seen
+from syncagent.domain.objects import Api, KubeObject, ObjectKey, ObjectRef, api_of, ref_of
+from syncagent.ports import Deletion, Sink
+
+_CLUSTER_WIDE = {"Namespace", "CustomResourceDefinition"}
+
+
+class FakeCluster:
+    """`fail` maps kinds or names to the error that touching them gives; `calls` counts verbs."""
+
+    def __init__(self) -> None:
+        self.objects: dict[ObjectKey, KubeObject] = {}
+        self.fail: dict[str, TowlineError] = {}
+        self.calls: list[tuple[str, str]] = []
+        self._version = 100
+        self._sinks: list[tuple[Api, str, str, Sink]] = []
+
+    async def namespaced(self, api: Api) -> bool:
+        return api.kind not in _CLUSTER_WIDE
+
+    async def apply(
+        self, ref: ObjectRef, body: KubeObject, *, force: bool, dry_run: bool = False
+    ) -> KubeObject:
+        await self._touch("apply", ref)
+        old = self.objects.get(ref.key, {})
+        new = _merge(old, body)
+        if new == old or dry_run:
+            return copy.deepcopy(new if dry_run else old)
+        return self.put(new)
+
+    async def get(self, ref: ObjectRef) -> KubeObject | None:
+        await self._touch("get", ref)
+        return copy.deepcopy(self.objects.get(ref.key))
+
+    async def delete(self, ref: ObjectRef, live: KubeObject) -> Deletion:
+        await self._touch("delete", ref)
+        self.drop(ref.key)
+        return Deletion(gone=True)
+
+    async def merge(self, ref: ObjectRef, patch: KubeObject) -> None:
+        await self._touch("merge", ref)
+        self.put(_merge(self.objects[ref.key], patch))
+
+    async def follow(self, api: Api, namespace: str, selector: str, sink: Sink) -> None:
+        found = {
+            key: one for key, one in self.objects.items() if _matches(one, api, namespace, selector)
+        }
+        for one in found.values():
+            sink(Seen(api, copy.deepcopy(one)))
+        sink(Relisted(api, namespace, frozenset(found), self._version))
+        self._sinks.append((api, namespace, selector, sink))
+        await asyncio.Event().wait()
+
+    async def find(self, selector: str) -> list[KubeObject]:
+        return [copy.deepcopy(o) for o in self.objects.values() if selector in _labels(o)]
+
+    # What a test, or a foreign client, does
+
+    def put(self, one: KubeObject) -> KubeObject:
+        """Write an object; all who follow see it."""
+        self._version += 1
+        new = copy.deepcopy(one)
+        key = ref_of(new).key
+        meta = new["metadata"]
+        meta.setdefault("uid", f"uid-{self._version}")
+        meta["resourceVersion"] = str(self._version)
+        self.objects[key] = new
+        for api, namespace, selector, sink in self._sinks:
+            if _matches(new, api, namespace, selector):
+                sink(Seen(api, copy.deepcopy(new)))
+        return copy.deepcopy(new)
+
+    def drop(self, key: ObjectKey) -> None:
+        """Delete an object; all who follow see it."""
+        self._version += 1
+        gone = self.objects.pop(key)
+        gone["metadata"]["resourceVersion"] = str(self._version)
+        for api, namespace, selector, sink in self._sinks:
+            if _matches(gone, api, namespace, selector):
+                sink(Gone(api, copy.deepcopy(gone)))
+
+    def count(self, verb: str) -> int:
+        """How often a verb was used."""
+        return sum(1 for used, _ in self.calls if used == verb)
+
+    async def _touch(self, verb: str, ref: ObjectRef) -> None:
+        self.calls.append((verb, str(ref)))
+        await asyncio.sleep(0)
+        for name in (ref.kind, ref.name):
+            if name in self.fail:
+                raise self.fail[name]
+
+
+def _matches(one: KubeObject, api: Api, namespace: str, selector: str) -> bool:
+    placed = not namespace or one["metadata"].get("namespace") == namespace
+    return api_of(one) == api and placed and (not selector or selector in _labels(one))
+
+
+def _labels(one: KubeObject) -> dict[str, Any]:
+    return one["metadata"].get("labels") or {}
+
+
+def _merge(old: Any, new: Any) -> Any:
+    """A merge patch (RFC 7386)."""
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return copy.deepcopy(new)
+    merged = {k: v for k, v in old.items() if k not in new}
+    for name, value in new.items():
+        if value is not None:
+            merged[name] = _merge(old.get(name), value)
+    return merged

@@ -1,0 +1,313 @@
+"""The engine on a cluster, a hub and a clock that are all in memory."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from fleet.bundle import Bundle, make_bundle
+from fleet.errors import NotFound, TowlineError, Unavailable
+from fleet.runtime.clock import SystemClock
+from syncagent.domain.events import CommandDone, DriftFound
+from syncagent.domain.inventory import InventoryChange
+from syncagent.domain.services import (
+    Desired,
+    DriftPolicy,
+    Phase,
+    Removal,
+    ServiceSpec,
+    Status,
+    SyncOptions,
+)
+from syncagent.ports import LinkDown, Refused
+from syncagent.reconcile.engine import Engine
+from syncagent.reconcile.heal import pace
+from syncagent.state.bundles import BundleFiles
+from syncagent.state.database import Database
+from syncagent.state.memory import SqliteMemory
+from tests.fakes.clock import FakeClock
+from tests.fakes.kubernetes import FakeCluster
+
+SETTLE = SystemClock()
+KEY = ("", "ConfigMap", "prod", "a")
+
+
+class Collected:
+    """Reports and bundles, both in lists."""
+
+    def __init__(self) -> None:
+        self.statuses: list[Status] = []
+        self.changes: list[InventoryChange] = []
+        self.drifts: list[DriftFound] = []
+        self.answers: list[CommandDone] = []
+        self.bundles: dict[str, bytes] = {}
+        self.down: TowlineError | None = None
+        self.fetched = 0
+
+    def status(self, status: Status) -> None:
+        self.statuses.append(status)
+
+    def inventory(self, change: InventoryChange) -> None:
+        self.changes.append(change)
+
+    def drift(self, found: DriftFound) -> None:
+        self.drifts.append(found)
+
+    def done(self, done: CommandDone) -> None:
+        self.answers.append(done)
+
+    async def fetch(self, digest: str, size: int) -> bytes:
+        self.fetched += 1
+        if self.down is not None:
+            raise self.down
+        if digest not in self.bundles:
+            raise NotFound(f"no bundle {digest}")
+        return self.bundles[digest]
+
+
+class Stand:
+    """An engine that can be started again on the same disk."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.cluster, self.hub, self.clock = FakeCluster(), Collected(), FakeClock()
+        self.sequence = 0
+
+    async def start(self) -> None:
+        self.database = Database(self.folder / "agent.db")
+        bundles = BundleFiles(self.folder / "bundles")
+        memory = SqliteMemory(self.database)
+        self.engine = Engine(self.cluster, bundles, self.hub, memory, self.hub, self.clock)
+        await self.engine.start()
+
+    async def stop(self) -> None:
+        await self.engine.stop()
+        self.database.close()
+
+    def want(self, *names: str, service: str = "s", **options) -> Bundle:
+        """The service is to have these ConfigMaps."""
+        bundle = make_bundle(config(name) for name in names)
+        self.hub.bundles[bundle.digest] = bundle.data
+        self.sequence += 1
+        spec = ServiceSpec(service, "prod", bundle.digest, len(bundle.data), SyncOptions(**options))
+        self.engine.desire(Desired(service, self.sequence, spec))
+        return bundle
+
+    async def until(self, right) -> None:
+        """Let time pass, a quarter of a second at a time, until something holds."""
+        for _ in range(400):
+            if right():
+                return
+            # Bundles go through threads, which the fake clock does not wait for.
+            await SETTLE.sleep(0.002)
+            await self.clock.advance(0.25)
+        raise AssertionError(f"never; last said: {self.hub.statuses[-1:]}")
+
+    async def phase(self, phase: Phase) -> Status:
+        def reached() -> bool:
+            said = self.hub.statuses
+            return bool(said) and (said[-1].phase, said[-1].sequence) == (phase, self.sequence)
+
+        await self.until(reached)
+        return self.hub.statuses[-1]
+
+
+def config(name: str, value: str = "1") -> dict:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name},
+        "data": {"key": value},
+    }
+
+
+@pytest.fixture
+async def stand(tmp_path: Path) -> AsyncIterator[Stand]:
+    """A running engine."""
+    made = Stand(tmp_path)
+    await made.start()
+    yield made
+    await made.stop()
+
+
+async def test_without_a_link_the_old_state_is_kept_and_healed(stand: Stand) -> None:
+    """A newer bundle that cannot be fetched changes nothing, and drift of the old one is healed."""
+    stand.want("a")
+    await stand.phase(Phase.HEALTHY)
+    stand.hub.down = LinkDown("no link")
+    stand.want("b")
+    await stand.phase(Phase.FETCHING)
+    stand.cluster.drop(KEY)
+    await stand.until(lambda: KEY in stand.cluster.objects)
+    stand.hub.down = None
+    stand.engine.linked()
+    await stand.phase(Phase.HEALTHY)
+    assert {key[3] for key in stand.cluster.objects} == {"b"}
+
+
+async def test_a_failed_fetch_never_prunes(stand: Stand) -> None:
+    """C23: an error on the way to the new state is not the new state."""
+    stand.want("a", "b")
+    await stand.phase(Phase.HEALTHY)
+    for error in (NotFound("gone"), LinkDown("away"), LinkDown("still")):
+        stand.hub.down = error
+        stand.want("c")
+        await stand.clock.advance(30)
+    assert stand.cluster.count("delete") == 0
+    assert len(stand.cluster.objects) == 2
+
+
+async def test_a_full_disk_is_told_and_recovered_from(stand: Stand) -> None:
+    """The bundle cannot be kept: FAILED with the reason, the last state stays, then it goes on."""
+    stand.want("a")
+    await stand.phase(Phase.HEALTHY)
+    bundles = stand.folder / "bundles"
+    bundles.rename(stand.folder / "away")
+    bundles.write_text("in the way")
+    stand.want("b")
+    status = await stand.phase(Phase.FAILED)
+    assert "state directory cannot be written" in status.problems[0].message
+    assert KEY in stand.cluster.objects
+    bundles.unlink()
+    (stand.folder / "away").rename(bundles)
+    await stand.phase(Phase.HEALTHY)
+
+
+async def test_a_bad_object_in_the_bundle_stops_all_pruning(stand: Stand) -> None:
+    """What cannot be read may be anything, also what is to be kept."""
+    stand.want("a", "b")
+    await stand.phase(Phase.HEALTHY)
+    bundle = make_bundle([config("a"), {"apiVersion": "v1", "kind": "ConfigMap"}])
+    stand.hub.bundles[bundle.digest] = bundle.data
+    stand.sequence += 1
+    spec = ServiceSpec("s", "prod", bundle.digest, len(bundle.data))
+    stand.engine.desire(Desired("s", stand.sequence, spec))
+    await stand.phase(Phase.FAILED)
+    assert stand.cluster.count("delete") == 0
+
+
+async def test_a_refused_object_is_tried_again_and_recovers(stand: Stand) -> None:
+    """Others are applied meanwhile; the retries become rarer, then it works."""
+    stand.cluster.fail["b"] = Refused("not like that", status=422, reason="Invalid")
+    stand.want("a", "b")
+    status = await stand.phase(Phase.FAILED)
+    assert [(p.reason, p.ref and p.ref.name) for p in status.problems] == [("Invalid", "b")]
+    assert KEY in stand.cluster.objects
+    for _ in range(300):
+        await SETTLE.sleep(0.002)
+        await stand.clock.advance(2)
+    tries = stand.cluster.calls.count(("apply", "ConfigMap prod/b"))
+    assert 5 <= tries <= 60
+    del stand.cluster.fail["b"]
+    await stand.phase(Phase.HEALTHY)
+    assert stand.cluster.calls.count(("apply", "ConfigMap prod/a")) == 1
+
+
+async def test_a_dead_api_server_is_named_once(stand: Stand) -> None:
+    """FAILED with its words; not hammered; it goes on by itself."""
+    stand.cluster.fail["ConfigMap"] = Unavailable("the API server cannot be reached")
+    stand.want(*"abcdefghij")
+    status = await stand.phase(Phase.FAILED)
+    assert "cannot be reached" in status.problems[0].message
+    assert stand.cluster.count("apply") <= 10
+    del stand.cluster.fail["ConfigMap"]
+    await stand.phase(Phase.HEALTHY)
+
+
+async def test_two_controllers_do_not_fight(stand: Stand) -> None:
+    """A change that comes back at once every time is undone ever more slowly, and named."""
+    stand.want("a")
+    await stand.phase(Phase.HEALTHY)
+    before = stand.cluster.count("apply")
+    for _ in range(600):
+        live = stand.cluster.objects[KEY]
+        if live["data"]["key"] == "1":
+            live["data"]["key"] = "theirs"
+            stand.cluster.put(live)
+        await SETTLE.sleep(0)
+        await stand.clock.advance(0.1)
+    assert stand.cluster.count("apply") - before <= 15
+    assert "again and again" in stand.hub.statuses[-1].problems[0].message
+
+
+async def test_pause_stops_applying_and_healing(stand: Stand) -> None:
+    """While paused nothing is written; afterwards all is put right."""
+    stand.want("a")
+    await stand.phase(Phase.HEALTHY)
+    stand.want("a", paused=True)
+    await stand.clock.advance(1)
+    live = stand.cluster.objects[KEY]
+    live["data"]["key"] = "theirs"
+    stand.cluster.put(live)
+    await stand.clock.advance(60)
+    assert stand.cluster.objects[KEY]["data"] == {"key": "theirs"}
+    stand.want("a")
+    await stand.until(lambda: stand.cluster.objects[KEY]["data"] == {"key": "1"})
+
+
+async def test_reported_drift_is_told_once_and_healed_when_the_policy_says_so(
+    stand: Stand,
+) -> None:
+    """The same drift is one report however often the object is seen."""
+    stand.want("a", drift=DriftPolicy.REPORT)
+    await stand.phase(Phase.HEALTHY)
+    live = stand.cluster.objects[KEY]
+    live["data"]["key"] = "theirs"
+    for _ in range(3):
+        stand.cluster.put(live)
+        await stand.clock.advance(1)
+    assert [d.paths for d in stand.hub.drifts] == [("data.key",)]
+    stand.want("a")
+    await stand.until(lambda: stand.cluster.objects[KEY]["data"] == {"key": "1"})
+
+
+async def test_older_words_are_ignored(stand: Stand) -> None:
+    """A late message of a lower sequence does not bring back a former state."""
+    stand.want("a")
+    stand.want("b")
+    old = Desired("s", 1, removal=Removal.CASCADE)
+    stand.engine.desire(old)
+    await stand.phase(Phase.HEALTHY)
+    assert stand.engine.held() == [("s", 2)]
+
+
+async def test_removing_what_is_not_here_is_answered(stand: Stand) -> None:
+    """The hub learns that it is gone."""
+    stand.engine.desire(Desired("nobody", 3, removal=Removal.CASCADE))
+    assert [(s.service_id, s.phase) for s in stand.hub.statuses] == [("nobody", Phase.REMOVED)]
+
+
+async def test_a_restart_applies_and_fetches_nothing(stand: Stand) -> None:
+    """All that is known suffices to see that all is well."""
+    stand.want("a", "b")
+    await stand.phase(Phase.HEALTHY)
+    await stand.stop()
+    stand.cluster.calls.clear()
+    stand.cluster._sinks.clear()
+    stand.hub.statuses.clear()
+    await stand.start()
+    await stand.phase(Phase.HEALTHY)
+    assert stand.cluster.count("apply") == 0
+    assert stand.hub.fetched == 1
+
+
+async def test_a_command_is_executed_once(stand: Stand) -> None:
+    """Sent again after its answer, it is answered again and not executed."""
+    stand.want("a")
+    await stand.phase(Phase.HEALTHY)
+    stand.engine.sync_now("c1", "s")
+    await stand.until(lambda: stand.hub.answers)
+    applied = stand.cluster.count("apply")
+    stand.engine.sync_now("c1", "s")
+    await stand.clock.advance(5)
+    assert applied == 2 and stand.cluster.count("apply") == applied
+    assert [a.outcome.value for a in stand.hub.answers] == ["succeeded", "succeeded"]
+
+
+def test_the_pace_of_healing() -> None:
+    """Five are free, then twice as long each time; a quiet minute forgets."""
+    assert pace((), 0.0) == 0.0
+    assert pace((0.0,) * 4, 1.0) == 0.0
+    assert pace((0.0,) * 5, 0.0) == 1.0
+    assert pace((0.0,) * 8, 0.0) == 8.0
+    assert pace((0.0,) * 8, 61.0) == 0.0
