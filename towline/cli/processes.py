@@ -97,17 +97,3 @@ def demo(
       towline demo --check
     """
     raise typer.Exit(load("towline.demo.program").run(check=check))
-
-
-def demo(
-    check: Annotated[
-        bool, typer.Option("--check", help="Play the whole story, assert each step, clean up.")
-    ] = False,
-) -> None:
-    """Run everything on this machine: clusters, control plane, agents, a pipeline.
-
-    \b
-    Example:
-      towline demo --check
-    """
-    load("towline.demo.story").run(check=check)

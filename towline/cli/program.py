@@ -51,7 +51,6 @@ for _command, _name in (
     (processes.serve, "serve"),
     (processes.agent, "agent"),
     (processes.demo, "demo"),
-    (processes.demo, "demo"),
     (access.login, "login"),
     (access.logout, "logout"),
     (access.whoami, "whoami"),
