@@ -281,13 +281,19 @@ def wait(
         return is_meant and seen["status"] == status.upper()
 
     say(f"waiting for {service} to be {status.upper()}")
-    _show(until(lambda: find_service(api, service), done, limit), output)
+    _show(until(lambda: find_service(api, service), done, limit, describe=_standing), output)
 
 
 def configuration(setting: list[str] | None) -> list[Json] | None:
     """`--set` options as the API takes them; None without any."""
     given = pairs(setting, "--set")
     return [{"name": key, "value": value} for key, value in given.items()] or None
+
+
+def _standing(service: Row) -> str:
+    text = f"{label(service)} is {service['status']} at {short(service['sha']) or 'no commit'}"
+    problem = first_problem(service)
+    return f"{text}: {problem}" if problem else text
 
 
 def _revision(api: Api, service: Json, wanted: str | None) -> Json:

@@ -27,16 +27,20 @@ def until(
     done: Callable[[T], bool],
     timeout: float,
     *,
+    describe: Callable[[T], str] = str,
     every: float = 1.0,
     monotonic: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> T:
-    """The first look for which `done` is true. WaitedInVain: none within `timeout` seconds."""
+    """The first look for which `done` is true.
+
+    WaitedInVain: none within `timeout` seconds; `describe` tells what was seen last.
+    """
     end = monotonic() + timeout
     while True:
         seen = look()
         if done(seen):
             return seen
         if monotonic() + every > end:
-            raise WaitedInVain(f"waited {timeout:.0f} s in vain")
+            raise WaitedInVain(f"waited {timeout:.0f} s in vain: {describe(seen)}")
         sleep(every)

@@ -156,7 +156,8 @@ def test_services_are_made_changed_and_deleted_by_commands(
     assert shown["git"] == {"ref": "next", "folder": "deploy"}
     assert shown["configuration"] == [{"name": "a", "value": "b"}]
     assert "rendered" in installation.run("services", "history", "lonely/tool").stdout
-    installation.run("services", "wait", "lonely/tool", "--timeout", "1s", code=6)
+    vain = installation.run("services", "wait", "lonely/tool", "--timeout", "1s", code=6)
+    assert "lonely/tool is STALE" in vain.stderr
     installation.run("services", "sync", "lonely/tool")
     installation.run("services", "delete", "lonely/tool")
     assert "lonely/tool" not in installation.run("services", "list", "-o", "name").stdout

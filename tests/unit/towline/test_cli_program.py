@@ -109,8 +109,15 @@ def test_waiting_in_vain_ends_in_time() -> None:
     def sleep(given: float) -> None:
         now[0] += given
 
-    with pytest.raises(WaitedInVain, match="waited 5 s in vain"):
-        until(lambda: 0, bool, 5, monotonic=lambda: now[0], sleep=sleep)
+    with pytest.raises(WaitedInVain, match="waited 5 s in vain: seen 0"):
+        until(
+            lambda: 0,
+            bool,
+            5,
+            describe=lambda one: f"seen {one}",
+            monotonic=lambda: now[0],
+            sleep=sleep,
+        )
     assert now == [5.0]
 
 
