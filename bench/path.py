@@ -29,6 +29,7 @@ OBJECTS = 5
 RUNS = 30
 BASELINE_RUNS = 10
 NAMESPACE = "bench"
+BY_HAND = "by-hand"
 SECRET = "bench"
 _LEDGER = """query ($id: ID!) { ledger(serviceId: $id, first: 6)
   { edges { node { stage at sequence detail } } } }"""
@@ -38,9 +39,10 @@ _STATUSES = """query ($after: String) { serviceDeployments(first: 100, after: $a
 
 @dataclass
 class Watcher:
-    """Sees the value of each ConfigMap of the namespace as soon as the API server tells."""
+    """Sees the value of each ConfigMap of a namespace as soon as the API server tells."""
 
     member: Member
+    namespace: str = NAMESPACE
     seen: dict[str, tuple[str, float]] = field(default_factory=dict)
     changed: threading.Condition = field(default_factory=threading.Condition)
 
@@ -49,7 +51,7 @@ class Watcher:
         program = self.member.kubectl_program or "kubectl"
         access = self.member.access
         command = [program, f"--kubeconfig={access.kubeconfig}", f"--context={access.context}"]
-        command += ["get", "configmaps", "-n", NAMESPACE, "-w", "--no-headers"]
+        command += ["get", "configmaps", "-n", self.namespace, "-w", "--no-headers"]
         command += ["-o", "custom-columns=N:.metadata.name,V:.data.v"]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         threading.Thread(target=self._read, args=(process,), daemon=True).start()
@@ -138,7 +140,7 @@ class PathBench:
         stages: dict[str, list[float]] = {}
         for run in range(1, RUNS + 1):
             number = run * 37 % SERVICES
-            elapsed, pushed = self._one(number, f"w{run}", self._hint)
+            elapsed, pushed = self._one(number, f"w{run}", self._hint, self.watcher)
             total.append(elapsed)
             for name, value in self._stages(self.ids[number], pushed).items():
                 stages.setdefault(name, []).append(value)
@@ -146,30 +148,34 @@ class PathBench:
         return total, stages
 
     def by_hand(self, work_tree: Path) -> list[float]:
-        """The same by git and kubectl alone, into a namespace that nobody else manages."""
-        url = self.stage.repository.url
-        _run("git", "clone", "--quiet", "--depth=1", url, str(work_tree))
+        """The same by git and kubectl alone, in a namespace that nobody else manages."""
+        _run("git", "clone", "--quiet", "--depth=1", self.stage.repository.url, str(work_tree))
+        self.member.kubectl("create", "namespace", BY_HAND)
+        watcher = Watcher(self.member, BY_HAND)
+        self.stage.closing.callback(watcher.start().kill)
 
         def apply(number: int) -> None:
             _run("git", "-C", str(work_tree), "fetch", "--quiet", "--depth=1", "origin", "main")
             _run("git", "-C", str(work_tree), "reset", "--quiet", "--hard", "FETCH_HEAD")
-            self.member.kubectl(
-                "apply", "--server-side", "--force-conflicts", "-n", NAMESPACE,
-                "-f", str(work_tree / f"s{number:03}"),
-            )  # fmt: skip
+            folder = str(work_tree / f"s{number:03}")
+            self.member.kubectl("apply", "--server-side", "-n", BY_HAND, "-f", folder)
 
+        numbers = [run * 41 % SERVICES for run in range(1, BASELINE_RUNS + 1)]
+        for number in numbers:
+            apply(number)
         return [
-            self._one(run * 41 % SERVICES, f"b{run}", apply)[0]
-            for run in range(1, BASELINE_RUNS + 1)
+            self._one(number, f"b{run}", apply, watcher)[0] for run, number in enumerate(numbers)
         ]
 
-    def _one(self, number: int, value: str, then: Callable[[int], None]) -> tuple[float, float]:
+    def _one(
+        self, number: int, value: str, then: Callable[[int], None], watcher: Watcher
+    ) -> tuple[float, float]:
         """(milliseconds from push to object, time of the push since 1970) of one change."""
         path = f"s{number:03}/0.yaml"
         self.stage.repository.commit({path: _object(number, 0, value)}, f"Set {value}")
         pushed, start = datetime.now().timestamp(), time.perf_counter()  # noqa: TID251
         then(number)
-        arrived = self.watcher.wait(_name(number, 0), value)
+        arrived = watcher.wait(_name(number, 0), value)
         return (arrived - start) * 1000, pushed
 
     def _hint(self, number: int) -> None:
