@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import dataclass
 from urllib.parse import urlsplit
+from uuid import UUID
 
 import grpc.aio
 import structlog
@@ -82,7 +83,7 @@ def build(settings: Settings, clock: Clock | None = None) -> Agent:
     access = access_to(settings.kubernetes, clock)
     client = KubeClient(access, clock, settings.kubernetes.concurrency)
     cluster = KubeCluster(client, clock)
-    endpoint = _endpoint(settings)
+    endpoint, instance_id = _endpoint(settings), new_id(clock.now())
     fetcher = HubFetcher(endpoint.metadata)
     engine = Engine(
         cluster,
@@ -94,13 +95,13 @@ def build(settings: Settings, clock: Clock | None = None) -> Agent:
     )
     link = Link(
         endpoint,
-        new_id(clock.now()),
+        instance_id,
         engine,
         outbox,
         fetcher,
         cluster.facts,
         clock,
-        _companions(access, endpoint, clock),
+        _companions(access, endpoint, instance_id, clock),
     )
     return Agent(engine, link, client, database)
 
@@ -112,7 +113,9 @@ def access_to(settings: KubernetesSettings, clock: Clock) -> Access:
     return in_cluster(clock)
 
 
-def _companions(access: Access, endpoint: Endpoint, clock: Clock) -> tuple[Companion, ...]:
+def _companions(
+    access: Access, endpoint: Endpoint, instance_id: str, clock: Clock
+) -> tuple[Companion, ...]:
     """The tunnel, where the agent speaks to its API server by token alone."""
     server = urlsplit(access.server)
     if access.token is None or access.certified or server.path or server.hostname is None:
@@ -125,7 +128,12 @@ def _companions(access: Access, endpoint: Endpoint, clock: Clock) -> tuple[Compa
         backoff = Backoff()
         while True:
             client = TunnelClient(
-                channel, endpoint.metadata, upstream, clock, ImpersonationPolicy()
+                channel,
+                endpoint.metadata,
+                upstream,
+                clock,
+                ImpersonationPolicy(),
+                instance=UUID(instance_id).bytes,
             )
             log.info("tunnel ended", reason=await client.run())
             await clock.sleep(backoff.next())

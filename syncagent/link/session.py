@@ -139,7 +139,7 @@ class Session:
             message = await self._read()
             match message.WhichOneof("body"):
                 case "desired":
-                    self._reconciler.desire(desired_of(message.desired))
+                    self._desire(message.desired)
                 case "desired_end":
                     self._compare(message.desired_end.services)
                 case "command":
@@ -148,6 +148,13 @@ class Session:
                     self._acknowledged(message.ack.number)
                 case "goodbye":
                     raise Parted(message.goodbye.reason, message.goodbye.message)
+
+    def _desire(self, message: pb.Desired) -> None:
+        """One service that cannot be understood must not keep the others from being told."""
+        try:
+            self._reconciler.desire(desired_of(message))
+        except Invalid as error:
+            log.error("service ignored", service=message.service_id, reason=error.message)
 
     def _acknowledged(self, number: int) -> None:
         if number > self._last:

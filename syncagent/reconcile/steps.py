@@ -49,7 +49,7 @@ async def obtain(tools: Tools, walk: Walk) -> None:
     tools.touch(walk.service.id)
     walk.data = await _load_or_fetch(tools, walk.spec)
     open_bundle(walk.spec.digest, walk.data)
-    if not walk.service.stamps.fetched:
+    if _is_newest(walk) and not walk.service.stamps.fetched:
         walk.service.stamps = replace(walk.service.stamps, fetched=tools.now_ms())
 
 
@@ -128,7 +128,7 @@ async def finish(tools: Tools, walk: Walk) -> None:
     """The walk is over; when everything was applied, so says the time."""
     service = walk.service
     service.tried = walk.target.sequence
-    if not service.failures and not service.stamps.applied:
+    if _is_newest(walk) and not service.failures and not service.stamps.applied:
         service.stamps = replace(service.stamps, applied=tools.now_ms())
         tools.memory.stamp(service.id, service.stamps)
 
@@ -145,6 +145,11 @@ async def _load_or_fetch(tools: Tools, spec: ServiceSpec) -> bytes:
     data = await tools.fetcher.fetch(spec.digest, spec.size)
     await tools.bundles.save(spec.digest, data)
     return data
+
+
+def _is_newest(walk: Walk) -> bool:
+    """Whether nothing newer was said while we walked; the times belong to the newest word."""
+    return walk.service.desired is walk.target
 
 
 def _ours(walk: Walk, key: ObjectKey) -> bool:

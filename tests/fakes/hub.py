@@ -19,12 +19,16 @@ _CHUNK = 16 << 10
 
 
 class FakeHub(AgentServicer):
-    """`acknowledging = False` leaves reports uncommitted; `token` is the one accepted."""
+    """`acknowledging = False` leaves reports uncommitted; `token` is the one accepted.
+
+    `break_fetch_at` breaks every Fetch off at that offset.
+    """
 
     def __init__(self, port: int = 0) -> None:
         self.port = port
         self.token = TOKEN
         self.acknowledging = True
+        self.break_fetch_at: int | None = None
         self.reports: list[pb.Report] = []
         self.hellos: list[pb.Hello] = []
         self.fetches: list[pb.FetchRequest] = []
@@ -166,6 +170,8 @@ class FakeHub(AgentServicer):
             await context.abort(grpc.StatusCode.NOT_FOUND, "no service uses it")
             return
         for start in range(request.offset, len(data), _CHUNK):
+            if self.break_fetch_at is not None and start >= self.break_fetch_at:
+                await context.abort(grpc.StatusCode.UNAVAILABLE, "broken off")
             part = data[start : start + _CHUNK]
             yield pb.Chunk(offset=start, total=len(data), data=part)
 

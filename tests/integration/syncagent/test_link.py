@@ -1,0 +1,190 @@
+"""The link alone: greeting, order, goodbyes, fetching; real gRPC, no cluster."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import grpc.aio
+import pytest
+
+from fleet.bundle import make_bundle
+from fleet.errors import Invalid, NotFound
+from fleet.runtime.clock import SystemClock
+from fleet.runtime.tasks import Tasks
+from fleet.wire.v1 import agent_pb2 as pb
+from fleet.wire.v1.agent_pb2_grpc import AgentStub
+from syncagent.domain.events import ClusterFacts
+from syncagent.domain.services import Desired
+from syncagent.link.channel import Endpoint
+from syncagent.link.fetch import HubFetcher
+from syncagent.link.supervisor import Link
+from syncagent.ports import LinkDown
+from syncagent.state.database import Database
+from syncagent.state.outbox import SqliteOutbox
+from tests.fakes.hub import TOKEN, FakeHub
+
+
+class Listener:
+    """Takes what the link is told."""
+
+    def __init__(self) -> None:
+        self.told: list[Desired] = []
+        self.links = 0
+
+    def desire(self, desired: Desired) -> None:
+        self.told.append(desired)
+
+    def held(self) -> list[tuple[str, int]]:
+        return [(one.service_id, one.sequence) for one in self.told]
+
+    def linked(self) -> None:
+        self.links += 1
+
+    def sync_now(self, command_id: str, service_id: str) -> None:
+        raise AssertionError("not asked for")
+
+    def refuse(self, command_id: str, reason: str) -> None:
+        raise AssertionError("not asked for")
+
+
+async def facts() -> ClusterFacts:
+    return ClusterFacts("v1.36.3", "", 3)
+
+
+@pytest.fixture
+async def hub() -> AsyncIterator[FakeHub]:
+    async with FakeHub() as running:
+        yield running
+
+
+@pytest.fixture
+async def link(
+    hub: FakeHub, tmp_path: Path
+) -> AsyncIterator[tuple[Listener, SqliteOutbox, HubFetcher]]:
+    """A running link."""
+    clock, listener, tasks = SystemClock(), Listener(), Tasks("test")
+    database = Database(tmp_path / "agent.db")
+    outbox = SqliteOutbox(database, clock)
+    endpoint = Endpoint(hub.address, TOKEN)
+    fetcher = HubFetcher(endpoint.metadata)
+    tasks.forever("link", Link(endpoint, "me", listener, outbox, fetcher, facts, clock).run())
+    yield listener, outbox, fetcher
+    await tasks.stop()
+    database.close()
+
+
+async def test_the_greeting_says_what_is_held(hub: FakeHub, link) -> None:
+    """Versions, facts; after a reconnect also the services, so that nothing is sent twice."""
+    listener, _, _ = link
+    await hub.until(lambda: hub.hellos)
+    assert hub.hellos[0].facts.nodes == 3
+    hub.want("a", [])
+    await until(lambda: listener.told)
+    await hub.stop()
+    await hub.start()
+    await hub.until(lambda: len(hub.hellos) == 2)
+    await asyncio.sleep(0.1)
+    assert [(h.service_id, h.sequence) for h in hub.hellos[1].held] == [("a", 1)]
+    assert len(listener.told) == 1
+
+
+async def test_a_draining_hub_is_left_and_found_again_at_once(hub: FakeHub, link) -> None:
+    """DRAINING is answered by a new call within about a second."""
+    await hub.until(lambda: hub.hellos)
+    hub.send(pb.HubMessage(goodbye=pb.Goodbye(reason=pb.GOODBYE_REASON_DRAINING, message="bye")))
+    await hub.until(lambda: len(hub.hellos) == 2, 5)
+
+
+async def test_a_word_that_makes_no_sense_harms_only_itself(hub: FakeHub, link) -> None:
+    """Desired with neither spec nor removal is ignored; the next one arrives on the same call."""
+    listener, _, _ = link
+    await hub.until(lambda: hub.hellos)
+    hub.send(pb.HubMessage(desired=pb.Desired(service_id="odd", sequence=1)))
+    hub.want("a", [])
+    await until(lambda: listener.told)
+    assert [one.service_id for one in listener.told] == ["a"]
+    assert len(hub.hellos) == 1
+
+
+async def test_many_reports_arrive_in_order(hub: FakeHub, link) -> None:
+    """More than the window holds, each once, numbers without a gap."""
+    _, outbox, _ = link
+    for number in range(1000):
+        status = pb.ServiceStatus(service_id=str(number))
+        outbox.put(f"status/{number}", pb.Report(status=status).SerializeToString())
+    await hub.until(lambda: len(hub.reports) == 1000)
+    assert [r.number for r in hub.reports] == list(range(1, 1001))
+    assert [r.status.service_id for r in hub.reports] == [str(n) for n in range(1000)]
+    assert all(r.at_ms for r in hub.reports)
+
+
+async def test_a_window_full_of_unacknowledged_reports_lets_newer_words_replace_older(
+    hub: FakeHub, link
+) -> None:
+    """Beyond the window reports wait on disk, and a newer one takes an older one's place."""
+    _, outbox, _ = link
+    hub.acknowledging = False
+    for number in range(256):
+        outbox.put(f"status/{number}", pb.Report().SerializeToString())
+    await hub.until(lambda: len(hub.reports) == 256)
+    for number in range(50):
+        status = pb.ServiceStatus(service_id="late", sequence=number)
+        outbox.put("status/late", pb.Report(status=status).SerializeToString())
+    hub.acknowledging, hub.committed = True, 256
+    hub.send(pb.HubMessage(ack=pb.Ack(number=256)))
+    await hub.until(lambda: len(hub.reports) == 257)
+    assert hub.reports[-1].status.sequence == 49
+
+
+async def test_bundles_are_fetched_and_checked(hub: FakeHub, link) -> None:
+    """In chunks, against the digest; what the hub does not have is said."""
+    _, _, fetcher = link
+    await hub.until(lambda: hub.hellos)
+    objects = [{"kind": "A", "data": "x" * 1000, "metadata": {"name": str(i)}} for i in range(90)]
+    bundle = make_bundle(objects)
+    hub.bundles[bundle.digest] = bundle.data
+    assert await fetcher.fetch(bundle.digest, len(bundle.data)) == bundle.data
+    hub.bundles[bundle.digest] = bundle.data + b"!"
+    with pytest.raises(Invalid, match="digest"):
+        await fetcher.fetch(bundle.digest, 1)
+    with pytest.raises(NotFound):
+        await fetcher.fetch("sha256:none", 1)
+
+
+async def test_a_fetch_is_resumed_where_it_broke_off(hub: FakeHub, link) -> None:
+    """The second try asks for the rest only."""
+    _, _, fetcher = link
+    await hub.until(lambda: hub.hellos)
+    bundle = make_bundle([{"kind": "A", "data": "x" * 200_000}])
+    hub.bundles[bundle.digest] = bundle.data
+    hub.break_fetch_at = 65_536
+    with pytest.raises(LinkDown):
+        await fetcher.fetch(bundle.digest, len(bundle.data))
+    hub.break_fetch_at = None
+    assert await fetcher.fetch(bundle.digest, len(bundle.data)) == bundle.data
+    assert [request.offset for request in hub.fetches] == [0, 65_536]
+
+
+async def test_without_a_link_there_is_nothing_to_fetch_from() -> None:
+    """LinkDown, at once."""
+    with pytest.raises(LinkDown):
+        await HubFetcher(()).fetch("sha256:x", 1)
+
+
+async def test_tls_is_the_default() -> None:
+    """An address without a scheme is not spoken to in the clear."""
+    async with FakeHub() as hub:
+        channel = Endpoint(f"127.0.0.1:{hub.port}", TOKEN).connect()
+        with pytest.raises(grpc.aio.AioRpcError) as failed:
+            async for _ in AgentStub(channel).Fetch(pb.FetchRequest(digest="x")):
+                pass
+        assert failed.value.code() == grpc.StatusCode.UNAVAILABLE
+        assert not hub.fetches
+        await channel.close()
+
+
+async def until(right) -> None:
+    """Wait until something holds."""
+    async with asyncio.timeout(10):
+        while not right():
+            await asyncio.sleep(0.01)
