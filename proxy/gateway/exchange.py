@@ -12,6 +12,7 @@ from fleet.mux.codec import (
     FLAG_HEAD,
     FLAG_NOBODY,
     FLAG_UPGRADE,
+    PROTOCOL,
     Buffer,
     Open,
 )
@@ -223,6 +224,9 @@ class Exchange:
     # What the stream says (see `fleet.mux.stream.StreamOwner`)
 
     def on_data(self, data: Buffer) -> None:
+        if self.over:
+            self._on_late_data()
+            return
         size = len(data)
         try:
             ready = self._observer.feed(data)
@@ -240,6 +244,7 @@ class Exchange:
 
     def on_end(self, close: bool) -> None:
         if self.over:
+            self._stream = None
             return
         try:
             self._observer.end(close=close)
@@ -334,9 +339,9 @@ class Exchange:
 
     def _complete(self) -> None:
         """The answer is whole, or the raw connection has ended."""
-        stream, self._stream = self._stream, None
-        if stream is not None and (self.raw or not self._body.done):
-            stream.reset()
+        if self._stream is not None and (self.raw or not self._body.done):
+            self._stream.reset()
+            self._stream = None
         keep = self._head.keep_alive and self._observer.keep_alive
         self._finish(EndReason.DONE, keep_alive=keep and not self._last_of_connection)
 
@@ -356,6 +361,13 @@ class Exchange:
         log.warning("bad answer", request=record.id, cluster=record.cluster_id, why=str(error))
         text = f'the API server of "{record.handle}" answered wrongly: {error}'
         self._break(Refusal(502, text), EndReason.UPSTREAM)
+
+    def _on_late_data(self) -> None:
+        """The answer is over: whatever else the agent says must not touch what came after it."""
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            log.warning("bytes behind an answer", request=self.record.id)
+            stream.reset(PROTOCOL, "bytes beyond the end of the answer")
 
     def _told_by_agent(self, text: str) -> str:
         return f'the agent of "{self.record.handle}" {text or "broke the request off"}'

@@ -1,0 +1,171 @@
+"""What is asked, what is remembered, and for how long."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import cast
+
+import pytest
+
+from fleet.errors import Forbidden, Invalid, LimitExceeded, Unauthenticated, Unavailable
+from fleet.identity import ClusterId, TokenKind, new_token
+from fleet.mux.mux import Mux
+from proxy.domain.access import Impersonation
+from proxy.domain.attributes import read_attributes
+from proxy.domain.audit import RequestRecord
+from proxy.domain.limits import StreamLimits, Timeouts
+from proxy.gateway.desk import Desk, impersonation_asked
+from tests.fakes.door import ANN, CLUSTER, FakeInstallation
+from tests.fakes.tunnel import ManualLoop
+
+PODS = read_attributes("GET", "/api/v1/pods")
+
+
+class FakeLink:
+    """As much of a link as the desk looks at."""
+
+    open_for_new = True
+    crowded = False
+
+    def __init__(self) -> None:
+        self.streams: dict[int, object] = {}
+
+
+class Office:
+    """A desk with its surroundings."""
+
+    def __init__(self, limits: StreamLimits | None = None) -> None:
+        self.clock = ManualLoop()
+        self.installation = FakeInstallation()
+        self.link: FakeLink | None = FakeLink()
+        one = self.installation
+        self.desk = Desk(one, one, one, one, self, self.clock, limits or StreamLimits(), Timeouts())
+
+    def find(self, cluster_id: ClusterId) -> Mux | None:
+        return cast("Mux | None", self.link if cluster_id == CLUSTER else None)
+
+    def record(self, *, upgrade: bool = False) -> RequestRecord:
+        return RequestRecord("0" * 32, self.clock.now(), "", "", "dev", "GET", upgrade, PODS, ANN)
+
+
+@pytest.fixture
+def office() -> Office:
+    return Office()
+
+
+async def test_identities_are_asked_once_in_a_while(office: Office) -> None:
+    """30 seconds, or until somebody is revoked."""
+    for _ in range(3):
+        assert await office.desk.identify("ann-token", "here") == ANN
+    assert office.installation.asked == ["ann-token"]
+    office.clock.advance(31)
+    await office.desk.identify("ann-token", "here")
+    office.desk.forget(user=None, token="other", session=None)
+    await office.desk.identify("ann-token", "here")
+    assert len(office.installation.asked) == 2
+    office.desk.forget(user=None, token="t1", session=None)
+    await office.desk.identify("ann-token", "here")
+    assert len(office.installation.asked) == 3
+
+
+async def test_expiry_counts_even_for_remembered_identities(office: Office) -> None:
+    """An expired token is refused in the second it expires."""
+    ends = office.clock.now() + timedelta(seconds=10)
+    office.installation.users["ann-token"] = replace(ANN, expires_at=ends)
+    await office.desk.identify("ann-token", "here")
+    office.clock.advance(11)
+    with pytest.raises(Unauthenticated, match="expired"):
+        await office.desk.identify("ann-token", "here")
+
+
+@pytest.mark.parametrize("kind", [TokenKind.AGENT, TokenKind.BOOTSTRAP])
+async def test_tokens_of_machines_are_not_for_users(office: Office, kind: TokenKind) -> None:
+    """Refused before anybody is asked."""
+    with pytest.raises(Unauthenticated):
+        await office.desk.identify(new_token(kind), "here")
+    assert office.installation.asked == []
+
+
+async def test_recall_needs_every_verdict(office: Office) -> None:
+    """Known user, known verdict, a link with room; else nothing is recalled."""
+    desk = office.desk
+    assert desk.recall("ann-token", "dev", PODS) is None
+    identity = await desk.identify("ann-token", "here")
+    assert desk.recall("ann-token", "dev", PODS) is None
+    await desk.admit(identity, "dev", PODS, [])
+    admission = desk.recall("ann-token", "dev", PODS)
+    assert admission is not None
+    assert (admission.identity, admission.grant.cluster_id) == (ANN, CLUSTER)
+    assert desk.recall(None, "dev", PODS) is None
+    assert desk.recall("ann-token", "other", PODS) is None
+    assert desk.recall("ann-token", "dev", replace(PODS, namespace="a")) is None
+    assert office.link is not None
+    office.link.crowded = True
+    assert desk.recall("ann-token", "dev", PODS) is None
+    office.link.crowded = False
+    office.clock.advance(6)
+    assert desk.recall("ann-token", "dev", PODS) is None
+
+
+async def test_revocation_drops_all_verdicts(office: Office) -> None:
+    """Whoever it was about."""
+    identity = await office.desk.identify("ann-token", "here")
+    await office.desk.admit(identity, "dev", PODS, [])
+    office.desk.forget(user=None, token=None, session=None)
+    assert office.desk.recall("ann-token", "dev", PODS) is None
+
+
+async def test_absent_and_crowded_links_are_told(office: Office) -> None:
+    """503 with an age, 429."""
+    office.installation.seen = office.clock.now() - timedelta(hours=5, minutes=2)
+    assert office.link is not None
+    office.link.crowded = True
+    with pytest.raises(LimitExceeded):
+        await office.desk.admit(ANN, "dev", PODS, [])
+    office.link = None
+    with pytest.raises(Unavailable, match="last seen 5h02m ago"):
+        await office.desk.admit(ANN, "dev", PODS, [])
+
+
+async def test_impersonation_needs_the_right(office: Office) -> None:
+    """And is then what was asked for, whole."""
+    asked = [("impersonate-user", "bob"), ("impersonate-extra-a%2Fb", "c")]
+    with pytest.raises(Forbidden):
+        await office.desk.admit(ANN, "dev", PODS, asked)
+    root = await office.desk.identify("root-token", "here")
+    admission = await office.desk.admit(root, "dev", PODS, asked)
+    assert admission.acting_as == Impersonation("bob", extra=(("a/b", "c"),))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        [("impersonate-group", "a")],
+        [("impersonate-user", "a"), ("impersonate-user", "b")],
+        [("impersonate-user", "a"), ("impersonate-uid", "1"), ("impersonate-uid", "2")],
+        [("impersonate-user", "a"), ("impersonate-other", "b")],
+    ],
+)
+def test_half_an_identity_is_refused(asked: list[tuple[str, str]]) -> None:
+    """No guess at whom a client wants to be."""
+    with pytest.raises(Invalid):
+        impersonation_asked(asked)
+
+
+def test_open_requests_are_counted() -> None:
+    """By user and cluster, in all, and unfinished upgrades by user."""
+    desk = Office(StreamLimits(per_user_and_cluster=2, upgrades_per_user=1)).desk
+    office = Office()
+    first, second = office.record(upgrade=True), office.record(upgrade=True)
+    desk.enter(first)
+    with pytest.raises(LimitExceeded, match="upgrade"):
+        desk.enter(second)
+    desk.upgraded(first)
+    desk.enter(second)
+    with pytest.raises(LimitExceeded, match='2 requests open for "ann" on "dev"'):
+        desk.enter(office.record())
+    desk.leave(first)
+    desk.enter(office.record())
+    whole = Office(StreamLimits(per_process=1)).desk
+    whole.enter(first)
+    with pytest.raises(LimitExceeded):
+        whole.enter(replace(second, handle="other"))
