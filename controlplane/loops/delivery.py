@@ -5,6 +5,7 @@ from controlplane.ports import Bus, Manifests, Store
 from controlplane.usecases.delivery import Delivery
 from controlplane.usecases.deps import DELIVER
 from controlplane.usecases.repositories import Repositories
+from fleet.errors import TowlineError
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 from fleet.source import RepositoryState
@@ -31,6 +32,7 @@ class DeliveryLoop:
         self._bus = bus
         self._clock = clock
         self._states: dict[str, RepositoryState] = {}
+        self._wanted: dict[str, set[str]] = {}
         self.tasks = Tasks("delivery")
         self._work = KeyedWork("deliver", self._deliver, self.tasks, clock)
 
@@ -43,18 +45,32 @@ class DeliveryLoop:
 
     def _on_state(self, state: RepositoryState) -> None:
         self._states[state.repository_id] = state
-        self._work.ask(state.repository_id)
+        self._ask(state.repository_id)
+
+    def _ask(self, repository_id: str, service_id: str = "") -> None:
+        """Have one service looked at soon, or (without an id) all of the repository."""
+        self._wanted.setdefault(repository_id, set()).add(service_id)
+        self._work.ask(repository_id)
 
     async def _deliver(self, repository_id: str) -> None:
         state = self._states.pop(repository_id, None)
-        await self._delivery.deliver(repository_id)
-        if state is not None:
-            await self._repositories.note_state(state)
+        wanted = self._wanted.pop(repository_id, {""})
+        try:
+            await self._delivery.deliver(repository_id, None if "" in wanted else wanted)
+            if state is not None:
+                await self._repositories.note_state(state)
+        except TowlineError:
+            self._wanted.setdefault(repository_id, set()).update(wanted)
+            raise
 
     async def _follow(self) -> None:
-        async for _, repository_id in self._bus.subscribe(DELIVER):
-            await self._repositories.follow_again(repository_id)
-            self._work.ask(repository_id)
+        async for _, key in self._bus.subscribe(DELIVER):
+            repository_id, _, service_id = key.partition("/")
+            if service_id:
+                await self._repositories.follow_for(repository_id, service_id)
+            else:
+                await self._repositories.follow_again(repository_id)
+            self._ask(repository_id, service_id)
 
     async def _sweep(self) -> None:
         while True:
@@ -62,4 +78,5 @@ class DeliveryLoop:
             async with self._store.read() as tx:
                 repositories = await tx.repositories.select()
             for repository in repositories:
-                self._work.ask(repository.id)
+                await self._repositories.follow_again(repository.id)
+                self._ask(repository.id)

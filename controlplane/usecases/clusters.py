@@ -94,7 +94,7 @@ class Clusters:
             )
         self._deps.bus.publish(CLUSTER, id)
         for repository in repositories:
-            self._deps.bus.publish(DELIVER, repository)
+            self._deps.bus.publish(DELIVER, f"{repository}/")
         return changed
 
     async def delete(self, actor: Actor, id: str) -> Cluster:

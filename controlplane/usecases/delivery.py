@@ -4,7 +4,7 @@ A service is rendered again only if something that its last render read has anot
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -40,13 +40,17 @@ class Delivery:
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
 
-    async def deliver(self, repository_id: str) -> int:
-        """Render what changed in a repository and offer it to agents; how many services."""
+    async def deliver(self, repository_id: str, only: Collection[str] | None = None) -> int:
+        """Render what changed in a repository and offer it to agents; how many services.
+
+        `only` names the services to look at; without it, all of the repository.
+        """
+        wanted = {} if only is None else {"id": only}
         async with self._deps.store.read() as tx:
             repository = await tx.repositories.get(repository_id)
             if repository is None:
                 return 0
-            services = await tx.services.select(repository_id=repository_id)
+            services = await tx.services.select(repository_id=repository_id, **wanted)
             clusters = {
                 c.id: c
                 for c in await tx.clusters.select(id={service.cluster_id for service in services})

@@ -120,7 +120,7 @@ class Pipelines:
             await tx.pipelines.remove(id)
             await self._deps.audit(tx, actor, "deletePipeline", row.name, id)
         for repository in {s.repository_id for s in view.services.values() if s.repository_id}:
-            self._deps.bus.publish(DELIVER, repository)
+            self._deps.bus.publish(DELIVER, f"{repository}/")
         return view
 
     async def approve(

@@ -74,7 +74,7 @@ class Promotions:
             self._deps.bus.publish(SERVICE, service.id)
             self._deps.bus.publish(DESIRED, f"{service.cluster_id}/{service.id}")
             if service.repository_id:
-                self._deps.bus.publish(DELIVER, service.repository_id)
+                self._deps.bus.publish(DELIVER, f"{service.repository_id}/{service.id}")
 
     async def tick(self, job: Job) -> None:
         """Let the engine look at the time."""

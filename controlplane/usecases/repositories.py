@@ -29,6 +29,7 @@ class Repositories:
 
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
+        self._followed: dict[str, frozenset[str]] = {}
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[Repository]:
         require(actor, Verb.READ, "repositories")
@@ -90,7 +91,7 @@ class Repositories:
         async with self._deps.store.read() as tx:
             repository = await find_repository(tx, id)
         await self._deps.manifests.hint(repository.id)
-        self._deps.bus.publish(DELIVER, id)
+        self._deps.bus.publish(DELIVER, f"{id}/")
         return repository
 
     async def webhook_secret(self, id: str) -> str | None:
@@ -112,6 +113,15 @@ class Repositories:
         for repository in repositories:
             self.follow(repository, users.get(repository.id, []))
 
+    async def follow_for(self, repository_id: str, service_id: str) -> None:
+        """See to it that the git cache follows the ref of a service."""
+        async with self._deps.store.read() as tx:
+            service = await tx.services.get(service_id)
+        if service is None or (service.pinned or service.ref) not in self._followed.get(
+            repository_id, ()
+        ):
+            await self.follow_again(repository_id)
+
     async def follow_again(self, repository_id: str) -> None:
         """Tell the git cache of the refs that are in use now."""
         async with self._deps.store.read() as tx:
@@ -123,6 +133,7 @@ class Repositories:
     def follow(self, repository: Repository, services: list[Service]) -> None:
         """Hand a repository with the refs of its services to the git cache."""
         refs = frozenset(service.pinned or service.ref for service in services)
+        self._followed[repository.id] = refs
         spec = RepositorySpec(repository.id, repository.url, refs, self._credentials(repository))
         self._deps.manifests.follow(spec)
 

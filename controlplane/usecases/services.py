@@ -319,7 +319,7 @@ class Services:
         bus.publish(SERVICE, service.id)
         bus.publish(DESIRED, f"{service.cluster_id}/{service.id}")
         if service.repository_id:
-            bus.publish(DELIVER, service.repository_id)
+            bus.publish(DELIVER, f"{service.repository_id}/{service.id}")
 
 
 async def find_service(tx: Transaction, id: str) -> Service:
