@@ -16,7 +16,10 @@ from syncagent.reconcile.registry import Registry, Service
 
 log = structlog.get_logger(__name__)
 
+# How long changes are gathered; the more services change at once, the longer.
 _WINDOW_S = 0.1
+_EACH_S = 0.005
+_WIDEST_WINDOW_S = 1.0
 # After a report of a service its next one waits at least this long, unless a walk has ended.
 _REST_S = 0.3
 _PART = 500
@@ -45,10 +48,12 @@ class Reporter:
 
     async def run(self) -> None:
         """Report what was touched, for ever."""
+        pace = 0
         while True:
             await self._wake.wait()
-            await self._clock.sleep(_WINDOW_S)
+            await self._clock.sleep(min(_WIDEST_WINDOW_S, _WINDOW_S + pace * _EACH_S))
             self._wake.clear()
+            pace = len(self._touched)
             touched, self._touched = self._touched, set()
             for service_id in touched:
                 if self._clock.monotonic() < self._said_at.get(service_id, 0.0) + _REST_S:
@@ -65,6 +70,8 @@ class Reporter:
             self._said_at.pop(service_id, None)
             return
         if not service.desired.sequence:
+            return
+        if service.busy is not None and self._has_begun(service):
             return
         if service.unseen and not service.failures and not self._impatient():
             return
@@ -122,6 +129,11 @@ class Reporter:
         if service.desired != service.current and not service.failures:
             return Phase.FETCHING, problems
         return phase, problems
+
+    def _has_begun(self, service: Service) -> bool:
+        """Whether it has been said that the newest word is being worked on; the end says more."""
+        said = self._said.get(service.id)
+        return said is not None and said.sequence == service.desired.sequence
 
     def _impatient(self) -> bool:
         return self._clock.monotonic() > self._patient_until
