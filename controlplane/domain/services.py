@@ -119,10 +119,12 @@ class Service:
         """The one word for people and programs."""
         if self.paused:
             return ServiceStatus.PAUSED
-        if self.render_error or self.phase in (Phase.FAILED, Phase.DEGRADED):
+        if self.render_error:
             return ServiceStatus.FAILED
         if self.digest is None or self.observed < self.sequence:
             return ServiceStatus.STALE
+        if self.phase in (Phase.FAILED, Phase.DEGRADED):
+            return ServiceStatus.FAILED
         if self.phase is Phase.HEALTHY:
             return ServiceStatus.HEALTHY
         return ServiceStatus.SYNCED if self.phase is Phase.APPLIED else ServiceStatus.STALE

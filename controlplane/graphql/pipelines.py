@@ -146,7 +146,12 @@ def _stage(view: PipelineView, stage: model.Stage) -> PipelineStage:
     return PipelineStage(
         id=strawberry.ID(stage.id),
         name=stage.name,
-        services=[StageService(service=ServiceDeployment.of(one)) for one in services],
+        services=[
+            StageService(
+                service=ServiceDeployment.of(one, cluster=view.clusters.get(one.cluster_id))
+            )
+            for one in services
+        ],
         release=_release(view, held.release) if held else None,
         health=held.health if held else Health.UNKNOWN,
         reason=held.reason if held else "",

@@ -4,13 +4,14 @@ The engine (`domain.pipelines`) decides; its state and its effects are written i
 transaction, and workers carry the effects out (`usecases.promotions`).
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 import structlog
 
 from controlplane.domain.access import Actor, Verb, require
+from controlplane.domain.clusters import Cluster
 from controlplane.domain.jobs import Job
 from controlplane.domain.pipelines import codec, model
 from controlplane.domain.pipelines import effects as fx
@@ -59,12 +60,13 @@ class PipelineDraft:
 
 @dataclass(frozen=True, slots=True)
 class PipelineView:
-    """A pipeline with its engine's values, and the services that its stages name."""
+    """A pipeline with its engine's values, the services of its stages, and their clusters."""
 
     row: Pipeline
     spec: model.Pipeline
     state: State
     services: Mapping[str, Service]
+    clusters: Mapping[str, Cluster]
 
 
 class Pipelines:
@@ -191,29 +193,30 @@ class Pipelines:
             rows = await tx.pipelines.select()
         return [row.id for row in rows if wanted & _service_ids(row)]
 
-    async def advance(self, id: str, *decided: ev.Event) -> bool:
-        """Feed the engine with decisions and with what the services show; whether it moved."""
+    async def advance(self, id: str, *decided: ev.Event) -> tuple[str, ...]:
+        """Feed the engine with decisions, then with what the services show.
+
+        Gives the engine's reasons for having ignored a decision; none: it took them all.
+        """
         now = self._deps.clock.now()
         async with self._deps.store.write() as tx:
             row = await tx.pipelines.get(id)
             if row is None:
-                return False
+                return ()
             view = await _view(tx, row)
-            state, effects = view.state, []
-            for event in (*decided, *_observations(view), ev.Tick()):
-                state, more = step(view.spec, state, event, now)
-                effects += more
-                view = replace(view, state=state)
-            for effect in effects:
+            decisions, state = _feed(view.spec, view.state, decided, now)
+            observed = (*_observations(replace(view, state=state)), ev.Tick())
+            effects, state = _feed(view.spec, state, observed, now)
+            for effect in (*decisions, *effects):
                 await self._record(tx, id, effect, now)
             body = codec.state_to_json(state)
-            if body == row.state:
-                return False
-            await tx.pipelines.put(
-                replace(row, state=body, version=row.version + 1, updated_at=now)
-            )
-        self._deps.bus.publish(PIPELINE, id)
-        return True
+            if body != row.state:
+                await tx.pipelines.put(
+                    replace(row, state=body, version=row.version + 1, updated_at=now)
+                )
+        if body != row.state:
+            self._deps.bus.publish(PIPELINE, id)
+        return tuple(effect.text for effect in decisions if isinstance(effect, fx.Noted))
 
     async def _decide(
         self, actor: Actor, action: str, view: PipelineView, event: ev.Event
@@ -222,7 +225,9 @@ class Pipelines:
             await self._deps.audit(
                 tx, actor, action, view.row.name, view.row.id, event=codec.event_to_json(event)
             )
-        await self.advance(view.row.id, event)
+        ignored = await self.advance(view.row.id, event)
+        if ignored:
+            raise Conflict("; ".join(ignored))
         return await self.get(actor, view.row.id)
 
     async def _record(self, tx: Transaction, id: str, effect: fx.Effect, now: datetime) -> None:
@@ -292,6 +297,17 @@ class Pipelines:
             await tx.services.change(id, promoted=False, pinned=None)
 
 
+def _feed(
+    spec: model.Pipeline, state: State, events: Iterable[ev.Event], now: datetime
+) -> tuple[list[fx.Effect], State]:
+    """All effects of events in their order, and the state after them."""
+    effects: list[fx.Effect] = []
+    for event in events:
+        state, more = step(spec, state, event, now)
+        effects += more
+    return effects, state
+
+
 async def _find(tx: Transaction, id: str | None, name: str | None) -> Pipeline:
     row = await tx.pipelines.get(id) if id else await tx.pipelines.find(name=name or "")
     if row is None:
@@ -301,11 +317,13 @@ async def _find(tx: Transaction, id: str | None, name: str | None) -> Pipeline:
 
 async def _view(tx: Transaction, row: Pipeline) -> PipelineView:
     services = await tx.services.select(id=_service_ids(row))
+    clusters = await tx.clusters.select(id={service.cluster_id for service in services})
     return PipelineView(
         row,
         codec.pipeline_from_json(row.spec),
         codec.state_from_json(row.state),
         {service.id: service for service in services},
+        {cluster.id: cluster for cluster in clusters},
     )
 
 

@@ -6,7 +6,7 @@ from controlplane.domain.access import Role
 from controlplane.domain.ledger import Stage
 from controlplane.domain.pipelines.model import ApprovalRule
 from controlplane.domain.pipelines.state import GateStatus, Health
-from controlplane.domain.services import Phase, Problem, Service
+from controlplane.domain.services import Phase, Problem, Service, ServiceStatus
 from controlplane.usecases.pipelines import (
     PROMOTE,
     RENDER,
@@ -164,7 +164,8 @@ async def test_the_author_cannot_approve_their_own_change(world: World) -> None:
     line = await Line.make(world)
     await line.push("1")
     line.approver = person(Role.ADMIN, "ada")
-    await line.approve()
+    with pytest.raises(Conflict, match="author"):
+        await line.approve()
     assert (await world.get(line.prod)).sequence == 0
 
 
@@ -201,6 +202,18 @@ async def test_a_failing_first_stage_is_not_left(world: World) -> None:
     statuses = [gate.status for gate in candidate.gates.values()] if candidate else []
     assert GateStatus.OPEN not in statuses
     assert (await world.get(line.prod)).sequence == 0
+
+
+async def test_a_repair_in_progress_is_not_yet_a_failure(world: World) -> None:
+    """What failed with the last state says nothing about the next one."""
+    line = await Line.make(world)
+    await line.push("1")
+    await world.report(line.dev, Phase.FAILED, (Problem("sync", "no"),))
+    assert (await world.get(line.dev)).status is ServiceStatus.FAILED
+    repository = line.dev.repository_id or ""
+    world.manifests.push(repository, {"dev": [config_map("b")], "prod": [config_map("b")]})
+    await world.delivery.deliver(repository)
+    assert (await world.get(line.dev)).status is ServiceStatus.STALE
 
 
 async def test_saving_again_keeps_what_waits(world: World) -> None:
