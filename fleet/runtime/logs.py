@@ -21,14 +21,17 @@ def configure(level: str = "info", *, json: bool | None = None) -> None:
     as_json = not sys.stderr.isatty() if json is None else json
     number = logging.getLevelNamesMapping()[level.upper()]
     renderer: Any = (
-        structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer()
+        structlog.processors.JSONRenderer()
+        if as_json
+        # The default formatter prints local variables of each frame, secrets among them.
+        else structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     )
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso"),
-            structlog.processors.format_exc_info if as_json else _keep,
+            structlog.processors.format_exc_info,
             _redact_values,
             renderer,
         ],
@@ -37,10 +40,6 @@ def configure(level: str = "info", *, json: bool | None = None) -> None:
         cache_logger_on_first_use=True,
     )
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(name)s: %(message)s")
-
-
-def _keep(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    return event
 
 
 def _redact_values(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

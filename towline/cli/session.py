@@ -54,9 +54,19 @@ def find_repository(api: Api, name: str) -> Json:
 
 
 def find_service(api: Api, name: str) -> Json:
-    """A service by `cluster/name`, else by id."""
+    """A service by `cluster/name`, by a name that only one cluster has, else by id.
+
+    Invalid: several clusters have a service of this name.
+    """
     cluster, slash, service = name.partition("/")
-    asked = {"cluster": cluster, "name": service} if slash else {"id": name}
+    if slash:
+        asked = {"cluster": cluster, "name": service}
+        return _find(api, f"service {name}", documents.SERVICE, asked)
+    named = [one for one in every(api, documents.SERVICES, q=name) if one["name"] == name]
+    if len(named) > 1:
+        places = " or ".join(f"{one['cluster']['handle']}/{name}" for one in named[:5])
+        raise Invalid(f"{len(named)} clusters have a service {name}: say {places}")
+    asked = {"id": named[0]["id"] if named else name}
     return _find(api, f"service {name}", documents.SERVICE, asked)
 
 

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fleet.errors import TowlineError
+from towline.cli.output import age
 from towline.demo.stage import DemoStage
 from towline.demo.story import Story
 
@@ -86,7 +87,7 @@ def _row(service: dict[str, Any]) -> list[str | Text]:
         service["name"],
         Text(service["status"], style=colour),
         (service["sha"] or "")[:8],
-        (service["cluster"]["pingedAt"] or "never")[11:19],
+        age(service["cluster"]["pingedAt"]),
         errors[0]["message"] if errors else "",
     ]
 

@@ -109,7 +109,7 @@ def _entry(record: RequestRecord, now: datetime) -> AuditEntry:
         actor=who.name if who else "",
         actor_id=who.user_id if who else "",
         token_id=who.token_id if who else None,
-        source=record.source[:64],
+        source=record.source.rpartition(":")[0][:64] or record.source[:64],
         action=f"kubernetes.{what.verb if what else record.method.lower()}"[:128],
         verdict=Verdict.REFUSED if refused else Verdict.ALLOWED,
         target=f"{record.handle}: {what}"[:320],

@@ -23,6 +23,8 @@ _GRPC_OPTIONS = (
     ("grpc.max_receive_message_length", 4 << 20),
     ("grpc.max_send_message_length", 4 << 20),
     ("grpc.max_concurrent_streams", 64),
+    # Agents ping an idle connection every 120 s; gRPC's default would cut them off for it.
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 30_000),
 )
 
 

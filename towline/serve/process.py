@@ -17,6 +17,7 @@ from controlplane.settings import ControlPlaneSettings
 from controlplane.usecases.access import Access
 from controlplane.usecases.deps import REVOKED
 from fleet import __version__
+from fleet.errors import TowlineError
 from fleet.runtime.clock import Clock, SystemClock
 from fleet.runtime.process import stop_on_signal
 from fleet.runtime.tasks import Tasks
@@ -193,8 +194,18 @@ class Process:
             log.info("made the first administrator", action="setup.admin", token_file=str(path))
 
     async def _follow_revocations(self) -> None:
+        """Whatever a revoked token has opened here ends; `AgentLink` ends its own calls."""
+        identity = self._plane.verbs.identity
         async for _, token_id in self._plane.deps.bus.subscribe(REVOKED):
+            identity.forget(token_id)
             self._door.revoke(token=token_id)
+            try:
+                cluster_id = await identity.cluster_of(token_id)
+            except TowlineError as error:
+                log.warning("could not look up a revoked token", error=error.message)
+                continue
+            if cluster_id is not None:
+                self._door.disconnect(cluster_id, "the deploy token was revoked")
 
     async def _readiness(self) -> str | None:
         return self._not_ready

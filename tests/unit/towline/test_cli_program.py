@@ -170,10 +170,31 @@ def test_a_cluster_is_found_by_handle_and_else_by_id() -> None:
     assert find_cluster(FakeApi({documents.CLUSTER: cluster}), "c1") == {"id": "c1"}
 
 
+def services(*places: str) -> FakeApi:
+    """An API whose list holds services at these `cluster/name` places."""
+    nodes = [
+        {"id": place, "name": name, "cluster": {"handle": cluster}}
+        for place in places
+        for cluster, _, name in [place.partition("/")]
+    ]
+    page = {"edges": [{"node": node} for node in nodes], "pageInfo": {"hasNextPage": False}}
+    return FakeApi(
+        {
+            documents.SERVICES: {"serviceDeployments": page},
+            documents.SERVICE: lambda **asked: {"serviceDeployment": asked},
+        }
+    )
+
+
 def test_a_service_is_found_by_cluster_and_name_or_by_id() -> None:
-    api = FakeApi({documents.SERVICE: lambda **asked: {"serviceDeployment": asked}})
-    assert find_service(api, "dev/web") == {"cluster": "dev", "name": "web"}
-    assert find_service(api, "s1") == {"id": "s1"}
+    assert find_service(services(), "dev/web") == {"cluster": "dev", "name": "web"}
+    assert find_service(services("dev/webshop"), "s1") == {"id": "s1"}
+
+
+def test_a_name_that_one_cluster_has_is_enough() -> None:
+    assert find_service(services("dev/web", "dev/webshop"), "web") == {"id": "dev/web"}
+    with pytest.raises(Invalid, match="2 clusters have a service web: say dev/web or prod/web"):
+        find_service(services("dev/web", "prod/web"), "web")
 
 
 def gate(name: str, release: str | None, kind: str = "APPROVAL") -> dict:

@@ -1,0 +1,43 @@
+"""Ids sort by time, tokens are recognised by their form."""
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleet.identity import TokenKind, new_id, new_token, token_hash, token_kind
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def test_ids_are_uuids_of_version_7_that_sort_by_time() -> None:
+    """RFC 9562: 48 bits of milliseconds, then version, variant and random bits."""
+    ids = [new_id(NOW + timedelta(milliseconds=number)) for number in range(50)]
+    assert ids == sorted(ids)
+    assert len(set(ids)) == 50
+    for one in map(UUID, ids):
+        assert (one.version, one.variant) == (7, "specified in RFC 4122")
+
+
+@given(st.sampled_from(TokenKind))
+def test_a_token_names_its_kind(kind: TokenKind) -> None:
+    """Prefix, 43 characters of secret, 6 of checksum."""
+    token = new_token(kind)
+    assert token_kind(token) is kind
+    assert len(token) == 4 + 43 + 6
+    assert token not in token_hash(token) and len(token_hash(token)) == 64
+
+
+@given(st.sampled_from(TokenKind), st.integers(4, 52), st.characters(codec="ascii"))
+def test_a_mistyped_token_is_no_token(kind: TokenKind, place: int, char: str) -> None:
+    """One wrong character anywhere behind the prefix is noticed without a look anywhere."""
+    token = new_token(kind)
+    mistyped = token[:place] + char + token[place + 1 :]
+    assert token_kind(mistyped) is (kind if mistyped == token else None)
+
+
+@given(st.text())
+def test_any_text_can_be_asked(text: str) -> None:
+    """Garbage is no token and raises nothing."""
+    assert token_kind(text) is None

@@ -1,0 +1,58 @@
+"""Logs show what happened and no secret."""
+
+import json
+
+import pytest
+import structlog
+
+from fleet.runtime import logs
+
+
+@pytest.fixture(autouse=True)
+def plain_structlog():
+    """Leave logging as other tests expect it."""
+    yield
+    structlog.reset_defaults()
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("token twa_abcdefghijk1 refused", "token [redacted] refused"),
+        ("https://user:pass@git.example.org/x", "https://[redacted]@git.example.org/x"),
+        ("Authorization: Bearer abc.def-1", "Authorization: [redacted]"),
+        ("nothing to hide", "nothing to hide"),
+    ],
+)
+def test_tokens_and_credentials_are_left_out(text: str, left: str) -> None:
+    """What looks like a credential is replaced, the rest stays readable."""
+    assert logs.redact(text) == left
+
+
+@pytest.mark.parametrize("as_json", [True, False])
+def test_a_traceback_shows_no_values_of_variables(
+    as_json: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Frames are named, what their variables held is not; in both forms of the log."""
+    logs.configure("info", json=as_json)
+    password = "canary" + "-secret"
+    try:
+        raise RuntimeError(f"no luck with {len(password)} characters of https://a:b@example.org")
+    except RuntimeError:
+        structlog.get_logger("x").exception("failed", action="try")
+    printed = capsys.readouterr().err
+    assert "no luck with 13 characters" in printed
+    assert password not in printed and "a:b" not in printed
+
+
+def test_json_is_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """A program can read each line by itself."""
+    logs.configure("info", json=True)
+    structlog.get_logger("x").info("ready", token="twu_" + "a" * 49)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert json.loads(line) | {"timestamp": ""} == {
+        "event": "ready",
+        "level": "info",
+        "timestamp": "",
+        "token": "[redacted]",
+    }
