@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from fleet.errors import Invalid, Unavailable
-from towline.demo.clusters.certificates import write_private
+from towline.authority import write_private
 
 AGENT = "towline-agent"
 _TOKEN_LIFETIME = "720h"
