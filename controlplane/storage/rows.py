@@ -1,10 +1,21 @@
 """Rows of a table as values of the domain: a column for each field, no more."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import fields
+from functools import cache
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy import ColumnElement, Executable, Table, and_, delete, insert, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Executable,
+    Table,
+    and_,
+    delete,
+    insert,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.exc import IntegrityError
 
 from controlplane.ports import ANY, MOST_ROWS_A_PAGE, Page, PageQuery
@@ -14,6 +25,13 @@ from fleet.errors import Conflict, Invalid
 T = TypeVar("T")
 
 
+@cache
+def _layout(table: Table, kind: Any) -> tuple[tuple[str, ...], Any]:
+    """The names of a value's fields, and the statement that selects their columns in order."""
+    names = tuple(field.name for field in fields(kind))
+    return names, select(*(table.c[name] for name in names))
+
+
 class SqlReading(Generic[T]):
     """Reads rows of `table` as `kind`. `searched` names the columns that free text is sought in."""
 
@@ -21,26 +39,25 @@ class SqlReading(Generic[T]):
         self,
         connection: Connection,
         table: Table,
-        kind: type[T],
+        kind: Callable[..., T],
         searched: tuple[str, ...] = (),
     ) -> None:
         self._connection = connection
         self._table = table
         self._kind = kind
         self._searched = searched
-        self._names = tuple(f.name for f in fields(kind))  # ty: ignore[invalid-argument-type]
-        self._columns = tuple(table.c[name] for name in self._names)
+        self._names, self._rows = _layout(table, kind)
 
     async def get(self, id: str) -> T | None:
         return await self.find(id=id)
 
     async def find(self, **equals: Any) -> T | None:
-        rows = await self._fetch(select(*self._columns).where(self._where(equals)).limit(1))
+        rows = await self._fetch(self._rows.where(self._where(equals)).limit(1))
         return rows[0] if rows else None
 
     async def select(self, **equals: Any) -> list[T]:
         where = self._where(equals)
-        return await self._fetch(select(*self._columns).where(where).order_by(self._table.c.id))
+        return await self._fetch(self._rows.where(where).order_by(self._table.c.id))
 
     async def page(self, query: PageQuery) -> Page[T]:
         first = min(max(query.first, 1), MOST_ROWS_A_PAGE)
@@ -52,7 +69,7 @@ class SqlReading(Generic[T]):
         if query.text:
             where.append(self._contains(query.text))
         order = key.desc() if query.newest else key
-        found = select(*self._columns).where(and_(*where)).order_by(order).limit(first + 1)
+        found = self._rows.where(and_(*where)).order_by(order).limit(first + 1)
         rows = await self._fetch(found)
         return Page(tuple(rows[:first]), more=len(rows) > first)
 
@@ -84,7 +101,7 @@ class SqlReading(Generic[T]):
 
     async def _fetch(self, statement: Executable) -> list[T]:
         result = await self._connection.execute(statement)
-        return [self._kind(**dict(zip(self._names, row, strict=True))) for row in result]
+        return [self._kind(*row) for row in result]
 
 
 class SqlRows(SqlReading[T]):
