@@ -6,14 +6,17 @@ the cancellation is felt.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
 from sqlalchemy import CursorResult, Executable
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from controlplane.storage.engine import READ_ONLY
+from fleet.errors import Unavailable
 
 T = TypeVar("T")
 
@@ -44,6 +47,23 @@ async def transaction(engine: AsyncEngine, *, read_only: bool) -> AsyncGenerator
     finally:
         if connection.sync_connection is not None:
             await finished(connection.close())
+
+
+@contextmanager
+def failures_named(done: str) -> Generator[None, None, None]:
+    """Raise Unavailable for a database that is away, full or broken: it cannot be `done` now.
+
+    Mistakes in statements of our own stay what they are.
+    """
+    try:
+        yield
+    except (IntegrityError, ProgrammingError, DataError):
+        raise
+    except DBAPIError as error:
+        raise Unavailable(f"the store cannot be {done}: {error.orig}") from error
+    except (OSError, PoolTimeout) as error:
+        # PostgreSQL's driver lets a socket's error through as it is.
+        raise Unavailable(f"the store cannot be {done}: {error}") from error
 
 
 async def _begin(connection: AsyncConnection, read_only: bool) -> None:

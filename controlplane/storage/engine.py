@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 from sqlalchemy import event
 from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
 from fleet.errors import Invalid
@@ -26,7 +27,11 @@ def sqlite_url(folder: Path) -> str:
 
 def make_engine(url: str) -> AsyncEngine:
     """An engine for `sqlite://` or `postgresql://`. Invalid: any other database."""
-    parsed = make_url(url)
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        # The URL is not shown: it may hold a password.
+        raise Invalid("is not a URL like postgresql://user@host/name", field="database") from None
     backend = parsed.get_backend_name()
     options: dict[str, Any] = {"json_serializer": _dumps, "json_deserializer": orjson.loads}
     if backend == "sqlite":

@@ -9,15 +9,20 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from controlplane.storage.connection import failures_named
 from fleet.errors import Conflict
 
 _FOLDER = Path(__file__).parent / "migrations"
 
 
 async def migrate(engine: AsyncEngine) -> None:
-    """Apply what is missing. Conflict: the store was written by a newer version."""
-    async with engine.begin() as connection:
-        await connection.run_sync(_upgrade)
+    """Apply what is missing.
+
+    Conflict: the store was written by a newer version. Unavailable: it cannot be reached.
+    """
+    with failures_named("opened"):
+        async with engine.begin() as connection:
+            await connection.run_sync(_upgrade)
 
 
 async def revisions(engine: AsyncEngine) -> tuple[str | None, str]:

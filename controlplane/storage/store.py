@@ -7,7 +7,6 @@ from functools import cached_property
 
 from sqlalchemy import delete
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import OperationalError
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from controlplane.domain.clusters import Cluster
@@ -18,10 +17,9 @@ from controlplane.domain.promotion import Pipeline
 from controlplane.domain.repositories import Repository
 from controlplane.domain.services import Component, Revision, Service
 from controlplane.storage import tables
-from controlplane.storage.connection import Connection, transaction
+from controlplane.storage.connection import Connection, failures_named, transaction
 from controlplane.storage.jobs import SqlJobs
 from controlplane.storage.rows import SqlLog, SqlReading, SqlRows, chunks
-from fleet.errors import Unavailable
 
 _BATCH = 200
 
@@ -114,18 +112,17 @@ class SqlStore:
 
     @asynccontextmanager
     async def read(self) -> AsyncGenerator[SqlTransaction, None]:
-        """A transaction that only reads; writers do not wait for it."""
-        async with transaction(self._engine, read_only=True) as connection:
-            yield SqlTransaction(connection)
+        """A transaction that only reads; writers do not wait for it. Unavailable: as `write`."""
+        with failures_named("read"):
+            async with transaction(self._engine, read_only=True) as connection:
+                yield SqlTransaction(connection)
 
     @asynccontextmanager
     async def write(self) -> AsyncGenerator[SqlTransaction, None]:
         """A transaction that may write. Unavailable: the database cannot be written now."""
-        try:
+        with failures_named("written"):
             async with self._writer, transaction(self._engine, read_only=False) as connection:
                 yield SqlTransaction(connection)
-        except OperationalError as error:
-            raise Unavailable(f"the store cannot be written: {error.orig}") from error
 
     async def close(self) -> None:
         """Close all connections."""
