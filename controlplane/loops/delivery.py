@@ -1,6 +1,9 @@
 """Delivers when a repository moves, when a service changes, and once a minute in any case."""
 
+from functools import partial
+
 from controlplane.loops.keyed import KeyedWork
+from controlplane.loops.patient import patiently
 from controlplane.ports import Bus, Manifests, Store
 from controlplane.usecases.delivery import Delivery
 from controlplane.usecases.deps import DELIVER
@@ -65,18 +68,24 @@ class DeliveryLoop:
 
     async def _follow(self) -> None:
         async for _, key in self._bus.subscribe(DELIVER):
-            repository_id, _, service_id = key.partition("/")
-            if service_id:
-                await self._repositories.follow_for(repository_id, service_id)
-            else:
-                await self._repositories.follow_again(repository_id)
-            self._ask(repository_id, service_id)
+            await patiently("follow", partial(self._follow_refs, key), self._clock)
+
+    async def _follow_refs(self, key: str) -> None:
+        repository_id, _, service_id = key.partition("/")
+        if service_id:
+            await self._repositories.follow_for(repository_id, service_id)
+        else:
+            await self._repositories.follow_again(repository_id)
+        self._ask(repository_id, service_id)
 
     async def _sweep(self) -> None:
         while True:
             await self._clock.sleep(_SWEEP_SECONDS)
-            async with self._store.read() as tx:
-                repositories = await tx.repositories.select()
-            for repository in repositories:
-                await self._repositories.follow_again(repository.id)
-                self._ask(repository.id)
+            await patiently("sweep", self._look_at_all, self._clock)
+
+    async def _look_at_all(self) -> None:
+        async with self._store.read() as tx:
+            repositories = await tx.repositories.select()
+        for repository in repositories:
+            await self._repositories.follow_again(repository.id)
+            self._ask(repository.id)

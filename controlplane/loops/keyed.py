@@ -10,7 +10,7 @@ from fleet.runtime.tasks import Tasks
 
 log = structlog.get_logger(__name__)
 
-_RETRY_SECONDS = 5.0
+RETRY_SECONDS = 5.0
 
 
 class KeyedWork:
@@ -49,5 +49,5 @@ class KeyedWork:
             await self._work(key)
         except TowlineError as error:
             log.warning("will try again", work=self._name, key=key, error=error.message)
-            await self._clock.sleep(_RETRY_SECONDS)
+            await self._clock.sleep(RETRY_SECONDS)
             self._again.add(key)

@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import structlog
 
 from controlplane.domain.jobs import MOST_ATTEMPTS, Job, retry_delay
 from controlplane.loops.keyed import KeyedWork
+from controlplane.loops.patient import patiently
 from controlplane.ports import Bus, Store
 from controlplane.usecases.deps import PIPELINE, SERVICE
 from controlplane.usecases.pipelines import PROMOTE, RENDER, TICK, Pipelines
@@ -57,7 +59,8 @@ class PipelineLoop:
     async def _follow(self) -> None:
         async for topic, key in self._bus.subscribe(SERVICE, PIPELINE):
             if topic == SERVICE:
-                for pipeline in await self._pipelines.touched([key]):
+                touched = partial(self._pipelines.touched, [key])
+                for pipeline in await patiently("touched", touched, self._clock):
                     self._advances.ask(pipeline)
             else:
                 self._advances.ask(key)
@@ -66,12 +69,16 @@ class PipelineLoop:
     async def _do_jobs(self) -> None:
         while True:
             self._jobs_waiting.clear()
-            now = self._clock.now()
-            async with self._store.write() as tx:
-                jobs = await tx.jobs.claim(self._work, self._holder, now, _JOBS_AT_ONCE)
-            await asyncio.gather(*(self._do(job) for job in jobs))
-            if not jobs:
-                await self._wait()
+            if not await patiently("jobs", self._do_due, self._clock):
+                await patiently("jobs", self._wait, self._clock)
+
+    async def _do_due(self) -> int:
+        """Do the jobs that are due, or some of them; how many."""
+        now = self._clock.now()
+        async with self._store.write() as tx:
+            jobs = await tx.jobs.claim(self._work, self._holder, now, _JOBS_AT_ONCE)
+        await asyncio.gather(*(self._do(job) for job in jobs))
+        return len(jobs)
 
     async def _do(self, job: Job) -> None:
         try:

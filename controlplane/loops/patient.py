@@ -1,0 +1,24 @@
+"""Steps of a loop that must outlive whatever they need: a store that is away comes back."""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import structlog
+
+from controlplane.loops.keyed import RETRY_SECONDS
+from fleet.errors import TowlineError
+from fleet.runtime.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+
+async def patiently(name: str, step: Callable[[], Awaitable[T]], clock: Clock) -> T:
+    """The result of `step`, tried again every 5 s for as long as it fails."""
+    while True:
+        try:
+            return await step()
+        except TowlineError as error:
+            log.warning("will try again", work=name, error=error.message)
+            await clock.sleep(RETRY_SECONDS)
