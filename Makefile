@@ -62,7 +62,7 @@ lint: setup ## style, types, import rules, generated files
 		diff -u $$file "$$generated/$$file" || { echo "$$file is not what its source generates: run make proto schema" >&2; exit 1; }; \
 	done
 
-BENCH := $(sort $(basename $(notdir $(wildcard bench/[a-z]*.py))))
+BENCH := $(filter-out report,$(sort $(basename $(notdir $(wildcard bench/[a-z]*.py)))))
 
 .PHONY: bench
 bench: setup ## measure against baselines of the same run; BENCH=gitcache for one group

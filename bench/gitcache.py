@@ -5,7 +5,6 @@ Every figure that has a baseline is measured beside it in the same run.
 
 import asyncio
 import resource
-import statistics
 import subprocess
 import tempfile
 import time
@@ -13,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
+from bench.report import Report
 from fleet.identity import RepositoryId
 from fleet.runtime.clock import SystemClock
 from fleet.source import RenderRequest, RepositorySpec
@@ -52,7 +52,7 @@ def cpu(who: int) -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-async def polls(server: GitServer, repository: Repository) -> None:
+async def polls(report: Report, repository: Repository) -> None:
     """CPU of the client for one poll, beside that of `git ls-remote`."""
     admission = Admission(allow_private_hosts=True)
     lister = HttpRefLister(admission, seconds=10, per_host=8)
@@ -70,9 +70,13 @@ async def polls(server: GitServer, repository: Repository) -> None:
         command = ["git", "ls-remote", repository.url, MAIN]
         await asyncio.to_thread(subprocess.run, command, check=True, capture_output=True)
     theirs = (cpu(resource.RUSAGE_CHILDREN) - before) / 20 - 2 * backend
-    print(
-        f"poll: {ours * 1000:.2f} ms CPU of the client; git ls-remote {theirs * 1000:.1f} ms "
-        f"({theirs / ours:.0f} times)"
+    report.add(
+        "client CPU of a poll",
+        [ours * 1000],
+        "ms",
+        baseline="git ls-remote",
+        baseline_values=[theirs * 1000],
+        goal=1 / 20,
     )
 
 
@@ -99,7 +103,7 @@ def _check(state, name: str, sha: str, arrived: asyncio.Event) -> None:
         arrived.set()
 
 
-async def keys(cache: GitCache, server: GitServer) -> None:
+async def keys(report: Report, cache: GitCache, server: GitServer) -> None:
     """Re-keying 10,000 sibling folders after a commit that changes one."""
     repository = server.create_repository("mono")
     files = {f"services/s{n:05}/a.yaml": f"n: {n}\n" for n in range(FOLDERS)}
@@ -117,13 +121,11 @@ async def keys(cache: GitCache, server: GitServer) -> None:
         await settle_at(cache, "mono", sha)
         again = partial(cache.trees, RepositoryId("mono"), sha, folders)
         times.append(await timed(again))
-    print(
-        f"keys of {FOLDERS:,} folders: first {cold:.0f} ms, "
-        f"after a commit {statistics.median(times):.1f} ms"
-    )
+    report.add(f"keys of {FOLDERS:,} folders, cold", [cold], "ms")
+    report.add(f"keys of {FOLDERS:,} folders after a commit", times, "ms", goal=20)
 
 
-async def path(cache: GitCache, server: GitServer) -> None:
+async def path(report: Report, cache: GitCache, server: GitServer) -> None:
     """Commit to rendered bundle, by webhook hint, one of 200 services."""
     name = RepositoryId("shop")
     repository = server.create_repository("shop")
@@ -133,7 +135,7 @@ async def path(cache: GitCache, server: GitServer) -> None:
     await settle_at(cache, "shop", sha)
     folders = [f"s{n:03}" for n in range(SERVICES)]
     first = await timed(lambda: _render_all(cache, name, sha, folders))
-    print(f"first render of {SERVICES} services: {first:.0f} ms ({first / SERVICES:.1f} each)")
+    report.add(f"first render of {SERVICES} services", [first], "ms")
     known = await cache.trees(name, sha, folders)
     stages: dict[str, list[float]] = {"seen": [], "keyed": [], "rendered": [], "all": []}
     for number in range(1, COMMITS + 1):
@@ -151,11 +153,9 @@ async def path(cache: GitCache, server: GitServer) -> None:
         marks.append(time.perf_counter())
         for stage, start, end in zip(stages, (0, 1, 2, 0), (1, 2, 3, 3), strict=True):
             stages[stage].append((marks[end] - marks[start]) * 1000)
-    told = ", ".join(f"{stage} {statistics.median(one):.1f}" for stage, one in stages.items())
-    worst = max(stages["all"])
-    print(
-        f"commit to bundle, one of {SERVICES}, webhook hint, median ms: {told}; worst {worst:.0f}"
-    )
+    report.add(f"commit to bundle, one of {SERVICES}, webhook hint", stages.pop("all"), "ms")
+    for stage, values in stages.items():
+        report.add(f"  stage {stage}", values, "ms")
 
 
 async def _render_all(cache: GitCache, name: RepositoryId, sha: str, folders: list[str]) -> None:
@@ -167,17 +167,15 @@ async def main() -> None:
     with GitServer() as server, tempfile.TemporaryDirectory() as folder:
         repository = server.create_repository("small")
         repository.commit({"a.yaml": "a: 1\n"})
-        await polls(server, repository)
+        report = Report("gitcache")
+        await polls(report, repository)
         settings = GitCacheSettings(data_dir=Path(folder), poll=PollSettings(seconds=3600))
         cache = build(settings, SystemClock())
-        started = time.perf_counter()
         await cache.start()
-        print(f"start: {(time.perf_counter() - started) * 1000:.0f} ms")
-        await path(cache, server)
-        await keys(cache, server)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(f"peak memory of this process (server included): {peak:.0f} MB")
+        await path(report, cache, server)
+        await keys(report, cache, server)
         await cache.stop()
+        report.write()
 
 
 if __name__ == "__main__":

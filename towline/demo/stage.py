@@ -64,6 +64,7 @@ class DemoStage:
         self._programs = ProcessGroup()
         self.closing.callback(self._programs.stop)
         self._control_plane: subprocess.Popen[bytes] | None = None
+        self.agent_pids: dict[str, int] = {}
         self.members: dict[str, Member] = {}
         self.repository: Repository
         self.client: Client
@@ -118,6 +119,13 @@ class DemoStage:
     def data(self) -> Path:
         """The control plane's data directory."""
         return self.folder / "control-plane"
+
+    @property
+    def control_plane_pid(self) -> int:
+        """The process that serves."""
+        if self._control_plane is None:
+            raise Unavailable("the control plane was not started")
+        return self._control_plane.pid
 
     def start_control_plane(self, *, wait: bool = True) -> None:
         """Start the control plane, the first time or again on the same data."""
@@ -219,7 +227,8 @@ class DemoStage:
         command = [*_PROGRAM, "agent", "--url", f"127.0.0.1:{self._agents_port}"]
         command += ["--ca-file", str(self.authority), "--token-file", str(member.token_file)]
         command += ["--kubeconfig", str(member.kubeconfig), "--data", str(folder / "state")]
-        self._programs.spawn(command, log=folder / "agent.log")
+        agent = self._programs.spawn(command, log=folder / "agent.log")
+        self.agent_pids[member.name] = agent.pid
         self._say(f"cluster {member.name} has its agent")
 
     def _make(self, name: str) -> Path:
