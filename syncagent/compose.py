@@ -48,13 +48,9 @@ class Agent:
         """
         tasks = Tasks("agent")
         try:
-            starting = tasks.spawn("start", self.engine.start())
-            stopping = tasks.spawn("stop", stop.wait())
-            await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
-            if not stop.is_set():
-                await starting
-                tasks.forever("link", self.link.run())
-                await self._until(tasks, stopping)
+            self.engine.start()
+            tasks.forever("link", self.link.run())
+            await self._until(tasks, tasks.spawn("stop", stop.wait()))
         finally:
             await tasks.stop()
             await self.engine.stop()

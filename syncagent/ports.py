@@ -48,6 +48,10 @@ class Deletion:
 class Cluster(Protocol):
     """The API server. All raise `fleet.errors.Unavailable` when it cannot be asked."""
 
+    async def ping(self) -> None:
+        """Ask for a sign of life; answered, or Unavailable, within some seconds."""
+        ...
+
     async def namespaced(self, api: Api) -> bool:
         """Whether objects of this kind live in namespaces. UnknownApi."""
         ...
@@ -144,7 +148,11 @@ class Memory(Protocol):
     """The agent's durable state. Each call is one transaction. Unavailable: the disk refuses."""
 
     fresh: bool
-    """True if nothing was remembered at the start: first boot, or a lost disk."""
+    """True until `recovered`: first boot or a lost disk, the cluster may hold unknown objects."""
+
+    def recovered(self) -> None:
+        """All that the cluster holds is remembered from now on."""
+        ...
 
     def services(self) -> list[KnownService]: ...
 

@@ -24,6 +24,9 @@ MERGE = "application/merge-patch+json"
 _TRIES = 4
 _OVERLOADED = {429, 503, 504}
 _TIMEOUT_S = 60.0
+_PING_S = 4.0
+# A watch is ended by the server within 6 min: one that is silent longer is dead.
+_SILENCE_S = 400.0
 _MAX_WAIT_S = 30.0
 _CONNECTIONS_KEPT_S = 30.0
 
@@ -69,6 +72,21 @@ class KubeClient:
             self._hold_back(retry_after, attempt)
         raise _error(status, answer)
 
+    async def ping(self) -> None:
+        """A short question past all queues. Unavailable: no answer, or one that bodes ill."""
+        with _named_failures():
+            headers = await self._access.headers()
+            timeout = aiohttp.ClientTimeout(total=_PING_S)
+            async with self._open().get(
+                self._access.server + "/livez", headers=headers, timeout=timeout
+            ) as response:
+                self._note_refusal(response.status)
+                error = _error(response.status, _parse(await response.read()))
+        if isinstance(error, Unavailable):
+            raise error
+        if error.status >= 500:
+            raise Unavailable(f"the API server is not well: {error.message}")
+
     @asynccontextmanager
     async def stream(
         self, path: str, query: Mapping[str, str]
@@ -76,7 +94,7 @@ class KubeClient:
         """The body of a long answer (a watch). Refused, Unavailable as for `request`."""
         with _named_failures():
             headers = await self._access.headers()
-            timeout = aiohttp.ClientTimeout(total=None, sock_connect=10)
+            timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=_SILENCE_S)
             async with self._open().get(
                 self._access.server + path, params=query, headers=headers, timeout=timeout
             ) as response:
@@ -135,9 +153,15 @@ def _named_failures() -> Generator[None]:
     try:
         yield
     except TimeoutError as error:
-        raise Unavailable("the API server does not answer in time") from error
+        raise Unavailable("cannot reach the API server: it does not answer in time") from error
     except (aiohttp.ClientError, OSError) as error:
-        raise Unavailable(f"the API server cannot be reached: {error}") from error
+        raise Unavailable(f"cannot reach the API server: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return f"{error.host}:{error.port}: {error.os_error.strerror or error.os_error}"
+    return str(error) or type(error).__name__
 
 
 def _parse(data: bytes) -> dict[str, Any]:

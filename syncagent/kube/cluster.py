@@ -94,6 +94,9 @@ class KubeCluster:
             found += await self._find_kind(resource, selector)
         return found
 
+    async def ping(self) -> None:
+        await self._client.ping()
+
     async def facts(self) -> ClusterFacts:
         """What kind of cluster this is."""
         version = (await self._client.request("GET", "/version")).get("gitVersion") or ""

@@ -1,5 +1,6 @@
 """Keeps the link: connects, and when it is lost connects again, calmly."""
 
+import asyncio
 import random
 from collections.abc import Awaitable, Callable
 
@@ -30,6 +31,7 @@ Facts = Callable[[], Awaitable[ClusterFacts]]
 _REFUSED_S = 60.0
 _DRAINED_S = 1.0
 _STEADY_S = 30.0
+_FACTS_S = 3.0
 
 
 class Link:
@@ -59,6 +61,7 @@ class Link:
         self._clock = clock
         self._companions = companions
         self._backoff = Backoff()
+        self._last_facts = ClusterFacts()
 
     async def run(self) -> None:
         """Stay linked, for ever."""
@@ -112,12 +115,13 @@ class Link:
         )
 
     async def _known_facts(self) -> ClusterFacts:
-        """Facts are worth having, not worth waiting for."""
+        """Facts are worth having, not worth waiting for: else the last ones known."""
         try:
-            return await self._facts()
-        except TowlineError as error:
-            log.warning("cluster cannot be described", error=error.message)
-            return ClusterFacts()
+            async with asyncio.timeout(_FACTS_S):
+                self._last_facts = await self._facts()
+        except (TowlineError, TimeoutError) as error:
+            log.warning("cluster cannot be described", error=str(error) or "no answer in time")
+        return self._last_facts
 
     def _after_loss(self, status: grpc.StatusCode, details: str) -> float:
         if status == grpc.StatusCode.UNAUTHENTICATED:

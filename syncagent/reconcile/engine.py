@@ -8,7 +8,7 @@ import asyncio
 
 import structlog
 
-from fleet.errors import TowlineError
+from fleet.errors import TowlineError, Unavailable
 from fleet.runtime.backoff import Backoff
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
@@ -18,6 +18,7 @@ from syncagent.ports import Bundles, Cluster, Fetcher, LinkDown, Memory, Reports
 from syncagent.reconcile.apply import problem_of
 from syncagent.reconcile.heal import look
 from syncagent.reconcile.lanes import Lanes
+from syncagent.reconcile.reach import Reach
 from syncagent.reconcile.recovery import recover
 from syncagent.reconcile.registry import Registry, Service
 from syncagent.reconcile.removal import remove, removed
@@ -54,10 +55,12 @@ class Engine:
         self._reports = reports
         self._clock = clock
         self._registry = Registry()
-        self._reporter = Reporter(self._registry, reports, memory, clock)
+        self._reach = Reach(cluster, clock, self._reach_changed)
+        self._reporter = Reporter(self._registry, reports, memory, clock, self._reach)
         self._watchers = Watchers(cluster, self._registry, self._tasks, self._sighted)
         self._lanes = Lanes(self._tasks, clock, self._work)
         self._turn = asyncio.Semaphore(walks)
+        self._looked = asyncio.Event()
         self._tools = Tools(
             cluster,
             bundles,
@@ -68,22 +71,24 @@ class Engine:
             clock,
             self._watchers.watch,
             self._reporter.touch,
+            self._require_cluster,
         )
 
-    async def start(self) -> None:
+    def start(self) -> None:
         """Take up the remembered state and begin to reconcile, control plane or not.
 
-        After a lost disk this first asks the cluster what is owned, and waits until it answers.
+        After a lost disk nothing is written before the cluster has told what is owned.
         """
-        if self._memory.fresh:
-            await self._recover()
         self._registry.restore(self._memory.services(), self._memory.owned())
         self._tasks.forever("reporter", self._reporter.run())
         self._tasks.forever("tidy", self._tidy())
-        for service in self._registry:
-            for one in service.owned.values():
-                self._watchers.watch(one.ref)
-            self._lanes.trigger(service.id)
+        self._tasks.forever("reach", self._reach.run())
+        if self._memory.fresh:
+            self._registry.gap = "what this cluster holds has not been found out yet"
+            self._tasks.spawn("recover", self._recover())
+        else:
+            self._looked.set()
+        self._take_up()
 
     async def failed(self) -> BaseException:
         """Waits until a part that should run for ever has ended; why."""
@@ -99,7 +104,7 @@ class Engine:
         Unavailable: it could not be kept on disk, and is as if it had not been said.
         """
         service = self._registry.get(desired.service_id)
-        if service is None and desired.removal is not None:
+        if service is None and desired.removal is not None and not self._registry.gap:
             self._reports.status(removed(Service(desired)))
             return
         if service is not None and desired.sequence <= service.desired.sequence:
@@ -148,6 +153,26 @@ class Engine:
     def refuse(self, command_id: str, reason: str) -> None:
         """Answer a command that this agent does not know."""
         self._answer(CommandDone(command_id, Outcome.REFUSED, reason))
+
+    def _take_up(self) -> None:
+        for service in self._registry:
+            for one in service.owned.values():
+                self._watchers.watch(one.ref)
+            self._now(service)
+
+    async def _require_cluster(self) -> None:
+        await self._looked.wait()
+        if self._reach.problem is not None:
+            raise Unavailable(self._reach.problem.message)
+        if self._registry.gap:
+            raise Unavailable(self._registry.gap)
+
+    def _reach_changed(self) -> None:
+        self._looked.set()
+        for service in self._registry:
+            self._reporter.touch(service.id)
+            if self._reach.problem is None and service.due:
+                self._now(service)
 
     def _now(self, service: Service) -> None:
         service.hold_until = 0.0
@@ -199,7 +224,8 @@ class Engine:
     def _ended_early(self, service: Service, error: TowlineError) -> None:
         if not isinstance(error, LinkDown):
             service.failures[None] = problem_of(error, None)
-        log.warning("service waits", service=service.id, reason=error.message)
+        if self._reach.problem is None:
+            log.warning("service waits", service=service.id, reason=error.message)
 
     async def _look(self, service: Service) -> float:
         """Look at everything that was seen; seconds after which something wants a second look."""
@@ -220,6 +246,8 @@ class Engine:
         if not service.due:
             service.retry.reset()
             return
+        if self._reach.problem is not None:
+            return
         now = self._clock.monotonic()
         if service.hold_until <= now:
             service.hold_until = now + (wait or service.retry.next())
@@ -230,15 +258,20 @@ class Engine:
         self._reports.done(done)
 
     async def _recover(self) -> None:
-        backoff = Backoff(first=1.0, limit=15.0)
+        backoff = Backoff(first=1.0, limit=5.0)
         while True:
             try:
-                found = await recover(self._cluster, self._memory)
-                log.info("state directory is new", objects_found=found)
-                return
+                found = await recover(self._cluster, self._memory, self._registry)
+                break
             except TowlineError as error:
+                self._registry.gap = error.message
+                self._looked.set()
                 log.error("cannot see what the cluster holds", error=error.message)
                 await self._clock.sleep(backoff.next())
+        log.info("state directory is new", objects_found=found)
+        self._registry.gap = ""
+        self._looked.set()
+        self._take_up()
 
     async def _tidy(self) -> None:
         """Remove bundles that no service needs any more."""

@@ -80,17 +80,19 @@ class Registry:
     """All services; who owns an object, by its name and by its uid.
 
     `namespaces` holds names of namespaces that were made, with the fingerprint of what they got.
+    `gap` says why some owned objects may be missing here; empty when it is complete.
     """
 
     def __init__(self) -> None:
         self.tree = Tree()
+        self.gap = ""
         self.namespaces: set[tuple[str, str]] = set()
         self._services: dict[str, Service] = {}
         self._claims: dict[ObjectKey, str] = {}
         self._uids: dict[str, str] = {}
 
     def restore(self, known: list[KnownService], owned: list[Owned]) -> None:
-        """Take over what the disk remembers."""
+        """Take over what the disk, or the cluster, remembers."""
         for one in known:
             self.put(Service(one.desired, one.current, stamps=one.stamps))
         for entry in owned:

@@ -8,6 +8,7 @@ from syncagent.reconcile.tools import Tools
 
 async def remove(tools: Tools, service: Service) -> None:
     """Take the objects away; once the last has gone, the service is forgotten and reported."""
+    await tools.require_cluster()
     service.busy = Phase.APPLYING
     service.failures.clear()
     orphan = service.desired.removal == Removal.ORPHAN

@@ -12,6 +12,7 @@ from syncagent.domain.objects import ObjectKey
 from syncagent.domain.services import Phase, Problem, Status
 from syncagent.domain.summary import summarize
 from syncagent.ports import Memory, Reports
+from syncagent.reconcile.reach import Reach
 from syncagent.reconcile.registry import Registry, Service
 
 log = structlog.get_logger(__name__)
@@ -30,8 +31,11 @@ _PATIENCE_S = 20.0
 class Reporter:
     """Gathers changes for a short while, then reports each touched service once."""
 
-    def __init__(self, registry: Registry, reports: Reports, memory: Memory, clock: Clock) -> None:
+    def __init__(
+        self, registry: Registry, reports: Reports, memory: Memory, clock: Clock, reach: Reach
+    ) -> None:
         self._registry = registry
+        self._reach = reach
         self._memory = memory
         self._reports = reports
         self._clock = clock
@@ -69,18 +73,22 @@ class Reporter:
             self._said.pop(service_id, None)
             self._said_at.pop(service_id, None)
             return
-        if not service.desired.sequence:
-            return
+        if service.desired.sequence and (self._reach.problem or not self._waits(service)):
+            self._tell(service)
+
+    def _waits(self, service: Service) -> bool:
+        """Whether more will be known in a moment."""
         if service.busy is not None and self._has_begun(service):
-            return
-        if service.unseen and not service.failures and not self._impatient():
-            return
+            return True
+        return service.unseen and not service.failures and not self._impatient()
+
+    def _tell(self, service: Service) -> None:
         try:
             components = components_of(service.owned, self._registry.tree)
             if self._status(service, components) | self._inventory(service, components):
-                self._said_at[service_id] = self._clock.monotonic()
+                self._said_at[service.id] = self._clock.monotonic()
         except Unavailable as error:
-            log.error("report cannot be kept", service=service_id, error=error.message)
+            log.error("report cannot be kept", service=service.id, error=error.message)
 
     def _status(self, service: Service, components: dict[ObjectKey, Component]) -> bool:
         status = self._current(service, components)
@@ -91,6 +99,9 @@ class Reporter:
         return True
 
     def _inventory(self, service: Service, components: dict[ObjectKey, Component]) -> bool:
+        if self._reach.problem or self._registry.gap:
+            # What is not known is not told: the control plane keeps what it has.
+            return False
         change = difference(service.id, service.reported, components)
         if change is None:
             return False
@@ -121,6 +132,8 @@ class Reporter:
         self, service: Service, components: dict[ObjectKey, Component]
     ) -> tuple[Phase, tuple[Problem, ...]]:
         phase, problems = summarize(components.values(), service.failures.values())
+        if self._reach.problem is not None:
+            return Phase.FAILED, (self._reach.problem,)
         if service.busy is not None:
             return service.busy, problems
         spec = service.desired.spec

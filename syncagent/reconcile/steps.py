@@ -55,6 +55,7 @@ async def obtain(tools: Tools, walk: Walk) -> None:
 
 async def plan(tools: Tools, walk: Walk) -> None:
     """The manifests; objects of other services among them are not ours to write."""
+    await tools.require_cluster()
     walk.service.busy = Phase.APPLYING
     walk.plan = await plan_bundle(tools.cluster, walk.target, walk.data)
     walk.data = b""

@@ -1,6 +1,6 @@
 """What every step of reconciliation has at hand."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from fleet.runtime.clock import Clock
@@ -11,7 +11,11 @@ from syncagent.reconcile.registry import Registry
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """The ports, the registry, and two ways to tell others: watch this object; report anew."""
+    """The ports, the registry, and two ways to tell others: watch this object; report anew.
+
+    `require_cluster` waits for what will be known in a moment, and raises Unavailable while
+    nothing can be decided about the cluster.
+    """
 
     cluster: Cluster
     bundles: Bundles
@@ -22,6 +26,7 @@ class Tools:
     clock: Clock
     watch: Callable[[ObjectRef], None]
     touch: Callable[[str], None]
+    require_cluster: Callable[[], Awaitable[None]]
 
     def now_ms(self) -> int:
         return int(self.clock.now().timestamp() * 1000)

@@ -52,7 +52,7 @@ INSERT INTO counter VALUES ('reports', 0);
 
 
 class Database:
-    """The connection; `fresh` tells that the file was made just now."""
+    """The connection."""
 
     def __init__(self, path: Path) -> None:
         with _named_failures():
@@ -62,8 +62,8 @@ class Database:
             self._connection.execute("PRAGMA journal_mode=WAL")
             self._connection.execute("PRAGMA synchronous=NORMAL")
             self._connection.execute("PRAGMA cache_size=-2000")
-            self.fresh = self._connection.execute("PRAGMA user_version").fetchone()[0] == 0
-        if self.fresh:
+            version = self._connection.execute("PRAGMA user_version").fetchone()[0]
+        if version == 0:
             self._create()
 
     def close(self) -> None:

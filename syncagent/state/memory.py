@@ -27,7 +27,12 @@ class SqliteMemory:
 
     def __init__(self, database: Database) -> None:
         self._db = database
-        self.fresh = database.fresh
+        self.fresh = not database.rows("SELECT 1 FROM counter WHERE name = 'recovered'")
+
+    def recovered(self) -> None:
+        with self._db.transaction() as db:
+            db.execute("INSERT OR REPLACE INTO counter VALUES ('recovered', 1)")
+        self.fresh = False
 
     def services(self) -> list[KnownService]:
         rows = self._db.rows("SELECT desired, current, stamps FROM service")

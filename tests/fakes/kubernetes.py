@@ -13,14 +13,22 @@ _CLUSTER_WIDE = {"Namespace", "CustomResourceDefinition"}
 
 
 class FakeCluster:
-    """`fail` maps kinds or names to the error that touching them gives; `calls` counts verbs."""
+    """`fail` maps kinds or names to the error that touching them gives; `calls` counts verbs.
+
+    `out_of_reach` is the error that everything gives.
+    """
 
     def __init__(self) -> None:
         self.objects: dict[ObjectKey, KubeObject] = {}
         self.fail: dict[str, TowlineError] = {}
         self.calls: list[tuple[str, str]] = []
+        self.out_of_reach: TowlineError | None = None
         self._version = 100
         self._sinks: list[tuple[Api, str, str, Sink]] = []
+
+    async def ping(self) -> None:
+        if self.out_of_reach is not None:
+            raise self.out_of_reach
 
     async def namespaced(self, api: Api) -> bool:
         return api.kind not in _CLUSTER_WIDE
@@ -59,6 +67,7 @@ class FakeCluster:
         await asyncio.Event().wait()
 
     async def find(self, selector: str) -> list[KubeObject]:
+        await self.ping()
         return [copy.deepcopy(o) for o in self.objects.values() if selector in _labels(o)]
 
     # What a test, or a foreign client, does
@@ -93,6 +102,7 @@ class FakeCluster:
     async def _touch(self, verb: str, ref: ObjectRef) -> None:
         self.calls.append((verb, str(ref)))
         await asyncio.sleep(0)
+        await self.ping()
         for name in (ref.kind, ref.name):
             if name in self.fail:
                 raise self.fail[name]

@@ -119,7 +119,7 @@ async def test_errors_are_in_the_servers_words(server) -> None:
 async def test_an_absent_server_is_unavailable() -> None:
     """Connection refused is named."""
     client = KubeClient(Access("http://127.0.0.1:1", None), FakeClock())
-    with pytest.raises(Unavailable, match="cannot be reached"):
+    with pytest.raises(Unavailable, match="cannot reach the API server: 127.0.0.1"):
         await client.request("GET", "/version")
     await client.close()
 

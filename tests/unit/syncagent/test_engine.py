@@ -1,5 +1,6 @@
 """The engine on a cluster, a hub and a clock that are all in memory."""
 
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -78,7 +79,7 @@ class Stand:
         bundles = BundleFiles(self.folder / "bundles")
         memory = SqliteMemory(self.database)
         self.engine = Engine(self.cluster, bundles, self.hub, memory, self.hub, self.clock)
-        await self.engine.start()
+        self.engine.start()
 
     async def stop(self) -> None:
         await self.engine.stop()
@@ -102,6 +103,13 @@ class Stand:
             await SETTLE.sleep(0.002)
             await self.clock.advance(0.25)
         raise AssertionError(f"never; last said: {self.hub.statuses[-1:]}")
+
+    def last(self, service: str) -> tuple[Phase | None, str]:
+        """Phase and first problem as last said of a service."""
+        for said in reversed(self.hub.statuses):
+            if said.service_id == service:
+                return said.phase, said.problems[0].message if said.problems else ""
+        return None, ""
 
     async def phase(self, phase: Phase) -> Status:
         def reached() -> bool:
@@ -212,6 +220,70 @@ async def test_a_dead_api_server_is_named_once(stand: Stand) -> None:
     assert stand.cluster.count("apply") <= 10
     del stand.cluster.fail["ConfigMap"]
     await stand.phase(Phase.HEALTHY)
+
+
+async def test_a_cluster_out_of_reach_is_named_for_every_service(stand: Stand) -> None:
+    """What was healthy says so too, once; nothing is tried meanwhile; then all is as before."""
+    stand.want("a", service="old")
+    await stand.phase(Phase.HEALTHY)
+    stand.cluster.out_of_reach = Unavailable("cannot reach the API server: gone")
+    await stand.clock.advance(15)
+    stand.want("b", service="new")
+    await stand.phase(Phase.FAILED)
+    touched = len(stand.cluster.calls)
+    await stand.clock.advance(300)
+    assert len(stand.cluster.calls) == touched
+    for service in ("old", "new"):
+        said = [s for s in stand.hub.statuses if s.service_id == service and s.problems]
+        assert [s.problems[0].message for s in said] == ["cannot reach the API server: gone"]
+    stand.cluster.out_of_reach = None
+    healthy = (Phase.HEALTHY, "")
+    await stand.until(lambda: stand.last("old") == stand.last("new") == healthy)
+    assert stand.cluster.count("apply") == 2
+
+
+async def test_a_hiccup_of_the_cluster_is_not_spoken_of(stand: Stand) -> None:
+    """One question without an answer changes nothing."""
+    stand.want("a")
+    await stand.phase(Phase.HEALTHY)
+    said = len(stand.hub.statuses)
+    await stand.clock.advance(1.9)
+    stand.cluster.out_of_reach = Unavailable("cannot reach the API server: gone")
+    await stand.clock.advance(0.2)
+    stand.cluster.out_of_reach = None
+    await stand.clock.advance(10)
+    assert len(stand.hub.statuses) == said
+
+
+async def test_nothing_is_decided_before_the_cluster_has_told_what_is_owned(
+    tmp_path: Path,
+) -> None:
+    """A lost disk and a dead cluster: bundles are fetched; nothing is removed or called removed."""
+    stand = Stand(tmp_path)
+    await stand.start()
+    stand.want("left")
+    stand.want("stray", service="leaving")
+    healthy = (Phase.HEALTHY, "")
+    await stand.until(lambda: stand.last("s") == stand.last("leaving") == healthy)
+    await stand.stop()
+    shutil.rmtree(tmp_path)
+    stand.hub.changes.clear()
+    gone = "cannot reach the API server: gone"
+    stand.cluster.out_of_reach = Unavailable(gone)
+    await stand.start()
+    stand.want("a")
+    stand.engine.desire(Desired("leaving", 7, removal=Removal.CASCADE))
+    failed = (Phase.FAILED, gone)
+    await stand.until(lambda: stand.last("s") == stand.last("leaving") == failed)
+    assert stand.hub.fetched == 3 and not stand.hub.changes
+    await stand.stop()
+    await stand.start()
+    await stand.clock.advance(5)
+    stand.cluster.out_of_reach = None
+    await stand.until(lambda: stand.last("leaving") == (Phase.REMOVED, ""))
+    await stand.until(lambda: stand.last("s") == healthy)
+    assert {key[3] for key in stand.cluster.objects} == {"a"}
+    await stand.stop()
 
 
 async def test_two_controllers_do_not_fight(stand: Stand) -> None:

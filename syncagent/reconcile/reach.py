@@ -1,0 +1,56 @@
+"""Whether the API server answers: asked every few seconds, told when that changes."""
+
+from collections.abc import Callable
+
+import structlog
+
+from fleet.errors import TowlineError
+from fleet.runtime.clock import Clock
+from syncagent.domain.services import Problem
+from syncagent.ports import Cluster
+
+log = structlog.get_logger(__name__)
+
+_EVERY_S = 2.0
+_AGAIN_S = 0.5
+# One question without an answer is a hiccup.
+_MISSES = 2
+
+
+class Reach:
+    """`problem` says why the API server cannot be asked; None while it can.
+
+    A server that refuses connections is named within 3 s, one that says nothing within 11 s.
+    """
+
+    def __init__(self, cluster: Cluster, clock: Clock, changed: Callable[[], None]) -> None:
+        self.problem: Problem | None = None
+        self._cluster = cluster
+        self._clock = clock
+        self._changed = changed
+        self._misses = 0
+
+    async def run(self) -> None:
+        """Ask, for ever."""
+        while True:
+            self._note(await self._ask())
+            await self._clock.sleep(_AGAIN_S if self._misses == 1 else _EVERY_S)
+
+    async def _ask(self) -> str:
+        """What is wrong; empty if nothing is."""
+        try:
+            await self._cluster.ping()
+        except TowlineError as error:
+            return error.message
+        return ""
+
+    def _note(self, wrong: str) -> None:
+        self._misses = self._misses + 1 if wrong else 0
+        if self.problem is None and self._misses >= _MISSES:
+            self.problem = Problem(wrong, "Unreachable")
+            log.error("cluster out of reach", reason=wrong)
+            self._changed()
+        elif self.problem is not None and not wrong:
+            self.problem = None
+            log.info("cluster in reach again")
+            self._changed()
