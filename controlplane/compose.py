@@ -68,12 +68,22 @@ def open_engine(settings: ControlPlaneSettings) -> AsyncEngine:
 async def build(settings: ControlPlaneSettings, manifests: Manifests, clock: Clock) -> ControlPlane:
     """The control plane on a migrated store, not yet started."""
     engine = open_engine(settings)
-    await migrate(engine)
-    store = SqlStore(engine)
+    try:
+        await migrate(engine)
+        return await _joined(SqlStore(engine), settings, manifests, clock)
+    except BaseException:
+        await engine.dispose()
+        raise
+
+
+async def _joined(
+    store: SqlStore, settings: ControlPlaneSettings, manifests: Manifests, clock: Clock
+) -> ControlPlane:
     bus = MemoryBus()
     sealer = EnvelopeSealer(load_or_make_key(settings.data_dir / "encryption.key"))
     deps = Deps(store, bus, manifests, sealer, clock)
     identity, repositories, pipelines = Identity(deps), Repositories(deps), Pipelines(deps)
+    await repositories.check_key()
     verbs = Verbs(
         identity=identity,
         clusters=Clusters(deps),
@@ -86,7 +96,7 @@ async def build(settings: ControlPlaneSettings, manifests: Manifests, clock: Clo
     return ControlPlane(
         deps=deps,
         verbs=verbs,
-        graphql=GraphQLEndpoint(schema, verbs),
+        graphql=GraphQLEndpoint(schema, verbs, clock),
         agentlink=AgentLink(Agents(deps), identity, bus, clock),
         delivery=DeliveryLoop(Delivery(deps), repositories, manifests, store, bus, clock),
         pipelines=PipelineLoop(

@@ -25,6 +25,15 @@ class Target(StrEnum):
     ALL = "all"
 
 
+class LogLevel(StrEnum):
+    """The least important events that are logged."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
 class _Group(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -64,7 +73,7 @@ class ServeSettings(_Group):
     """gRPC over TLS, for agents."""
     listen_metrics: str = "127.0.0.1:9090"
     """Prometheus metrics; `off` disables it."""
-    log_level: str = "info"
+    log_level: LogLevel = LogLevel.INFO
     drain_seconds: float = Field(10.0, ge=0)
     """How long open requests may go on after SIGTERM; below the 30 s that Kubernetes gives."""
     tls: TlsSettings = TlsSettings()

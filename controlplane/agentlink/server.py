@@ -175,7 +175,6 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
     async def _follow(self) -> None:
         async for topic, key in self._bus.subscribe(DESIRED, REVOKED):
             if topic == REVOKED:
-                self._identity.forget(key)
                 self._end_revoked(key)
                 continue
             cluster_id, _, service_id = key.partition("/")

@@ -1,5 +1,6 @@
 """`/gql`: GraphQL over HTTP and over graphql-transport-ws."""
 
+from datetime import timedelta
 from typing import Any
 
 import orjson
@@ -11,24 +12,58 @@ from strawberry.exceptions import ConnectionRejectionError
 from strawberry.http import GraphQLHTTPResponse
 from strawberry.schema.base import BaseSchema
 from strawberry.subscriptions import GRAPHQL_TRANSPORT_WS_PROTOCOL
+from strawberry.subscriptions.protocols.graphql_transport_ws.handlers import (
+    BaseGraphQLTransportWSHandler,
+)
+from strawberry.types.unset import UNSET, UnsetType
 
 from controlplane.graphql.context import Context, Verbs
+from fleet.errors import Unauthenticated
+from fleet.runtime.clock import Clock
+from fleet.runtime.tasks import Tasks
 
 _MOST_SUBSCRIPTIONS = 100
+_INIT_SECONDS = 10
+_TOKEN_CHECK_SECONDS = 2.0
+_UNAUTHORIZED = 4401
+
+
+class _Connection(BaseGraphQLTransportWSHandler[Context, None]):
+    """One WebSocket; it ends when its caller's token is good no more."""
+
+    view: "GraphQLEndpoint"
+
+    async def handle(self) -> None:
+        watch = Tasks("websocket")
+        watch.spawn("watch token", self._watch_token())
+        try:
+            await super().handle()
+        finally:
+            await watch.stop()
+
+    async def _watch_token(self) -> None:
+        while not isinstance(self.context.refused, Unauthenticated):
+            await self.view.clock.sleep(_TOKEN_CHECK_SECONDS)
+            await self.context.sign_in(self.context.token)
+        await self.websocket.close(_UNAUTHORIZED, "the token is good no more")
 
 
 class GraphQLEndpoint(GraphQL[Context, None]):
     """Puts the caller and the verbs into each request's context."""
 
-    def __init__(self, schema: BaseSchema, verbs: Verbs) -> None:
+    graphql_transport_ws_handler_class = _Connection
+
+    def __init__(self, schema: BaseSchema, verbs: Verbs, clock: Clock) -> None:
         super().__init__(
             schema,
             graphql_ide=None,
             allow_queries_via_get=False,
             subscription_protocols=(GRAPHQL_TRANSPORT_WS_PROTOCOL,),
             max_subscriptions_per_connection=_MOST_SUBSCRIPTIONS,
+            connection_init_wait_timeout=timedelta(seconds=_INIT_SECONDS),
         )
         self._verbs = verbs
+        self.clock = clock
 
     async def get_context(
         self, request: Request | WebSocket, response: Response | WebSocket
@@ -38,7 +73,7 @@ class GraphQLEndpoint(GraphQL[Context, None]):
         await context.sign_in(token_of(request.headers.get("authorization", "")))
         return context
 
-    async def on_ws_connect(self, context: Context) -> None:
+    async def on_ws_connect(self, context: Context) -> UnsetType:
         """Take the token from `connection_init`, where browsers can put it; refuse strangers."""
         params = context.connection_params
         given = params.get("token") if isinstance(params, dict) else None
@@ -46,6 +81,14 @@ class GraphQLEndpoint(GraphQL[Context, None]):
             await context.sign_in(given)
         if context.refused is not None or not context.token:
             raise ConnectionRejectionError({"code": "UNAUTHENTICATED"})
+        return UNSET
+
+    def decode_json(self, data: str | bytes) -> object:
+        """A request or a message, which is an object; batches are not taken."""
+        value = orjson.loads(data)
+        if not isinstance(value, dict):
+            raise orjson.JSONDecodeError("expected an object", "", 0)
+        return value
 
     def encode_json(self, data: Any) -> str:
         return orjson.dumps(data).decode()

@@ -1,15 +1,20 @@
 """Who is calling: tokens in, actors out; making and revoking tokens."""
 
+import math
 from dataclasses import replace
 from datetime import datetime, timedelta
+
+import structlog
 
 from controlplane.domain.access import SYSTEM, Actor, ActorKind, Role, Verb, require
 from controlplane.domain.names import check_text
 from controlplane.domain.people import LONGEST_TOKEN_LIFE, USER_TOKEN_LIFE, Token, User
 from controlplane.ports import PageQuery, Transaction
 from controlplane.usecases.deps import REVOKED, Deps
-from fleet.errors import Forbidden, Invalid, NotFound, Unauthenticated
+from fleet.errors import Forbidden, Invalid, NotFound, Unauthenticated, Unavailable
 from fleet.identity import ClusterId, TokenKind, new_token, token_hash, token_kind
+
+log = structlog.get_logger(__name__)
 
 _CACHE_SECONDS = 30.0
 _CACHE_SIZE = 10_000
@@ -23,6 +28,7 @@ class Identity:
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
         self._recognised: dict[str, tuple[float, Actor]] = {}
+        self._revocations = 0
 
     async def authenticate(self, token: str, source: str = "") -> Actor:
         """The actor behind a user's token. Unauthenticated, with the reason, for any other."""
@@ -32,10 +38,11 @@ class Identity:
             return replace(known[1], source=source)
         if token_kind(token) is not TokenKind.USER:
             raise Unauthenticated(_WRONG)
-        actor = await self._recognise(key)
-        if len(self._recognised) >= _CACHE_SIZE:
-            self._recognised.clear()
-        self._recognised[key] = (self._deps.clock.monotonic() + _CACHE_SECONDS, actor)
+        before = self._revocations
+        actor, life = await self._recognise(key)
+        # A token revoked while its row was read must not be remembered as good.
+        if before == self._revocations:
+            self._remember(key, actor, min(_CACHE_SECONDS, life))
         return replace(actor, source=source)
 
     async def authenticate_agent(self, token: str) -> tuple[ClusterId, str]:
@@ -52,8 +59,15 @@ class Identity:
             raise Unauthenticated("the cluster of this deploy token was deleted")
         return cluster.id, row.id
 
+    async def cluster_of(self, token_id: str) -> ClusterId | None:
+        """The cluster whose agent signs in with this token, revoked or not."""
+        async with self._deps.store.read() as tx:
+            row = await tx.tokens.get(token_id)
+        return ClusterId(row.cluster_id) if row and row.cluster_id else None
+
     def forget(self, token_id: str) -> None:
         """Drop what is remembered of a revoked token."""
+        self._revocations += 1
         stale = [k for k, (_, actor) in self._recognised.items() if actor.token_id == token_id]
         for key in stale:
             del self._recognised[key]
@@ -98,6 +112,7 @@ class Identity:
             now = self._deps.clock.now()
             await tx.tokens.change(id, revoked_at=now)
             await self._deps.audit(tx, actor, "deleteAccessToken", token.name, id)
+        self.forget(id)
         self._deps.bus.publish(REVOKED, id)
         return replace(token, revoked_at=now)
 
@@ -139,7 +154,13 @@ class Identity:
             await self._deps.audit(tx, actor, "createAccessToken", email, row.id)
         return secret
 
-    async def _recognise(self, key: str) -> Actor:
+    def _remember(self, key: str, actor: Actor, seconds: float) -> None:
+        if len(self._recognised) >= _CACHE_SIZE:
+            self._recognised.clear()
+        self._recognised[key] = (self._deps.clock.monotonic() + seconds, actor)
+
+    async def _recognise(self, key: str) -> tuple[Actor, float]:
+        """The actor behind a token's hash, and how many seconds the token still lives."""
         now = self._deps.clock.now()
         async with self._deps.store.read() as tx:
             row = await tx.tokens.find(hash=key)
@@ -151,7 +172,7 @@ class Identity:
             raise Unauthenticated(f"the account {user.email} is disabled")
         if row.last_used_at is None or row.last_used_at + _SEEN_EVERY < now:
             await self._note_use(row.id, now)
-        return Actor(
+        actor = Actor(
             ActorKind.USER,
             id=user.id,
             name=user.name,
@@ -159,10 +180,15 @@ class Identity:
             role=user.role,
             token_id=row.id,
         )
+        return actor, (row.expires_at - now).total_seconds() if row.expires_at else math.inf
 
     async def _note_use(self, token_id: str, now: datetime) -> None:
-        async with self._deps.store.write() as tx:
-            await tx.tokens.change(token_id, last_used_at=now)
+        """Whoever can be recognised may read, even while the store cannot be written."""
+        try:
+            async with self._deps.store.write() as tx:
+                await tx.tokens.change(token_id, last_used_at=now)
+        except Unavailable as error:
+            log.warning("could not note a token's use", token=token_id, error=error.message)
 
 
 async def mint(

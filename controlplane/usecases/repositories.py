@@ -98,9 +98,18 @@ class Repositories:
         """The secret that signs this repository's webhooks; None: it takes none."""
         async with self._deps.store.read() as tx:
             repository = await tx.repositories.get(id)
-        if repository is None or repository.sealed_webhook is None:
-            return None
-        return self._deps.sealer.open(repository.sealed_webhook, f"webhook:{id}").decode()
+        return None if repository is None else self._webhook_secret(repository)
+
+    async def check_key(self) -> None:
+        """Open every sealed secret once, so that a wrong key is known at start.
+
+        TowlineError: one was sealed with another key.
+        """
+        async with self._deps.store.read() as tx:
+            repositories = await tx.repositories.select()
+        for repository in repositories:
+            self._credentials(repository)
+            self._webhook_secret(repository)
 
     async def follow_all(self) -> None:
         """Tell the git cache, at start, of every repository and the refs in use."""
@@ -164,6 +173,12 @@ class Repositories:
             sealed = self._deps.sealer.seal(change.webhook_secret.encode(), f"webhook:{after.id}")
             after = replace(after, sealed_webhook=sealed)
         return after
+
+    def _webhook_secret(self, repository: Repository) -> str | None:
+        sealed = repository.sealed_webhook
+        if sealed is None:
+            return None
+        return self._deps.sealer.open(sealed, f"webhook:{repository.id}").decode()
 
     def _credentials(self, repository: Repository) -> GitCredentials | None:
         if repository.sealed is None:

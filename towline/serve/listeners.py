@@ -1,6 +1,7 @@
 """The sockets of a process: HTTPS and HTTP through uvicorn, gRPC for agents, metrics."""
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ import grpc
 import uvicorn
 from starlette.types import ASGIApp
 
+from controlplane.http.app import MOST_BODY_BYTES
 from fleet.errors import Invalid, Unavailable
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
@@ -30,6 +32,25 @@ _GRPC_OPTIONS = (
 
 class Listener(uvicorn.Server):
     """A uvicorn server that leaves signals to the process."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._ended = asyncio.Event()
+
+    async def run_on(self, bound: socket.socket) -> None:
+        """Serve until `drain`, then idle; it returns only if it has ended unasked."""
+        try:
+            await self.serve(sockets=[bound])
+        finally:
+            bound.close()
+            self._ended.set()
+        if self.should_exit:
+            await asyncio.Event().wait()
+
+    async def drain(self) -> None:
+        """Take no new connection, let open requests end, for the drain time at most."""
+        self.should_exit = True
+        await self._ended.wait()
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
@@ -77,6 +98,7 @@ def http_listener(
         port=where[1],
         http=protocol,
         ws="wsproto",
+        ws_max_size=MOST_BODY_BYTES,
         lifespan="off",
         access_log=False,
         log_config=None,
@@ -96,16 +118,19 @@ def http_listener(
 async def serve(tasks: Tasks, name: str, listener: Listener) -> int:
     """Start a listener and wait until it listens; its port. Unavailable: the port is taken."""
     config = listener.config
+    where = (config.host, config.port)
+    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     try:
-        socket = await asyncio.to_thread(config.bind_socket)
-    except SystemExit:
-        raise Unavailable(f"cannot listen on {config.host}:{config.port} for {name}") from None
-    task = tasks.forever(name, listener.serve(sockets=[socket]))
+        bound = socket.create_server(where, family=family, backlog=config.backlog)
+    except OSError as error:
+        text = f"cannot listen on {where[0]}:{where[1]} for {name}: {error.strerror or error}"
+        raise Unavailable(text) from None
+    task = tasks.forever(name, listener.run_on(bound))
     while not listener.started:
         if task.done():
             raise Unavailable(f"the {name} listener ended at start")
         await asyncio.sleep(0.005)
-    return socket.getsockname()[1]
+    return bound.getsockname()[1]
 
 
 async def agents_server(

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from controlplane.settings import ControlPlaneSettings
 from controlplane.usecases.access import Access
 from controlplane.usecases.deps import REVOKED
 from fleet import __version__
-from fleet.errors import TowlineError
+from fleet.errors import TowlineError, Unavailable
 from fleet.runtime.clock import Clock, SystemClock
 from fleet.runtime.process import stop_on_signal
 from fleet.runtime.tasks import Tasks
@@ -63,62 +64,77 @@ class Process:
         self._listeners: list[Listener] = []
         self._not_ready: str | None = "starting"
         self._tasks = Tasks("serve")
+        self._ends = AsyncExitStack()
 
     async def start(self) -> Addresses:
-        """Start every part, the stores first and the listeners last."""
-        settings, clock = self._settings, self._clock
-        settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
-        tls = credentials(settings.tls, settings.data / "tls", clock)
-        self._git: GitCache = gitcache.build(_git_settings(settings), clock)
-        self._plane = await controlplane.build(
-            ControlPlaneSettings(data_dir=settings.data, database=settings.database),
-            self._git,
-            clock,
-        )
-        self._audit = DoorAudit(self._plane.verbs.records, clock)
-        self._door = self._build_door()
-        await self._first_start()
-        await self._git.start()
-        await self._plane.start()
-        self._audit.start()
-        self._door.start()
-        self._tasks.forever("revocations", self._follow_revocations())
-        addresses = await self._listen(tls)
+        """Start every part, the stores first and the listeners last.
+
+        Unavailable, Invalid, Conflict: why it cannot start; nothing is left running.
+        """
+        try:
+            addresses = await self._start()
+        except OSError as error:
+            await self.stop()
+            raise Unavailable(f"{error.filename or 'a part'} failed: {error.strerror}") from error
+        except BaseException:
+            await self.stop()
+            raise
         gc.collect()
         gc.freeze()
         self._not_ready = None
         return addresses
 
     async def stop(self) -> None:
-        """Send agents and clients elsewhere, let requests end, then stop every part."""
+        """Send agents and clients elsewhere, let requests end, then stop what was started,
+        the last part first."""
         self._not_ready = "draining"
-        await self._plane.agentlink.drain()
-        for listener in self._listeners:
-            listener.should_exit = True
-        await self._door.drain()
-        await self._grpc.stop(self._settings.drain_seconds)
-        await self._door.stop()
-        await self._tasks.stop(grace=self._settings.drain_seconds)
-        await self._audit.stop()
-        await self._plane.stop()
-        await self._git.stop()
+        await self._ends.aclose()
+
+    async def _start(self) -> Addresses:
+        settings, clock, ends = self._settings, self._clock, self._ends
+        settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        tls = credentials(settings.tls, settings.data / "tls", clock)
+        self._git: GitCache = gitcache.build(_git_settings(settings), clock)
+        self.plane = await controlplane.build(
+            ControlPlaneSettings(data_dir=settings.data, database=settings.database),
+            self._git,
+            clock,
+        )
+        ends.push_async_callback(self._git.stop)
+        ends.push_async_callback(self.plane.stop)
+        await self._first_start()
+        await self._git.start()
+        await self.plane.start()
+        self._audit = DoorAudit(self.plane.verbs.records, clock)
+        ends.push_async_callback(self._audit.stop)
+        self._audit.start()
+        ends.push_async_callback(self._tasks.stop, grace=settings.drain_seconds)
+        self._door = self._build_door()
+        ends.push_async_callback(self._door.stop)
+        self._door.start()
+        self._tasks.forever("revocations", self._follow_revocations())
+        return await self._listen(tls)
+
+    async def _drain(self) -> None:
+        await self.plane.agentlink.drain()
+        await asyncio.gather(self._door.drain(), *(one.drain() for one in self._listeners))
 
     async def wait_failed(self) -> BaseException:
         """Wait until a part that should run for ever has ended; the reason."""
         parts = (
             self._tasks,
             self._audit.tasks,
-            self._plane.agentlink.tasks,
-            self._plane.delivery.tasks,
-            self._plane.pipelines.tasks,
+            self.plane.agentlink.tasks,
+            self.plane.delivery.tasks,
+            self.plane.pipelines.tasks,
         )
         waiting = [self._tasks.spawn("failure", part.wait_failed()) for part in parts]
         done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         return done.pop().result()
 
     def _build_door(self) -> proxy.Door:
-        identity = self._plane.verbs.identity
-        access = DoorAccess(Access(self._plane.deps))
+        identity = self.plane.verbs.identity
+        access = DoorAccess(Access(self.plane.deps))
 
         async def authenticate_agent(token: str):
             cluster_id, _ = await identity.authenticate_agent(token)
@@ -137,17 +153,19 @@ class Process:
     async def _listen(self, tls) -> Addresses:
         settings = self._settings
         app = make_app(
-            self._plane.graphql,
+            self.plane.graphql,
             self._readiness,
-            [webhook_route(self._git, self._plane.verbs.repositories.webhook_secret)],
+            [webhook_route(self._git, self.plane.verbs.repositories.webhook_secret)],
         )
         agents = _AgentHandlers()
-        agent_pb2_grpc.add_AgentServicer_to_server(self._plane.agentlink, agents)
+        agent_pb2_grpc.add_AgentServicer_to_server(self.plane.agentlink, agents)
         where = address(settings.listen_agents, "listen_agents")
         self._grpc, port = await agents_server(
             (*agents.handlers, self._door.grpc_handler), where, tls
         )
+        self._ends.push_async_callback(self._grpc.stop, settings.drain_seconds)
         await self._grpc.start()
+        self._ends.push_async_callback(self._drain)
         addresses = Addresses(
             https=await self._serve_http("https", app, settings.listen, tls),
             agents=f"{where[0]}:{port}",
@@ -163,14 +181,13 @@ class Process:
         listener = http_listener(
             app, self._door.protocol_class, where, tls, self._settings.drain_seconds
         )
-        self._listeners.append(listener)
-        return f"{where[0]}:{await serve(self._tasks, name, listener)}"
+        return await self._serve(name, listener)
 
     async def _serve_metrics(self, text: str) -> str:
         registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         connected = Gauge("towline_agents_connected", "Agents connected here", registry=registry)
-        connected.set_function(lambda: len(self._plane.agentlink.connected()))
+        connected.set_function(lambda: len(self.plane.agentlink.connected()))
         build = Gauge("towline_build_info", "The version that runs", ["version"], registry=registry)
         build.labels(__version__).set(1)
         where = address(text, "listen_metrics")
@@ -181,13 +198,17 @@ class Process:
             lifespan="off",
             access_log=False,
             log_config=None,
+            timeout_graceful_shutdown=1,
         )
-        listener = Listener(config)
+        return await self._serve("metrics", Listener(config))
+
+    async def _serve(self, name: str, listener: Listener) -> str:
+        port = await serve(self._tasks, name, listener)
         self._listeners.append(listener)
-        return f"{where[0]}:{await serve(self._tasks, 'metrics', listener)}"
+        return f"{listener.config.host}:{port}"
 
     async def _first_start(self) -> None:
-        secret = await self._plane.verbs.identity.bootstrap()
+        secret = await self.plane.verbs.identity.bootstrap()
         if secret is not None:
             path = self._settings.data / "admin.token"
             write_private(path, secret.encode())
@@ -195,8 +216,8 @@ class Process:
 
     async def _follow_revocations(self) -> None:
         """Whatever a revoked token has opened here ends; `AgentLink` ends its own calls."""
-        identity = self._plane.verbs.identity
-        async for _, token_id in self._plane.deps.bus.subscribe(REVOKED):
+        identity = self.plane.verbs.identity
+        async for _, token_id in self.plane.deps.bus.subscribe(REVOKED):
             identity.forget(token_id)
             self._door.revoke(token=token_id)
             try:

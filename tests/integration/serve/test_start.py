@@ -1,0 +1,140 @@
+"""Starts: the first, the second, and those that must be refused."""
+
+import asyncio
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fleet.errors import Unavailable
+from tests.integration.serve.conftest import running, settings
+from towline.demo.ports import free_ports
+from towline.serve.process import Process
+
+PROGRAM = [sys.executable, "-c", "from towline.cli import main; main()", "serve"]
+KEPT = ("admin.token", "encryption.key", "tls/ca.crt", "tls/ca.key", "tls/server.crt")
+
+
+def kept(data: Path) -> dict[str, bytes]:
+    return {name: (data / name).read_bytes() for name in KEPT}
+
+
+def refused(data: Path, *flags: str) -> str:
+    """What a start that must fail says, in the one line that it may say."""
+    command = [*PROGRAM, "--data", str(data), "--listen-metrics", "off", *flags]
+    if "--listen" not in flags:
+        ports = [f"127.0.0.1:{port}" for port in free_ports(3)]
+        names = ("--listen", "--listen-http", "--listen-agents")
+        command += [word for pair in zip(names, ports, strict=True) for word in pair]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=60, env=dict(os.environ)
+    )
+    assert done.returncode not in (0, None), done.stderr
+    assert "Traceback" not in done.stderr, done.stderr
+    said = [line for line in done.stderr.splitlines() if line.startswith("towline: ")]
+    assert len(said) == 1, done.stderr
+    return said[0]
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgres"])
+async def test_a_second_start_keeps_what_the_first_has_made(
+    tmp_path: Path, store: str, request: pytest.FixtureRequest
+) -> None:
+    """Authority, keys, token and rows live on; secrets are for their owner only."""
+    more = {"database": request.getfixturevalue("postgres_url")} if store == "postgres" else {}
+    data = tmp_path / "data"
+    async with running(data, **more) as hub:
+        async with hub.http.get(f"{hub.url}/readyz") as answer:
+            assert (answer.status, await answer.text()) == (200, "ok")
+        made = await hub.cluster()
+        before = kept(data)
+    assert (data / "towline.db").exists() == (store == "sqlite")
+    for name in ("admin.token", "encryption.key", "tls/ca.key", "tls/server.key"):
+        assert (data / name).stat().st_mode & 0o777 == 0o600, name
+    async with running(data, **more) as hub:
+        assert kept(data) == before
+        found = await hub.ask("query ($id: ID!) { cluster(id: $id) { handle } }", id=made["id"])
+        assert found["cluster"]["handle"] == "dev"
+
+
+async def test_another_encryption_key_is_refused(tmp_path: Path) -> None:
+    """A store with secrets of another key does not start, and says what to do."""
+    async with running(tmp_path) as hub:
+        await hub.repository("https://git.example.org/a.git", webhookSecret="s3cret")
+    (tmp_path / "encryption.key").write_bytes(os.urandom(32))
+    assert "another key" in refused(tmp_path)
+
+
+async def test_a_short_encryption_key_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "encryption.key").write_bytes(b"short")
+    assert "5 bytes, 32 are needed" in refused(tmp_path)
+
+
+async def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    """Nothing is changed in a store that this version does not understand."""
+
+    async with running(tmp_path):
+        pass
+    with sqlite3.connect(tmp_path / "towline.db") as database:
+        database.execute("update alembic_version set version_num = '9999'")
+    database.close()
+    assert "newer" in refused(tmp_path)
+
+
+async def test_a_database_that_is_away_is_named(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    said = refused(tmp_path, "--database", f"postgresql://u:hunter2@127.0.0.1:{port}/x")
+    assert "the store cannot be opened" in said
+    assert "hunter2" not in said
+
+
+async def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
+    (tmp_path / "towline.db").write_bytes(b"no database " * 1000)
+    assert "the store cannot be opened" in refused(tmp_path)
+
+
+async def test_a_taken_port_is_named(tmp_path: Path) -> None:
+    async with running(tmp_path / "first") as hub:
+        taken = hub.addresses.http or ""
+        said = refused(
+            tmp_path / "second", "--listen", "127.0.0.1:0", "--listen-http", taken,
+            "--listen-agents", "127.0.0.1:0",
+        )  # fmt: skip
+        assert f"cannot listen on {taken}" in said
+
+
+async def test_a_start_that_fails_leaves_nothing_running(tmp_path: Path) -> None:
+    """Workers, tasks and sockets of the parts that had started already are gone."""
+    async with running(tmp_path / "first") as hub:
+        before = set(asyncio.all_tasks())
+        process = Process(settings(tmp_path / "second", listen_http=hub.addresses.http))
+        with pytest.raises(Unavailable, match="cannot listen"):
+            await process.start()
+        await asyncio.sleep(0.1)
+        assert {task.get_name() for task in asyncio.all_tasks() - before} == set()
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--listen", "here"], "'here' is not host:port"),
+        (["--target", "everything"], "setting target"),
+        (["--tls-cert", "only.crt"], "both a certificate and its key"),
+        (["--config", "absent.toml"], "absent.toml cannot be read"),
+        (["--database", "mysql://x/y"], "mysql is not supported"),
+        (["--database", "nonsense"], "database: is not a URL"),
+        (["--log-level", "loud"], "log_level"),
+    ],
+)
+def test_wrong_settings_are_refused_in_one_line(
+    tmp_path: Path, flags: list[str], said: str
+) -> None:
+    assert said in refused(tmp_path, *flags)
+
+
+def test_a_data_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    assert "file" in refused(tmp_path / "file" / "data")
