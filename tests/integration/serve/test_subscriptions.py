@@ -1,0 +1,212 @@
+"""Subscriptions over graphql-transport-ws."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+import pytest
+
+from tests.integration.serve.conftest import Json, Running
+
+PROTOCOL = "graphql-transport-ws"
+CLUSTERS = "subscription { clusterDelta { id payload { handle version } } }"
+SERVICES = "subscription { serviceDeploymentDelta { id payload { name } } }"
+PIPELINES = "subscription { pipelineDelta { id payload { name } } }"
+
+
+class Socket:
+    """One WebSocket of the protocol."""
+
+    def __init__(self, raw: aiohttp.ClientWebSocketResponse) -> None:
+        self.raw = raw
+
+    async def init(self, token: str | None) -> Json:
+        """Send `connection_init`; the answer."""
+        payload = {} if token is None else {"token": token}
+        await self.raw.send_json({"type": "connection_init", "payload": payload})
+        return await self.next()
+
+    async def subscribe(self, document: str, id: str = "1", **variables: Any) -> None:
+        payload = {"query": document, "variables": variables}
+        await self.raw.send_json({"id": id, "type": "subscribe", "payload": payload})
+
+    async def next(self, seconds: float = 10) -> Json:
+        """The next message; an end of the connection as `{"closed": code}`."""
+        got = await self.raw.receive(seconds)
+        if got.type is aiohttp.WSMsgType.TEXT:
+            return got.json()
+        return {"closed": self.raw.close_code}
+
+
+@asynccontextmanager
+async def socket(hub: Running, *protocols: str) -> AsyncGenerator[Socket, None]:
+    """A WebSocket that has not said who it is."""
+    url = f"{hub.url}/gql".replace("http:", "ws:")
+    async with hub.http.ws_connect(url, protocols=protocols or (PROTOCOL,)) as raw:
+        yield Socket(raw)
+
+
+@pytest.fixture
+async def signed_in(hub: Running) -> AsyncIterator[Socket]:
+    """A WebSocket of the administrator's."""
+    async with socket(hub) as one:
+        assert await one.init(hub.token) == {"type": "connection_ack"}
+        yield one
+
+
+async def robot(hub: Running) -> Json:
+    """A fresh token, with its id."""
+    document = 'mutation { createAccessToken(attributes: {name: "robot"}) { id token } }'
+    return (await hub.ask(document))["createAccessToken"]
+
+
+async def revoke(hub: Running, token: Json) -> None:
+    await hub.ask("mutation ($id: ID!) { deleteAccessToken(id: $id) { id } }", id=token["id"])
+
+
+@pytest.mark.parametrize("token", [None, "", "twu_nonsense"])
+async def test_strangers_are_refused(hub: Running, token: str | None) -> None:
+    async with socket(hub) as one:
+        assert (await one.init(token))["closed"] in (4401, 4403)
+
+
+async def test_nothing_is_answered_before_init(hub: Running) -> None:
+    async with socket(hub) as one:
+        await one.subscribe("{ clusters { edges { cursor } } }")
+        assert await one.next() == {"closed": 4401}
+
+
+async def test_another_protocol_is_refused(hub: Running) -> None:
+    async with socket(hub, "graphql-ws") as one:
+        assert await one.next() == {"closed": 4406}
+
+
+async def test_another_sites_pages_are_refused(hub: Running) -> None:
+    """A browser says where a page comes from."""
+    url = f"{hub.url}/gql".replace("http:", "ws:")
+    with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+        await hub.http.ws_connect(url, protocols=(PROTOCOL,), origin="https://evil.example.org")
+    assert refused.value.status == 403
+
+
+async def test_a_query_works_as_over_http(signed_in: Socket) -> None:
+    await signed_in.subscribe("{ me { email } }")
+    assert (await signed_in.next())["payload"] == {"data": {"me": {"email": "admin"}}}
+    assert (await signed_in.next())["type"] == "complete"
+
+
+async def test_events_of_clusters_services_and_pipelines_arrive(
+    hub: Running, signed_in: Socket
+) -> None:
+    """Each on its own subscription, and on no other."""
+    for id, document in (("c", CLUSTERS), ("s", SERVICES), ("p", PIPELINES)):
+        await signed_in.subscribe(document, id)
+    await asyncio.sleep(0.3)
+    cluster = await hub.cluster()
+    event = await signed_in.next()
+    assert event["id"] == "c"
+    assert event["payload"]["data"]["clusterDelta"]["payload"]["handle"] == "dev"
+    repository = await hub.repository("https://127.0.0.1:1/a.git")
+    service = await hub.service(cluster["id"], repository, "web")
+    event = await signed_in.next()
+    assert event["id"] == "s"
+    assert event["payload"]["data"]["serviceDeploymentDelta"]["payload"] == {"name": "web"}
+    await hub.ask(
+        """mutation ($id: ID!) { savePipeline(name: "p", attributes: {stages: [
+          {name: "dev", services: [{serviceId: $id}]}], edges: []}) { id } }""",
+        id=service,
+    )
+    event = await signed_in.next()
+    assert event["id"] == "p"
+    assert event["payload"]["data"]["pipelineDelta"]["payload"] == {"name": "p"}
+
+
+async def test_a_deleted_thing_is_told_as_gone(hub: Running, signed_in: Socket) -> None:
+    cluster = await hub.cluster()
+    await signed_in.subscribe(CLUSTERS)
+    await asyncio.sleep(0.3)
+    await hub.ask("mutation ($id: ID!) { deleteCluster(id: $id) { id } }", id=cluster["id"])
+    told = (await signed_in.next())["payload"]["data"]["clusterDelta"]
+    assert told == {"id": cluster["id"], "payload": None}
+
+
+async def test_a_revoked_token_ends_its_connection_within_five_seconds(hub: Running) -> None:
+    """Also when nothing happens that could be told."""
+    token = await robot(hub)
+    async with socket(hub) as one:
+        assert (await one.init(token["token"]))["type"] == "connection_ack"
+        await one.subscribe(CLUSTERS)
+        await asyncio.sleep(0.2)
+        await revoke(hub, token)
+        assert (await one.next(5)).get("closed") == 4401
+
+
+async def test_a_revoked_token_sees_no_later_event(hub: Running) -> None:
+    """An event right after the revocation is not delivered any more."""
+    token = await robot(hub)
+    async with socket(hub) as one:
+        await one.init(token["token"])
+        await one.subscribe(CLUSTERS)
+        await asyncio.sleep(0.3)
+        await revoke(hub, token)
+        await hub.cluster("unseen")
+        seen = []
+        while "closed" not in (message := await one.next(5)):
+            seen.append(message)
+        assert "unseen" not in str(seen)
+
+
+async def test_others_go_on_when_one_token_is_revoked(hub: Running, signed_in: Socket) -> None:
+    await signed_in.subscribe(CLUSTERS)
+    await revoke(hub, await robot(hub))
+    await asyncio.sleep(2.5)
+    await hub.cluster()
+    assert "payload" in await signed_in.next()
+
+
+async def test_many_subscriptions_leave_nothing_behind(hub: Running) -> None:
+    """Whether they are completed, cut by the client, or ended with the connection."""
+    before = {task.get_name() for task in asyncio.all_tasks()}
+    for round in range(5):
+        async with socket(hub) as one:
+            await one.init(hub.token)
+            for number in range(20):
+                await one.subscribe(SERVICES, str(number))
+            for number in range(10):
+                await one.raw.send_json({"id": str(number), "type": "complete"})
+            if round % 2:
+                await one.raw.close()
+    async with asyncio.timeout(10):
+        while left := subscriptions(before):
+            await asyncio.sleep(0.05)
+    assert not left
+
+
+def subscriptions(before: set[str]) -> list[str]:
+    """Tasks of WebSockets that still run."""
+    running = [task for task in asyncio.all_tasks() if not task.done()]
+    return [
+        str(task.get_coro())
+        for task in running
+        if task.get_name() not in before and "ws" in str(task.get_coro()).lower()
+    ]
+
+
+async def test_a_connection_has_a_limit_of_subscriptions(signed_in: Socket) -> None:
+    for number in range(101):
+        await signed_in.subscribe(SERVICES, str(number))
+    refused = await signed_in.next()
+    assert refused["type"] == "error"
+    assert "limit" in str(refused["payload"]).lower()
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "null", '"x"', '{"type": 7}', '{"id": 1}'])
+async def test_nonsense_ends_the_connection_only(
+    hub: Running, signed_in: Socket, text: str
+) -> None:
+    """Nothing that arrives is an error of ours."""
+    await signed_in.raw.send_str(text)
+    assert (await signed_in.next())["closed"] in (4400, 1011)
+    assert (await hub.ask("{ me { email } }"))["me"]["email"] == "admin"
