@@ -1,6 +1,6 @@
 """Scalars whose names and forms outside clients rely on."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NewType
 
 import orjson
@@ -26,6 +26,14 @@ def _parse_json(value: Any) -> Any:
         raise Invalid(f"this is not JSON: {error}") from error
 
 
+def _parse_time(value: Any) -> datetime:
+    try:
+        given = datetime.fromisoformat(value)
+    except (TypeError, ValueError) as error:
+        raise Invalid("DateTime is a string like 2026-01-31T12:00:00Z") from error
+    return given if given.tzinfo else given.replace(tzinfo=UTC)
+
+
 SCALARS: dict[object, ScalarDefinition] = {
     Json: strawberry.scalar(
         name="Json",
@@ -43,6 +51,6 @@ SCALARS: dict[object, ScalarDefinition] = {
         name="DateTime",
         description="RFC 3339, UTC.",
         serialize=lambda value: value.isoformat().replace("+00:00", "Z"),
-        parse_value=datetime.fromisoformat,
+        parse_value=_parse_time,
     ),
 }

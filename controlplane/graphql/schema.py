@@ -1,22 +1,37 @@
 """The schema and its limits. `python -m controlplane.graphql.schema` prints it."""
 
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import strawberry
 import structlog
-from graphql import GraphQLError
-from graphql.error import GraphQLSyntaxError
+from graphql import (
+    BREAK,
+    DocumentNode,
+    ExecutionResult,
+    FieldNode,
+    GraphQLError,
+    MaxIntrospectionDepthRule,
+    Visitor,
+    visit,
+)
 from strawberry.extensions import (
     AddValidationRules,
     MaskErrors,
     MaxTokensLimiter,
     ParserCache,
+    SchemaExtension,
     ValidationCache,
     max_aliases,
     query_depth_limiter,
 )
 from strawberry.schema.config import StrawberryConfig
+from strawberry.types import ExecutionResult as StrawberryResult
+from strawberry.types.graphql import OperationType
 
+from controlplane.domain.access import ANONYMOUS, Verb, require
+from controlplane.graphql.context import Context
 from controlplane.graphql.mutation import Mutation
 from controlplane.graphql.query import Query
 from controlplane.graphql.scalars import SCALARS
@@ -28,11 +43,13 @@ log = structlog.get_logger(__name__)
 MOST_TOKENS = 5_000
 MOST_ALIASES = 30
 DEEPEST = 15
+_SCHEMA_FIELDS = frozenset({"__schema", "__type"})
 
 # Made once: the validation cache is keyed by the very rules.
 _RULES: list[Any] = [
     query_depth_limiter.create_validator(DEEPEST, should_ignore=None),
     max_aliases.create_validator(MOST_ALIASES),
+    MaxIntrospectionDepthRule,
 ]
 
 
@@ -43,22 +60,80 @@ class CodedErrors(MaskErrors):
         super().__init__(should_mask_error=lambda _: True)
 
     def anonymise_error(self, error: GraphQLError) -> GraphQLError:
-        cause = error.original_error
+        cause = _root_of(error)
         if isinstance(cause, TowlineError):
             return _coded(error, cause.code, cause.message)
-        if cause is None or isinstance(error, GraphQLSyntaxError):
+        if cause is None and (error.original_error is None or error.path is None):
             return _coded(error, Code.INVALID, error.message)
         return _coded(error, Code.INTERNAL, "something went wrong here; the log has the details")
 
 
+class KindParserCache(ParserCache):
+    """Leaves documents that cannot be parsed to the schema, which tells why as of any error."""
+
+    def on_parse(self) -> Iterator[None]:
+        with suppress(GraphQLError):
+            next(super().on_parse())
+        yield
+
+
+class MembersIntrospect(SchemaExtension):
+    """Shows the schema to whoever has signed in; strangers are told to."""
+
+    def on_execute(self) -> Iterator[None]:
+        execution = self.execution_context
+        if _is_stranger(execution.context) and _asks_for_schema(execution.graphql_document):
+            try:
+                require(execution.context.actor, Verb.READ, "the schema")
+            except TowlineError as error:
+                refusal = GraphQLError(error.message, original_error=error)
+                execution.result = ExecutionResult(data=None, errors=[refusal])
+        yield
+
+
+def _is_stranger(context: object) -> bool:
+    return isinstance(context, Context) and context.caller is ANONYMOUS
+
+
+def _asks_for_schema(document: DocumentNode | None) -> bool:
+    """Whether the schema is asked for by any operation or fragment, at whatever depth."""
+    found = False
+
+    class Finder(Visitor):
+        def enter_field(self, node: FieldNode, *_: Any) -> Any:
+            nonlocal found
+            if node.name.value in _SCHEMA_FIELDS:
+                found = True
+                return BREAK
+            return None
+
+    if document is not None:
+        visit(document, Finder())
+    return found
+
+
 class Schema(strawberry.Schema):
-    """Logs only what is nobody's mistake but ours."""
+    """Logs only what is nobody's mistake but ours; keeps subscriptions to `stream`."""
+
+    async def execute(self, query: str | None, *args: Any, **kwargs: Any) -> StrawberryResult:
+        """Run a query or a mutation. InvalidOperationTypeError: a subscription."""
+        allowed = kwargs.pop("allowed_operation_types", None) or set(OperationType)
+        allowed = set(allowed) - {OperationType.SUBSCRIPTION}
+        return await super().execute(query, *args, allowed_operation_types=allowed, **kwargs)
 
     def process_errors(self, errors: list[GraphQLError], execution_context: Any = None) -> None:
         for error in errors:
-            cause = error.original_error
-            if cause is not None and not isinstance(cause, TowlineError | GraphQLError):
+            cause = _root_of(error)
+            if cause is not None and not isinstance(cause, TowlineError):
                 log.error("resolver failed", path=str(error.path), exc_info=cause)
+
+
+def _root_of(error: GraphQLError) -> Exception | None:
+    """The exception beneath an error, through all that graphql-core has wrapped around it."""
+    cause = error.original_error
+    while isinstance(cause, GraphQLError):
+        cause = cause.original_error
+    return cause
 
 
 def _coded(error: GraphQLError, code: Code, message: str) -> GraphQLError:
@@ -79,8 +154,9 @@ schema = Schema(
     config=StrawberryConfig(scalar_map=SCALARS, disable_field_suggestions=True),
     extensions=[
         CodedErrors,
+        MembersIntrospect,
         lambda: MaxTokensLimiter(max_token_count=MOST_TOKENS),
-        lambda: ParserCache(maxsize=500),
+        lambda: KindParserCache(maxsize=500),
         lambda: ValidationCache(maxsize=500),
         lambda: AddValidationRules(_RULES),
     ],
