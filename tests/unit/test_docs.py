@@ -1,0 +1,210 @@
+"""Documentation names only what exists."""
+
+import re
+import runpy
+from collections.abc import Iterator
+from configparser import ConfigParser
+from dataclasses import fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from graphql import build_schema, parse, validate
+from pydantic import BaseModel
+
+from controlplane.storage.tables import metadata
+from syncagent import settings as agent
+from towline.cli.manifests import read_manifests
+from towline.settings import ServeSettings
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+PACKAGES = ("fleet", "controlplane", "syncagent", "gitcache", "proxy", "towline")
+
+LINK = re.compile(r"!?\[[^]]*\]\(([^)\s]+)\)")
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"(?<![\w./-])towline((?: [a-z]+(?:-[a-z]+)*)+)")
+TARGET = re.compile(r"(?<![\w-])make ([a-z]+)\b")
+CODE = re.compile(r"`([^`\n]+)`")
+ROOM = re.compile(rf"(?:{'|'.join(PACKAGES)}|bench|tests|docs|charts)/[\w/.-]*")
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def blocks(page: Path, *languages: str) -> Iterator[str]:
+    """The fenced blocks of a page in one of these languages."""
+    for language, text in FENCE.findall(page.read_text()):
+        if language in languages:
+            yield text
+
+
+def code_of(page: Path) -> list[str]:
+    """What a page shows as code that one types: shell blocks, and code in running text."""
+    return [*blocks(page, "sh"), *CODE.findall(FENCE.sub("", page.read_text()))]
+
+
+@cache
+def generator() -> dict[str, Any]:
+    """The names of docs/generate.py."""
+    return runpy.run_path(str(ROOT / "docs" / "generate.py"))
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub forms them."""
+    heads = re.findall(r"^#+ (.+)$", FENCE.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_to_files_and_headings(page: Path) -> None:
+    broken = []
+    for link in LINK.findall(FENCE.sub("", page.read_text())):
+        if "://" in link:
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            broken.append(link)
+    assert broken == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_commands_exist_in_the_program(page: Path) -> None:
+    """Words behind `towline` are a command, up to the first that the command takes itself."""
+    commands = generator()["commands"]()
+    groups = {one.rpartition(" ")[0] for one in commands}
+    unknown = []
+    for words in (found for code in code_of(page) for found in COMMAND.findall(code)):
+        named = "towline"
+        for word in words.split():
+            if named not in groups:
+                break
+            named = f"{named} {word}"
+        if named not in commands:
+            unknown.append(named)
+    assert unknown == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_options_exist_in_their_page(page: Path) -> None:
+    """A long option of a `towline` line in a shell block is in the reference of commands."""
+    known = set(re.findall(r"--[a-z-]+", generator()["page"]()))
+    lines = [
+        line
+        for block in blocks(page, "sh")
+        for line in block.replace("\\\n", " ").splitlines()
+        if line.startswith("towline ")
+    ]
+    used = {option for line in lines for option in re.findall(r" (--[a-z-]+)", line)}
+    assert used - known == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_make_targets_exist(page: Path) -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    targets = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
+    named = {target for code in code_of(page) for target in TARGET.findall(code)}
+    assert named - targets == set()
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "CONTRIBUTING.md", ROOT / "docs/architecture.md"], ids=name_of
+)
+def test_rooms_that_are_named_exist(page: Path) -> None:
+    named = {room for code in CODE.findall(page.read_text()) for room in ROOM.findall(code)}
+    assert {room for room in named if not (ROOT / room).exists()} == set()
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_room_is_in_the_architecture(package: str) -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    rooms = {path.parent.name for path in (ROOT / package).glob("*/__init__.py")}
+    assert {room for room in rooms if f"`{package}/{room}/`" not in text} == set()
+
+
+def test_the_layers_are_those_of_the_import_rules() -> None:
+    """The table of layers agrees with .importlinter, name by name and in its order."""
+    rules = ConfigParser()
+    rules.read(ROOT / ".importlinter")
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    for section in rules.values():
+        container = section.get("containers")
+        if container:
+            layers = re.findall(r"\w+", section["layers"].replace("__main__", ""))
+            row = re.search(rf"^\| `{container}` \| (.+·.+) \|$", text, re.MULTILINE)
+            assert row and re.findall(r"\w+", row[1]) == layers, container
+
+
+def test_every_table_of_the_store_is_described() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    assert {name for name in metadata.tables if f"`{name}`" not in text} == set()
+
+
+def settings_of(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    """The full names of a model's settings, those of its groups too."""
+    for name, field in model.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
+            yield from settings_of(field.annotation, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}"
+
+
+def test_every_setting_is_documented_and_no_other() -> None:
+    page = (ROOT / "docs/reference/settings.md").read_text()
+    named = set(re.findall(r"^\| `([a-z_.]+)` \|", page, re.MULTILINE))
+    assert named == set(settings_of(ServeSettings))
+
+
+def test_every_setting_of_the_agent_is_documented_and_no_other() -> None:
+    page = (ROOT / "docs/reference/settings.md").read_text()
+    groups = {
+        "HUB": agent.HubSettings,
+        "KUBERNETES": agent.KubernetesSettings,
+        "STATE": agent.StateSettings,
+    }
+    exist = {
+        f"{agent.PREFIX}{group}_{field.name.upper()}"
+        for group, kind in groups.items()
+        for field in fields(kind)
+    }
+    named = set(re.findall(rf"^\| `({agent.PREFIX}\w+)` \|", page, re.MULTILINE))
+    assert named == exist | {f"{agent.PREFIX}HUB_TOKEN_FILE"}
+
+
+def test_the_reference_of_commands_is_what_the_program_says() -> None:
+    """`.venv/bin/python docs/generate.py` would change nothing."""
+    generated = generator()
+    assert generated["PAGE"].read_text() == generated["page"]()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_queries_are_valid_against_the_schema(page: Path) -> None:
+    schema = build_schema((ROOT / "schema.graphql").read_text())
+    errors = [
+        str(error) for text in blocks(page, "graphql") for error in validate(schema, parse(text))
+    ]
+    assert errors == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_declarations_can_be_applied(page: Path, tmp_path: Path) -> None:
+    """Documents of our own kinds, in blocks of their own or written by a shell block."""
+    here = re.compile(r"<<'EOF'\n(.*?)^EOF$", re.MULTILINE | re.DOTALL)
+    texts = [*blocks(page, "yaml"), *(t for b in blocks(page, "sh") for t in here.findall(b))]
+    ours = [text for text in texts if "apiVersion: towline/" in text]
+    for number, text in enumerate(ours):
+        file = tmp_path / f"{number}.yaml"
+        file.write_text(text)
+        assert read_manifests(file)
+
+
+def test_the_examples_are_yaml() -> None:
+    files = sorted((ROOT / "docs" / "examples").glob("*.yaml"))
+    assert files
+    for file in files:
+        kinds = [one["kind"] for one in yaml.safe_load_all(file.read_text())]
+        assert "ClusterRoleBinding" in kinds
