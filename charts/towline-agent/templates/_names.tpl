@@ -1,0 +1,96 @@
+{{- define "towline-agent.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "towline-agent.fullname" -}}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" }}
+{{- else if contains (include "towline-agent.name" .) .Release.Name }}
+{{- .Release.Name | trunc 63 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name (include "towline-agent.name" .) | trunc 63 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+
+{{- define "towline-agent.selector" -}}
+app.kubernetes.io/name: {{ include "towline-agent.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "towline-agent.labels" -}}
+{{ include "towline-agent.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/component: agent
+app.kubernetes.io/part-of: towline
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{- define "towline-agent.serviceAccount" -}}
+{{- if .Values.serviceAccount.create }}
+{{- default (include "towline-agent.fullname" .) .Values.serviceAccount.name }}
+{{- else }}
+{{- required "serviceAccount.name: name the account to use, or let serviceAccount.create be true" .Values.serviceAccount.name }}
+{{- end }}
+{{- end }}
+
+{{- define "towline-agent.subjects" -}}
+subjects:
+  - kind: ServiceAccount
+    name: {{ include "towline-agent.serviceAccount" . }}
+    namespace: {{ .Release.Namespace }}
+{{- end }}
+
+{{- define "towline-agent.image" -}}
+{{- with .Values.image }}
+{{- if .digest }}
+{{- printf "%s@%s" .repository .digest }}
+{{- else }}
+{{- printf "%s:%s" .repository (default $.Chart.AppVersion .tag) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* HOST:PORT of the control plane's agent port. */ -}}
+{{- define "towline-agent.hub" -}}
+{{- if .Values.hub.address }}
+{{- .Values.hub.address }}
+{{- else if .Values.consoleUrl }}
+{{- $host := (urlParse .Values.consoleUrl).hostname }}
+{{- printf "%s:8444" (contains ":" $host | ternary (printf "[%s]" $host) $host) }}
+{{- else }}
+{{- fail "hub.address: say where the control plane is, HOST:PORT of its agent port (or set consoleUrl)" }}
+{{- end }}
+{{- end }}
+
+{{- define "towline-agent.tokenSecret" -}}
+{{- if .Values.secrets.existingSecret }}
+{{- .Values.secrets.existingSecret }}
+{{- else if .Values.secrets.deployToken }}
+{{- include "towline-agent.fullname" . }}
+{{- else }}
+{{- fail "secrets.deployToken: give the token that `towline clusters create` showed, or name a Secret in secrets.existingSecret" }}
+{{- end }}
+{{- end }}
+
+{{- define "towline-agent.tokenKey" -}}
+{{- if .Values.secrets.existingSecret }}{{ .Values.secrets.key }}{{ else }}deployToken{{ end }}
+{{- end }}
+
+{{- /* The projected source of the authority; empty where the public ones are trusted. */ -}}
+{{- define "towline-agent.caSource" -}}
+{{- $from := .Values.hub.caFrom }}
+{{- if .Values.hub.ca }}
+configMap:
+  name: {{ include "towline-agent.fullname" . }}-ca
+  items: [{key: ca.crt, path: ca.crt}]
+{{- else if $from.configMap }}
+configMap:
+  name: {{ $from.configMap }}
+  items: [{key: {{ $from.key | quote }}, path: ca.crt}]
+{{- else if $from.secret }}
+secret:
+  name: {{ $from.secret }}
+  items: [{key: {{ $from.key | quote }}, path: ca.crt}]
+{{- end }}
+{{- end }}
