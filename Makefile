@@ -42,13 +42,17 @@ demo: setup ## the whole product on this machine, until Ctrl-C; DEMO="--check" p
 	@$(BIN)/towline demo $(DEMO)
 
 .PHONY: test
-test: setup lint servers ## everything that is checked; PYTEST="-k gate" passes options on
+test: setup lint servers charts ## everything that is checked; PYTEST="-k gate" passes options on
 	@$(BIN)/pytest -q $(PYTEST)
 
 .PHONY: servers
 servers: setup
 	@$(BIN)/python -m towline.demo.clusters build >/dev/null
 	@$(BIN)/python -m tests.servers.install
+
+.PHONY: charts
+charts: setup ## lint the Helm charts and package them into dist/charts
+	@$(BIN)/python charts/package.py dist/charts
 
 .PHONY: lint
 lint: setup ## style, types, import rules, generated files
@@ -91,7 +95,8 @@ lock: setup ## resolve the pinned requirements anew; needs uv
 	$$lock pyproject.toml --extra postgres -o requirements.lock; \
 	$$lock pyproject.toml --extra postgres --group dev -o requirements-dev.lock; \
 	$$lock --group go -o towline/demo/clusters/assets/go-toolchain.lock; \
-	for server in postgres redis; do $$lock --group $$server -o tests/servers/$$server.lock; done
+	for server in postgres redis; do $$lock --group $$server -o tests/servers/$$server.lock; done; \
+	$$lock --group charts -o charts/tools.lock
 
 .PHONY: clean
 clean: ## remove all that make has made here; clusters stay built in the user's cache

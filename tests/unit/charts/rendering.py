@@ -1,0 +1,59 @@
+"""Charts rendered by Helm's engine, as objects."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+helm = pytest.importorskip("helm_python", reason="`make charts` installs Helm's engine")
+
+CHARTS = Path(__file__).parents[3] / "charts"
+NAMES = ("towline", "towline-agent")
+
+Json = dict[str, Any]
+
+VALUE_SETS = [
+    pytest.param(path.parents[1].name, path, id=f"{path.parents[1].name}-{path.stem[:-7]}")
+    for name in NAMES
+    for path in sorted((CHARTS / name / "ci").glob("*-values.yaml"))
+]
+
+
+def values_of(chart: str, name: str) -> Json:
+    """One of the chart's own sets of values."""
+    return yaml.safe_load((CHARTS / chart / "ci" / f"{name}-values.yaml").read_text())
+
+
+def render(
+    chart: str, values: Json, *, name: str | None = None, namespace: str = "towline"
+) -> list[Json]:
+    """The objects of a release. helm.HelmError: Helm refuses the values, with its words."""
+    texts = _texts(chart, values, name or chart, namespace)
+    documents = (text for path, text in texts.items() if path.endswith(".yaml"))
+    return [one for text in documents for one in yaml.safe_load_all(text) if one]
+
+
+def notes(chart: str, values: Json) -> str:
+    """What Helm prints after an installation."""
+    return _texts(chart, values, chart, "towline")[f"{chart}/templates/NOTES.txt"]
+
+
+def of_kind(objects: list[Json], kind: str, suffix: str = "") -> Json:
+    """The only object of this kind whose name ends so."""
+    (found,) = [
+        one for one in objects if one["kind"] == kind and one["metadata"]["name"].endswith(suffix)
+    ]
+    return found
+
+
+def pod_of(objects: list[Json]) -> Json:
+    """The pod spec of a release's only workload."""
+    (workload,) = [one for one in objects if one["kind"] in {"Deployment", "StatefulSet"}]
+    return workload["spec"]["template"]["spec"]
+
+
+def _texts(chart: str, values: Json, name: str, namespace: str) -> dict[str, str]:
+    with helm.Chart.load(CHARTS / chart) as loaded:
+        loaded.validate_schema(values)
+        return loaded.render(values, name=name, namespace=namespace)

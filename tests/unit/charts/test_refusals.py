@@ -1,0 +1,85 @@
+"""Values that cannot work are refused before anything is installed, in words that help."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.charts.rendering import Json, helm, render, values_of
+
+AGENT, HUB = "towline-agent", "towline"
+
+
+def changed(chart: str, path: str, value: Any) -> Json:
+    """The default values with one of them changed."""
+    values = values_of(chart, "default")
+    *groups, last = path.split(".")
+    group = values
+    for name in groups:
+        group = group.setdefault(name, {})
+    group[last] = value
+    return values
+
+
+@pytest.mark.parametrize(
+    ("chart", "path", "value"),
+    [
+        (AGENT, "hub.address", "towline.example.org"),
+        (AGENT, "hub.address", "https://towline.example.org:8444"),
+        (AGENT, "hub.ca", "/etc/ssl/ca.crt"),
+        (AGENT, "consoleUrl", "http://towline.example.org"),
+        (AGENT, "impersonation.groups", []),
+        (AGENT, "impersonation.groups", ["system:masters"]),
+        (AGENT, "impersonation.groups", [""]),
+        (AGENT, "impersonation.users", ["ada@example.org", ""]),
+        (AGENT, "rbac.apply.rules", [{"resources": ["pods"]}]),
+        (AGENT, "image.digest", "sha256:abc"),
+        (AGENT, "logLevel", "loud"),
+        (AGENT, "state.size", "a lot"),
+        (AGENT, "replicas", 2),
+        (AGENT, "rbac.aply", {}),
+        (HUB, "services.https.port", 70000),
+        (HUB, "services.agents.type", "ExternalName"),
+        (HUB, "drainSeconds", "ten"),
+        (HUB, "replicaCount", 3),
+    ],
+)
+def test_the_schema_names_the_value(chart: str, path: str, value: Any) -> None:
+    """The message says which value it is."""
+    with pytest.raises(helm.HelmValuesError) as refusal:
+        render(chart, changed(chart, path, value))
+    *groups, last = path.split(".")
+    assert "/".join(groups) in str(refusal.value)
+    assert last in str(refusal.value)
+
+
+def test_no_list_of_groups_is_not_all_groups() -> None:
+    """Null takes the default away; a role without names would let everyone be system:masters."""
+    with pytest.raises(helm.HelmError, match="groups"):
+        render(AGENT, changed(AGENT, "impersonation.groups", None))
+
+
+@pytest.mark.parametrize(
+    ("chart", "path", "value", "words"),
+    [
+        (AGENT, "hub.address", "", "hub.address: say where the control plane is"),
+        (AGENT, "secrets.deployToken", "", "secrets.deployToken: give the token"),
+        (AGENT, "serviceAccount.create", False, "serviceAccount.name: name the account"),
+        (HUB, "ingress.enabled", True, "ingress.host: name the host"),
+        (HUB, "config.listen", "0.0.0.0:1", "config.listen: the chart sets it"),
+        (HUB, "config.database", "postgresql://db/towline", "config.database: the chart sets it"),
+    ],
+)
+def test_what_does_not_fit_together_is_told(chart: str, path: str, value: Any, words: str) -> None:
+    """The message says what to give."""
+    with pytest.raises(helm.HelmError, match=words):
+        render(chart, changed(chart, path, value))
+
+
+def test_a_refusal_does_not_repeat_the_token() -> None:
+    """Whatever is wrong with the token or beside it, a terminal does not show it."""
+    values = changed(AGENT, "secrets.deployToken", 42_4242)
+    values["secrets"]["tokn"] = "twa_precious"
+    with pytest.raises(helm.HelmValuesError) as refusal:
+        render(AGENT, values)
+    assert "424242" not in str(refusal.value)
+    assert "twa_precious" not in str(refusal.value)

@@ -1,0 +1,189 @@
+"""Every set of values gives objects that Kubernetes knows, in the shape we promise."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.unit.charts.rendering import (
+    CHARTS,
+    NAMES,
+    VALUE_SETS,
+    helm,
+    notes,
+    of_kind,
+    pod_of,
+    render,
+    values_of,
+)
+
+kubernetes = pytest.importorskip(
+    "kubernetes_validate", reason="`make charts` installs Kubernetes' schemas"
+)
+
+VERSIONS = ("1.29", "1.36")
+
+
+@pytest.mark.parametrize(("chart", "path"), VALUE_SETS)
+def test_helm_has_no_complaint(chart: str, path: Path) -> None:
+    """Strict lint: warnings count."""
+    report = helm.lint(CHARTS / chart, yaml.safe_load(path.read_text()), strict=True)
+    assert report["errors"] == []
+
+
+@pytest.mark.parametrize(("chart", "path"), VALUE_SETS)
+def test_objects_are_those_of_kubernetes(chart: str, path: Path) -> None:
+    """Each object fits the schema of the oldest and the newest version, unknown fields refused."""
+    objects = render(chart, yaml.safe_load(path.read_text()))
+    assert len(objects) >= 2
+    for one in objects:
+        for version in VERSIONS:
+            kubernetes.validate(one, version, strict=True)
+
+
+@pytest.mark.parametrize(("chart", "path"), VALUE_SETS)
+def test_names_do_not_collide(chart: str, path: Path) -> None:
+    """No two objects of a release are the same one."""
+    objects = render(chart, yaml.safe_load(path.read_text()))
+    names = [(one["apiVersion"], one["kind"], one["metadata"]["name"]) for one in objects]
+    assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize(("chart", "path"), VALUE_SETS)
+def test_selectors_meet_the_pod(chart: str, path: Path) -> None:
+    """Services and policies select the workload, whatever it is called."""
+    objects = render(chart, yaml.safe_load(path.read_text()))
+    (workload,) = [one for one in objects if one["kind"] in {"Deployment", "StatefulSet"}]
+    labels = workload["spec"]["template"]["metadata"]["labels"].items()
+    assert workload["spec"]["selector"]["matchLabels"].items() <= labels
+    for one in objects:
+        if one["kind"] == "Service":
+            assert one["spec"]["selector"].items() <= labels
+            ports = {p["name"] for p in pod_of(objects)["containers"][0]["ports"]}
+            assert {port["targetPort"] for port in one["spec"]["ports"]} <= ports
+        if one["kind"] == "NetworkPolicy":
+            assert one["spec"]["podSelector"]["matchLabels"].items() <= labels
+
+
+@pytest.mark.parametrize(("chart", "path"), VALUE_SETS)
+def test_pods_are_confined(chart: str, path: Path) -> None:
+    """No root, nothing writable but volumes, no capabilities, bounded memory."""
+    pod = pod_of(render(chart, yaml.safe_load(path.read_text())))
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    (container,) = pod["containers"]
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert "memory" in container["resources"]["limits"]
+    mounted = {mount["name"] for mount in container["volumeMounts"]}
+    assert mounted == {volume["name"] for volume in pod["volumes"]} | (mounted & {"data"})
+
+
+@pytest.mark.parametrize(("chart", "path"), VALUE_SETS)
+def test_services_nearby_are_not_settings(chart: str, path: Path) -> None:
+    """Kubernetes adds no TOWLINE_… variables of its own, which the program would refuse."""
+    assert pod_of(render(chart, yaml.safe_load(path.read_text())))["enableServiceLinks"] is False
+
+
+def test_the_deploy_token_is_in_a_secret_only() -> None:
+    """Neither an argument, a variable, an annotation nor the notes show it."""
+    values = values_of("towline-agent", "default")
+    token = values["secrets"]["deployToken"]
+    objects = render("towline-agent", values)
+    assert of_kind(objects, "Secret")["data"]["deployToken"] == "dHdhX2V4YW1wbGU="
+    assert token not in yaml.safe_dump(objects)
+    assert token not in notes("towline-agent", values)
+
+
+def test_a_new_token_restarts_the_agent() -> None:
+    """The pod template changes with the token, which is read at start."""
+    values = values_of("towline-agent", "default")
+    before = of_kind(render("towline-agent", values), "Deployment")
+    values["secrets"]["deployToken"] = "twa_other"
+    after = of_kind(render("towline-agent", values), "Deployment")
+    assert before["spec"]["template"] != after["spec"]["template"]
+
+
+def test_existing_objects_are_used_and_not_made() -> None:
+    """A release over existing secret, account and roles makes none of them."""
+    objects = render("towline-agent", values_of("towline-agent", "existing"))
+    made = {one["kind"] for one in objects}
+    assert made & {"Secret", "ServiceAccount", "ConfigMap", "NetworkPolicy"} == set()
+    assert pod_of(objects)["serviceAccountName"] == "deployer"
+    (volume,) = [v for v in pod_of(objects)["volumes"] if v["name"] == "credentials"]
+    token, authority = [source["secret"] for source in volume["projected"]["sources"]]
+    assert token == {"name": "towline-token", "items": [{"key": "token", "path": "token"}]}
+    assert authority["name"] == "towline-ca"
+    roles = {one["metadata"]["name"] for one in objects if one["kind"] == "ClusterRole"}
+    assert roles == {"towline-agent-impersonate"}
+
+
+def test_existing_secrets_of_the_control_plane() -> None:
+    """Database and certificate come from Secrets, the data from a claim."""
+    objects = render("towline", values_of("towline", "existing"))
+    pod = pod_of(objects)
+    assert "volumeClaimTemplates" not in of_kind(objects, "StatefulSet")["spec"]
+    variables = {one["name"]: one["value"] for one in pod["containers"][0]["env"]}
+    assert variables["TOWLINE_DATABASE_FILE"] == "/etc/towline/database/url"
+    (settings,) = [v for v in pod["volumes"] if v["name"] == "settings"]
+    files = {
+        item["path"]
+        for source in settings["projected"]["sources"]
+        for part in source.values()
+        for item in part["items"]
+    }
+    assert files == {"towline.toml", "tls/tls.crt", "tls/tls.key", "database/url"}
+
+
+def test_plain_http_listens_only_for_an_ingress() -> None:
+    """Without an ingress neither port, service nor setting speaks HTTP without TLS."""
+    plain = render("towline", {})
+    behind = render("towline", values_of("towline", "ingress"))
+    assert 'listen_http = "off"' in of_kind(plain, "ConfigMap")["data"]["towline.toml"]
+    assert "8080" not in yaml.safe_dump(plain)
+    backend = of_kind(behind, "Ingress")["spec"]["rules"][0]["http"]["paths"][0]["backend"]
+    service = next(
+        one
+        for one in behind
+        if one["kind"] == "Service" and one["metadata"]["name"] == backend["service"]["name"]
+    )
+    assert backend["service"]["port"]["name"] in {p["name"] for p in service["spec"]["ports"]}
+
+
+def test_kubernetes_waits_longer_than_the_drain() -> None:
+    """A pod is killed only after the program has had its time."""
+    pod = pod_of(render("towline", {"drainSeconds": 60}))
+    assert pod["terminationGracePeriodSeconds"] > 2 * 60
+
+
+def test_long_release_names_stay_names() -> None:
+    """A name of 53 characters, the most that Helm allows, gives objects that fit."""
+    for chart in NAMES:
+        for one in render(chart, values_of(chart, "default"), name="r" * 53):
+            assert len(one["metadata"]["name"]) <= 63 or one["kind"].startswith("ClusterRole")
+
+
+def test_notes_lead_to_the_first_cluster() -> None:
+    """They name the token, the authority, and the agent's chart with this control plane."""
+    told = notes("towline", values_of("towline", "ingress"))
+    assert "admin.token" in told and "ca.crt" in told
+    assert "towline login https://towline.example.org --token-stdin" in told
+    assert "--set hub.address=agents.example.org:8444 --set-file hub.ca=ca.crt" in told
+
+
+@pytest.mark.parametrize("chart", NAMES)
+def test_the_readme_tells_every_value(chart: str) -> None:
+    """Each group of values and each value in it is in the table."""
+    rows = [
+        line
+        for line in (CHARTS / chart / "README.md").read_text().splitlines()
+        if line.startswith("| `")
+    ]
+    told = "\n".join(row.split(" | ")[0] for row in rows)
+    for name, value in yaml.safe_load((CHARTS / chart / "values.yaml").read_text()).items():
+        assert f"`{name}" in told
+        for inner in value if isinstance(value, dict) and name != "resources" else ():
+            assert f".{inner}" in told or f"`{name}.{inner}" in told, f"{name}.{inner}"

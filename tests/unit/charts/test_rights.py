@@ -1,0 +1,68 @@
+"""What the roles of the agent's chart say."""
+
+import pytest
+
+from controlplane.domain.access import Actor, ActorKind, Role
+from tests.unit.charts.rendering import Json, of_kind, render, values_of
+
+AGENT = "towline-agent"
+
+
+def rules_of(objects: list[Json], part: str) -> list[Json]:
+    """The rules of one of the agent's roles."""
+    return of_kind(objects, "ClusterRole", f"-{part}")["rules"]
+
+
+def test_the_groups_are_those_of_the_control_plane() -> None:
+    """Whatever group a person comes with, the agent may speak as."""
+    sent = {group for role in Role for group in Actor(ActorKind.USER, role=role).kubernetes_groups}
+    (groups,) = [
+        rule
+        for rule in rules_of(render(AGENT, values_of(AGENT, "default")), "impersonate")
+        if rule["resources"] == ["groups"]
+    ]
+    assert set(groups["resourceNames"]) == sent
+
+
+@pytest.mark.parametrize("part", ["apply", "read"])
+def test_impersonation_is_not_in_the_other_roles(part: str) -> None:
+    """No verb of theirs is, or includes, impersonate."""
+    verbs = {
+        verb
+        for rule in rules_of(render(AGENT, values_of(AGENT, "default")), part)
+        for verb in rule["verbs"]
+    }
+    assert not verbs & {"*", "impersonate"}
+
+
+def test_values_narrow_the_roles() -> None:
+    """Rules given replace the default ones; names given are the only ones."""
+    objects = render(AGENT, values_of(AGENT, "narrow"))
+    assert [rule["resources"] for rule in rules_of(objects, "apply")] == [["configmaps"]]
+    names = {
+        rule["resources"][0]: rule["resourceNames"] for rule in rules_of(objects, "impersonate")
+    }
+    assert names == {
+        "users": ["ada@example.org", "grace@example.org"],
+        "uids": ["019a0000-0000-7000-8000-00000000ada0"],
+        "groups": ["towline:viewers"],
+    }
+
+
+def test_null_takes_a_binding_out() -> None:
+    """Only the group that is left is bound."""
+    bound = {
+        one["subjects"][0]["name"]: one["roleRef"]["name"]
+        for one in render(AGENT, values_of(AGENT, "narrow"))
+        if one["kind"] == "ClusterRoleBinding" and one["subjects"][0]["kind"] == "Group"
+    }
+    assert bound == {"towline:viewers": "view"}
+
+
+def test_people_can_be_left_out() -> None:
+    """Without impersonation and bindings only the agent's own rights remain."""
+    objects = render(AGENT, values_of(AGENT, "everything"))
+    roles = {one["metadata"]["name"] for one in objects if one["kind"] == "ClusterRole"}
+    assert roles == {"cluster-agent-read", "cluster-agent-apply"}
+    bindings = [one for one in objects if one["kind"] == "ClusterRoleBinding"]
+    assert {one["subjects"][0]["kind"] for one in bindings} == {"ServiceAccount"}
