@@ -77,10 +77,15 @@ ANONYMOUS = Actor(ActorKind.ANONYMOUS)
 SYSTEM = Actor(ActorKind.SYSTEM, id="towline", name="towline")
 
 
-def require(actor: Actor, verb: Verb, what: str) -> None:
-    """Raise unless `actor` may `verb`; `what` names the thing for the message."""
+def require_member(actor: Actor) -> None:
+    """Raise unless it is known who `actor` is."""
     if actor.kind is ActorKind.ANONYMOUS:
         raise Unauthenticated("sign in first: send a token, or run `towline login`")
+
+
+def require(actor: Actor, verb: Verb, what: str) -> None:
+    """Raise unless `actor` may `verb`; `what` names the thing for the message."""
+    require_member(actor)
     if not actor.may(verb):
         needed = next(role for role in Role if verb in _ALLOWED[role])
         raise Forbidden(f"{actor.email or actor.name} may not {verb} {what}: needs role {needed}")

@@ -7,14 +7,9 @@ from typing import Any
 import strawberry
 import structlog
 from graphql import (
-    BREAK,
-    DocumentNode,
     ExecutionResult,
-    FieldNode,
     GraphQLError,
     MaxIntrospectionDepthRule,
-    Visitor,
-    visit,
 )
 from strawberry.extensions import (
     AddValidationRules,
@@ -30,7 +25,7 @@ from strawberry.schema.config import StrawberryConfig
 from strawberry.types import ExecutionResult as StrawberryResult
 from strawberry.types.graphql import OperationType
 
-from controlplane.domain.access import ANONYMOUS, Verb, require
+from controlplane.domain.access import require_member
 from controlplane.graphql.context import Context
 from controlplane.graphql.mutation import Mutation
 from controlplane.graphql.query import Query
@@ -43,7 +38,6 @@ log = structlog.get_logger(__name__)
 MOST_TOKENS = 5_000
 MOST_ALIASES = 30
 DEEPEST = 15
-_SCHEMA_FIELDS = frozenset({"__schema", "__type"})
 
 # Made once: the validation cache is keyed by the very rules.
 _RULES: list[Any] = [
@@ -77,39 +71,22 @@ class KindParserCache(ParserCache):
         yield
 
 
-class MembersIntrospect(SchemaExtension):
-    """Shows the schema to whoever has signed in; strangers are told to."""
+class MembersOnly(SchemaExtension):
+    """Executes nothing for strangers, not even what tells about the schema.
+
+    Use cases ask for each right all the same; here a stranger learns nothing of which input
+    would be valid.
+    """
 
     def on_execute(self) -> Iterator[None]:
         execution = self.execution_context
-        if _is_stranger(execution.context) and _asks_for_schema(execution.graphql_document):
+        if isinstance(execution.context, Context):
             try:
-                require(execution.context.actor, Verb.READ, "the schema")
+                require_member(execution.context.actor)
             except TowlineError as error:
                 refusal = GraphQLError(error.message, original_error=error)
                 execution.result = ExecutionResult(data=None, errors=[refusal])
         yield
-
-
-def _is_stranger(context: object) -> bool:
-    return isinstance(context, Context) and context.caller is ANONYMOUS
-
-
-def _asks_for_schema(document: DocumentNode | None) -> bool:
-    """Whether the schema is asked for by any operation or fragment, at whatever depth."""
-    found = False
-
-    class Finder(Visitor):
-        def enter_field(self, node: FieldNode, *_: Any) -> Any:
-            nonlocal found
-            if node.name.value in _SCHEMA_FIELDS:
-                found = True
-                return BREAK
-            return None
-
-    if document is not None:
-        visit(document, Finder())
-    return found
 
 
 class Schema(strawberry.Schema):
@@ -154,7 +131,7 @@ schema = Schema(
     config=StrawberryConfig(scalar_map=SCALARS, disable_field_suggestions=True),
     extensions=[
         CodedErrors,
-        MembersIntrospect,
+        MembersOnly,
         lambda: MaxTokensLimiter(max_token_count=MOST_TOKENS),
         lambda: KindParserCache(maxsize=500),
         lambda: ValidationCache(maxsize=500),
