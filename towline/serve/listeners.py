@@ -15,7 +15,7 @@ from controlplane.http.app import MOST_BODY_BYTES
 from fleet.errors import Invalid, Unavailable
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
-from towline.authority import Authority, Credentials, expires
+from towline.authority import Authority, Credentials, expires, names_of
 from towline.settings import TlsSettings
 
 OFF = "off"
@@ -66,7 +66,10 @@ def address(text: str, setting: str) -> tuple[str, int]:
 
 
 def credentials(settings: TlsSettings, folder: Path, clock: Clock) -> Credentials:
-    """The given certificate, or one of the own authority, renewed a month before its end."""
+    """The given certificate, or one of the own authority.
+
+    The latter is made anew a month before its end, and when names were added.
+    """
     if settings.cert and settings.key:
         return Credentials(settings.cert, settings.key)
     if settings.cert or settings.key:
@@ -79,8 +82,10 @@ def credentials(settings: TlsSettings, folder: Path, clock: Clock) -> Credential
         Authority.create(folder, "Towline authority", now) if is_new else Authority.open(folder)
     )
     made = Credentials(folder / "server.crt", folder / "server.key")
-    if made.certificate.exists() and (expires(made.certificate) - now).days > _RENEW_DAYS:
-        return made
+    if made.certificate.exists():
+        is_fresh = (expires(made.certificate) - now).days > _RENEW_DAYS
+        if is_fresh and names_of(made.certificate) >= set(settings.names):
+            return made
     return authority.sign("server", "towline", now, names=settings.names)
 
 

@@ -96,7 +96,11 @@ class Process:
         tls = credentials(settings.tls, settings.data / "tls", clock)
         self._git: GitCache = gitcache.build(_git_settings(settings), clock)
         self.plane = await controlplane.build(
-            ControlPlaneSettings(data_dir=settings.data, database=settings.database),
+            ControlPlaneSettings(
+                data_dir=settings.data,
+                database=settings.database,
+                agents_port=address(settings.listen_agents, "listen_agents")[1],
+            ),
             self._git,
             clock,
         )
@@ -109,15 +113,15 @@ class Process:
         ends.push_async_callback(self._audit.stop)
         self._audit.start()
         ends.push_async_callback(self._tasks.stop, grace=settings.drain_seconds)
-        self._door = self._build_door()
-        ends.push_async_callback(self._door.stop)
-        self._door.start()
+        self.door = self._build_door()
+        ends.push_async_callback(self.door.stop)
+        self.door.start()
         self._tasks.forever("revocations", self._follow_revocations())
         return await self._listen(tls)
 
     async def _drain(self) -> None:
         await self.plane.agentlink.drain()
-        await asyncio.gather(self._door.drain(), *(one.drain() for one in self._listeners))
+        await asyncio.gather(self.door.drain(), *(one.drain() for one in self._listeners))
 
     async def wait_failed(self) -> BaseException:
         """Wait until a part that should run for ever has ended; the reason."""
@@ -161,7 +165,7 @@ class Process:
         agent_pb2_grpc.add_AgentServicer_to_server(self.plane.agentlink, agents)
         where = address(settings.listen_agents, "listen_agents")
         self._grpc, port = await agents_server(
-            (*agents.handlers, self._door.grpc_handler), where, tls
+            (*agents.handlers, self.door.grpc_handler), where, tls
         )
         self._ends.push_async_callback(self._grpc.stop, settings.drain_seconds)
         await self._grpc.start()
@@ -179,7 +183,7 @@ class Process:
     async def _serve_http(self, name: str, app, text: str, tls) -> str:
         where = address(text, f"listen ({name})")
         listener = http_listener(
-            app, self._door.protocol_class, where, tls, self._settings.drain_seconds
+            app, self.door.protocol_class, where, tls, self._settings.drain_seconds
         )
         return await self._serve(name, listener)
 
@@ -219,14 +223,14 @@ class Process:
         identity = self.plane.verbs.identity
         async for _, token_id in self.plane.deps.bus.subscribe(REVOKED):
             identity.forget(token_id)
-            self._door.revoke(token=token_id)
+            self.door.revoke(token=token_id)
             try:
                 cluster_id = await identity.cluster_of(token_id)
             except TowlineError as error:
                 log.warning("could not look up a revoked token", error=error.message)
                 continue
             if cluster_id is not None:
-                self._door.disconnect(cluster_id, "the deploy token was revoked")
+                self.door.disconnect(cluster_id, "the deploy token was revoked")
 
     async def _readiness(self) -> str | None:
         return self._not_ready

@@ -1,0 +1,152 @@
+"""Bad input from a commit to a real API server and back: what is shown, what stays."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+import pytest
+
+from syncagent.compose import build
+from syncagent.settings import HubSettings, KubernetesSettings, Settings, StateSettings
+from tests.integration.serve.conftest import Json, Running
+from tests.integration.serve.test_git import config
+from tests.integration.serve.waiting import until
+from towline.demo.clusters.access import agent_kubeconfig
+from towline.demo.clusters.cluster import Cluster
+from towline.demo.gitserver import GitServer, Repository
+
+
+@dataclass
+class Fleet:
+    """A control plane, a real cluster with its agent, and a repository of two services."""
+
+    hub: Running
+    cluster: Cluster
+    namespace: str
+    repository: Repository
+    shop: str
+    other: str
+
+    async def live(self, name: str) -> Json:
+        """The data of a live ConfigMap; empty if there is none."""
+        words = ("get", "configmap", name, "-n", self.namespace, "--ignore-not-found", "-o", "json")
+        text = await asyncio.to_thread(self.cluster.kubectl, *words)
+        return orjson.loads(text)["data"] if text.strip() else {}
+
+    async def healthy(self, service: str, sha: str | None = None) -> Json:
+        """Wait until a service runs (at a commit) and has no errors."""
+        return await self.hub.service_until(
+            service,
+            lambda seen: (
+                seen["status"] == "HEALTHY" and not seen["errors"] and sha in (None, seen["sha"])
+            ),
+            60,
+        )
+
+
+@asynccontextmanager
+async def agent(hub: Running, token: str, cluster: Cluster, state: Path) -> AsyncGenerator[None]:
+    """The cluster's agent in this process."""
+    state.mkdir()
+    address = f"https://{hub.addresses.agents}"
+    settings = Settings(
+        HubSettings(address, token, hub.data / "tls" / "ca.crt"),
+        KubernetesSettings(agent_kubeconfig(cluster.access, state / "kubeconfig")),
+        StateSettings(state),
+    )
+    stop = asyncio.Event()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(build(settings).run(stop))
+        try:
+            yield
+        finally:
+            stop.set()
+
+
+@pytest.fixture
+async def fleet(
+    hub: Running, cluster: Cluster, namespace: str, git_server: GitServer, tmp_path: Path
+) -> AsyncIterator[Fleet]:
+    """Both services are healthy."""
+    repository = git_server.create_repository("fleet")
+    repository.commit(
+        {"shop/a.yaml": config("shop", n="1"), "other/a.yaml": config("other", n="1")}
+    )
+    made = await hub.cluster()
+    async with agent(hub, made["deployToken"], cluster, tmp_path / "agent"):
+        id = await hub.repository(repository.url)
+        shop = await hub.service(made["id"], id, "shop", namespace=namespace)
+        other = await hub.service(made["id"], id, "other", namespace=namespace)
+        one = Fleet(hub, cluster, namespace, repository, shop, other)
+        await one.healthy(shop)
+        await one.healthy(other)
+        yield one
+
+
+REJECTED = orjson.dumps(
+    {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "web"},
+        "spec": {"ports": [{"port": 99_999}], "selector": {"app": "web"}},
+    }
+).decode()
+UNKNOWN = orjson.dumps(
+    {"apiVersion": "example.org/v1", "kind": "Gadget", "metadata": {"name": "g"}}
+).decode()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("a: [1", ["shop/b.yaml"]),
+        (UNKNOWN, ["Gadget"]),
+        (REJECTED, ["Service", "web", "65535"]),
+    ],
+    ids=["broken", "unknown", "rejected"],
+)
+async def test_what_is_at_fault_is_named_and_all_else_goes_on(
+    fleet: Fleet, content: str, words: list[str]
+) -> None:
+    """File, object and the server's own words; the next commit clears it."""
+    fleet.repository.commit({"shop/b.yaml": content, "other/a.yaml": config("other", n="2")})
+    seen = await fleet.hub.service_until(fleet.shop, lambda seen: seen["errors"], 60)
+    said = " ".join(error["message"] for error in seen["errors"])
+    for word in words:
+        assert word in said
+    await until(lambda: fleet.live("other"), lambda data: data == {"n": "2"}, 60)
+    await fleet.healthy(fleet.other)
+    assert await fleet.live("shop") == {"n": "1"}
+    sha = fleet.repository.commit({"shop/b.yaml": None, "shop/a.yaml": config("shop", n="3")})
+    await until(lambda: fleet.live("shop"), lambda data: data == {"n": "3"}, 60)
+    await fleet.healthy(fleet.shop, sha)
+
+
+async def test_a_missing_folder_removes_nothing(fleet: Fleet) -> None:
+    """An error is never read as a wish to delete."""
+    fleet.repository.commit({"shop/a.yaml": None})
+    seen = await fleet.hub.service_until(fleet.shop, lambda seen: seen["errors"], 60)
+    assert "shop" in seen["errors"][0]["message"]
+    await asyncio.sleep(1)
+    assert await fleet.live("shop") == {"n": "1"}
+    fleet.repository.commit({"shop/a.yaml": config("shop", n="4")})
+    await until(lambda: fleet.live("shop"), lambda data: data == {"n": "4"}, 60)
+
+
+async def test_an_agent_with_a_revoked_token_is_cut_and_told(fleet: Fleet) -> None:
+    """Its link and its tunnel end; what it applied stays."""
+    hub = fleet.hub
+    found = await hub.ask("{ clusters { edges { node { id } } } }")
+    id = found["clusters"]["edges"][0]["node"]["id"]
+    link, door = hub.process.plane.agentlink, hub.process.door
+
+    async def ends() -> tuple[bool, bool]:
+        return id in link.connected(), door.is_connected(id)
+
+    await until(ends, lambda seen: seen == (True, True))
+    await hub.ask("mutation ($id: ID!) { rotateClusterToken(id: $id) { id } }", id=id)
+    await until(ends, lambda seen: seen == (False, False), 5)
+    assert await fleet.live("shop") == {"n": "1"}
