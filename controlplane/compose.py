@@ -92,6 +92,7 @@ async def _joined(
         pipelines=pipelines,
         records=Records(deps),
         bus=bus,
+        agents_port=settings.agents_port,
     )
     return ControlPlane(
         deps=deps,

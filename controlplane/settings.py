@@ -12,5 +12,7 @@ class ControlPlaneSettings(BaseModel):
 
     data_dir: Path
     """Holds the embedded store and the encryption key."""
+    agents_port: int = 8444
+    """Where agents connect; told to those who add clusters."""
     database: SecretStr | None = None
     """`postgresql://user:password@host/name`; without it, SQLite in the data directory."""

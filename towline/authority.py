@@ -99,6 +99,14 @@ class Authority:
         return made
 
 
+def names_of(certificate: Path) -> frozenset[str]:
+    """The DNS names and addresses that a certificate (PEM file) is good for."""
+    loaded = x509.load_pem_x509_certificate(certificate.read_bytes())
+    found = loaded.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    addresses = found.get_values_for_type(x509.IPAddress)
+    return frozenset((*found.get_values_for_type(x509.DNSName), *map(str, addresses)))
+
+
 def expires(certificate: Path) -> datetime:
     """When a certificate (PEM file) ends."""
     return x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc

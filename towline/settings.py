@@ -10,12 +10,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
 from fleet.errors import Invalid
 from gitcache.settings import FetchSettings, PollSettings, RenderSettings, StoreSettings
 
 _PREFIX = "TOWLINE_"
+_AGENT_PREFIX = "AGENT_"
 _CLIENT_VARIABLES = frozenset({"URL", "TOKEN", "CA_FILE", "TOKEN_FILE", "CONFIG"})
 
 
@@ -46,6 +47,11 @@ class TlsSettings(_Group):
     names: tuple[str, ...] = ("localhost", "127.0.0.1")
     """Names and addresses under which clients and agents reach this control plane; the own
     authority puts them into its certificate."""
+
+    @field_validator("names", mode="before")
+    @classmethod
+    def _listed(cls, names: object) -> object:
+        return [one.strip() for one in names.split(",")] if isinstance(names, str) else names
 
 
 class GitSettings(_Group):
@@ -79,14 +85,21 @@ class ServeSettings(_Group):
     tls: TlsSettings = TlsSettings()
     git: GitSettings = GitSettings()
 
+    @field_validator("data")
+    @classmethod
+    def _whole_path(cls, data: Path) -> Path:
+        # git runs in folders of its own, where a relative path would mean another place.
+        return data.expanduser().absolute()
+
 
 def load(
     flags: Mapping[str, Any], config: Path | None = None, environ: Mapping[str, str] = os.environ
 ) -> ServeSettings:
     """The settings from all sources. Invalid: names the setting and what is wrong."""
     values = _read_file(config) if config else {}
-    values |= _from_environment(environ)
-    values |= {name: value for name, value in flags.items() if value is not None}
+    given = {name: value for name, value in flags.items() if value is not None}
+    for more in (_from_environment(environ), given):
+        values = _merged(values, more)
     try:
         return ServeSettings(**values)
     except ValidationError as error:
@@ -105,13 +118,28 @@ def _read_file(path: Path) -> dict[str, Any]:
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
-    """`TOWLINE_LISTEN_HTTP=…`; a name that ends in `_FILE` gives a file that holds the value."""
-    values = {}
+    """`TOWLINE_LISTEN_HTTP=…`, in groups `TOWLINE_GIT__POLL__SECONDS=…`.
+
+    A name that ends in `_FILE` gives a file that holds the value.
+    """
+    values: dict[str, Any] = {}
     for variable, value in environ.items():
         name = variable.removeprefix(_PREFIX)
-        if name == variable or name in _CLIENT_VARIABLES:
+        if name == variable or name in _CLIENT_VARIABLES or name.startswith(_AGENT_PREFIX):
             continue
         if name.endswith("_FILE"):
             name, value = name.removesuffix("_FILE"), Path(value).read_text().strip()
-        values[name.lower()] = value
+        nested: Any = value
+        for part in reversed(name.lower().split("__")):
+            nested = {part: nested}
+        values = _merged(values, nested)
     return values
+
+
+def _merged(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:
+    """Both, with what `high` says where both speak of the same setting."""
+    both = {**low, **high}
+    for name in low.keys() & high.keys():
+        if isinstance(low[name], Mapping) and isinstance(high[name], Mapping):
+            both[name] = _merged(low[name], high[name])
+    return both

@@ -100,6 +100,11 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
             )
         )
 
+    def take_offers(self, cluster_id: ClusterId) -> list[LedgerEntry]:
+        mine = [entry for entry in self._offered if entry.cluster_id == cluster_id]
+        self._offered = [entry for entry in self._offered if entry.cluster_id != cluster_id]
+        return mine
+
     async def Sync(
         self, request_iterator: AsyncIterator[wire.AgentMessage], context: Context
     ) -> None:

@@ -7,6 +7,7 @@ from typing import Protocol
 import structlog
 
 from controlplane.agentlink import messages
+from controlplane.domain.ledger import LedgerEntry
 from controlplane.domain.services import Service
 from controlplane.usecases.agents import Agents
 from fleet import __version__
@@ -34,6 +35,10 @@ class Observer(Protocol):
     def heard(self, cluster_id: ClusterId) -> None: ...
 
     def offered(self, service: Service) -> None: ...
+
+    def take_offers(self, cluster_id: ClusterId) -> list[LedgerEntry]:
+        """What was offered to a cluster and is not written down yet; the caller will."""
+        ...
 
 
 class Session:
@@ -131,7 +136,8 @@ class Session:
             self._room.set()
             if batch:
                 reports = [messages.report(one) for one in batch]
-                number = await self._agents.record(self.cluster_id, reports)
+                offers = self._observer.take_offers(self.cluster_id)
+                number = await self._agents.record(self.cluster_id, reports, offers)
                 await self._write(wire.HubMessage(ack=wire.Ack(number=number)))
 
     async def _send_all(self) -> None:

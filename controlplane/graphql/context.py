@@ -27,6 +27,7 @@ class Verbs:
     pipelines: Pipelines
     records: Records
     bus: Bus
+    agents_port: int
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 import strawberry
 
+from controlplane.domain.access import Role
 from controlplane.domain.services import SyncOptions
 from controlplane.graphql.scalars import Json
 from controlplane.usecases.clusters import ClusterChange
@@ -115,6 +116,9 @@ class ServiceDeploymentAttributes:
     protect: bool | None = None
     templated: bool | None = None
     dry_run: bool | None = None
+    promoted: bool | None = strawberry.field(
+        default=None, description="Wait for a pipeline to give it a commit; do not follow the ref."
+    )
     repository_id: strawberry.ID | None = None
     git: GitRefAttributes | None = None
     kustomize: KustomizeAttributes | None = None
@@ -126,6 +130,7 @@ class ServiceDeploymentAttributes:
             name=self.name,
             namespace=self.namespace,
             repository_id=self.repository_id or None,
+            promoted=self.promoted,
             **_service_fields(self),
         )
 
@@ -144,6 +149,15 @@ class ServiceUpdateAttributes:
 
     def change(self) -> ServiceChange:
         return ServiceChange(paused=self.paused, **_service_fields(self))
+
+
+@strawberry.input
+class UserAttributes:
+    """A person, by e-mail address. Without a role, a new person is a viewer."""
+
+    email: str | None = None
+    name: str | None = None
+    role: Role | None = None
 
 
 @strawberry.input

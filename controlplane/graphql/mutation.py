@@ -13,6 +13,7 @@ from controlplane.graphql.inputs import (
     GitAttributes,
     ServiceDeploymentAttributes,
     ServiceUpdateAttributes,
+    UserAttributes,
 )
 from controlplane.graphql.pipelines import (
     DigestAttributes,
@@ -21,7 +22,7 @@ from controlplane.graphql.pipelines import (
     digests_of,
 )
 from controlplane.graphql.services import service_type
-from controlplane.graphql.types import AccessToken, Cluster, GitRepository, ServiceDeployment
+from controlplane.graphql.types import AccessToken, Cluster, GitRepository, ServiceDeployment, User
 
 
 @strawberry.type
@@ -180,6 +181,14 @@ class Mutation:
     async def retry_pipeline(self, info: Info, id: strawberry.ID, stage: str) -> Pipeline | None:
         pipelines = info.context.verbs.pipelines
         return Pipeline.of(await pipelines.retry(info.context.actor, id, stage))
+
+    @strawberry.mutation(description="Register a person, or change name and role of a known one.")
+    async def upsert_user(self, info: Info, attributes: UserAttributes) -> User | None:
+        identity = info.context.verbs.identity
+        row = await identity.upsert_user(
+            info.context.actor, attributes.email or "", attributes.name, attributes.role
+        )
+        return User.of(row)
 
     @strawberry.mutation(description="A token of the caller's. `token` is given only here.")
     async def create_access_token(

@@ -11,11 +11,13 @@ from controlplane.graphql.types import (
     AuditLog,
     Cluster,
     GitRepository,
+    Installation,
     LedgerEvent,
     Revision,
     ServiceDeployment,
     User,
 )
+from fleet import __version__
 from fleet.errors import Invalid
 
 
@@ -24,6 +26,25 @@ class Query:
     @strawberry.field(description="The caller.")
     async def me(self, info: Info) -> User:
         return User.of(await info.context.verbs.identity.me(info.context.actor))
+
+    @strawberry.field(description="People of this installation.")
+    async def users(
+        self,
+        info: Info,
+        first: int | None = None,
+        after: str | None = None,
+        q: str | None = None,
+    ) -> relay.Connection[User]:
+        asked = relay.query(first, after, q)
+        page = await info.context.verbs.identity.users(info.context.actor, asked)
+        nodes = [User.of(row) for row in page.items]
+        return relay.connection(nodes, page.more, asked, lambda node: node.id)
+
+    @strawberry.field(description="The version that runs, and where agents reach it.")
+    async def installation(self, info: Info) -> Installation:
+        await info.context.verbs.identity.me(info.context.actor)
+        verbs = info.context.verbs
+        return Installation(version=__version__, agents_port=verbs.agents_port)
 
     @strawberry.field(description="The caller's own tokens; never their secrets.")
     async def access_tokens(self, info: Info) -> list[AccessToken]:

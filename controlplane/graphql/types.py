@@ -72,6 +72,14 @@ class AccessToken:
 
 
 @strawberry.type
+class Installation:
+    """`agentsPort` is the port to which agents connect, on the host of this API."""
+
+    version: str
+    agents_port: int
+
+
+@strawberry.type
 class GitRef:
     ref: str
     folder: str

@@ -96,16 +96,23 @@ class Agents:
             raise NotFound(f"no service of this cluster uses {digest}")
         return await self._deps.manifests.bundle(digest)
 
-    async def record(self, cluster_id: ClusterId, reports: Iterable[Report]) -> int:
+    async def record(
+        self,
+        cluster_id: ClusterId,
+        reports: Iterable[Report],
+        offered: Sequence[LedgerEntry] = (),
+    ) -> int:
         """Commit reports in their order; the number up to which all are committed.
 
         Reports that were committed before are passed over, so sending again is harmless.
+        `offered` is what the agent was sent before; the ledger has it before what came of it.
         """
         changed: set[tuple[str, str]] = set()
         async with self._deps.store.write() as tx:
             cluster = await tx.clusters.get(cluster_id)
             if cluster is None:
                 raise NotFound("this cluster was deleted")
+            await tx.ledger.append(offered)
             last = cluster.acknowledged
             for report in reports:
                 if report.number > last:

@@ -9,9 +9,9 @@ import structlog
 from controlplane.domain.access import SYSTEM, Actor, ActorKind, Role, Verb, require
 from controlplane.domain.names import check_text
 from controlplane.domain.people import LONGEST_TOKEN_LIFE, USER_TOKEN_LIFE, Token, User
-from controlplane.ports import PageQuery, Transaction
+from controlplane.ports import Page, PageQuery, Transaction
 from controlplane.usecases.deps import REVOKED, Deps
-from fleet.errors import Forbidden, Invalid, NotFound, Unauthenticated, Unavailable
+from fleet.errors import Conflict, Forbidden, Invalid, NotFound, Unauthenticated, Unavailable
 from fleet.identity import ClusterId, TokenKind, new_token, token_hash, token_kind
 
 log = structlog.get_logger(__name__)
@@ -115,6 +115,46 @@ class Identity:
         self.forget(id)
         self._deps.bus.publish(REVOKED, id)
         return replace(token, revoked_at=now)
+
+    async def users(self, actor: Actor, query: PageQuery) -> Page[User]:
+        """People of this installation."""
+        require(actor, Verb.ADMINISTER, "users")
+        async with self._deps.store.read() as tx:
+            return await tx.users.page(query)
+
+    async def upsert_user(
+        self, actor: Actor, email: str, name: str | None, role: Role | None
+    ) -> User:
+        """Register a person, or change name and role of the one with this address.
+
+        What is None stays; a new person is a viewer called by their address.
+        """
+        require(actor, Verb.ADMINISTER, "users")
+        async with self._deps.store.read() as tx:
+            known = await tx.users.find(email=email)
+        if known is None:
+            return await self.create_user(actor, email, name or email, role or Role.VIEWER)
+        if known.id == actor.id and role not in (None, known.role):
+            raise Conflict("nobody changes their own role: ask another administrator")
+        changed = replace(
+            known,
+            name=check_text(name, "name") if name else known.name,
+            role=role or known.role,
+            updated_at=self._deps.clock.now(),
+        )
+        async with self._deps.store.write() as tx:
+            await tx.users.put(changed)
+            await self._deps.audit(
+                tx, actor, "updateUser", email, known.id, role=changed.role.value
+            )
+        self.forget_user(known.id)
+        return changed
+
+    def forget_user(self, user_id: str) -> None:
+        """Drop what is remembered of a user whose rights have changed."""
+        stale = [k for k, (_, actor) in self._recognised.items() if actor.id == user_id]
+        for key in stale:
+            del self._recognised[key]
 
     async def create_user(self, actor: Actor, email: str, name: str, role: Role) -> User:
         """Register a person."""

@@ -22,6 +22,7 @@ from controlplane.domain.promotion import Pipeline
 from controlplane.domain.services import Service, ServiceStatus
 from controlplane.ports import Page, PageQuery, Transaction
 from controlplane.usecases.deps import DELIVER, PIPELINE, Deps
+from controlplane.usecases.services import pipeline_of
 from fleet.errors import Conflict, Invalid, NotFound
 from fleet.identity import ServiceId
 
@@ -289,8 +290,9 @@ class Pipelines:
         if missing := wanted - found.keys():
             raise Invalid(f"there is no service {min(missing)}", field="stages.services")
         for id in now - then:
-            if found[id].promoted:
-                raise Conflict(f"service {found[id].name!r} belongs to another pipeline")
+            holder = await pipeline_of(tx, id)
+            if holder is not None:
+                raise Conflict(f"service {found[id].name!r} belongs to another pipeline: {holder}")
             held = found[id].sha
             await tx.services.change(id, promoted=True, pinned=held)
         for id in then - now:

@@ -9,6 +9,7 @@ from controlplane.domain.clusters import Cluster
 from controlplane.domain.commands import Command, CommandKind
 from controlplane.domain.ledger import LedgerEntry, Stage
 from controlplane.domain.names import check_label, check_text
+from controlplane.domain.pipelines.codec import pipeline_from_json
 from controlplane.domain.repositories import Repository, check_folder, check_ref
 from controlplane.domain.services import (
     Component,
@@ -50,6 +51,7 @@ class ServiceChange:
     protect: bool | None = None
     dry_run: bool | None = None
     paused: bool | None = None
+    promoted: bool | None = None
     version: str | None = None
     options: SyncOptions | None = None
 
@@ -60,6 +62,8 @@ class ServiceChange:
             for name in ("helm", "templated", "protect", "dry_run", "paused", "options")
             if (value := getattr(self, name)) is not None
         }
+        if self.promoted:
+            columns["promoted"] = True
         if self.version:
             columns["version"] = check_text(self.version, "version", 64)
         if self.ref is not None:
@@ -160,7 +164,10 @@ class Services:
         cluster_handle: str | None,
         change: ServiceChange,
     ) -> Service:
-        """Define a service; it is rendered and offered to its cluster's agent at once."""
+        """Define a service; it is rendered and offered to its cluster's agent at once.
+
+        A promoted one waits for a pipeline to give it a commit.
+        """
         require(actor, Verb.WRITE, "services")
         name = check_label(change.name or "", "name")
         namespace = check_label(change.namespace or "", "namespace")
@@ -197,6 +204,7 @@ class Services:
         """Change a service. A new ref or folder ends a rollback's hold."""
         require(actor, Verb.WRITE, "services")
         columns = change.checked()
+        columns.pop("promoted", None)
         async with self._deps.store.write() as tx:
             before = await find_service(tx, id)
             changed = {k: v for k, v in columns.items() if getattr(before, k) != v}
@@ -281,16 +289,19 @@ class Services:
         return after
 
     async def release(self, actor: Actor, id: str) -> Service:
-        """End a rollback's hold: follow the ref again."""
+        """End a rollback's hold, or the wait for a pipeline: follow the ref again."""
         require(actor, Verb.WRITE, "services")
         async with self._deps.store.write() as tx:
             service = await find_service(tx, id)
-            if service.promoted:
-                raise Conflict(f"service {service.name!r} takes its commits from a pipeline")
-            await tx.services.change(id, pinned=None)
+            holder = await pipeline_of(tx, id)
+            if holder is not None:
+                raise Conflict(
+                    f"service {service.name!r} takes its commits from pipeline {holder!r}"
+                )
+            await tx.services.change(id, pinned=None, promoted=False)
             await self._deps.audit(tx, actor, "releaseService", service.name, id)
         self._wake(service)
-        return replace(service, pinned=None)
+        return replace(service, pinned=None, promoted=False)
 
     async def _open_cluster(self, tx: Transaction, id: str | None, handle: str | None) -> Cluster:
         cluster = await find_cluster(tx, id, handle)
@@ -320,6 +331,15 @@ class Services:
         bus.publish(DESIRED, f"{service.cluster_id}/{service.id}")
         if service.repository_id:
             bus.publish(DELIVER, f"{service.repository_id}/{service.id}")
+
+
+async def pipeline_of(tx: Transaction, service_id: str) -> str | None:
+    """The name of the pipeline that promotes this service; None: none does."""
+    for row in await tx.pipelines.select():
+        spec = pipeline_from_json(row.spec)
+        if any(service_id in stage.services for stage in spec.stages if stage is not spec.first):
+            return row.name
+    return None
 
 
 async def find_service(tx: Transaction, id: str) -> Service:

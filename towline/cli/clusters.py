@@ -12,7 +12,6 @@ from towline.cli.session import Json, Output, Search, connect, every, find_clust
 app = typer.Typer(no_args_is_help=True, help="Clusters and their agents.")
 
 Name = Annotated[str, typer.Argument(help="Handle or id of the cluster.")]
-AGENT_PORT = 8444
 COLUMNS = (
     field("HANDLE"),
     field("NAME"),
@@ -118,8 +117,9 @@ def _show_with_token(context: typer.Context, cluster: Json, output: Format) -> N
     show(cluster, COLUMNS, output, "handle")
     if output is Format.TABLE:
         host = urlsplit(target_of(context).url).hostname
+        port = connect(context).ask(documents.INSTALLATION)["installation"]["agentsPort"]
         print(f"\ndeploy token, shown only now: {cluster['deployToken']}")
-        say(_way_to_start(cluster["handle"], f"{host}:{AGENT_PORT}"))
+        say(_way_to_start(cluster["handle"], f"{host}:{port}"))
 
 
 def _way_to_start(handle: str, address: str) -> str:

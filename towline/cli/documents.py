@@ -182,3 +182,13 @@ CREATE_TOKEN = f"""mutation CreateToken($attributes: AccessTokenAttributes!) {{
 DELETE_TOKEN = f"""mutation DeleteToken($id: ID!) {{
     deleteAccessToken(id: $id) {{ {_TOKEN} }}
 }}"""
+
+INSTALLATION = "query Installation { installation { version agentsPort } }"
+USERS = f"""query Users($first: Int, $after: String, $q: String) {{
+    users(first: $first, after: $after, q: $q) {{
+        edges {{ node {{ id email name role }} }} {_PAGE}
+    }}
+}}"""
+UPSERT_USER = """mutation UpsertUser($attributes: UserAttributes!) {
+    upsertUser(attributes: $attributes) { id email name role }
+}"""

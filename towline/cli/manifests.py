@@ -38,6 +38,7 @@ SHAPES: Mapping[str, Mapping[str, Any]] = {
         "kustomize": {"path": str},
         "templated": bool,
         "protect": bool,
+        "promoted": bool,
         "paused": bool,
         "configuration": WORDS,
     },

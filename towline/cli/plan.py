@@ -21,7 +21,7 @@ from towline.cli.manifests import Manifest
 from towline.cli.session import Api, Json, find_repository, find_service
 
 _SECRETS = ("password", "privateKey", "passphrase")
-_FIXED = ("namespace", "repository")
+_FIXED = ("namespace", "repository", "promoted")
 _MADE_LATER = "(made by this apply)"
 
 
@@ -112,6 +112,8 @@ class Planner:
     def _create_service(self, manifest: Manifest, attributes: Json) -> Iterator[str]:
         fields = manifest.fields
         attributes = {"name": fields["name"], "namespace": fields["namespace"], **attributes}
+        if "promoted" in fields:
+            attributes["promoted"] = fields["promoted"]
         if not self._dry_run:
             repository = find_repository(self._api, fields["repository"])
             attributes["repositoryId"] = repository["id"]

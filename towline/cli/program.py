@@ -19,6 +19,7 @@ from towline.cli import (
     repos,
     services,
     tokens,
+    users,
 )
 from towline.cli.waiting import WaitedInVain
 from towline.contexts import Wish
@@ -45,6 +46,7 @@ for _group, _name in (
     (repos.app, "repos"),
     (services.app, "services"),
     (tokens.app, "tokens"),
+    (users.app, "users"),
 ):
     app.add_typer(_group, name=_name)
 for _command, _name in (

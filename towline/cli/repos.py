@@ -44,6 +44,7 @@ def create_repository(
     password_file: SecretFile = None,
     private_key_file: SecretFile = None,
     passphrase_file: SecretFile = None,
+    webhook_secret_file: SecretFile = None,
     output: Output = Format.TABLE,
 ) -> None:
     """Follow a repository; secrets come from files.
@@ -58,6 +59,7 @@ def create_repository(
         "password": secret_of(password_file, "--password-file"),
         "privateKey": key_of(private_key_file, "--private-key-file"),
         "passphrase": secret_of(passphrase_file, "--passphrase-file"),
+        "webhookSecret": secret_of(webhook_secret_file, "--webhook-secret-file"),
     }
     made = connect(context).ask(documents.CREATE_REPOSITORY, attributes=attributes)
     show(made["createGitRepository"], COLUMNS, output, "url")

@@ -103,6 +103,7 @@ def create_service(
     kustomize: Annotated[str | None, typer.Option(help="Kustomization below the folder.")] = None,
     setting: Setting = None,
     protect: Annotated[bool, typer.Option(help="Refuse deletion.")] = False,
+    promoted: Annotated[bool, typer.Option(help="Wait for a pipeline to bring commits.")] = False,
     output: Output = Format.TABLE,
 ) -> None:
     """Deploy a folder of a repository to a cluster.
@@ -117,6 +118,7 @@ def create_service(
         "name": name,
         "namespace": namespace,
         "protect": protect,
+        "promoted": promoted,
         "repositoryId": find_repository(api, repo)["id"],
         "git": {"ref": ref, "folder": folder},
         "kustomize": {"path": kustomize} if kustomize else None,

@@ -214,6 +214,7 @@ def _create_service(stage: DemoStage, cluster: str, repository: str, name: str) 
         "namespace": NAMESPACE,
         "repositoryId": repository,
         "git": {"ref": "main", "folder": name},
+        "promoted": name == "prod",
     }
     return stage.ask(
         "mutation ($cluster: ID!, $attributes: ServiceDeploymentAttributes!) "

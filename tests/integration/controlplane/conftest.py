@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,10 +69,10 @@ class World:
         return await self.repositories.create(self.admin, RepositoryChange(url=url))
 
     async def service(
-        self, cluster: Cluster, repository: Repository, name: str = "shop", **change: object
+        self, cluster: Cluster, repository: Repository, name: str = "shop", **change: Any
     ) -> Service:
         """A service of the folder that bears its name, unless told otherwise."""
-        given = {"folder": name, "ref": "main", **change}
+        given: dict[str, Any] = {"folder": name, "ref": "main", **change}
         service = await self.services.create(
             self.admin,
             cluster.id,

@@ -14,7 +14,7 @@ from controlplane.usecases.access import Access
 from controlplane.usecases.clusters import ClusterChange
 from controlplane.usecases.identity import Identity
 from controlplane.usecases.services import ServiceChange
-from fleet.errors import Forbidden, NotFound, Unauthenticated
+from fleet.errors import Conflict, Forbidden, NotFound, Unauthenticated
 from fleet.identity import TokenKind, new_token
 from tests.integration.controlplane.conftest import World, person
 
@@ -179,6 +179,22 @@ async def test_the_door_grants_by_role_and_forgets_in_seconds(world: World) -> N
     await world.clock.advance(3.1)
     with pytest.raises(Unauthenticated, match="disabled"):
         await access.connect(user.id, "dev")
+
+
+async def test_people_are_added_and_change_roles(world: World) -> None:
+    """A new person is a viewer; a new role counts with the next request; never one's own."""
+    root = await world.identity.authenticate(await world.identity.bootstrap() or "")
+    made = await world.identity.upsert_user(root, "bo@example.org", None, None)
+    assert (made.role, made.name) == (Role.VIEWER, "bo@example.org")
+    token = await world.identity.token_for(SYSTEM, "bo@example.org", "first")
+    assert (await world.identity.authenticate(token)).role is Role.VIEWER
+    same = await world.identity.upsert_user(root, "bo@example.org", "Bo", Role.EDITOR)
+    assert (same.id, same.name) == (made.id, "Bo")
+    assert (await world.identity.authenticate(token)).role is Role.EDITOR
+    with pytest.raises(Conflict, match="their own role"):
+        await world.identity.upsert_user(root, root.email, None, Role.VIEWER)
+    page = await world.identity.users(root, PageQuery())
+    assert {user.email for user in page.items} == {"admin", "bo@example.org"}
 
 
 async def test_the_system_may_everything(world: World) -> None:

@@ -34,7 +34,7 @@ class TalkingAgent:
 
     async def hello(self, held: dict[str, int] | None = None, **given: Any) -> wire.Welcome:
         facts = wire.ClusterFacts(kubernetes_version="v1.36.3", distribution="k3s", nodes=2)
-        body = {"lowest_protocol": 1, "highest_protocol": 1, "instance_id": "i", "facts": facts}
+        body: dict[str, Any] = {"lowest_protocol": 1, "highest_protocol": 1, "instance_id": "i", "facts": facts}
         hello = wire.Hello(
             **{**body, **given},
             held=[wire.Held(service_id=k, sequence=v) for k, v in (held or {}).items()],
@@ -158,7 +158,7 @@ async def test_changes_come_as_they_happen(hub: Hub) -> None:
     result = wire.CommandResult(command_id=command.id, outcome=wire.OUTCOME_SUCCEEDED)
     await agent.report(1, result=result)
     assert (await agent.read("ack")).ack.number == 1
-    assert await hub.world.agents.waiting_commands(cluster_id) == []
+    assert await hub.world.agents.waiting_commands(ClusterId(cluster_id)) == []
 
 
 async def test_reports_are_committed_before_they_are_acknowledged(hub: Hub) -> None:

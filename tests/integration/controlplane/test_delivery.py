@@ -40,7 +40,7 @@ async def test_only_what_changed_is_rendered(world: World) -> None:
     """A commit that touches one folder of three renders one service and moves one sequence."""
     cluster, repository = await world.cluster(), await world.repository()
     services = [await world.service(cluster, repository, name) for name in ("a", "b", "c")]
-    folders = {name: [config_map(name)] for name in ("a", "b", "c")}
+    folders: Folders = {name: [config_map(name)] for name in ("a", "b", "c")}
     world.manifests.push(repository.id, folders)
     await world.delivery.deliver(repository.id)
     world.manifests.renders.clear()

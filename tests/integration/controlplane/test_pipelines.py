@@ -237,6 +237,25 @@ async def test_a_service_belongs_to_one_pipeline(world: World) -> None:
         await world.pipelines.save(world.admin, draft)
 
 
+async def test_a_service_made_for_a_pipeline_waits_for_it(world: World) -> None:
+    """Defined before its pipeline, a promoted service deploys nothing by itself."""
+    cluster, repository = await world.cluster("early"), await world.repository()
+    service = await world.service(cluster, repository, promoted=True)
+    world.manifests.push(repository.id, {"shop": [config_map("a")]})
+    await world.delivery.deliver(repository.id)
+    assert (await world.get(service)).sequence == 0
+    await world.services.release(world.admin, service.id)
+    await world.delivery.deliver(repository.id)
+    assert (await world.get(service)).sequence == 1
+
+
+async def test_a_pipelines_service_cannot_be_released(world: World) -> None:
+    """While a pipeline promotes it, nobody lets it follow its ref."""
+    line = await Line.make(world, promoted=True)
+    with pytest.raises(Conflict, match="from pipeline 'shop'"):
+        await world.services.release(world.admin, line.prod.id)
+
+
 async def test_deleting_a_pipeline_lets_services_follow_their_refs(world: World) -> None:
     """Prod follows the branch again once nothing promotes it."""
     line = await Line.make(world)
