@@ -9,16 +9,16 @@ import grpc.aio
 import structlog
 
 from fleet.identity import new_id
-from fleet.runtime.backoff import Backoff
 from fleet.runtime.clock import Clock, SystemClock
 from fleet.runtime.tasks import Tasks
 from syncagent.kube.access import Access, from_kubeconfig, in_cluster
 from syncagent.kube.client import KubeClient
 from syncagent.kube.cluster import KubeCluster
 from syncagent.link.channel import Endpoint
+from syncagent.link.connection import Companion
 from syncagent.link.fetch import HubFetcher
 from syncagent.link.reports import OutboxReports
-from syncagent.link.supervisor import Companion, Link
+from syncagent.link.supervisor import Link
 from syncagent.reconcile.engine import Engine
 from syncagent.settings import KubernetesSettings, Settings
 from syncagent.state.bundles import BundleFiles
@@ -27,6 +27,7 @@ from syncagent.state.memory import SqliteMemory
 from syncagent.state.outbox import SqliteOutbox
 from syncagent.tunnel.client import TunnelClient
 from syncagent.tunnel.guard import ImpersonationPolicy
+from syncagent.tunnel.keeper import TunnelKeeper
 from syncagent.tunnel.upstream import Upstream
 
 log = structlog.get_logger(__name__)
@@ -120,21 +121,12 @@ def _companions(
     port = server.port or (443 if server.scheme == "https" else 80)
     upstream = Upstream(server.hostname, port, access.tls, access.token.get)
 
-    async def tunnel(channel: grpc.aio.Channel) -> None:
-        backoff = Backoff()
-        while True:
-            client = TunnelClient(
-                channel,
-                endpoint.metadata,
-                upstream,
-                clock,
-                ImpersonationPolicy(),
-                instance=UUID(instance_id).bytes,
-            )
-            log.info("tunnel ended", reason=await client.run())
-            await clock.sleep(backoff.next())
+    def dial(channel: grpc.aio.Channel) -> TunnelClient:
+        instance = UUID(instance_id).bytes
+        policy = ImpersonationPolicy()
+        return TunnelClient(channel, endpoint.metadata, upstream, clock, policy, instance=instance)
 
-    return (tunnel,)
+    return (TunnelKeeper(dial, clock).run,)
 
 
 def _endpoint(settings: Settings) -> Endpoint:

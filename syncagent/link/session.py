@@ -47,7 +47,7 @@ class EndOfStream(TowlineError):
 
 
 class Session:
-    """`run` ends by raising: Parted, AioRpcError, or a TowlineError."""
+    """`greet`, then `run`; both end by raising: Parted, AioRpcError, or a TowlineError."""
 
     def __init__(
         self,
@@ -69,22 +69,25 @@ class Session:
         self._room = asyncio.Event()
         self._writing = asyncio.Lock()
         self._wrote_at = clock.monotonic()
+        self._pulse_s = _SHORTEST_PULSE_S
 
     async def run(self) -> None:
-        """Greet, then send and receive until one of the two ends."""
+        """Send and receive until one of the two ends."""
         try:
-            welcome = await self._greet()
             self._reconciler.linked()
             async with asyncio.TaskGroup() as both:
                 both.create_task(self._receive(), name="sync/receive")
                 both.create_task(self._send(), name="sync/send")
-                both.create_task(self._pulse(welcome.pulse_ms / 1000), name="sync/pulse")
+                both.create_task(self._pulse(), name="sync/pulse")
         except BaseExceptionGroup as ended:
             raise ended.exceptions[0] from None
-        finally:
-            self._call.cancel()
 
-    async def _greet(self) -> pb.Welcome:
+    def close(self) -> None:
+        """End the call."""
+        self._call.cancel()
+
+    async def greet(self) -> None:
+        """Say Hello and take in Welcome."""
         await self._write(pb.AgentMessage(hello=self._hello))
         try:
             async with asyncio.timeout(_WELCOME_S):
@@ -104,7 +107,7 @@ class Session:
             hub_version=message.welcome.hub_version,
             services=len(self._hello.held),
         )
-        return message.welcome
+        self._pulse_s = max(message.welcome.pulse_ms / 1000, _SHORTEST_PULSE_S)
 
     async def _send(self) -> None:
         for report in self._outbox.sent():
@@ -124,11 +127,10 @@ class Session:
         self._unacknowledged += 1
         await self._write(pb.AgentMessage(report=message))
 
-    async def _pulse(self, every: float) -> None:
-        """Say something at least every so many seconds."""
-        every = max(every, _SHORTEST_PULSE_S)
+    async def _pulse(self) -> None:
+        """Say something at least as often as Welcome asks for."""
         while True:
-            rest = self._wrote_at + every * 0.8 - self._clock.monotonic()
+            rest = self._wrote_at + self._pulse_s * 0.8 - self._clock.monotonic()
             if rest > 0:
                 await self._clock.sleep(rest)
             else:

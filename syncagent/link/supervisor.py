@@ -17,6 +17,7 @@ from fleet.wire.v1 import agent_pb2 as pb
 from fleet.wire.v1.agent_pb2_grpc import AgentStub
 from syncagent.domain.events import ClusterFacts
 from syncagent.link.channel import Endpoint
+from syncagent.link.connection import Companion, Connection
 from syncagent.link.fetch import HubFetcher
 from syncagent.link.session import PROTOCOL, EndOfStream, Parted, Session
 from syncagent.link.wire import facts_to_wire, held_to_wire
@@ -24,12 +25,10 @@ from syncagent.ports import Outbox, Reconciler
 
 log = structlog.get_logger(__name__)
 
-# Runs beside Sync on the same connection for as long as it lives.
-Companion = Callable[[grpc.aio.Channel], Awaitable[None]]
 Facts = Callable[[], Awaitable[ClusterFacts]]
 
 _REFUSED_S = 60.0
-_DRAINED_S = 1.0
+_DRAINED_S = 0.5
 _STEADY_S = 30.0
 _FACTS_S = 3.0
 
@@ -37,8 +36,9 @@ _FACTS_S = 3.0
 class Link:
     """One connection after another.
 
-    Lost: back in up to 1 s, growing to 20 s, with full jitter. Draining hub: within a second.
-    Token refused, or replaced by a newer agent: about once a minute, said in the log each time.
+    Lost: back in up to 1 s, growing to 20 s, with full jitter. Draining hub: at once, and what
+    is open in the tunnel may end on the old connection meanwhile. Token refused, or replaced by
+    a newer agent: about once a minute, said in the log each time.
     """
 
     def __init__(
@@ -60,29 +60,31 @@ class Link:
         self._facts = facts
         self._clock = clock
         self._companions = companions
+        self._left = Tasks("left connections")
         self._backoff = Backoff()
         self._last_facts = ClusterFacts()
 
     async def run(self) -> None:
         """Stay linked, for ever."""
-        while True:
-            began = self._clock.monotonic()
-            wait = await self._life()
-            if self._clock.monotonic() - began > _STEADY_S:
-                self._backoff.reset()
-            await self._clock.sleep(wait)
+        try:
+            while True:
+                began = self._clock.monotonic()
+                wait = await self._life()
+                if self._clock.monotonic() - began > _STEADY_S:
+                    self._backoff.reset()
+                await self._clock.sleep(wait)
+        finally:
+            await self._left.stop()
 
     async def _life(self) -> float:
         """One connection; seconds to wait before the next."""
-        channel = self._endpoint.connect()
-        tasks = Tasks("link")
+        connection = Connection(self._endpoint.connect())
+        left = False
         try:
-            stub = AgentStub(channel)
-            self._fetcher.use(stub)
-            for number, companion in enumerate(self._companions):
-                tasks.spawn(f"companion-{number}", _run(companion, channel))
-            await (await self._session(stub)).run()
+            await self._converse(connection)
         except Parted as goodbye:
+            if left := goodbye.reason == pb.GOODBYE_REASON_DRAINING:
+                self._left.spawn("leave", connection.leave())
             return self._after_goodbye(goodbye)
         except EndOfStream as end:
             return self._after_loss(end.status, end.message)
@@ -96,9 +98,21 @@ class Link:
             return self._backoff.next()
         finally:
             self._fetcher.use(None)
-            await tasks.stop()
-            await channel.close()
+            if not left:
+                await connection.close()
         return 0.0
+
+    async def _converse(self, connection: Connection) -> None:
+        """Sync from its greeting to its end; raises why it has ended."""
+        stub = AgentStub(connection.channel)
+        self._fetcher.use(stub)
+        session = await self._session(stub)
+        try:
+            await session.greet()
+            connection.accompany(self._companions)
+            await session.run()
+        finally:
+            session.close()
 
     async def _session(self, stub: AgentStub) -> Session:
         hello = pb.Hello(
@@ -140,7 +154,3 @@ class Link:
             wait = _REFUSED_S * random.uniform(0.75, 1.25)
         log.warning("parted", reason=reason, message=goodbye.message, retry_s=round(wait, 1))
         return wait
-
-
-async def _run(companion: Companion, channel: grpc.aio.Channel) -> None:
-    await companion(channel)

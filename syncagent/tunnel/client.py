@@ -24,6 +24,7 @@ log = structlog.get_logger(__name__)
 MEMORY = 32 << 20
 WIDEST = 2 << 20
 FORBIDDEN, NOT_SERVED = 403, 501
+GRACE, LINGER, LOOK = 60.0, 1.0, 0.2
 
 
 class TunnelClient:
@@ -31,7 +32,7 @@ class TunnelClient:
 
     `metadata` must carry the agent's token. `instance`, 16 bytes chosen once per process, lets
     the hub tell a reconnect from a second agent. `draining` is set when the hub asks to connect
-    anew: keep `run` going until its streams have ended, and dial again meanwhile.
+    anew: dial again, and `finish` this one meanwhile.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class TunnelClient:
         self._pool = UpstreamPool(upstream, clock)
         self._tasks = Tasks("tunnel")
         self._mux: Mux | None = None
+        self._grace = GRACE
 
     async def run(self) -> str:
         """Serve until the link ends; the reason, for people.
@@ -81,10 +83,21 @@ class TunnelClient:
             await self._tasks.stop()
             self._pool.close()
 
-    def drain(self, grace: float) -> None:
-        """Take no new requests; `grace` seconds for those that are open."""
-        if self._mux is not None:
-            self._mux.drain(int(grace * 1000), "the agent is stopping")
+    async def finish(self) -> None:
+        """Have new requests sent elsewhere, serve the open ones to their end, and end `run`.
+
+        The hub's grace bounds how long that may take, at least `GRACE` seconds.
+        """
+        mux = self._mux
+        if mux is None:
+            return
+        mux.drain(int(self._grace * 1000), "connected anew")
+        until = self._clock.monotonic() + self._grace
+        # What was on its way before the hub has read this is still served.
+        await self._clock.sleep(LINGER)
+        while mux.streams and self._clock.monotonic() < until:
+            await self._clock.sleep(LOOK)
+        mux.close("handed over to a newer connection")
 
     # What the mux says (see `fleet.mux.mux.MuxOwner`)
 
@@ -109,6 +122,7 @@ class TunnelClient:
 
     def on_hand_over(self, drain: Drain) -> None:
         log.info("asked to connect anew", why=drain.text)
+        self._grace = max(GRACE, drain.grace_ms / 1000)
         self.draining.set()
 
     def on_closed(self, reason: str) -> None:

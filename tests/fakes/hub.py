@@ -21,13 +21,14 @@ _CHUNK = 16 << 10
 class FakeHub(AgentServicer):
     """`acknowledging = False` leaves reports uncommitted; `token` is the one accepted.
 
-    `break_fetch_at` breaks every Fetch off at that offset.
+    `break_fetch_at` breaks every Fetch off at that offset. `handlers` are served beside.
     """
 
     def __init__(self, port: int = 0) -> None:
         self.port = port
         self.token = TOKEN
         self.acknowledging = True
+        self.handlers: tuple[grpc.GenericRpcHandler, ...] = ()
         self.break_fetch_at: int | None = None
         self.reports: list[pb.Report] = []
         self.hellos: list[pb.Hello] = []
@@ -55,6 +56,7 @@ class FakeHub(AgentServicer):
         """Listen; the same port again after a stop."""
         self._server = grpc.aio.server(options=(("grpc.so_reuseport", 0),))
         add_AgentServicer_to_server(self, self._server)
+        self._server.add_generic_rpc_handlers(self.handlers)
         self.port = self._server.add_insecure_port(f"127.0.0.1:{self.port}")
         await self._server.start()
 
@@ -79,7 +81,7 @@ class FakeHub(AgentServicer):
         self._say(pb.Desired(service_id=service_id, sequence=self._next(service_id), spec=message))
         return bundle
 
-    def remove(self, service_id: str, removal: int = pb.REMOVAL_CASCADE) -> None:
+    def remove(self, service_id: str, removal: pb.Removal = pb.REMOVAL_CASCADE) -> None:
         """The service is to go."""
         sequence = self._next(service_id)
         self._say(pb.Desired(service_id=service_id, sequence=sequence, removal=removal))
@@ -88,6 +90,11 @@ class FakeHub(AgentServicer):
         """Anything else; only while linked."""
         assert self._outgoing is not None
         self._outgoing.put_nowait(message)
+
+    def drain(self) -> None:
+        """Say goodbye as a hub does that is about to stop."""
+        goodbye = pb.Goodbye(reason=pb.GOODBYE_REASON_DRAINING, message="stopping")
+        self.send(pb.HubMessage(goodbye=goodbye))
 
     # What a test waits for
 
@@ -145,15 +152,15 @@ class FakeHub(AgentServicer):
     # The wire
 
     async def Sync(
-        self, requests: AsyncIterator[pb.AgentMessage], context: grpc.aio.ServicerContext
+        self, request_iterator: AsyncIterator[pb.AgentMessage], context: grpc.aio.ServicerContext
     ) -> AsyncIterator[pb.HubMessage]:
         await self._authenticate(context)
-        hello = (await anext(requests)).hello
+        hello = (await anext(request_iterator)).hello
         outgoing = self._outgoing = asyncio.Queue()
         for message in self._greeting(hello):
             outgoing.put_nowait(message)
         await self._note(self.hellos, hello)
-        reading = asyncio.ensure_future(self._read(requests, outgoing))
+        reading = asyncio.ensure_future(self._read(request_iterator, outgoing))
         try:
             while not reading.done() or not outgoing.empty():
                 yield await outgoing.get()
@@ -176,7 +183,7 @@ class FakeHub(AgentServicer):
             yield pb.Chunk(offset=start, total=len(data), data=part)
 
     async def _authenticate(self, context: grpc.aio.ServicerContext) -> None:
-        if dict(context.invocation_metadata()).get("authorization") != f"Bearer {self.token}":
+        if dict(context.invocation_metadata() or ()).get("authorization") != f"Bearer {self.token}":
             await context.abort(grpc.StatusCode.UNAUTHENTICATED, "the deploy token was revoked")
 
     def _greeting(self, hello: pb.Hello) -> list[pb.HubMessage]:

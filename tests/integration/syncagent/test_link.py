@@ -91,7 +91,7 @@ async def test_the_greeting_says_what_is_held(hub: FakeHub, link) -> None:
 async def test_a_draining_hub_is_left_and_found_again_at_once(hub: FakeHub, link) -> None:
     """DRAINING is answered by a new call within about a second."""
     await hub.until(lambda: hub.hellos)
-    hub.send(pb.HubMessage(goodbye=pb.Goodbye(reason=pb.GOODBYE_REASON_DRAINING, message="bye")))
+    hub.drain()
     await hub.until(lambda: len(hub.hellos) == 2, 5)
 
 

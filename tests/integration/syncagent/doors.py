@@ -1,0 +1,127 @@
+"""Hubs with a door: a fake hub and the real edge on one gRPC server, and a relay before two."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+
+from fleet.runtime.clock import SystemClock
+from fleet.runtime.tasks import Tasks
+from proxy.compose import Door, build
+from proxy.settings import ProxySettings
+from tests.fakes.door import CLUSTER, FakeInstallation
+from tests.fakes.hub import FakeHub
+from tests.fakes.tls import TestAuthority
+
+AGENT_TOKEN = "agent-token"
+
+
+@dataclass(frozen=True)
+class DoorHub:
+    """A hub; users come to `port` by HTTPS and are who `FakeInstallation` says."""
+
+    hub: FakeHub
+    door: Door
+    port: int
+    authority: TestAuthority
+
+    @property
+    def connected(self) -> bool:
+        return self.door.is_connected(CLUSTER)
+
+    def kubeconfig(self, path: Path) -> Path:
+        """A kubeconfig of the user ann."""
+        server = f"https://127.0.0.1:{self.port}/k8s/clusters/dev"
+        cluster = {"server": server, "certificate-authority": str(self.authority.ca)}
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "dev", "cluster": cluster}],
+            "users": [{"name": "ann", "user": {"token": "ann-token"}}],
+            "contexts": [{"name": "dev", "context": {"cluster": "dev", "user": "ann"}}],
+            "current-context": "dev",
+        }
+        path.write_text(json.dumps(config))
+        return path
+
+
+async def _no_application(scope: object, receive: object, send: object) -> None:
+    raise AssertionError("only the door is served")
+
+
+@asynccontextmanager
+async def door_hub(authority: TestAuthority) -> AsyncGenerator[DoorHub]:
+    """A hub that listens on free ports."""
+    one = FakeInstallation()
+    door = build(ProxySettings(), SystemClock(), one, one, one, one, one.agent)
+    door.start()
+    hub = FakeHub()
+    hub.token, hub.handlers = AGENT_TOKEN, (door.grpc_handler,)
+    config = uvicorn.Config(
+        _no_application,
+        port=0,
+        http=door.protocol_class,
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=1,
+        ssl_certfile=str(authority.certificate),
+        ssl_keyfile=str(authority.key),
+    )
+    server, tasks = uvicorn.Server(config), Tasks("door hub")
+    async with hub:
+        serving = tasks.spawn("serve", server.serve())
+        while not server.started:
+            await asyncio.sleep(0.01)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        try:
+            yield DoorHub(hub, door, port, authority)
+        finally:
+            for exchange in door.gateway.exchanges:
+                exchange.user_gone()
+            server.should_exit = True
+            await asyncio.wait({serving}, timeout=5)
+            await door.stop()
+            await tasks.stop()
+
+
+class Relay:
+    """One address before several hubs: what connects is led to `port`, as it is then."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.address = ""
+        self._tasks = Tasks("relay")
+        self._writers: list[asyncio.StreamWriter] = []
+
+    async def __aenter__(self) -> "Relay":
+        self._server = await asyncio.start_server(self._lead, "127.0.0.1", 0)
+        self.address = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        await self._tasks.stop()
+        for writer in self._writers:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+    async def _lead(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        onward = await asyncio.open_connection("127.0.0.1", self.port)
+        self._writers += [writer, onward[1]]
+        self._tasks.spawn("there", _copy(reader, onward[1]))
+        self._tasks.spawn("back", _copy(onward[0], writer))
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError):
+        while data := await reader.read(65536):
+            writer.write(data)
+            await writer.drain()
+    writer.close()

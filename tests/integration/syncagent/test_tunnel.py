@@ -1,0 +1,153 @@
+"""The whole agent with its tunnel: kubectl through a door, and hubs that drain."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from syncagent.settings import HubSettings, KubernetesSettings
+from tests.fakes.tls import TestAuthority
+from tests.integration.syncagent.conftest import Bench
+from tests.integration.syncagent.doors import AGENT_TOKEN, DoorHub, Relay, door_hub
+from towline.demo.clusters.access import agent_kubeconfig
+
+RIGHTS = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "ClusterRoleBinding",
+    "metadata": {"name": "tunnel-test-devs"},
+    "roleRef": {
+        "apiGroup": "rbac.authorization.k8s.io",
+        "kind": "ClusterRole",
+        "name": "cluster-admin",
+    },
+    "subjects": [{"kind": "Group", "name": "devs", "apiGroup": "rbac.authorization.k8s.io"}],
+}
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> TestAuthority:
+    """Certificates for 127.0.0.1."""
+    return TestAuthority(tmp_path_factory.mktemp("tls"))
+
+
+@asynccontextmanager
+async def tunnelling(bench: Bench, address: str) -> AsyncGenerator[None]:
+    """The agent with a service account's token, linked to `address`."""
+    access = bench.cluster.access
+    bench.cluster.kubectl("apply", "-f", "-", stdin=json.dumps(RIGHTS))
+    kubeconfig = await asyncio.to_thread(agent_kubeconfig, access, bench.state / "kubeconfig")
+    bench.settings = replace(
+        bench.settings,
+        hub=HubSettings(address, AGENT_TOKEN),
+        kubernetes=KubernetesSettings(kubeconfig),
+    )
+    async with bench.agent():
+        yield
+
+
+class User:
+    """kubectl through one hub's door."""
+
+    def __init__(self, program: Path, kubeconfig: Path) -> None:
+        self._command = (program, f"--kubeconfig={kubeconfig}", f"--cache-dir={kubeconfig}.cache")
+        self._env = {"HOME": str(kubeconfig.parent), "PATH": "/usr/bin:/bin"}
+
+    async def start(self, *arguments: str) -> asyncio.subprocess.Process:
+        """Start kubectl with its output in a pipe."""
+        pipe = asyncio.subprocess.PIPE
+        return await asyncio.create_subprocess_exec(
+            *self._command, *arguments, stdout=pipe, stderr=pipe, env=self._env
+        )
+
+    async def __call__(self, *arguments: str) -> str:
+        """Run kubectl; what it printed."""
+        process = await self.start(*arguments)
+        async with asyncio.timeout(30):
+            out, err = await process.communicate()
+        assert process.returncode == 0, err.decode()
+        return out.decode()
+
+
+async def until_connected(hub: DoorHub) -> None:
+    async with asyncio.timeout(10):
+        while not hub.connected:
+            await asyncio.sleep(0.02)
+
+
+async def line_of(watch: asyncio.subprocess.Process) -> str:
+    assert watch.stdout is not None and watch.stderr is not None
+    async with asyncio.timeout(10):
+        line = (await watch.stdout.readline()).decode().strip()
+        return line or f"ended: {(await watch.stderr.read()).decode()}"
+
+
+async def watch_under_way(user: User, namespace: str) -> asyncio.subprocess.Process:
+    """A watch of ConfigMaps that has told of one that was made after its list."""
+    watch = await user.start("get", "configmaps", "-n", namespace, "-o", "name", "--watch")
+    assert await line_of(watch) == "configmap/kube-root-ca.crt"
+    await user("create", "configmap", "early", "-n", namespace)
+    assert await line_of(watch) == "configmap/early"
+    return watch
+
+
+async def test_kubectl_through_the_agent(
+    bench: Bench, authority: TestAuthority, kubernetes: Path, tmp_path: Path
+) -> None:
+    """What the agent applied is read, as the user and not as the agent, through its own tunnel."""
+    async with door_hub(authority) as hub, tunnelling(bench, hub.hub.address):
+        hub.hub.want("web", [bench.config("c")], namespace=bench.namespace)
+        await until_connected(hub)
+        ann = User(kubernetes / "kubectl", hub.kubeconfig(tmp_path / "ann"))
+        await hub.hub.until(lambda: hub.hub.components("web"))
+        shown = await ann("get", "configmap", "c", "-n", bench.namespace, "-o", "json")
+        assert json.loads(shown)["data"] == {"key": "value"}
+        who = json.loads(await ann("auth", "whoami", "-o", "json"))
+        assert who["status"]["userInfo"]["username"] == "ann"
+
+
+async def test_a_watch_outlives_the_hub_it_goes_through(
+    bench: Bench, authority: TestAuthority, kubernetes: Path, tmp_path: Path
+) -> None:
+    """Make before break: new requests go to the new hub while the old one's stream goes on."""
+    async with (
+        door_hub(authority) as old,
+        door_hub(authority) as new,
+        Relay(old.hub.port) as relay,
+        tunnelling(bench, relay.address),
+    ):
+        await until_connected(old)
+        before = User(kubernetes / "kubectl", old.kubeconfig(tmp_path / "old"))
+        watch = await watch_under_way(before, bench.namespace)
+        relay.port = new.hub.port
+        old.hub.drain()
+        old.door.tunnels.drain(60.0, "the control plane is restarting")
+        await until_connected(new)
+        assert not old.connected
+        after = User(kubernetes / "kubectl", new.kubeconfig(tmp_path / "new"))
+        await after("create", "configmap", "later", "-n", bench.namespace)
+        assert await line_of(watch) == "configmap/later"
+        watch.terminate()
+        await watch.communicate()
+        assert "later" in await after("get", "configmaps", "-n", bench.namespace)
+
+
+async def test_a_tunnel_that_drains_alone_is_dialled_again(
+    bench: Bench, authority: TestAuthority, kubernetes: Path, tmp_path: Path
+) -> None:
+    """DRAIN without a goodbye: another tunnel on the same link, and the open watch goes on."""
+    async with door_hub(authority) as hub, tunnelling(bench, hub.hub.address):
+        await until_connected(hub)
+        ann = User(kubernetes / "kubectl", hub.kubeconfig(tmp_path / "ann"))
+        watch = await watch_under_way(ann, bench.namespace)
+        hub.door.tunnels.drain(60.0, "stream ids are used up")
+        assert not hub.connected
+        await until_connected(hub)
+        await ann("create", "configmap", "later", "-n", bench.namespace)
+        assert await line_of(watch) == "configmap/later"
+        watch.terminate()
+        await watch.communicate()
+        assert len(hub.hub.hellos) == 1
