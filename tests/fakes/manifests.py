@@ -17,12 +17,15 @@ def config_map(name: str, **data: str) -> KubeObject:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
 
 
+Folders = dict[str, list[KubeObject] | Exception]
+
+
 class FakeManifests:
     """The `Manifests` port. A folder that holds an exception fails to render with it."""
 
     def __init__(self) -> None:
         self.specs: dict[str, RepositorySpec] = {}
-        self.commits: dict[str, dict[str, list[KubeObject] | Exception]] = {}
+        self.commits: dict[str, Folders] = {}
         self.heads: dict[str, dict[str, Commit]] = {}
         self.bundles: dict[str, Bundle] = {}
         self.renders: list[RenderRequest] = []
@@ -33,7 +36,7 @@ class FakeManifests:
     def push(
         self,
         repository_id: str,
-        folders: dict[str, list[KubeObject] | Exception],
+        folders: Folders,
         ref: str = "main",
         author: str = "Ada <ada@example.org>",
     ) -> str:

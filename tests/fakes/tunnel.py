@@ -4,7 +4,9 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import count
+from typing import Any
 
 from fleet.mux.codec import Buffer, Drain, Hello, Open
 from fleet.mux.mux import Mux
@@ -40,13 +42,15 @@ class ManualLoop:
     async def sleep(self, seconds: float) -> None:
         self.advance(seconds)
 
-    def call_soon(self, callback: Callable[[], object]) -> ManualHandle:
-        handle = ManualHandle(callback)
+    def call_soon(self, callback: Callable[..., object], /, *args: Any) -> ManualHandle:
+        handle = ManualHandle(partial(callback, *args))
         self._soon.append(handle)
         return handle
 
-    def call_later(self, delay: float, callback: Callable[[], object]) -> ManualHandle:
-        handle = ManualHandle(callback)
+    def call_later(
+        self, delay: float, callback: Callable[..., object], /, *args: Any
+    ) -> ManualHandle:
+        handle = ManualHandle(partial(callback, *args))
         heapq.heappush(self._later, (self._now + delay, next(self._order), handle))
         return handle
 

@@ -11,6 +11,7 @@ from controlplane.agentlink.server import AgentLink
 from controlplane.domain.ledger import Stage
 from controlplane.domain.services import ServiceStatus
 from controlplane.usecases.clusters import ClusterChange
+from fleet.identity import ClusterId
 from fleet.runtime.clock import SystemClock
 from fleet.wire import limits
 from fleet.wire.v1 import agent_pb2 as wire
@@ -34,7 +35,12 @@ class TalkingAgent:
 
     async def hello(self, held: dict[str, int] | None = None, **given: Any) -> wire.Welcome:
         facts = wire.ClusterFacts(kubernetes_version="v1.36.3", distribution="k3s", nodes=2)
-        body: dict[str, Any] = {"lowest_protocol": 1, "highest_protocol": 1, "instance_id": "i", "facts": facts}
+        body: dict[str, Any] = {
+            "lowest_protocol": 1,
+            "highest_protocol": 1,
+            "instance_id": "i",
+            "facts": facts,
+        }
         hello = wire.Hello(
             **{**body, **given},
             held=[wire.Held(service_id=k, sequence=v) for k, v in (held or {}).items()],

@@ -10,7 +10,7 @@ from controlplane.usecases.repositories import RepositoryChange
 from controlplane.usecases.services import ServiceChange
 from fleet.errors import Conflict, Invalid, NotFound
 from fleet.source import GitCredentials
-from tests.fakes.manifests import config_map
+from tests.fakes.manifests import Folders, config_map
 from tests.integration.controlplane.conftest import World
 
 

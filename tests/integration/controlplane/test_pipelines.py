@@ -18,6 +18,7 @@ from controlplane.usecases.pipelines import (
 )
 from controlplane.usecases.services import ServiceChange
 from fleet.errors import Conflict, Forbidden, Invalid
+from fleet.identity import ServiceId
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World, person
 
@@ -79,7 +80,7 @@ class Line:
     async def view(self) -> PipelineView:
         return await self.world.pipelines.get(self.world.admin, None, "shop")
 
-    async def waiting(self) -> tuple[str, dict[str, str]]:
+    async def waiting(self) -> tuple[str, dict[ServiceId, str]]:
         """The gate, and the digests that wait at it."""
         view = await self.view()
         (edge,) = view.spec.edges
@@ -87,7 +88,7 @@ class Line:
         rendered = {}
         if candidate is not None:
             rendered = view.state.stages[edge.target].rendered.get(candidate.release, {})
-        return edge.gates[0].id, {id: one.digest for id, one in rendered.items()}
+        return edge.gates[0].id, {ServiceId(id): one.digest for id, one in rendered.items()}
 
     async def approve(self) -> None:
         gate, digests = await self.waiting()

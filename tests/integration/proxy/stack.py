@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import grpc
 import uvicorn
@@ -136,7 +137,7 @@ async def _stop(
 
 
 def _server(door: Door, authority: TestAuthority | None) -> uvicorn.Server:
-    tls = {}
+    tls: dict[str, Any] = {}
     if authority is not None:
         tls = {"ssl_certfile": str(authority.certificate), "ssl_keyfile": str(authority.key)}
     config = uvicorn.Config(

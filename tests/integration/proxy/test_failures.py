@@ -29,9 +29,9 @@ WATCHED = b"/api/v1/pods?watch=1"
 
 
 @asynccontextmanager
-async def a_user(stack: Stack) -> AsyncGenerator[User, None]:
-    """One more connection to the door."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", stack.plain_port)
+async def a_user(stack: Stack, *, limit: int = 1 << 16) -> AsyncGenerator[User, None]:
+    """One more connection to the door, which reads `limit` bytes ahead."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", stack.plain_port, limit=limit)
     try:
         yield User(reader, writer)
     finally:
@@ -279,8 +279,7 @@ async def test_slow_reader_holds_up_nobody_and_little_memory(
             sent += 65536
 
     recorder.script = endless
-    async with a_user(stack) as slow:
-        slow.reader._limit = 1 << 10
+    async with a_user(stack, limit=1 << 10) as slow:
         slow.writer.write(request())
         await eventually(lambda: sent)
         before = -1

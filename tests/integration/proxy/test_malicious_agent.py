@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import cast
 
 import grpc
 import pytest
@@ -132,7 +133,7 @@ async def test_frames_for_other_streams_close_the_link(
 
 async def test_data_beyond_credit_ends_the_request(stack: Stack, agent: Agent, user: User) -> None:
     """A sender that ignores its window fills nobody's memory."""
-    user.writer.transport.pause_reading()
+    cast(asyncio.Transport, user.writer.transport).pause_reading()
     user.writer.write(request())
     stream = (await agent.next_request()).stream
     assert stream is not None

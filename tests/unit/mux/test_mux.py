@@ -1,6 +1,7 @@
 """The mux case by case: turns, credit, liveness, versions, and peers that misbehave."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -59,7 +60,7 @@ class End:
         self.receive(0, codec.ACK, codec.pack_u32(flight.sent - flight.acked))
 
 
-def agent_with_stream(**kwargs: int) -> tuple[End, RecordingOwner]:
+def agent_with_stream(**kwargs: Any) -> tuple[End, RecordingOwner]:
     end = End(hub=False, **kwargs)
     end.receive(1, codec.OPEN, REQUEST.pack(1 << 20))
     return end, end.owner.accepted[1]

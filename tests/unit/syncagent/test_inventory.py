@@ -1,5 +1,7 @@
 """The ownership tree, the components, and what is reported of them."""
 
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,7 +23,13 @@ from syncagent.link.wire import inventory_to_wire, merge_inventories
 
 
 def component(name: str, uid: str = "", owner: str = "", kind: str = "Pod", **more) -> Component:
-    fields = {"health": Health.HEALTHY, "message": "", "reason": "", "synced": True, "images": ()}
+    fields: dict[str, Any] = {
+        "health": Health.HEALTHY,
+        "message": "",
+        "reason": "",
+        "synced": True,
+        "images": (),
+    }
     return Component(ObjectRef("", "v1", kind, "n", name), uid or name, owner, **(fields | more))
 
 
@@ -105,7 +113,11 @@ def test_a_workload_fails_with_its_pod() -> None:
     tree = Tree()
     tree.put(component("old", owner="d", kind="ReplicaSet"))
     tree.put(component("new", owner="d", kind="ReplicaSet", health=Health.PROGRESSING))
-    sick = {"health": Health.FAILED, "message": "no image", "reason": "ErrImagePull"}
+    sick: dict[str, Any] = {
+        "health": Health.FAILED,
+        "message": "no image",
+        "reason": "ErrImagePull",
+    }
     tree.put(component("pod", owner="new", **sick))
     found = components_of({ref.key: owned}, tree)
     assert {c.ref.name for c in found.values()} == {"web", "new", "pod"}
