@@ -1,0 +1,64 @@
+"""Helm itself installs, upgrades and removes the charts."""
+
+import base64
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.unit.charts.rendering import CHARTS, Json, helm, values_of
+from towline.demo.clusters.cluster import Cluster
+
+
+@pytest.fixture
+def releases(cluster: Cluster, namespace: str) -> Iterator[Any]:
+    """Helm's connection to the cluster."""
+    with helm.Config(kubeconfig_path=cluster.kubeconfig, namespace=namespace) as connection:
+        yield connection
+
+
+def listed(cluster: Cluster, kinds: str, *flags: str) -> list[Json]:
+    """What kubectl gets."""
+    return json.loads(cluster.kubectl("get", kinds, *flags, "-o=json"))["items"]
+
+
+def test_an_agent_is_installed_upgraded_and_removed(
+    cluster: Cluster, namespace: str, releases: Any
+) -> None:
+    """A new token brings a new pod, alone; nothing stays behind, cluster-wide objects included."""
+    name = f"agent-{namespace.rpartition('-')[2]}"
+    label = f"app.kubernetes.io/instance={name}"
+    patiently = {"namespace": namespace, "wait": "watcher", "timeout": 50}
+    values = values_of("towline-agent", "default")
+    try:
+        releases.install(CHARTS / "towline-agent", name, values, **patiently)
+        (first,) = listed(cluster, "pods", "-n", namespace)
+        values["secrets"]["deployToken"] = "twa_other"
+        releases.upgrade(CHARTS / "towline-agent", name, values, **patiently)
+        (secret,) = listed(cluster, "secrets", "-n", namespace, "-l", label)
+        assert base64.b64decode(secret["data"]["deployToken"]) == b"twa_other"
+        pods = listed(cluster, "pods", "-n", namespace)
+        (second,) = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+        assert second["metadata"]["uid"] != first["metadata"]["uid"]
+    finally:
+        releases.uninstall(name, ignore_not_found=True)
+    kinds = "clusterroles,clusterrolebindings,deployments,secrets,serviceaccounts,networkpolicies"
+    left = listed(cluster, kinds, "-A", "-l", label)
+    assert [one for one in left if "deletionTimestamp" not in one["metadata"]] == []
+
+
+def test_the_data_outlives_the_control_plane(
+    cluster: Cluster, namespace: str, releases: Any
+) -> None:
+    """Removing the release keeps the claim with store and keys, and nothing else."""
+    name = f"hub-{namespace.rpartition('-')[2]}"
+    label = f"app.kubernetes.io/instance={name}"
+    releases.install(CHARTS / "towline", name, {}, namespace=namespace)
+    claim = f"persistentvolumeclaim/data-{name}-towline-0"
+    cluster.kubectl("-n", namespace, "wait", "--for=create", claim, "--timeout=50s")
+    releases.uninstall(name)
+    kinds = "persistentvolumeclaims,services,statefulsets,configmaps,serviceaccounts"
+    left = listed(cluster, kinds, "-n", namespace, "-l", label)
+    staying = [one["kind"] for one in left if "deletionTimestamp" not in one["metadata"]]
+    assert staying == ["PersistentVolumeClaim"]
