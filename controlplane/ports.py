@@ -106,7 +106,7 @@ class Jobs(Protocol):
     """The job table: claims are leases with a fence."""
 
     async def enqueue(self, job: Job) -> None:
-        """Add a job; one with the same key that has not ended is brought forward instead."""
+        """Add a job; one with the same key is asked for anew, also while it is being done."""
         ...
 
     async def claim(

@@ -4,6 +4,7 @@ Authorization is decided here and asked for by use cases only; edges carry the `
 """
 
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 
 from fleet.errors import Forbidden, Unauthenticated
@@ -51,7 +52,10 @@ class ActorKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """The caller of a use case. `source` is its network address where there is one."""
+    """The caller of a use case.
+
+    `expires_at` is the end of the token it came with, `source` its network address.
+    """
 
     kind: ActorKind
     id: str = ""
@@ -59,6 +63,7 @@ class Actor:
     email: str = ""
     role: Role | None = None
     token_id: str | None = None
+    expires_at: datetime | None = None
     source: str = field(default="", compare=False)
 
     def may(self, verb: Verb) -> bool:

@@ -2,13 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 from fleet.identity import ClusterId
-
-SILENT_AFTER = timedelta(seconds=45)
 
 
 class Distribution(StrEnum):
@@ -50,12 +48,3 @@ class Cluster:
     acknowledged: int = 0
     ending_at: datetime | None = None
     deleted_at: datetime | None = None
-
-    def age(self, now: datetime) -> timedelta | None:
-        """How long ago the agent was heard of; None: never."""
-        return None if self.pinged_at is None else max(timedelta(), now - self.pinged_at)
-
-    def is_silent(self, now: datetime) -> bool:
-        """Whether what is known of the cluster must be shown as stale."""
-        age = self.age(now)
-        return age is None or age > SILENT_AFTER

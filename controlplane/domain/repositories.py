@@ -1,6 +1,5 @@
 """Git repositories that services take their manifests from."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -9,9 +8,6 @@ from enum import StrEnum
 from fleet.errors import Invalid
 from fleet.identity import RepositoryId
 from fleet.source import Commit
-
-_URL = re.compile(r"(https?://|ssh://)[^\s]+|[\w.-]+@[\w.-]+:[^\s]+")
-_USERINFO = re.compile(r"(?<=://)[^/@\s]+@")
 
 
 class AuthMethod(StrEnum):
@@ -49,18 +45,6 @@ class Repository:
     commits: Mapping[str, Commit] = field(default_factory=dict)
     polled_at: datetime | None = None
     fetched_at: datetime | None = None
-
-
-def check_url(url: str) -> str:
-    """A URL that git may be given: https, http or ssh, without credentials inside."""
-    if len(url) > 2048 or not _URL.fullmatch(url) or url.startswith("-"):
-        raise Invalid(
-            "give an https:// or ssh:// URL, or user@host:path",
-            field="url",
-        )
-    if url.startswith("http") and _USERINFO.search(url):
-        raise Invalid("must not hold credentials: give username and password apart", field="url")
-    return url
 
 
 def check_ref(ref: str) -> str:

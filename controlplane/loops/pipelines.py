@@ -19,6 +19,7 @@ from fleet.runtime.tasks import Tasks
 log = structlog.get_logger(__name__)
 
 _LONGEST_WAIT = 30.0
+_SWEEP_SECONDS = 60.0
 _JOBS_AT_ONCE = 16
 
 
@@ -49,12 +50,20 @@ class PipelineLoop:
         self._advances = KeyedWork("advance", pipelines.advance, self.tasks, clock)
 
     async def start(self) -> None:
-        """Look at every pipeline once, then follow changes."""
-        async with self._store.read() as tx:
-            for row in await tx.pipelines.select():
-                self._advances.ask(row.id)
+        """Look at every pipeline, now and then, and follow changes."""
         self.tasks.forever("wakes", self._follow())
         self.tasks.forever("jobs", self._do_jobs())
+        self.tasks.forever("sweep", self._sweep())
+
+    async def _sweep(self) -> None:
+        while True:
+            for pipeline in await patiently("sweep", self._all, self._clock):
+                self._advances.ask(pipeline)
+            await self._clock.sleep(_SWEEP_SECONDS)
+
+    async def _all(self) -> list[str]:
+        async with self._store.read() as tx:
+            return [row.id for row in await tx.pipelines.select()]
 
     async def _follow(self) -> None:
         async for topic, key in self._bus.subscribe(SERVICE, PIPELINE):

@@ -16,17 +16,20 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from controlplane.storage.engine import READ_ONLY
-from fleet.errors import Unavailable
+from fleet.errors import Invalid, Unavailable
 
 T = TypeVar("T")
+# Class 22 of PostgreSQL's error codes: the value is at fault, not the database.
+_DATA_EXCEPTION = "22"
 
 
 class Connection:
     """What the rooms of the store need of SQLAlchemy's connection."""
 
-    def __init__(self, connection: AsyncConnection) -> None:
+    def __init__(self, connection: AsyncConnection, *, read_only: bool) -> None:
         self._connection = connection
         self.dialect = connection.dialect.name
+        self.read_only = read_only
 
     async def execute(
         self, statement: Executable, rows: Sequence[dict[str, Any]] | None = None
@@ -41,7 +44,7 @@ async def transaction(engine: AsyncEngine, *, read_only: bool) -> AsyncGenerator
     connection = engine.connect()
     try:
         await finished(_begin(connection, read_only))
-        yield Connection(connection)
+        yield Connection(connection, read_only=read_only)
         if not read_only:
             await finished(connection.commit())
     finally:
@@ -53,13 +56,15 @@ async def transaction(engine: AsyncEngine, *, read_only: bool) -> AsyncGenerator
 def failures_named(done: str) -> Generator[None, None, None]:
     """Raise Unavailable for a database that is away, full or broken: it cannot be `done` now.
 
-    Mistakes in statements of our own stay what they are.
+    Invalid: a value cannot be kept. Mistakes in statements of our own stay what they are.
     """
     try:
         yield
     except (IntegrityError, ProgrammingError, DataError):
         raise
     except DBAPIError as error:
+        if str(getattr(error.orig, "sqlstate", "")).startswith(_DATA_EXCEPTION):
+            raise Invalid("a value is too long, or holds what the store cannot keep") from error
         raise Unavailable(f"the store cannot be {done}: {error.orig}") from error
     except (OSError, PoolTimeout) as error:
         # PostgreSQL's driver lets a socket's error through as it is.

@@ -27,9 +27,16 @@ class SqlJobs:
 
     async def enqueue(self, job: Job) -> None:
         statement = self._insert(jobs).values(**{n: getattr(job, n) for n in _COLUMNS})
-        sooner = {"run_at": statement.excluded.run_at, "payload": statement.excluded.payload}
+        # A new fence and no lease: who works on it now cannot finish what was asked since.
+        anew = {
+            "run_at": statement.excluded.run_at,
+            "payload": statement.excluded.payload,
+            "fence": jobs.c.fence + 1,
+            "lease_until": None,
+            "holder": None,
+        }
         await self._connection.execute(
-            statement.on_conflict_do_update(index_elements=["key"], set_=sooner)
+            statement.on_conflict_do_update(index_elements=["key"], set_=anew)
         )
 
     async def claim(

@@ -105,7 +105,18 @@ class SqlReading(Generic[T]):
 
 
 class SqlRows(SqlReading[T]):
-    """Reads and writes rows."""
+    """Reads and writes rows.
+
+    What a writing transaction reads by name stays locked until its end, so that reading, then
+    writing, loses no update. SQLite has one writer at a time and passes over the lock.
+    """
+
+    async def find(self, **equals: Any) -> T | None:
+        if self._connection.read_only:
+            return await super().find(**equals)
+        one = self._rows.where(self._where(equals)).limit(1).with_for_update(key_share=True)
+        rows = await self._fetch(one)
+        return rows[0] if rows else None
 
     async def add(self, one: T) -> None:
         try:

@@ -209,7 +209,7 @@ pipelines = Table(
     "pipelines",
     metadata,
     _id(),
-    Column("name", String(63), nullable=False, unique=True),
+    Column("name", String(255), nullable=False, unique=True),
     *_times(),
     Column("spec", Shape(dict[str, Any]), nullable=False),
     Column("state", Shape(dict[str, Any]), nullable=False),

@@ -19,9 +19,10 @@ from controlplane.domain.reports import (
     Report,
     StatusReport,
 )
-from controlplane.domain.services import Component, Phase, Service
+from controlplane.domain.services import Component, Phase, Problem, Service
 from controlplane.ports import ANY, Transaction
-from controlplane.usecases.deps import CLUSTER, PIPELINE, REVOKED, SERVICE, Deps
+from controlplane.usecases.delivery import parameters_of
+from controlplane.usecases.deps import CLUSTER, REVOKED, SERVICE, Deps
 from controlplane.usecases.removal import end_if_empty, erase
 from fleet.errors import NotFound
 from fleet.identity import ClusterId, ServiceId
@@ -92,9 +93,42 @@ class Agents:
         """A bundle that a service of this cluster uses. NotFound: none does."""
         async with self._deps.store.read() as tx:
             user = await tx.services.find(cluster_id=cluster_id, digest=digest)
-        if user is None:
+            cluster = await tx.clusters.get(cluster_id)
+        if user is None or user.sha is None or cluster is None:
             raise NotFound(f"no service of this cluster uses {digest}")
-        return await self._deps.manifests.bundle(digest)
+        try:
+            return await self._deps.manifests.bundle(digest)
+        except NotFound:
+            # The git cache may lose what it can make again.
+            request = user.render_request(user.sha, parameters_of(user, cluster))
+            await self._deps.manifests.render(request)
+            return await self._deps.manifests.bundle(digest)
+
+    async def refused(
+        self, cluster_id: ClusterId, service_id: str, sequence: int, message: str
+    ) -> None:
+        """Note that a desired state cannot be sent to its agent, and why."""
+        now = self._deps.clock.now()
+        async with self._deps.store.write() as tx:
+            service = await tx.services.find(id=service_id, cluster_id=cluster_id)
+            if service is None or service.observed >= sequence:
+                return
+            body = StatusReport(
+                service_id,
+                sequence,
+                service.digest or "",
+                Phase.FAILED,
+                (Problem("link", message),),
+            )
+            await tx.services.change(
+                service_id,
+                observed=sequence,
+                phase=Phase.FAILED,
+                problems=body.problems,
+                observed_at=now,
+            )
+            await tx.ledger.append([_ledger(service, body, now)])
+        self._deps.bus.publish(SERVICE, service_id)
 
     async def record(
         self,
@@ -155,7 +189,7 @@ class Agents:
         )
         if is_news and body.phase in _STAGES:
             await tx.ledger.append([_ledger(service, body, at)])
-        changed.update({(SERVICE, service.id), (PIPELINE, "")})
+        changed.add((SERVICE, service.id))
 
     @_take.register
     async def _(

@@ -206,8 +206,8 @@ def _paths(service: Service) -> Iterable[str]:
 
 
 def _is_settled(service: Service) -> bool:
-    """Whether no commit can change the service: it waits for a promotion, or is held."""
-    if service.pinned is None:
+    """Whether no commit can change the service: its pipeline brings them, or it is held."""
+    if service.pinned is None or service.promoted:
         return service.promoted
     held = service.sha == service.pinned and service.source is not None
     return held and service.render_error is None

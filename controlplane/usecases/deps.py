@@ -9,6 +9,7 @@ from controlplane.ports import Bus, Manifests, Sealer, Store, Transaction
 from fleet.identity import new_id
 from fleet.runtime.clock import Clock
 
+_LONGEST_TARGET = 320
 CLUSTER: Final = "cluster"
 """A cluster row changed; key: cluster id."""
 SERVICE: Final = "service"
@@ -41,16 +42,21 @@ class Deps:
         self, tx: Transaction, actor: Actor, action: str, target: str, target_id: str, **detail: Any
     ) -> None:
         """Write down, in the same transaction, that an allowed change was made."""
-        entry = AuditEntry(
+        await tx.audit.append([self.audit_entry(actor, action, target, target_id, **detail)])
+
+    def audit_entry(
+        self, actor: Actor, action: str, target: str, target_id: str, **detail: Any
+    ) -> AuditEntry:
+        """The row for an allowed change."""
+        return AuditEntry(
             at=self.clock.now(),
-            actor=actor.email or actor.name,
+            actor=(actor.email or actor.name)[:320],
             actor_id=actor.id,
             token_id=actor.token_id,
             source=actor.source,
             action=action,
             verdict=Verdict.ALLOWED,
-            target=target,
+            target=target[:_LONGEST_TARGET],
             target_id=target_id,
             detail=detail,
         )
-        await tx.audit.append([entry])

@@ -219,6 +219,7 @@ class Identity:
             email=user.email,
             role=user.role,
             token_id=row.id,
+            expires_at=row.expires_at,
         )
         return actor, (row.expires_at - now).total_seconds() if row.expires_at else math.inf
 

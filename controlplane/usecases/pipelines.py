@@ -13,11 +13,20 @@ import structlog
 from controlplane.domain.access import Actor, Verb, require
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.jobs import Job
+from controlplane.domain.ledger import AuditEntry, Verdict
 from controlplane.domain.pipelines import codec, model
 from controlplane.domain.pipelines import effects as fx
 from controlplane.domain.pipelines import events as ev
 from controlplane.domain.pipelines.engine import step
-from controlplane.domain.pipelines.state import Digests, Health, ReleaseId, Revision, State
+from controlplane.domain.pipelines.state import (
+    Digests,
+    Health,
+    Release,
+    ReleaseId,
+    Revision,
+    Revisions,
+    State,
+)
 from controlplane.domain.promotion import Pipeline
 from controlplane.domain.services import Service, ServiceStatus
 from controlplane.ports import Page, PageQuery, Transaction
@@ -147,10 +156,9 @@ class Pipelines:
                 if waiting
                 else "nothing waits at this gate"
             )
-        candidate = view.state.candidates[edge.id]
-        author = view.state.releases[candidate.release].author
+        release = view.state.releases[view.state.candidates[edge.id].release]
         event = ev.Approved(
-            gate, actor.email, f"<{actor.email}>" in author, digests, comment[:1000]
+            gate, actor.email, await self._is_author(actor, release), digests, comment[:1000]
         )
         return await self._decide(actor, "approveGate", view, event)
 
@@ -194,10 +202,13 @@ class Pipelines:
             rows = await tx.pipelines.select()
         return [row.id for row in rows if wanted & _service_ids(row)]
 
-    async def advance(self, id: str, *decided: ev.Event) -> tuple[str, ...]:
+    async def advance(
+        self, id: str, *decided: ev.Event, audit: AuditEntry | None = None
+    ) -> tuple[str, ...]:
         """Feed the engine with decisions, then with what the services show.
 
-        Gives the engine's reasons for having ignored a decision; none: it took them all.
+        Gives the engine's reasons for having ignored a decision; none: it took them all. The
+        audit row of a decision is kept with the verdict.
         """
         now = self._deps.clock.now()
         async with self._deps.store.write() as tx:
@@ -210,6 +221,10 @@ class Pipelines:
             effects, state = _feed(view.spec, state, observed, now)
             for effect in (*decisions, *effects):
                 await self._record(tx, id, effect, now)
+            ignored = tuple(one.text for one in decisions if isinstance(one, fx.Noted))
+            if audit is not None:
+                verdict = Verdict.REFUSED if ignored else Verdict.ALLOWED
+                await tx.audit.append([replace(audit, verdict=verdict)])
             body = codec.state_to_json(state)
             if body != row.state:
                 await tx.pipelines.put(
@@ -217,16 +232,24 @@ class Pipelines:
                 )
         if body != row.state:
             self._deps.bus.publish(PIPELINE, id)
-        return tuple(effect.text for effect in decisions if isinstance(effect, fx.Noted))
+        return ignored
+
+    async def _is_author(self, actor: Actor, release: Release) -> bool:
+        """Whether one of the commits that move is by the actor."""
+        async with self._deps.store.read() as tx:
+            moved = await tx.revisions.select(
+                service_id=release.commits.keys(), sha=set(release.commits.values())
+            )
+        authors = [release.author, *(revision.author for revision in moved)]
+        return any(f"<{actor.email}>" in author for author in authors)
 
     async def _decide(
         self, actor: Actor, action: str, view: PipelineView, event: ev.Event
     ) -> PipelineView:
-        async with self._deps.store.write() as tx:
-            await self._deps.audit(
-                tx, actor, action, view.row.name, view.row.id, event=codec.event_to_json(event)
-            )
-        ignored = await self.advance(view.row.id, event)
+        entry = self._deps.audit_entry(
+            actor, action, view.row.name, view.row.id, event=codec.event_to_json(event)
+        )
+        ignored = await self.advance(view.row.id, event, audit=entry)
         if ignored:
             raise Conflict("; ".join(ignored))
         return await self.get(actor, view.row.id)
@@ -368,24 +391,33 @@ def _release_to_retry(view: PipelineView, stage: model.StageId) -> ReleaseId | N
 
 def _observations(view: PipelineView) -> list[ev.Event]:
     """What the services show of each stage."""
-    first = view.spec.first
     observed: list[ev.Event] = []
     for stage in view.spec.stages:
         services = [view.services[s] for s in stage.services if s in view.services]
-        if len(services) < len(stage.services):
-            continue
         health, reason = _health(services)
-        if stage is first:
-            if all(service.sha and service.digest for service in services):
+        if len(services) < len(stage.services):
+            gone = len(stage.services) - len(services)
+            health, reason = Health.FAILED, f"{gone} of its services were deleted"
+        if stage is view.spec.first:
+            if services and all(service.sha and service.digest for service in services):
                 observed.append(_first_stage(stage.id, services, health, reason))
             continue
         held = view.state.stages.get(stage.id)
         if held is None or held.release is None:
             continue
-        wanted = {service: one.digest for service, one in held.revisions.items()}
-        if {service.id: service.digest for service in services} == wanted:
-            observed.append(ev.StageHealth(stage.id, held.release, health, reason))
+        other = next((s for s in services if not _runs(s, held.revisions)), None)
+        if other is not None:
+            if not held.verified:
+                continue  # It has yet to be given the release, or could not be.
+            health, reason = Health.PROGRESSING, f"{other.name} does not run this release"
+        observed.append(ev.StageHealth(stage.id, held.release, health, reason))
     return observed
+
+
+def _runs(service: Service, revisions: Revisions) -> bool:
+    """Whether the desired state of a service is what its stage's release says."""
+    wanted = revisions.get(service.id)
+    return wanted is not None and wanted.digest == service.digest
 
 
 def _first_stage(

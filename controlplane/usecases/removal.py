@@ -23,7 +23,7 @@ async def begin_removal(
 
     That is so when no agent has ever been told of it: nothing can be left in the cluster.
     """
-    if service.protect:
+    if service.protect and removal is Removal.CASCADE:
         raise Conflict(f"service {service.name!r} is protected: set protect to false first")
     now = deps.clock.now()
     await tx.ledger.append(

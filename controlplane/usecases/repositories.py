@@ -5,12 +5,13 @@ from dataclasses import asdict, dataclass, field, replace
 import orjson
 
 from controlplane.domain.access import Actor, Verb, require
-from controlplane.domain.repositories import AuthMethod, GitHealth, Repository, check_url
+from controlplane.domain.repositories import AuthMethod, GitHealth, Repository
 from controlplane.domain.services import Service
-from controlplane.ports import Page, PageQuery, Transaction
+from controlplane.ports import ANY, Page, PageQuery, Transaction
 from controlplane.usecases.deps import DELIVER, Deps
 from fleet.errors import Conflict, NotFound
 from fleet.identity import RepositoryId
+from fleet.remotes import parse_remote
 from fleet.source import GitCredentials, RepositorySpec, RepositoryState
 
 
@@ -76,10 +77,12 @@ class Repositories:
         require(actor, Verb.WRITE, "repositories")
         async with self._deps.store.write() as tx:
             repository = await find_repository(tx, id)
-            users = await tx.services.select(repository_id=id)
+            users = await tx.services.select(repository_id=id, deleted_at=ANY)
             if users:
                 names = ", ".join(sorted(service.name for service in users)[:5])
-                raise Conflict(f"{len(users)} services use this repository: {names}")
+                raise Conflict(
+                    f"{len(users)} services use this repository or are not yet gone: {names}"
+                )
             await tx.repositories.remove(id)
             await self._deps.audit(tx, actor, "deleteGitRepository", repository.url, id)
         self._deps.manifests.forget(repository.id)
@@ -88,8 +91,9 @@ class Repositories:
     async def sync(self, actor: Actor, id: str) -> Repository:
         """Look for new commits now."""
         require(actor, Verb.WRITE, "repositories")
-        async with self._deps.store.read() as tx:
+        async with self._deps.store.write() as tx:
             repository = await find_repository(tx, id)
+            await self._deps.audit(tx, actor, "syncGitRepository", repository.url, id)
         await self._deps.manifests.hint(repository.id)
         self._deps.bus.publish(DELIVER, f"{id}/")
         return repository
@@ -151,7 +155,7 @@ class Repositories:
         async with self._deps.store.write() as tx:
             await tx.repositories.change(
                 state.repository_id,
-                health=GitHealth.FAILED if state.error else GitHealth.PULLABLE,
+                health=_health(state),
                 error=state.error,
                 commits=dict(state.commits),
                 polled_at=state.polled_at,
@@ -161,7 +165,11 @@ class Repositories:
     def _changed(self, before: Repository, change: RepositoryChange) -> Repository:
         after = replace(before, updated_at=self._deps.clock.now())
         if change.url is not None or not before.url:
-            after = replace(after, url=check_url(change.url or ""))
+            remote = parse_remote(change.url or "")
+            after = replace(after, url=change.url or "")
+            if before.url and parse_remote(before.url).origin != remote.origin:
+                # What was given for one server is not shown to another.
+                after = replace(after, sealed=None, auth_method=None)
         if change.decrypt is not None:
             after = replace(after, decrypt=change.decrypt)
         given = {k: v for k, v in asdict(change.credentials).items() if v}
@@ -185,6 +193,13 @@ class Repositories:
             return None
         plain = self._deps.sealer.open(repository.sealed, f"repository:{repository.id}")
         return GitCredentials(**orjson.loads(plain))
+
+
+def _health(state: RepositoryState) -> GitHealth | None:
+    """None as long as nobody has wanted anything of the repository."""
+    if state.error:
+        return GitHealth.FAILED
+    return GitHealth.PULLABLE if state.commits or state.missing else None
 
 
 async def find_repository(tx: Transaction, id: str) -> Repository:

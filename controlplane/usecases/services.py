@@ -29,6 +29,8 @@ from fleet.source import Renderer
 
 _MOST_VALUES = 500
 _LONGEST_VALUE = 64 * 1024
+_LONGEST_CONFIGURATION = 512 * 1024
+_MOST_WORDS = 64
 _RENDERED_FROM = frozenset(
     {"ref", "folder", "renderer", "kustomize_path", "helm", "configuration", "templated"}
 )
@@ -64,6 +66,9 @@ class ServiceChange:
         }
         if self.promoted:
             columns["promoted"] = True
+        if self.options is not None:
+            _check_words(self.options.namespace_labels, "syncConfig.labels", 253)
+            _check_words(self.options.namespace_annotations, "syncConfig.annotations", 4096)
         if self.version:
             columns["version"] = check_text(self.version, "version", 64)
         if self.ref is not None:
@@ -358,6 +363,15 @@ async def _repository_of(tx: Transaction, change: ServiceChange) -> RepositoryId
     return (await find_repository(tx, change.repository_id)).id
 
 
+def _check_words(words: Mapping[str, str], field: str, longest: int) -> None:
+    """Refuse what the protocol to agents has no room for."""
+    if len(words) > _MOST_WORDS:
+        raise Invalid(f"{len(words)} entries, {_MOST_WORDS} at most", field=field)
+    for name, value in words.items():
+        if max(len(name.encode()), len(value.encode())) > longest:
+            raise Invalid(f"{name[:80]} is longer than {longest} bytes", field=field)
+
+
 def _check_configuration(values: Mapping[str, str]) -> dict[str, str]:
     if len(values) > _MOST_VALUES:
         raise Invalid(f"{len(values)} values, {_MOST_VALUES} at most", field="configuration")
@@ -368,4 +382,9 @@ def _check_configuration(values: Mapping[str, str]) -> dict[str, str]:
                 f"{name} has {len(value):,} characters, {_LONGEST_VALUE:,} at most",
                 field="configuration.value",
             )
+    if (size := sum(map(len, values.values()))) > _LONGEST_CONFIGURATION:
+        raise Invalid(
+            f"{size:,} characters in all, {_LONGEST_CONFIGURATION:,} at most",
+            field="configuration",
+        )
     return dict(values)

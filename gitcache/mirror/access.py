@@ -15,8 +15,8 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
 from fleet.errors import Invalid
+from fleet.remotes import Remote
 from fleet.source import GitCredentials
-from gitcache.domain.urls import Remote
 
 _SETTINGS = {
     "protocol.allow": "never",

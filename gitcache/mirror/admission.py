@@ -9,7 +9,8 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.resolver import ThreadedResolver
 
 from fleet.errors import Invalid, Unavailable
-from gitcache.domain.urls import Remote, refused_address
+from fleet.remotes import Remote
+from gitcache.domain.addresses import refused_address
 
 
 class Admission(AbstractResolver):

@@ -15,8 +15,8 @@ from pathlib import Path
 import structlog
 
 from fleet.errors import Unavailable
+from fleet.remotes import parse_remote
 from fleet.source import RepositorySpec
-from gitcache.domain.urls import parse_remote
 from gitcache.mirror.access import Access, environment, secrets_of
 from gitcache.mirror.admission import Admission
 from gitcache.mirror.runner import GitError, GitRunner

@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from fleet.errors import Invalid, Unavailable
+from fleet.remotes import Remote, parse_remote
 from fleet.source import RepositorySpec
-from gitcache.domain.urls import Remote, parse_remote
 from gitcache.mirror import pktline
 from gitcache.mirror.access import authorization
 from gitcache.mirror.admission import Admission

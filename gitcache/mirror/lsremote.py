@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 import structlog
 
+from fleet.remotes import parse_remote
 from fleet.runtime.clock import Clock
 from fleet.source import RepositorySpec
-from gitcache.domain.urls import parse_remote
 from gitcache.mirror.access import Access, secrets_of
 from gitcache.mirror.admission import Admission
 from gitcache.mirror.lsrefs import HttpRefLister, NotVersion2

@@ -248,6 +248,44 @@ def count_up(url: str) -> None:
     subprocess.run([sys.executable, "-c", _COUNT_UP, url, "40"], check=True)
 
 
+async def test_tasks_that_read_then_write_lose_no_update(store: SqlStore) -> None:
+    """What a writing transaction has read stays as it was until it ends."""
+    async with store.write() as tx:
+        await tx.clusters.add(a_cluster())
+
+    async def count_one() -> None:
+        async with store.write() as tx:
+            cluster = await tx.clusters.get("cluster-0001")
+            assert cluster is not None
+            await asyncio.sleep(0)
+            await tx.clusters.change("cluster-0001", acknowledged=cluster.acknowledged + 1)
+
+    await asyncio.gather(*(count_one() for _ in range(20)))
+    async with store.read() as tx:
+        cluster = await tx.clusters.get("cluster-0001")
+    assert cluster is not None and cluster.acknowledged == 20
+
+
+async def test_a_job_asked_for_while_it_runs_is_done_again(store: SqlStore) -> None:
+    """Who works on it cannot end what was asked for after the beginning."""
+    async with store.write() as tx:
+        await tx.jobs.enqueue(Job("j", "kind", "key", NOW))
+        (running,) = await tx.jobs.claim(["kind"], "one", NOW, 1)
+        await tx.jobs.enqueue(Job("again", "kind", "key", NOW + timedelta(hours=1)))
+        assert not await tx.jobs.finish(running)
+        assert await tx.jobs.next_due() == NOW + timedelta(hours=1)
+
+
+async def test_a_value_that_cannot_be_kept_is_no_outage(store: SqlStore) -> None:
+    """Too long a value is the caller's mistake; on SQLite it fits."""
+    long = Cluster(ClusterId("long"), "x" * 64, "Long", NOW, NOW)
+    try:
+        async with store.write() as tx:
+            await tx.clusters.add(long)
+    except Invalid as error:
+        assert "too long" in error.message
+
+
 async def test_processes_that_read_then_write_lose_no_update(tmp_path: Path) -> None:
     """SQLite: BEGIN IMMEDIATE makes read-then-write one step, across processes."""
     url = f"sqlite:///{tmp_path / 'towline.db'}"

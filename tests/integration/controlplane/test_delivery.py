@@ -3,7 +3,14 @@
 import pytest
 
 from controlplane.domain.ledger import Stage
-from controlplane.domain.services import Phase, Problem, Removal, Service, ServiceStatus
+from controlplane.domain.services import (
+    Phase,
+    Problem,
+    Removal,
+    Service,
+    ServiceStatus,
+    SyncOptions,
+)
 from controlplane.ports import ANY, PageQuery
 from controlplane.usecases.clusters import ClusterChange
 from controlplane.usecases.repositories import RepositoryChange
@@ -215,7 +222,7 @@ async def test_a_repository_in_use_stays(world: World) -> None:
     """Deleting names who uses it."""
     cluster, repository = await world.cluster(), await world.repository()
     await world.service(cluster, repository)
-    with pytest.raises(Conflict, match="1 services use this repository: shop"):
+    with pytest.raises(Conflict, match="1 services use this repository"):
         await world.repositories.delete(world.admin, repository.id)
 
 
@@ -237,6 +244,76 @@ async def test_credentials_are_sealed_and_handed_to_git_only(world: World) -> No
     assert await world.repositories.webhook_secret("nonsense") is None
 
 
+async def test_credentials_stay_with_the_server_they_were_given_for(world: World) -> None:
+    """A URL of another server gets none of them; another path of the same keeps them."""
+    change = RepositoryChange(
+        url="https://git.example.org/a.git", credentials=GitCredentials("bot", "canary")
+    )
+    repository = await world.repositories.create(world.admin, change)
+    same = RepositoryChange(url="https://git.example.org/b.git")
+    assert (await world.repositories.update(world.admin, repository.id, same)).sealed
+    for url in ("https://evil.example.org/b.git", "http://git.example.org/b.git"):
+        moved = await world.repositories.create(
+            world.admin, RepositoryChange(url=url + "x", credentials=GitCredentials("b", "c"))
+        )
+        other = "https://git.example.org:8443/c" if "evil" in url else "https://git.example.org/d"
+        after = await world.repositories.update(world.admin, moved.id, RepositoryChange(url=other))
+        assert (after.sealed, after.auth_method) == (None, None)
+        assert world.manifests.specs[moved.id].credentials is None
+
+
+async def test_a_repository_that_nobody_uses_is_of_unknown_health(world: World) -> None:
+    """Only what was asked of a server tells whether it answers."""
+    repository = await world.repository()
+    state = world.manifests.state(repository.id)
+    assert state is not None
+    await world.repositories.note_state(state)
+    assert (await world.repositories.get(world.admin, repository.id)).health is None
+
+
+async def test_a_repository_whose_services_are_leaving_stays(world: World) -> None:
+    """Removal needs the row that the service still names."""
+    cluster, repository = await world.cluster(), await world.repository()
+    service = await world.service(cluster, repository)
+    world.manifests.push(repository.id, {"shop": [config_map("a")]})
+    await world.delivery.deliver(repository.id)
+    await world.services.delete(world.admin, service.id)
+    with pytest.raises(Conflict, match="not yet gone"):
+        await world.repositories.delete(world.admin, repository.id)
+
+
+async def test_what_the_protocol_has_no_room_for_is_refused(world: World) -> None:
+    """Too many or too long labels are refused where people can read why."""
+    cluster, repository = await world.cluster(), await world.repository()
+    for labels in ({f"k{n}": "v" for n in range(65)}, {"k": "v" * 254}):
+        options = SyncOptions(namespace_labels=labels)
+        with pytest.raises(Invalid, match="syncConfig.labels"):
+            await world.service(cluster, repository, options=options)
+
+
+async def test_a_state_that_cannot_be_sent_is_shown(world: World) -> None:
+    """The service fails with the reason; the next state starts anew."""
+    cluster, repository = await world.cluster(), await world.repository()
+    service = await world.service(cluster, repository)
+    world.manifests.push(repository.id, {"shop": [config_map("a")]})
+    await world.delivery.deliver(repository.id)
+    await world.agents.refused(cluster.id, service.id, 1, "too many labels")
+    now = await world.get(service)
+    assert now.status is ServiceStatus.FAILED
+    assert now.errors == (Problem("link", "too many labels"),)
+
+
+async def test_a_lost_bundle_is_made_again(world: World) -> None:
+    """An agent gets its bundle also after the content store has lost it."""
+    cluster, repository = await world.cluster(), await world.repository()
+    service = await world.service(cluster, repository)
+    world.manifests.push(repository.id, {"shop": [config_map("a")]})
+    await world.delivery.deliver(repository.id)
+    digest = (await world.get(service)).digest or ""
+    whole = world.manifests.bundles.pop(digest).data
+    assert await world.agents.bundle(cluster.id, digest) == whole
+
+
 @pytest.mark.parametrize(
     "url",
     [
@@ -245,6 +322,8 @@ async def test_credentials_are_sealed_and_handed_to_git_only(world: World) -> No
         "--upload-pack=x",
         "https://user:secret@git.example.org/x.git",
         "ftp://example.org/x",
+        "ssh://user:secret@git.example.org/x",
+        "https://git.example.org/\x1b[31m",
         "",
     ],
 )

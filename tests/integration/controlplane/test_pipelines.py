@@ -3,10 +3,11 @@
 import pytest
 
 from controlplane.domain.access import Role
-from controlplane.domain.ledger import Stage
+from controlplane.domain.ledger import Stage, Verdict
 from controlplane.domain.pipelines.model import ApprovalRule
 from controlplane.domain.pipelines.state import GateStatus, Health
 from controlplane.domain.services import Phase, Problem, Service, ServiceStatus
+from controlplane.ports import PageQuery
 from controlplane.usecases.pipelines import (
     PROMOTE,
     RENDER,
@@ -248,6 +249,74 @@ async def test_a_service_made_for_a_pipeline_waits_for_it(world: World) -> None:
     await world.services.release(world.admin, service.id)
     await world.delivery.deliver(repository.id)
     assert (await world.get(service)).sequence == 1
+
+
+async def test_a_changed_input_enters_a_later_stage_by_its_gate_only(world: World) -> None:
+    """Editing the service behind a gate deploys nothing until the next release is approved."""
+    line = await Line.make(world)
+    await line.push("1")
+    await line.approve()
+    await world.report(line.prod)
+    before = await world.get(line.prod)
+    world.manifests.push(
+        line.dev.repository_id or "",
+        {name: [config_map("a", v="2")] for name in ("dev", "prod", "smuggled")},
+    )
+    await world.services.update(world.admin, line.prod.id, ServiceChange(folder="smuggled"))
+    await world.delivery.deliver(line.dev.repository_id or "")
+    after = await world.get(line.prod)
+    assert (after.digest, after.sequence) == (before.digest, before.sequence)
+    await world.report(line.dev)
+    await line.settle()
+    await line.approve()
+    assert (await world.get(line.prod)).digest != before.digest
+
+
+async def test_a_stage_that_runs_something_else_is_not_healthy(world: World) -> None:
+    """A rollback by hand behind a gate is shown, not hidden under the release's name."""
+    line = await Line.make(world)
+    await line.push("1")
+    await line.approve()
+    await world.report(line.prod)
+    first = await world.get(line.prod)
+    await line.push("2")
+    await line.approve()
+    await world.report(line.prod)
+    await line.settle()
+    view = await line.view()
+    stage = view.spec.stages[1].id
+    assert view.state.stages[stage].health is Health.HEALTHY
+    await world.services.rollback(world.admin, line.prod.id, first.revision_id or "")
+    await world.report(line.prod)
+    await line.settle()
+    held = (await line.view()).state.stages[stage]
+    assert held.health is not Health.HEALTHY
+    assert "does not run this release" in held.reason
+
+
+async def test_an_ignored_approval_is_audited_as_refused(world: World) -> None:
+    """The audit row tells how a decision ended."""
+    line = await Line.make(world)
+    await line.push("1")
+    line.approver = person(Role.ADMIN, "ada")
+    with pytest.raises(Conflict):
+        await line.approve()
+    page = await world.records.page(world.admin, PageQuery(first=1))
+    assert [(row.action, row.verdict) for row in page.items] == [("approveGate", Verdict.REFUSED)]
+
+
+async def test_a_deleted_service_does_not_silence_its_stage(world: World) -> None:
+    """The stage behind the gate says that something is missing."""
+    line = await Line.make(world)
+    await line.push("1")
+    await line.approve()
+    await world.report(line.prod)
+    await line.settle()
+    await world.services.delete(world.admin, line.prod.id)
+    await line.settle()
+    view = await line.view()
+    held = view.state.stages[view.spec.stages[1].id]
+    assert (held.health, held.reason) == (Health.FAILED, "1 of its services were deleted")
 
 
 async def test_a_pipelines_service_cannot_be_released(world: World) -> None:

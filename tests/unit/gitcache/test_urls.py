@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.errors import Invalid
-from gitcache.domain.urls import parse_remote, refused_address
+from fleet.remotes import parse_remote
+from gitcache.domain.addresses import refused_address
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,7 @@ def upgrade() -> None:
     op.create_table(
         "pipelines",
         sa.Column("id", sa.String(length=36), nullable=False),
-        sa.Column("name", sa.String(length=63), nullable=False),
+        sa.Column("name", sa.String(length=255), nullable=False),
         sa.Column("inserted_at", columns.Utc(), nullable=False),
         sa.Column("updated_at", columns.Utc(), nullable=False),
         sa.Column("spec", columns.JSON_TEXT, nullable=False),

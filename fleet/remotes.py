@@ -1,6 +1,5 @@
-"""Which repository URLs may be used at all; addresses are judged where names are resolved."""
+"""Repository URLs: which may be used at all, and their normal form."""
 
-import ipaddress
 import re
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
@@ -30,6 +29,11 @@ class Remote:
         port = "" if self.port == _PORTS[self.scheme] else f":{self.port}"
         user = f"{self.user}@" if self.user else ""
         return f"{self.scheme}://{user}{host}{port}/{self.path}"
+
+    @property
+    def origin(self) -> tuple[str, str, int]:
+        """Whom credentials for this URL are shown to."""
+        return self.scheme, self.host, self.port
 
     @property
     def is_http(self) -> bool:
@@ -78,22 +82,6 @@ def _checked(scheme: str, host: str, port: int | None, path: str, user: str | No
     if not path or path.startswith("-") or ".." in path.split("/"):
         raise _invalid("it has no proper path")
     return Remote(scheme, host.lower(), port or _PORTS[scheme], path, user)
-
-
-def refused_address(text: str, *, allow_private: bool) -> str | None:
-    """Why an IP address may not be connected to; None if it may.
-
-    Link-local ones are always refused: the metadata services of clouds live there.
-    """
-    address = ipaddress.ip_address(text.split("%", 1)[0])
-    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
-        address = address.ipv4_mapped
-    metadata = address in ipaddress.ip_network("fd00:ec2::/32") if address.version == 6 else False
-    if address.is_link_local or address.is_multicast or address.is_unspecified or metadata:
-        return f"{address} is a link-local or special address"
-    if not allow_private and not address.is_global:
-        return f"{address} is a private address, which this installation does not allow"
-    return None
 
 
 def _invalid(reason: str) -> Invalid:
