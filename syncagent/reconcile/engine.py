@@ -211,6 +211,7 @@ class Engine:
         """Walk through the steps; what ends the walk early becomes a failure of the whole."""
         async with self._turn:
             target = service.desired
+            service.busy_since = self._clock.monotonic()
             try:
                 await (synchronize if target.spec else remove)(self._tools, service)
             except TowlineError as error:

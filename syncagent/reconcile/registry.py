@@ -25,7 +25,8 @@ def _retry() -> Backoff:
 
 @dataclass(slots=True)
 class Service:
-    """One service at work. `busy` is what is being done to it; None when nothing is.
+    """One service at work. `busy` is what is being done to it, since `busy_since` (monotonic
+    seconds); None when nothing is.
 
     `failures` holds what keeps it from being as desired, by object; None stands for the whole.
     `inbox` holds what was seen of its objects and not been looked at, newest only. Before
@@ -43,6 +44,7 @@ class Service:
     reported: dict[ObjectKey, Component] | None = None
     stamps: Stamps = Stamps()
     busy: Phase | None = None
+    busy_since: float = 0.0
     written: int = 0
     pruned: int = 0
     tried: int = 0

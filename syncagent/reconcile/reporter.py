@@ -23,6 +23,8 @@ _EACH_S = 0.005
 _WIDEST_WINDOW_S = 1.0
 # After a report of a service its next one waits at least this long, unless a walk has ended.
 _REST_S = 0.3
+# Work that takes less than this is told by its end alone.
+_BRIEF_S = 0.3
 _PART = 500
 # So long after the start a service is not spoken of before its objects have been looked at.
 _PATIENCE_S = 20.0
@@ -60,11 +62,18 @@ class Reporter:
             pace = len(self._touched)
             touched, self._touched = self._touched, set()
             for service_id in touched:
-                if self._clock.monotonic() < self._said_at.get(service_id, 0.0) + _REST_S:
+                if self._rests(service_id):
                     self.touch(service_id)
                 else:
                     self.say(service_id)
                     await asyncio.sleep(0)
+
+    def _rests(self, service_id: str) -> bool:
+        """Whether it is too early to speak of a service again, or of work that may soon be done."""
+        now, service = self._clock.monotonic(), self._registry.get(service_id)
+        if service is not None and service.busy is not None and self._reach.problem is None:
+            return not self._has_begun(service) and now < service.busy_since + _BRIEF_S
+        return now < self._said_at.get(service_id, 0.0) + _REST_S
 
     def say(self, service_id: str) -> None:
         """Report a service now, if there is anything new."""

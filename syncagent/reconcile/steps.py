@@ -6,7 +6,6 @@ Each step may end the walk by raising; what was reached so far is on disk.
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
-from fleet.bundle import open_bundle
 from fleet.errors import NotFound
 from syncagent.domain.inventory import Owned
 from syncagent.domain.objects import KubeObject, ObjectKey, ObjectRef
@@ -48,7 +47,6 @@ async def obtain(tools: Tools, walk: Walk) -> None:
     walk.service.busy = Phase.FETCHING
     tools.touch(walk.service.id)
     walk.data = await _load_or_fetch(tools, walk.spec)
-    open_bundle(walk.spec.digest, walk.data)
     if _is_newest(walk) and not walk.service.stamps.fetched:
         walk.service.stamps = replace(walk.service.stamps, fetched=tools.now_ms())
 

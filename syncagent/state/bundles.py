@@ -1,7 +1,8 @@
 """Bundles as files named by their digest.
 
-A file is written beside its place, flushed and renamed, so a name stands for whole content; the
-digest is checked once more at each first use after a start.
+A file is written beside its place and renamed, so that a killed process leaves whole files only.
+It is not flushed: what a power cut spoils is found out by its digest, which every load checks,
+and fetched again.
 """
 
 import asyncio
@@ -76,10 +77,7 @@ class BundleFiles:
         path = self._path(digest)
         partial = path.with_name(f"{path.name}.{next(self._writes)}{_PARTIAL}")
         try:
-            with partial.open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
+            partial.write_bytes(data)
             partial.rename(path)
         except OSError as error:
             with contextlib.suppress(OSError):
