@@ -14,7 +14,7 @@ from controlplane.ports import Bus
 from controlplane.usecases.agents import Agents
 from controlplane.usecases.deps import DESIRED, REVOKED
 from controlplane.usecases.identity import Identity
-from fleet.errors import Code, Invalid, TowlineError
+from fleet.errors import Code, Invalid, TowlineError, Unauthenticated
 from fleet.identity import ClusterId
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
@@ -27,6 +27,7 @@ log = structlog.get_logger(__name__)
 CHUNK_BYTES = 64 * 1024
 _FIRST_MESSAGE_SECONDS = 20.0
 _NOTE_EVERY = 1.0
+_RECHECK_EVERY = 30.0
 _STOP_SECONDS = 5.0
 _STATUS = {
     Code.UNAUTHENTICATED: grpc.StatusCode.UNAUTHENTICATED,
@@ -50,19 +51,22 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
         self._bus = bus
         self._clock = clock
         self._sessions: dict[ClusterId, Session] = {}
+        self._open: dict[Session, Context] = {}
         self._heard: dict[ClusterId, datetime] = {}
         self._offered: list[LedgerEntry] = []
         self._calls: set[asyncio.Task[None]] = set()
         self.tasks = Tasks("agentlink")
 
     def start(self) -> None:
-        """Follow changes of desired state, and write down what was heard and offered."""
+        """Follow changes of desired state, write down what was heard and offered, and look
+        whether tokens are still good."""
         self.tasks.forever("wake", self._follow())
         self.tasks.forever("note", self._note())
+        self.tasks.forever("recheck", self._recheck())
 
     async def drain(self) -> None:
         """Send every agent to another replica."""
-        for session in self._sessions.values():
+        for session in self._open:
             session.say_goodbye(
                 wire.GOODBYE_REASON_DRAINING, "this control plane is stopping: connect again"
             )
@@ -114,7 +118,7 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
             cluster_id, token_id = await self._authenticate(context)
             hello = await _first(request_iterator)
             session = Session(cluster_id, token_id, self._agents, context, self)
-            await self._hold(session, hello, request_iterator)
+            await self._hold(session, hello, request_iterator, context)
         except TowlineError as error:
             await context.abort(_STATUS[error.code], error.message)
 
@@ -148,25 +152,21 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
         session: Session,
         hello: wire.Hello,
         incoming: AsyncIterator[wire.AgentMessage],
+        context: Context,
     ) -> None:
-        self._take_over(session)
-        work = Tasks(f"agent {session.cluster_id}")
+        """Carry a session to its end.
+
+        From here on a revocation finds it; one that came before is found by asking again.
+        """
+        self._open[session] = context
         try:
-            await session.greet(hello)
-            log.info("agent connected", action="agent.connected", cluster=session.cluster_id)
-            parts = {
-                work.spawn("read", session.read(incoming)),
-                work.spawn("send", session.send_changes()),
-                work.spawn("commit", session.commit_reports()),
-            }
-            done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
-            for part in done:
-                part.result()
+            await self._authenticate(context)
+            self._take_over(session)
+            await session.run(hello, incoming)
         finally:
-            await work.stop()
+            del self._open[session]
             if self._sessions.get(session.cluster_id) is session:
                 del self._sessions[session.cluster_id]
-            log.info("agent left", action="agent.left", cluster=session.cluster_id)
 
     def _take_over(self, session: Session) -> None:
         old = self._sessions.get(session.cluster_id)
@@ -188,9 +188,21 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
                 session.wake(service_id)
 
     def _end_revoked(self, token_id: str) -> None:
-        for session in self._sessions.values():
+        for session in self._open:
             if session.token_id == token_id:
                 session.say_goodbye(wire.GOODBYE_REASON_REVOKED, "the deploy token was revoked")
+
+    async def _recheck(self) -> None:
+        """The net beneath revocations: a token that ended without a word ends its calls too."""
+        while True:
+            await self._clock.sleep(_RECHECK_EVERY)
+            for session, context in tuple(self._open.items()):
+                try:
+                    await self._authenticate(context)
+                except Unauthenticated as error:
+                    session.say_goodbye(wire.GOODBYE_REASON_REVOKED, error.message)
+                except TowlineError as error:
+                    log.warning("could not check a deploy token", error=error.message)
 
     async def _note(self) -> None:
         while True:

@@ -13,6 +13,7 @@ from controlplane.usecases.agents import Agents
 from fleet import __version__
 from fleet.errors import Invalid
 from fleet.identity import ClusterId
+from fleet.runtime.tasks import Tasks
 from fleet.wire import limits
 from fleet.wire.v1 import agent_pb2 as wire
 
@@ -20,6 +21,7 @@ log = structlog.get_logger(__name__)
 
 PROTOCOL = 1
 PULSE_SECONDS = 15.0
+GOODBYE_SECONDS = 2.0
 _MOST_WAITING_REPORTS = 1000
 
 
@@ -42,7 +44,11 @@ class Observer(Protocol):
 
 
 class Session:
-    """The hub's side of one Sync call."""
+    """The hub's side of one Sync call.
+
+    Once goodbye is said no report is taken and nothing more is offered. A peer that does not
+    read cannot put the end off: after `GOODBYE_SECONDS` the call ends without the last message.
+    """
 
     def __init__(
         self,
@@ -62,13 +68,57 @@ class Session:
         self._stale: set[str] = set()
         self._wake = asyncio.Event()
         self._goodbye: wire.Goodbye | None = None
+        self._limit = asyncio.timeout(None)
+        self._running = False
         self._reports: list[wire.Report] = []
         self._reported = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
         self._writing = asyncio.Lock()
 
-    async def greet(self, hello: wire.Hello) -> None:
+    async def run(self, hello: wire.Hello, incoming: AsyncIterator[wire.AgentMessage]) -> None:
+        """The whole conversation, from the answer to the first message on.
+
+        Returns once the agent or the hub has said goodbye. Invalid: no common version, or a
+        message that breaks the protocol.
+        """
+        work = Tasks(f"agent {self.cluster_id}")
+        try:
+            async with self._limit:
+                self._running = True
+                self._limit_goodbye()
+                await self._greet(hello)
+                log.info("agent connected", action="agent.connected", cluster=self.cluster_id)
+                await _first_of(
+                    work.spawn("read", self._read(incoming)),
+                    work.spawn("send", self._send_changes()),
+                    work.spawn("commit", self._commit_reports()),
+                )
+        except TimeoutError:
+            if not self._limit.expired():
+                raise
+            log.info("agent did not take its goodbye", cluster=self.cluster_id)
+        finally:
+            self._running = False
+            await work.stop()
+            log.info("agent left", action="agent.left", cluster=self.cluster_id)
+
+    def wake(self, service_id: str) -> None:
+        """Something about this service (or, if empty, anything of the cluster) has changed."""
+        self._stale.add(service_id)
+        self._wake.set()
+
+    def say_goodbye(self, reason: wire.GoodbyeReason, message: str) -> None:
+        """End the call after a last message that says why."""
+        self._goodbye = wire.Goodbye(reason=reason, message=message)
+        self._wake.set()
+        self._limit_goodbye()
+
+    def _limit_goodbye(self) -> None:
+        if self._goodbye is not None and self._running and self._limit.when() is None:
+            self._limit.reschedule(asyncio.get_running_loop().time() + GOODBYE_SECONDS)
+
+    async def _greet(self, hello: wire.Hello) -> None:
         """Answer the first message, then send all that differs. Invalid: no common version."""
         if not hello.lowest_protocol <= PROTOCOL <= hello.highest_protocol:
             raise Invalid(
@@ -88,17 +138,7 @@ class Session:
         self._sent = {held.service_id: held.sequence for held in hello.held}
         await self._send_all()
 
-    def wake(self, service_id: str) -> None:
-        """Something about this service (or, if empty, anything of the cluster) has changed."""
-        self._stale.add(service_id)
-        self._wake.set()
-
-    def say_goodbye(self, reason: wire.GoodbyeReason, message: str) -> None:
-        """End the call after a last message that says why."""
-        self._goodbye = wire.Goodbye(reason=reason, message=message)
-        self._wake.set()
-
-    async def send_changes(self) -> None:
+    async def _send_changes(self) -> None:
         """Send what changes, until goodbye."""
         while self._goodbye is None:
             await self._wake.wait()
@@ -115,26 +155,26 @@ class Session:
                 await self._send_commands()
         await self._write(wire.HubMessage(goodbye=self._goodbye))
 
-    async def read(self, incoming: AsyncIterator[wire.AgentMessage]) -> None:
+    async def _read(self, incoming: AsyncIterator[wire.AgentMessage]) -> None:
         """Take the agent's messages until it leaves; waits while too many are uncommitted."""
         async for message in incoming:
             limits.check(message)
             self._observer.heard(self.cluster_id)
-            if message.WhichOneof("body") == "report":
+            if message.WhichOneof("body") == "report" and self._goodbye is None:
                 self._reports.append(message.report)
                 self._reported.set()
                 if len(self._reports) >= _MOST_WAITING_REPORTS:
                     self._room.clear()
                     await self._room.wait()
 
-    async def commit_reports(self) -> None:
+    async def _commit_reports(self) -> None:
         """Commit reports in groups, as many as have come, and acknowledge them."""
         while True:
             await self._reported.wait()
             self._reported.clear()
             batch, self._reports = self._reports, []
             self._room.set()
-            if batch:
+            if batch and self._goodbye is None:
                 reports = [messages.report(one) for one in batch]
                 offers = self._observer.take_offers(self.cluster_id)
                 number = await self._agents.record(self.cluster_id, reports, offers)
@@ -153,7 +193,7 @@ class Session:
         await self._send_commands()
 
     async def _offer(self, service: Service) -> None:
-        if self._sent.get(service.id, -1) >= service.sequence:
+        if self._goodbye is not None or self._sent.get(service.id, -1) >= service.sequence:
             return
         self._sent[service.id] = service.sequence
         await self._write(wire.HubMessage(desired=messages.desired(service)))
@@ -162,10 +202,17 @@ class Session:
     async def _send_commands(self) -> None:
         wanted = await self._agents.waiting_commands(self.cluster_id)
         for command in wanted:
-            if command.id not in self._commands:
+            if self._goodbye is None and command.id not in self._commands:
                 self._commands.add(command.id)
                 await self._write(wire.HubMessage(command=messages.command(command)))
 
     async def _write(self, message: wire.HubMessage) -> None:
         async with self._writing:
             await self._stream.write(message)
+
+
+async def _first_of(*parts: asyncio.Task[None]) -> None:
+    """Wait until one part has ended; raises what it raised."""
+    done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+    for part in done:
+        part.result()
