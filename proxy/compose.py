@@ -9,6 +9,7 @@ from fleet.identity import ClusterId
 from fleet.mux.budget import Budget
 from fleet.mux.mux import MuxSettings
 from fleet.runtime.clock import Clock
+from fleet.runtime.tasks import Tasks
 from proxy.gateway.connection import make_door
 from proxy.gateway.desk import Desk
 from proxy.gateway.gateway import Gateway
@@ -32,6 +33,7 @@ class Door:
     def start(self) -> None:
         """Begin the background work."""
         self.gateway.start()
+        self.tunnels.start()
 
     def revoke(
         self,
@@ -48,9 +50,14 @@ class Door:
         """Whether requests can reach the cluster now."""
         return self.tunnels.is_connected(cluster_id)
 
-    def disconnect(self, cluster_id: ClusterId, reason: str) -> None:
-        """End the link of a cluster's agent, whose token may have been revoked."""
-        self.tunnels.close(cluster_id, reason)
+    def disconnect(self, token_id: str) -> None:
+        """End the links of the agent that has signed in with this token: it was revoked."""
+        self.tunnels.revoke(token_id)
+
+    @property
+    def tasks(self) -> tuple[Tasks, ...]:
+        """The background work that must not end before `stop`."""
+        return self.gateway.tasks, self.tunnels.tasks
 
     async def drain(self) -> None:
         """Move agents elsewhere and let requests end, for the grace at most."""
@@ -60,6 +67,7 @@ class Door:
     async def stop(self) -> None:
         """End everything."""
         self.tunnels.stop()
+        await self.tunnels.tasks.stop()
         await self.gateway.stop()
 
 

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Protocol
 
-from fleet.identity import ClusterId
+from fleet.identity import ClusterId, TokenId
 from fleet.mux.mux import Mux
 from proxy.domain.access import Grant, Identity
 from proxy.domain.attributes import RequestAttributes
@@ -61,8 +61,8 @@ class AgentPresence(Protocol):
 class AgentAuthenticator(Protocol):
     """Which cluster does this agent token belong to?"""
 
-    async def __call__(self, token: str) -> ClusterId:
-        """Unauthenticated: no valid agent token."""
+    async def __call__(self, token: str) -> tuple[ClusterId, TokenId]:
+        """The cluster, and the token's own id. Unauthenticated: no valid agent token."""
         ...
 
 

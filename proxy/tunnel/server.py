@@ -2,25 +2,37 @@
 
 import asyncio
 import secrets
+from dataclasses import dataclass
 from typing import Any
 
 import grpc
 import structlog
 
-from fleet.errors import TowlineError
-from fleet.identity import ClusterId
+from fleet.errors import TowlineError, Unauthenticated
+from fleet.identity import ClusterId, TokenId
 from fleet.links.grpc_stream import GrpcLink
 from fleet.mux.budget import Budget
 from fleet.mux.codec import Drain, Hello, Open, ProtocolError
 from fleet.mux.mux import Mux, MuxSettings
 from fleet.mux.stream import Stream
 from fleet.runtime.clock import Clock
+from fleet.runtime.tasks import Tasks
 from proxy.ports import AgentAuthenticator
 from proxy.tunnel.registry import Registry
 
 log = structlog.get_logger(__name__)
 
 SERVICE = "fleet.v1.Door"
+RECHECK_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpenLink:
+    """A call that is under way: ready or not, draining or not."""
+
+    mux: Mux
+    token_id: TokenId
+    context: grpc.aio.ServicerContext
 
 
 class TunnelServer:
@@ -37,6 +49,12 @@ class TunnelServer:
         self._budget, self._settings = budget, settings
         self._instance = secrets.token_bytes(16)
         self._registry = Registry()
+        self._open: set[OpenLink] = set()
+        self.tasks = Tasks("tunnels")
+
+    def start(self) -> None:
+        """Begin to look whether agents' tokens are still good."""
+        self.tasks.forever("recheck", self._recheck())
 
     def handler(self) -> grpc.GenericRpcHandler:
         """To be added to a `grpc.aio` server."""
@@ -52,11 +70,11 @@ class TunnelServer:
         link = self._registry.find(cluster_id)
         return link is not None and link.open_for_new
 
-    def close(self, cluster_id: ClusterId, reason: str) -> None:
-        """End a cluster's link and every request on it."""
-        link = self._registry.find(cluster_id)
-        if link is not None:
-            link.close(reason)
+    def revoke(self, token_id: str) -> None:
+        """End every link that this token has opened, and every request on it."""
+        for link in tuple(self._open):
+            if link.token_id == token_id:
+                link.mux.close("the deploy token was revoked")
 
     def drain(self, grace: float, text: str) -> None:
         """Ask all agents to connect elsewhere; `grace` in seconds."""
@@ -65,14 +83,38 @@ class TunnelServer:
 
     def stop(self) -> None:
         """End every link."""
-        for link in self._registry.links:
-            link.close("the control plane stops")
+        for link in tuple(self._open):
+            link.mux.close("the control plane stops")
 
     async def _serve(self, _: Any, context: grpc.aio.ServicerContext) -> None:
-        cluster_id = await self._identify(context)
+        try:
+            await self._carry(context)
+        except TowlineError as error:
+            log.info("agent refused", peer=context.peer(), why=error.message)
+            is_wrong = isinstance(error, Unauthenticated)
+            status = grpc.StatusCode.UNAUTHENTICATED if is_wrong else grpc.StatusCode.UNAVAILABLE
+            await context.abort(status, error.message)
+
+    async def _carry(self, context: grpc.aio.ServicerContext) -> None:
+        """Carry a link to its end.
+
+        Once it is among the open ones a revocation finds it; one that came before is found by
+        asking again.
+        """
+        cluster_id, token_id = await self._identify(context)
         link = GrpcLink(context)
         owner = _LinkOwner(cluster_id, self._registry)
-        mux = owner.mux = Mux(
+        mux = owner.mux = self._mux(link, owner)
+        opened = OpenLink(mux, token_id, context)
+        self._open.add(opened)
+        try:
+            await self._identify(context)
+            await link.carry(mux, self._clock)
+        finally:
+            self._open.discard(opened)
+
+    def _mux(self, link: GrpcLink, owner: "_LinkOwner") -> Mux:
+        return Mux(
             link,
             owner,
             hub=True,
@@ -82,16 +124,23 @@ class TunnelServer:
             budget=self._budget,
             settings=self._settings,
         )
-        await link.carry(mux, self._clock)
 
-    async def _identify(self, context: grpc.aio.ServicerContext) -> ClusterId:
+    async def _identify(self, context: grpc.aio.ServicerContext) -> tuple[ClusterId, TokenId]:
         metadata = dict(context.invocation_metadata() or ())
         scheme, _, token = str(metadata.get("authorization", "")).partition(" ")
-        try:
-            return await self._authenticate(token if scheme.lower() == "bearer" else "")
-        except TowlineError as error:
-            log.info("agent refused", peer=context.peer(), why=error.message)
-            await context.abort(grpc.StatusCode.UNAUTHENTICATED, error.message)
+        return await self._authenticate(token if scheme.lower() == "bearer" else "")
+
+    async def _recheck(self) -> None:
+        """The net beneath `revoke`: a token that ended without a word ends its links too."""
+        while True:
+            await self._clock.sleep(RECHECK_SECONDS)
+            for link in tuple(self._open):
+                try:
+                    await self._identify(link.context)
+                except Unauthenticated as error:
+                    link.mux.close(error.message)
+                except TowlineError as error:
+                    log.warning("could not check a deploy token", error=error.message)
 
 
 class _LinkOwner:

@@ -10,6 +10,7 @@ from proxy.domain.attributes import RequestAttributes
 from proxy.domain.audit import RequestRecord
 
 CLUSTER = ClusterId("c1")
+AGENT_TOKEN = TokenId("a1")
 ANN = Identity(UserId("u1"), "ann", ("devs",), TokenId("t1"))
 ROOT = Identity(UserId("u2"), "root", ("admins",), TokenId("t2"))
 
@@ -21,6 +22,7 @@ class FakeInstallation:
     users: dict[str, Identity] = field(
         default_factory=lambda: {"ann-token": ANN, "root-token": ROOT}
     )
+    agents: dict[str, TokenId] = field(default_factory=lambda: {"agent-token": AGENT_TOKEN})
     forbidden: set[str] = field(default_factory=set)
     opened_rows: list[RequestRecord] = field(default_factory=list)
     closed_rows: list[RequestRecord] = field(default_factory=list)
@@ -57,7 +59,7 @@ class FakeInstallation:
     async def last_seen(self, cluster_id: ClusterId) -> datetime | None:
         return self.seen
 
-    async def agent(self, token: str) -> ClusterId:
-        if token != "agent-token":
+    async def agent(self, token: str) -> tuple[ClusterId, TokenId]:
+        if token not in self.agents:
             raise Unauthenticated("not an agent token of this installation")
-        return CLUSTER
+        return CLUSTER, self.agents[token]

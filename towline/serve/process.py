@@ -18,7 +18,8 @@ from controlplane.settings import ControlPlaneSettings
 from controlplane.usecases.access import Access
 from controlplane.usecases.deps import REVOKED
 from fleet import __version__
-from fleet.errors import TowlineError, Unavailable
+from fleet.errors import Unavailable
+from fleet.identity import ClusterId, TokenId
 from fleet.runtime.clock import Clock, SystemClock
 from fleet.runtime.process import stop_on_signal
 from fleet.runtime.tasks import Tasks
@@ -140,9 +141,9 @@ class Process:
         identity = self.plane.verbs.identity
         access = DoorAccess(Access(self.plane.deps))
 
-        async def authenticate_agent(token: str):
-            cluster_id, _ = await identity.authenticate_agent(token)
-            return cluster_id
+        async def authenticate_agent(token: str) -> tuple[ClusterId, TokenId]:
+            cluster_id, token_id = await identity.authenticate_agent(token)
+            return cluster_id, TokenId(token_id)
 
         return proxy.build(
             ProxySettings(),
@@ -220,17 +221,10 @@ class Process:
 
     async def _follow_revocations(self) -> None:
         """Whatever a revoked token has opened here ends; `AgentLink` ends its own calls."""
-        identity = self.plane.verbs.identity
         async for _, token_id in self.plane.deps.bus.subscribe(REVOKED):
-            identity.forget(token_id)
+            self.plane.verbs.identity.forget(token_id)
             self.door.revoke(token=token_id)
-            try:
-                cluster_id = await identity.cluster_of(token_id)
-            except TowlineError as error:
-                log.warning("could not look up a revoked token", error=error.message)
-                continue
-            if cluster_id is not None:
-                self.door.disconnect(cluster_id, "the deploy token was revoked")
+            self.door.disconnect(token_id)
 
     async def _readiness(self) -> str | None:
         return self._not_ready

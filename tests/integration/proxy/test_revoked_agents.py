@@ -1,0 +1,142 @@
+"""Tunnels of agents whose deploy token has ended."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+
+import grpc
+import pytest
+
+from fleet.errors import Unauthenticated, Unavailable
+from fleet.identity import ClusterId, TokenId
+from fleet.links.grpc_stream import METHOD, GrpcLink
+from fleet.mux.budget import Budget
+from fleet.mux.codec import Hello
+from fleet.mux.mux import Mux, MuxSettings
+from fleet.runtime.clock import SystemClock
+from fleet.runtime.tasks import Tasks
+from proxy.tunnel.server import RECHECK_SECONDS, TunnelServer
+from tests.fakes.door import AGENT_TOKEN, CLUSTER
+from tests.fakes.tunnel import RecordingMuxOwner
+from tests.integration.proxy.stack import AGENT_OPTIONS, SERVER_OPTIONS, eventually
+
+
+class QuickSweeps(SystemClock):
+    """Does not wait as long between sweeps."""
+
+    async def sleep(self, seconds: float) -> None:
+        await super().sleep(0.05 if seconds == RECHECK_SECONDS else seconds)
+
+
+class Hub:
+    """A tunnel server that asks this for tokens. `failure` is what it says from now on."""
+
+    def __init__(self) -> None:
+        self.failure: Exception | None = None
+        self.good_for: int | None = None
+        self.asked = 0
+        self.port = 0
+        self.tasks = Tasks("agents")
+        self.server = TunnelServer(self.authenticate, QuickSweeps(), Budget(1 << 20), MuxSettings())
+
+    async def authenticate(self, token: str) -> tuple[ClusterId, TokenId]:
+        self.asked += 1
+        if self.good_for is not None and self.asked > self.good_for:
+            raise Unauthenticated("the deploy token was revoked")
+        if self.failure is not None:
+            raise self.failure
+        return CLUSTER, AGENT_TOKEN
+
+    @property
+    def connected(self) -> bool:
+        return self.server.is_connected(CLUSTER)
+
+    @asynccontextmanager
+    async def agent(self, instance: bytes = b"a" * 16) -> AsyncGenerator[Mux, None]:
+        """An agent's end of one tunnel."""
+        target = f"127.0.0.1:{self.port}"
+        async with grpc.aio.insecure_channel(target, AGENT_OPTIONS) as channel:
+            call = channel.stream_stream(METHOD)(metadata=(("authorization", "Bearer t"),))
+            link = GrpcLink(call)
+            mux = Mux(
+                link,
+                RecordingMuxOwner(),
+                hub=False,
+                hello=Hello(instance, 256 << 10),
+                clock=SystemClock(),
+                timers=asyncio.get_running_loop(),
+                budget=Budget(1 << 20),
+                settings=MuxSettings(),
+            )
+            carrying = self.tasks.spawn("agent", link.carry(mux, SystemClock()))
+            yield mux
+            mux.close("the test is over")
+            call.cancel()
+            await carrying
+
+
+@pytest.fixture
+async def hub() -> AsyncIterator[Hub]:
+    """A listening tunnel server."""
+    one = Hub()
+    listener = grpc.aio.server(options=SERVER_OPTIONS)
+    listener.add_generic_rpc_handlers((one.server.handler(),))
+    one.port = listener.add_insecure_port("127.0.0.1:0")
+    await listener.start()
+    one.server.start()
+    yield one
+    one.server.stop()
+    await one.server.tasks.stop()
+    await one.tasks.stop()
+    await listener.stop(0)
+
+
+async def test_a_token_revoked_while_the_call_opens_is_refused(hub: Hub) -> None:
+    """Between the first look and the link's place among the open ones nobody hears of it."""
+    hub.good_for = 1
+    async with hub.agent() as mux:
+        await eventually(lambda: mux.closed)
+        assert hub.asked == 2
+        assert mux.peer is None
+        assert not hub.connected
+
+
+async def test_revoking_ends_a_draining_predecessor_too(hub: Hub) -> None:
+    """The same agent has dialled anew: the link that it leaves falls with the token."""
+    async with hub.agent() as old:
+        await eventually(lambda: hub.connected)
+        async with hub.agent() as new:
+            await eventually(lambda: old.drained)
+            hub.server.revoke(AGENT_TOKEN)
+            await eventually(lambda: old.closed and new.closed)
+            assert not hub.connected
+
+
+async def test_revoking_another_token_ends_nothing(hub: Hub) -> None:
+    """After a rotation the agent with the new token stays."""
+    async with hub.agent() as mux:
+        await eventually(lambda: hub.connected)
+        hub.server.revoke("another")
+        await asyncio.sleep(0.1)
+        assert hub.connected
+        assert not mux.closed
+
+
+async def test_a_token_that_ended_without_a_word_is_noticed(hub: Hub) -> None:
+    """The sweep ends a live link whose revocation was never told."""
+    async with hub.agent() as mux:
+        await eventually(lambda: hub.connected)
+        hub.failure = Unauthenticated("the deploy token was revoked")
+        await eventually(lambda: mux.closed)
+        assert not hub.connected
+
+
+async def test_a_store_that_is_away_ends_no_link(hub: Hub) -> None:
+    """Who cannot be checked now is not taken for revoked."""
+    async with hub.agent() as mux:
+        await eventually(lambda: hub.connected)
+        hub.failure = Unavailable("the store cannot be read")
+        asked = hub.asked
+        await eventually(lambda: hub.asked > asked + 3)
+        assert hub.connected
+        assert not mux.closed
