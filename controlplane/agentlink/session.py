@@ -196,8 +196,20 @@ class Session:
         if self._goodbye is not None or self._sent.get(service.id, -1) >= service.sequence:
             return
         self._sent[service.id] = service.sequence
-        await self._write(wire.HubMessage(desired=messages.desired(service)))
+        message = wire.HubMessage(desired=messages.desired(service))
+        try:
+            limits.check(message)
+        except Invalid as error:
+            await self._keep_back(service, error)
+            return
+        await self._write(message)
         self._observer.offered(service)
+
+    async def _keep_back(self, service: Service, error: Invalid) -> None:
+        """The agent would part for ever over a message that breaks the protocol."""
+        log.error("service not sent", service=service.name, why=error.message)
+        text = f"this cannot be sent to the agent: {error.message}"
+        await self._agents.refused(self.cluster_id, service.id, service.sequence, text)
 
     async def _send_commands(self) -> None:
         wanted = await self._agents.waiting_commands(self.cluster_id)
