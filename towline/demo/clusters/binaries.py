@@ -200,9 +200,13 @@ def _build(go: Path, out: Path, programs: list[Program], progress: Progress) -> 
 
 
 def _environment() -> dict[str, str]:
-    """The caller's own Go settings, except what would build something else."""
+    """The caller's own Go settings, except what would build something else.
+
+    A compiler that collects no garbage below 2 GiB needs about a third less CPU.
+    """
+    quick = {"GOGC": "off", "GOMEMLIMIT": "2GiB"}
     fixed = {"CGO_ENABLED": "0", "GOWORK": "off", "GOFLAGS": "", "GOTOOLCHAIN": "local"}
-    return os.environ | fixed
+    return quick | dict(os.environ) | fixed
 
 
 def _watch(
