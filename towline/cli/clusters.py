@@ -6,12 +6,13 @@ from urllib.parse import urlsplit
 import typer
 
 from towline.cli import documents
-from towline.cli.output import Format, field, say, show, since
+from towline.cli.output import Column, Format, field, say, show, since
 from towline.cli.session import Json, Output, Search, connect, every, find_cluster, pairs, target_of
 
 app = typer.Typer(no_args_is_help=True, help="Clusters and their agents.")
 
 Name = Annotated[str, typer.Argument(help="Handle or id of the cluster.")]
+ENDING = "being deleted: its agent removes the services first; detach does not wait"
 COLUMNS = (
     field("HANDLE"),
     field("NAME"),
@@ -19,6 +20,7 @@ COLUMNS = (
     field("AGENT", "agentVersion"),
     field("NODES", "nodeCount"),
     since("HEARD OF", "pingedAt"),
+    Column("", lambda row: ENDING if row.get("deletedAt") else ""),
 )
 
 

@@ -35,6 +35,7 @@ class DoorIdentity:
             name=actor.email,
             groups=actor.kubernetes_groups,
             token_id=TokenId(actor.token_id) if actor.token_id else None,
+            expires_at=actor.expires_at,
         )
 
 

@@ -17,7 +17,7 @@ from fleet.errors import (
     Unavailable,
 )
 from tests.fakes.api import FakeApi
-from towline.cli import documents
+from towline.cli import clusters, documents
 from towline.cli.audit import newer, newest
 from towline.cli.output import Format, age, field, show, table
 from towline.cli.pipelines import find_gate
@@ -259,3 +259,9 @@ def test_why_names_what_a_promoted_commit_waits_for() -> None:
     assert "… pipeline shop  r2 waits before prod: waits for release" in text
     assert "✓ applied" in text
     assert "✓ agent          of prod heard of 0s ago" in text
+
+
+def test_a_cluster_that_waits_for_its_agent_says_so() -> None:
+    cells = [column.cell({"deletedAt": "2026-01-01T00:00:00Z"}) for column in clusters.COLUMNS]
+    assert "detach does not wait" in str(cells[-1])
+    assert clusters.COLUMNS[-1].cell({"deletedAt": None}) == ""
