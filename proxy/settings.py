@@ -1,6 +1,8 @@
 """Settings of the door, in groups; unknown keys are refused."""
 
-from pydantic import BaseModel, ConfigDict
+from dataclasses import asdict
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from proxy.domain.limits import HeadLimits, StreamLimits, Timeouts
 
@@ -13,4 +15,12 @@ class ProxySettings(BaseModel):
     head: HeadLimits = HeadLimits()
     streams: StreamLimits = StreamLimits()
     timeouts: Timeouts = Timeouts()
-    memory: int = 128 << 20
+    memory: int = Field(128 << 20, ge=1 << 20)
+
+    @model_validator(mode="after")
+    def _bounds_hold(self) -> "ProxySettings":
+        for group in ("head", "streams", "timeouts"):
+            for name, value in asdict(getattr(self, group)).items():
+                if value <= 0:
+                    raise ValueError(f"{group}.{name} must be above 0")
+        return self

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, f
 
 from fleet.errors import Invalid
 from gitcache.settings import FetchSettings, PollSettings, RenderSettings, StoreSettings
+from proxy.settings import ProxySettings
 
 _PREFIX = "TOWLINE_"
 _AGENT_PREFIX = "AGENT_"
@@ -84,6 +85,8 @@ class ServeSettings(_Group):
     """How long open requests may go on after SIGTERM; below the 30 s that Kubernetes gives."""
     tls: TlsSettings = TlsSettings()
     git: GitSettings = GitSettings()
+    proxy: ProxySettings = ProxySettings()
+    """The Kubernetes door; see `proxy.domain.limits` for units."""
 
     @field_validator("data")
     @classmethod
@@ -128,12 +131,20 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
         if name == variable or name in _CLIENT_VARIABLES or name.startswith(_AGENT_PREFIX):
             continue
         if name.endswith("_FILE"):
-            name, value = name.removesuffix("_FILE"), Path(value).read_text().strip()
+            name, value = name.removesuffix("_FILE"), _secret(variable, Path(value))
         nested: Any = value
         for part in reversed(name.lower().split("__")):
             nested = {part: nested}
         values = _merged(values, nested)
     return values
+
+
+def _secret(variable: str, path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise Invalid(f"{variable}: {path} cannot be read: {why}") from None
 
 
 def _merged(low: Mapping[str, Any], high: Mapping[str, Any]) -> dict[str, Any]:

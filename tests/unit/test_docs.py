@@ -4,7 +4,7 @@ import re
 import runpy
 from collections.abc import Iterator
 from configparser import ConfigParser
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -149,6 +149,8 @@ def settings_of(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
     for name, field in model.model_fields.items():
         if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel):
             yield from settings_of(field.annotation, f"{prefix}{name}.")
+        elif is_dataclass(field.annotation):
+            yield from (f"{prefix}{name}.{one.name}" for one in fields(field.annotation))
         else:
             yield f"{prefix}{name}"
 

@@ -123,13 +123,7 @@ def http_listener(
 async def serve(tasks: Tasks, name: str, listener: Listener) -> int:
     """Start a listener and wait until it listens; its port. Unavailable: the port is taken."""
     config = listener.config
-    where = (config.host, config.port)
-    family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
-    try:
-        bound = socket.create_server(where, family=family, backlog=config.backlog)
-    except OSError as error:
-        text = f"cannot listen on {where[0]}:{where[1]} for {name}: {error.strerror or error}"
-        raise Unavailable(text) from None
+    bound = _bind((config.host, config.port), name, config.backlog)
     task = tasks.forever(name, listener.run_on(bound))
     while not listener.started:
         if task.done():
@@ -141,12 +135,24 @@ async def serve(tasks: Tasks, name: str, listener: Listener) -> int:
 async def agents_server(
     handlers: tuple[grpc.GenericRpcHandler, ...], where: tuple[str, int], tls: Credentials
 ) -> tuple[grpc.aio.Server, int]:
-    """The gRPC server for agents, not yet started, and its port."""
+    """The gRPC server for agents, not yet started, and its port. Unavailable: it is taken."""
+    # gRPC binds by itself, and says what hinders it to its own log only.
+    _bind(where, "agents").close()
     server = grpc.aio.server(options=_GRPC_OPTIONS)
     server.add_generic_rpc_handlers(handlers)
     pair = (tls.key.read_bytes(), tls.certificate.read_bytes())
     try:
         port = server.add_secure_port(f"{where[0]}:{where[1]}", grpc.ssl_server_credentials([pair]))
     except RuntimeError:
+        await server.stop(None)
         raise Unavailable(f"cannot listen on {where[0]}:{where[1]} for agents") from None
     return server, port
+
+
+def _bind(where: tuple[str, int], name: str, backlog: int | None = None) -> socket.socket:
+    family = socket.AF_INET6 if ":" in where[0] else socket.AF_INET
+    try:
+        return socket.create_server(where, family=family, backlog=backlog)
+    except OSError as error:
+        text = f"cannot listen on {where[0]}:{where[1]} for {name}: {error.strerror or error}"
+        raise Unavailable(text) from None
