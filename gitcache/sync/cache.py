@@ -50,7 +50,7 @@ class GitCache:
         self._followers: dict[RepositoryId, Follower] = {}
         self._callbacks: list[Callable[[RepositoryState], None]] = []
         self._recipes: OrderedDict[str, RenderRequest] = OrderedDict()
-        self._tasks = Tasks("gitcache")
+        self.tasks = Tasks("gitcache")
         self._running = False
 
     async def start(self) -> None:
@@ -60,14 +60,14 @@ class GitCache:
         self._running = True
         for follower in self._followers.values():
             follower.start()
-        self._tasks.forever("housekeeping", self._keep_house())
+        self.tasks.forever("housekeeping", self._keep_house())
 
     async def stop(self) -> None:
         """End polling, then rendering, then close the ports."""
         self._running = False
         for follower in self._followers.values():
             await follower.stop()
-        await self._tasks.stop()
+        await self.tasks.stop()
         for step in self._on_stop:
             await step()
 
@@ -83,13 +83,13 @@ class GitCache:
         new = Follower(spec, self._source, self._clock, self._pace, self._tell)
         self._followers[spec.id] = new
         if self._running:
-            self._tasks.spawn(f"follow/{spec.id}", self._succeed(follower, new))
+            self.tasks.spawn(f"follow/{spec.id}", self._succeed(follower, new))
 
     def forget(self, repository_id: RepositoryId) -> None:
         """Stop following; the local copy is deleted later."""
         follower = self._followers.pop(repository_id, None)
         if follower is not None and self._running:
-            self._tasks.spawn(f"forget/{repository_id}", self._end(follower))
+            self.tasks.spawn(f"forget/{repository_id}", self._end(follower))
 
     def on_state(self, callback: Callable[[RepositoryState], None]) -> None:
         """Call back in the loop with each state whose commits, missing refs or health changed."""

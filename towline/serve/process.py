@@ -29,7 +29,6 @@ from gitcache.http import webhook_route
 from gitcache.settings import GitCacheSettings
 from gitcache.sync.cache import GitCache
 from proxy import compose as proxy
-from proxy.settings import ProxySettings
 from towline.authority import write_private
 from towline.serve.door import DoorAccess, DoorAudit, DoorIdentity
 from towline.serve.listeners import (
@@ -124,16 +123,21 @@ class Process:
         await self.plane.agentlink.drain()
         await asyncio.gather(self.door.drain(), *(one.drain() for one in self._listeners))
 
-    async def wait_failed(self) -> BaseException:
-        """Wait until a part that should run for ever has ended; the reason."""
-        parts = (
+    def parts(self) -> tuple[Tasks, ...]:
+        """The owners of all background work that must not end before `stop`."""
+        return (
             self._tasks,
             self._audit.tasks,
+            *self.door.tasks,
+            self._git.tasks,
             self.plane.agentlink.tasks,
             self.plane.delivery.tasks,
             self.plane.pipelines.tasks,
         )
-        waiting = [self._tasks.spawn("failure", part.wait_failed()) for part in parts]
+
+    async def wait_failed(self) -> BaseException:
+        """Wait until a part that should run for ever has ended; the reason."""
+        waiting = [self._tasks.spawn("failure", part.wait_failed()) for part in self.parts()]
         done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         return done.pop().result()
 
@@ -146,7 +150,7 @@ class Process:
             return cluster_id, TokenId(token_id)
 
         return proxy.build(
-            ProxySettings(),
+            self._settings.proxy,
             self._clock,
             DoorIdentity(identity),
             access,

@@ -1,0 +1,33 @@
+"""Background work that has died."""
+
+import asyncio
+
+from proxy.gateway.exchange import Exchange
+from tests.integration.serve.conftest import Running
+
+
+class BrokenConnection:
+    """A mistake of ours, met by the door's sweep."""
+
+    exchange: Exchange | None = None
+
+    def sweep(self, now: float) -> None:
+        raise ZeroDivisionError
+
+    def shutdown(self) -> None:
+        """Nothing is open."""
+
+
+async def test_the_process_hears_of_a_dead_sweep_of_the_door(hub: Running) -> None:
+    """A door that no longer looks after deadlines and lost rights must not stay in service."""
+    hub.process.door.gateway.connections.add(BrokenConnection())
+    async with asyncio.timeout(10):
+        assert isinstance(await hub.process.wait_failed(), ZeroDivisionError)
+
+
+async def test_the_process_waits_for_every_part(hub: Running) -> None:
+    """No owner of background work is left out; `wait_failed` asks each of them once."""
+    owners = {one.owner for one in hub.process.parts()}
+    assert owners == {
+        "serve", "door-audit", "door", "tunnels", "gitcache", "agentlink", "delivery", "pipelines",
+    }  # fmt: skip
