@@ -6,27 +6,21 @@ from typing import Any
 
 import strawberry
 import structlog
-from graphql import (
-    ExecutionResult,
-    GraphQLError,
-    MaxIntrospectionDepthRule,
-)
+from graphql import GraphQLError, MaxIntrospectionDepthRule
 from strawberry.extensions import (
     AddValidationRules,
     MaskErrors,
     MaxTokensLimiter,
     ParserCache,
-    SchemaExtension,
     ValidationCache,
-    max_aliases,
-    query_depth_limiter,
 )
 from strawberry.schema.config import StrawberryConfig
+from strawberry.types import ExecutionContext
 from strawberry.types import ExecutionResult as StrawberryResult
 from strawberry.types.graphql import OperationType
 
 from controlplane.domain.access import require_member
-from controlplane.graphql.context import Context
+from controlplane.graphql.limits import MOST_TOKENS, Scale, StorableStrings, check_values
 from controlplane.graphql.mutation import Mutation
 from controlplane.graphql.query import Query
 from controlplane.graphql.scalars import SCALARS
@@ -35,16 +29,10 @@ from fleet.errors import Code, TowlineError
 
 log = structlog.get_logger(__name__)
 
-MOST_TOKENS = 5_000
-MOST_ALIASES = 30
-DEEPEST = 15
+_LONGEST_KEPT = 10_000
 
 # Made once: the validation cache is keyed by the very rules.
-_RULES: list[Any] = [
-    query_depth_limiter.create_validator(DEEPEST, should_ignore=None),
-    max_aliases.create_validator(MOST_ALIASES),
-    MaxIntrospectionDepthRule,
-]
+_RULES: list[Any] = [MaxIntrospectionDepthRule, StorableStrings]
 
 
 class CodedErrors(MaskErrors):
@@ -63,29 +51,37 @@ class CodedErrors(MaskErrors):
 
 
 class KindParserCache(ParserCache):
-    """Leaves documents that cannot be parsed to the schema, which tells why as of any error."""
+    """Keeps short documents of members.
+
+    Those that cannot be parsed are left to the schema, which tells why as of any error.
+    """
 
     def on_parse(self) -> Iterator[None]:
-        with suppress(GraphQLError):
-            next(super().on_parse())
+        execution = self.execution_context
+        with suppress(GraphQLError, TowlineError):
+            require_member(execution.context.actor)
+            if _is_short(execution):
+                next(super().on_parse())
         yield
 
 
-class MembersOnly(SchemaExtension):
-    """Executes nothing for strangers, not even what tells about the schema.
+class Admission(ValidationCache):
+    """Validates and executes only what a member sent, and only if it is of a sane size.
 
-    Use cases ask for each right all the same; here a stranger learns nothing of which input
-    would be valid.
+    Use cases ask for each right all the same; here a stranger costs one parse, and learns nothing
+    of the schema or of which input would be valid.
     """
 
-    def on_execute(self) -> Iterator[None]:
+    def on_validate(self) -> Iterator[None]:
         execution = self.execution_context
-        if isinstance(execution.context, Context):
-            try:
-                require_member(execution.context.actor)
-            except TowlineError as error:
-                refusal = GraphQLError(error.message, original_error=error)
-                execution.result = ExecutionResult(data=None, errors=[refusal])
+        try:
+            _admit(execution)
+        except TowlineError as error:
+            refusal = GraphQLError(error.message, original_error=error)
+            execution.pre_execution_errors = [refusal]
+        else:
+            if _is_short(execution):
+                next(super().on_validate())
         yield
 
 
@@ -103,6 +99,19 @@ class Schema(strawberry.Schema):
             cause = _root_of(error)
             if cause is not None and not isinstance(cause, TowlineError):
                 log.error("resolver failed", path=str(error.path), exc_info=cause)
+
+
+def _admit(execution: ExecutionContext) -> None:
+    """Raise why a document goes no further."""
+    require_member(execution.context.actor)
+    if execution.graphql_document is not None:
+        Scale(execution.graphql_document).check()
+    for name, value in (execution.variables or {}).items():
+        check_values(value, name)
+
+
+def _is_short(execution: ExecutionContext) -> bool:
+    return len(execution.query or "") <= _LONGEST_KEPT
 
 
 def _root_of(error: GraphQLError) -> Exception | None:
@@ -131,10 +140,9 @@ schema = Schema(
     config=StrawberryConfig(scalar_map=SCALARS, disable_field_suggestions=True),
     extensions=[
         CodedErrors,
-        MembersOnly,
         lambda: MaxTokensLimiter(max_token_count=MOST_TOKENS),
         lambda: KindParserCache(maxsize=500),
-        lambda: ValidationCache(maxsize=500),
+        lambda: Admission(maxsize=500),
         lambda: AddValidationRules(_RULES),
     ],
 )

@@ -1,0 +1,157 @@
+"""How large a document and its values may be, found out before anything is done with them.
+
+Each fragment is weighed once, however often it is spread, so the work grows with the length of a
+document and not with what it would expand to.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from graphql import (
+    ASTValidationRule,
+    DocumentNode,
+    FieldNode,
+    FragmentDefinitionNode,
+    FragmentSpreadNode,
+    GraphQLError,
+    OperationDefinitionNode,
+    SelectionNode,
+    SelectionSetNode,
+    StringValueNode,
+)
+
+from fleet.errors import Invalid
+
+MOST_TOKENS = 5_000
+MOST_ALIASES = 30
+MOST_FIELDS = 1_000
+MOST_FRAGMENTS = 50
+DEEPEST = 15
+MOST_VALUES = 10_000
+DEEPEST_VALUE = 32
+
+# Inline fragments and spreads count here too, unlike in DEEPEST.
+_MOST_NESTED = 100
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """What selections come to with all fragments spread: levels of fields, fields, aliases."""
+
+    depth: int = 0
+    fields: int = 0
+    aliases: int = 0
+
+    def beside(self, other: "Weight") -> "Weight":
+        """Both in one selection set."""
+        return Weight(
+            max(self.depth, other.depth),
+            self.fields + other.fields,
+            self.aliases + other.aliases,
+        )
+
+
+_NOTHING = Weight()
+
+
+class Scale:
+    """Weighs the definitions of one document."""
+
+    def __init__(self, document: DocumentNode) -> None:
+        self._definitions = document.definitions
+        self._fragments = {
+            one.name.value: one
+            for one in document.definitions
+            if isinstance(one, FragmentDefinitionNode)
+        }
+        self._weighed: dict[str, Weight | None] = {}
+
+    def check(self) -> None:
+        """Invalid: some definition is larger than an answer should be, or contains itself."""
+        if len(self._fragments) > MOST_FRAGMENTS:
+            raise Invalid(f"{len(self._fragments)} fragments, {MOST_FRAGMENTS} at most")
+        for name in self._fragments:
+            _check_weight(self._of_fragment(name, 0))
+        for one in self._definitions:
+            if isinstance(one, OperationDefinitionNode):
+                _check_weight(self.weigh(one.selection_set, 0))
+
+    def weigh(self, selections: SelectionSetNode, nested: int) -> Weight:
+        """What a selection set comes to, `nested` levels below its definition."""
+        if nested > _MOST_NESTED:
+            raise Invalid(f"selections are nested deeper than {_MOST_NESTED} levels")
+        weight = _NOTHING
+        for one in selections.selections:
+            weight = weight.beside(self._of_selection(one, nested + 1))
+        return weight
+
+    def _of_selection(self, node: SelectionNode, nested: int) -> Weight:
+        if isinstance(node, FragmentSpreadNode):
+            return self._of_fragment(node.name.value, nested)
+        selections = getattr(node, "selection_set", None)
+        inner = self.weigh(selections, nested) if selections else _NOTHING
+        if not isinstance(node, FieldNode):
+            return inner
+        # How deep the schema tells of itself is bounded by MaxIntrospectionDepthRule.
+        depth = 0 if node.name.value.startswith("__") else inner.depth + 1
+        return Weight(depth, inner.fields + 1, inner.aliases + (node.alias is not None))
+
+    def _of_fragment(self, name: str, nested: int) -> Weight:
+        """An unknown fragment weighs nothing: validation tells of it."""
+        if name in self._weighed:
+            weight = self._weighed[name]
+            if weight is None:
+                raise Invalid(f"fragment {name} contains itself")
+            return weight
+        fragment = self._fragments.get(name)
+        if fragment is None:
+            return _NOTHING
+        self._weighed[name] = None
+        weight = self.weigh(fragment.selection_set, nested + 1)
+        self._weighed[name] = weight
+        return weight
+
+
+class StorableStrings(ASTValidationRule):
+    """Refuses strings in the document that the store cannot keep."""
+
+    def enter_string_value(self, node: StringValueNode, *_: object) -> None:
+        """Report a NUL character."""
+        if _UNSTORABLE.search(node.value):
+            self.report_error(GraphQLError("a string must not hold NUL characters", node))
+
+
+def check_values(value: Any, field: str) -> None:
+    """Invalid: parsed JSON holds too much, lies too deep, or has what the store cannot keep."""
+    level, depth, count = [value], 0, 0
+    while level:
+        depth, count = depth + 1, count + len(level)
+        if depth > DEEPEST_VALUE:
+            raise Invalid(f"nested deeper than {DEEPEST_VALUE} levels", field=field)
+        if count > MOST_VALUES:
+            raise Invalid(f"more than {MOST_VALUES:,} values", field=field)
+        for one in level:
+            _check_string(one, field)
+        level = [inner for one in level for inner in _within(one)]
+
+
+def _check_string(value: Any, field: str) -> None:
+    if isinstance(value, str) and _UNSTORABLE.search(value):
+        raise Invalid("must not hold NUL characters or lone surrogates", field=field)
+
+
+def _within(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return [*value, *value.values()]
+    return value if isinstance(value, list) else []
+
+
+def _check_weight(weight: Weight) -> None:
+    if weight.depth > DEEPEST:
+        raise Invalid(f"the depth of the query is {weight.depth}, {DEEPEST} at most")
+    if weight.aliases > MOST_ALIASES:
+        raise Invalid(f"the query has {weight.aliases} aliases, {MOST_ALIASES} at most")
+    if weight.fields > MOST_FIELDS:
+        raise Invalid(f"the query comes to more than {MOST_FIELDS:,} fields")

@@ -1,0 +1,163 @@
+"""How large a document may be is found out in time that grows with its length alone."""
+
+import pytest
+from graphql import OperationDefinitionNode, SelectionSetNode, parse
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.graphql.limits import (
+    DEEPEST,
+    DEEPEST_VALUE,
+    MOST_ALIASES,
+    MOST_FIELDS,
+    MOST_FRAGMENTS,
+    MOST_VALUES,
+    Scale,
+    Weight,
+    check_values,
+)
+from fleet.errors import Invalid
+
+
+class CountingScale(Scale):
+    """Counts the selection sets that it is asked to weigh."""
+
+    visits = 0
+
+    def weigh(self, selections: SelectionSetNode, nested: int) -> Weight:
+        self.visits += 1
+        return super().weigh(selections, nested)
+
+
+def doubling(levels: int) -> str:
+    """A document that doubles with each fragment."""
+    links = [f"fragment f{n} on Query {{ ...f{n + 1} ...f{n + 1} }}" for n in range(levels)]
+    return f"{{ ...f0 }} {' '.join(links)} fragment f{levels} on Query {{ me {{ id }} }}"
+
+
+def refusal(document: str) -> str:
+    with pytest.raises(Invalid) as refused:
+        Scale(parse(document)).check()
+    return refused.value.message
+
+
+@pytest.mark.parametrize("levels", [5, 20, MOST_FRAGMENTS - 1])
+def test_a_fragment_is_weighed_once_however_often_it_is_spread(levels: int) -> None:
+    scale = CountingScale(parse(doubling(levels)))
+    try:
+        scale.check()
+    except Invalid as error:
+        assert "fields" in error.message
+    assert scale.visits <= levels + 3
+
+
+def test_what_fragments_expand_to_is_refused() -> None:
+    """A kilobyte that would come to 2**41 fields."""
+    assert refusal(doubling(40)) == f"the query comes to more than {MOST_FIELDS:,} fields"
+
+
+def test_sixty_fragments_are_refused_unread() -> None:
+    scale = CountingScale(parse(doubling(60)))
+    with pytest.raises(Invalid, match=f"61 fragments, {MOST_FRAGMENTS} at most"):
+        scale.check()
+    assert scale.visits == 0
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        "{ ...a } fragment a on Query { ...a }",
+        "{ me { id } } fragment a on Query { ...b } fragment b on Query { ...a }",
+        "{ ...a } fragment a on Query { ...b me { id } } fragment b on Query { me { ...a } }",
+    ],
+)
+def test_a_fragment_that_contains_itself_is_refused(document: str) -> None:
+    """Spread or not, directly or through others."""
+    assert "contains itself" in refusal(document)
+
+
+def test_depth_counts_fields_through_fragments() -> None:
+    chain = " ".join(f"fragment f{n} on Q {{ a {{ ...f{n + 1} }} }}" for n in range(DEEPEST))
+    deepest = f"fragment f{DEEPEST} on Q {{ b }}"
+    assert "depth of the query is 16" in refusal(f"{{ ...f0 }} {chain} {deepest}")
+
+
+@pytest.mark.parametrize("extra", [0, 1])
+def test_the_deepest_query_passes_and_one_deeper_does_not(extra: int) -> None:
+    depth = DEEPEST + extra
+    document = parse("{ a " * depth + "}" * depth)
+    if extra:
+        with pytest.raises(Invalid, match="depth"):
+            Scale(document).check()
+    else:
+        Scale(document).check()
+
+
+def test_long_ways_through_fragments_end_before_the_interpreter_does() -> None:
+    """Inline fragments count for no depth, yet each is a level to walk."""
+    inner = "... { " * 60 + "{next}" + " }" * 60
+    links = [
+        f"fragment f{n} on Q {{ {inner.replace('{next}', f'...f{n + 1}')} }}" for n in range(40)
+    ]
+    assert "nested deeper" in refusal(f"{{ ...f0 }} {' '.join(links)} fragment f40 on Q {{ a }}")
+
+
+def test_aliases_in_fragments_count_at_each_spread() -> None:
+    fragment = "fragment a on Query { " + " ".join(f"x{n}: me {{ id }}" for n in range(11)) + " }"
+    Scale(parse(f"{{ ...a ...a }} {fragment}")).check()
+    assert f"33 aliases, {MOST_ALIASES} at most" in refusal(f"{{ ...a ...a ...a }} {fragment}")
+
+
+def test_every_operation_is_weighed() -> None:
+    """Validation walks them all, whichever is asked for."""
+    wide = "me { id } " * MOST_FIELDS
+    assert "fields" in refusal(f"query a {{ me {{ id }} }} query b {{ {wide} }}")
+
+
+def test_an_unknown_fragment_is_left_to_validation() -> None:
+    Scale(parse("{ ...absent me { id } }")).check()
+
+
+@given(
+    st.recursive(st.just("a"), lambda inner: st.lists(inner, min_size=1, max_size=4), max_leaves=30)
+)
+def test_the_weight_without_fragments_is_what_counting_gives(tree: object) -> None:
+    """Depth and number of fields of any tree."""
+
+    def text(node: object) -> str:
+        return f"a {{ {' '.join(map(text, node))} }}" if isinstance(node, list) else "a"
+
+    def depth(node: object) -> int:
+        return 1 + max(map(depth, node)) if isinstance(node, list) else 1
+
+    document = text(tree)
+    definition = parse(f"{{ {document} }}").definitions[0]
+    assert isinstance(definition, OperationDefinitionNode)
+    weight = Scale(parse("{ a }")).weigh(definition.selection_set, 0)
+    assert weight == Weight(depth(tree), document.count("a"), 0)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("a\0b", "NUL"),
+        ({"tags": [{"name": "\0"}]}, "NUL"),
+        ({"\0": 1}, "NUL"),
+        ("\ud800", "surrogates"),
+        ([0] * MOST_VALUES, "values"),
+        ([[0] * 100] * 100, "values"),
+    ],
+)
+def test_values_that_cannot_be_kept_are_refused(value: object, said: str) -> None:
+    with pytest.raises(Invalid, match=f"^x: .*{said}"):
+        check_values(value, "x")
+
+
+def test_values_nested_too_deep_are_refused_and_good_ones_pass() -> None:
+    deep: object = "x"
+    for _ in range(DEEPEST_VALUE - 1):
+        deep = [deep]
+    check_values(deep, "x")
+    with pytest.raises(Invalid, match="nested"):
+        check_values({"more": deep}, "x")
+    check_values({"name": "é💥", "list": [1, None, 2.5, True]}, "x")
