@@ -3,6 +3,7 @@
 A field that is null or absent means "leave it as it is"; so does an empty id or handle.
 """
 
+from datetime import timedelta
 from typing import Any
 
 import strawberry
@@ -15,6 +16,8 @@ from controlplane.usecases.repositories import RepositoryChange
 from controlplane.usecases.services import ServiceChange
 from fleet.errors import Invalid
 from fleet.source import GitCredentials
+
+_DEFAULT_DAYS = 90
 
 
 @strawberry.input
@@ -164,6 +167,13 @@ class UserAttributes:
 class AccessTokenAttributes:
     name: str
     expires_in_days: int | None = None
+
+    def life(self) -> timedelta:
+        days = _DEFAULT_DAYS if self.expires_in_days is None else self.expires_in_days
+        try:
+            return timedelta(days=days)
+        except OverflowError as error:
+            raise Invalid(f"{days} days are too many", field="expiresInDays") from error
 
 
 def _cluster_change(given: ClusterAttributes | ClusterUpdateAttributes) -> ClusterChange:

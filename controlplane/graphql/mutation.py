@@ -1,7 +1,5 @@
 """What can be changed."""
 
-from datetime import timedelta
-
 import strawberry
 
 from controlplane.domain.services import Removal
@@ -194,9 +192,8 @@ class Mutation:
     async def create_access_token(
         self, info: Info, attributes: AccessTokenAttributes
     ) -> AccessToken:
-        days = 90 if attributes.expires_in_days is None else attributes.expires_in_days
         row, secret = await info.context.verbs.identity.create_token(
-            info.context.actor, attributes.name, timedelta(days=days)
+            info.context.actor, attributes.name, attributes.life()
         )
         return AccessToken.of(row, secret)
 

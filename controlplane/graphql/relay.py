@@ -5,11 +5,16 @@ from typing import Generic, TypeVar
 
 import strawberry
 
+from controlplane.domain.names import check_text
 from controlplane.ports import MOST_ROWS_A_PAGE, PageQuery
 from fleet.errors import Invalid
 
 T = TypeVar("T")
 Row = TypeVar("Row")
+
+_LONGEST_SEARCH = 200
+_LONGEST_CURSOR = 64
+_LAST_ROW = 2**63 - 1
 
 
 @strawberry.type
@@ -35,12 +40,21 @@ class Connection(Generic[T]):
 def query(
     first: int | None, after: str | None, text: str | None = None, **equals: object
 ) -> PageQuery:
-    """A page query from arguments; None means no filter. Invalid: a page too long."""
+    """A page query from arguments; None means no filter. Invalid: a page or text too long."""
     count = 50 if first is None else first
     if not 1 <= count <= MOST_ROWS_A_PAGE:
         raise Invalid(f"a page has 1 to {MOST_ROWS_A_PAGE} rows", field="first")
+    if text:
+        check_text(text, "q", _LONGEST_SEARCH)
+    _check_cursor(after or "")
     given = {name: value for name, value in equals.items() if value is not None}
     return PageQuery(count, after or None, given, text or None)
+
+
+def _check_cursor(after: str) -> None:
+    """Cursors are ids, or the numbers of rows."""
+    if len(after) > _LONGEST_CURSOR or (after.isdecimal() and int(after) > _LAST_ROW):
+        raise Invalid("is not a cursor of this list", field="after")
 
 
 def connection(

@@ -7,6 +7,7 @@ import orjson
 import strawberry
 from strawberry.types.scalar import ScalarDefinition
 
+from controlplane.graphql.limits import check_values
 from fleet.errors import Invalid
 
 _MOST_BYTES = 256 * 1024
@@ -21,9 +22,11 @@ def _parse_json(value: Any) -> Any:
     if len(value) > _MOST_BYTES:
         raise Invalid(f"{len(value):,} characters of JSON, {_MOST_BYTES:,} at most")
     try:
-        return orjson.loads(value) if value else None
+        parsed = orjson.loads(value) if value else None
     except orjson.JSONDecodeError as error:
         raise Invalid(f"this is not JSON: {error}") from error
+    check_values(parsed, "Json")
+    return parsed
 
 
 def _parse_time(value: Any) -> datetime:

@@ -8,6 +8,7 @@ from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from controlplane.http.graphql import MOST_REQUEST_BYTES
 from fleet import __version__
 
 MOST_BODY_BYTES = 5 << 20
@@ -45,8 +46,8 @@ def make_app(graphql: ASGIApp, readiness: Readiness, routes: Sequence[BaseRoute]
 
     app = Starlette(
         routes=[
-            Route("/gql", graphql),
-            Route("//gql", graphql),
+            Route("/gql", graphql, max_body_size=MOST_REQUEST_BYTES),
+            Route("//gql", graphql, max_body_size=MOST_REQUEST_BYTES),
             WebSocketRoute("/gql", graphql),
             Route("/healthz", healthz),
             Route("/readyz", readyz),

@@ -22,6 +22,8 @@ from fleet.errors import Unauthenticated
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 
+MOST_REQUEST_BYTES = 1 << 20
+
 _MOST_SUBSCRIPTIONS = 100
 _INIT_SECONDS = 10
 _TOKEN_CHECK_SECONDS = 2.0
@@ -85,6 +87,8 @@ class GraphQLEndpoint(GraphQL[Context, None]):
 
     def decode_json(self, data: str | bytes) -> object:
         """A request or a message, which is an object; batches are not taken."""
+        if len(data) > MOST_REQUEST_BYTES:
+            raise orjson.JSONDecodeError("too long", "", 0)
         value = orjson.loads(data)
         if not isinstance(value, dict):
             raise orjson.JSONDecodeError("expected an object", "", 0)
