@@ -8,6 +8,9 @@ _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _SLUG = re.compile(r"[^a-z0-9]+")
 MAX_TEXT = 255
 
+# C0 and C1 controls, and marks and overrides that make text read other than it is.
+_DECEPTIVE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
 
 def check_label(value: str, field: str) -> str:
     """An RFC 1123 label: the form of handles, service names and namespaces."""
@@ -20,12 +23,12 @@ def check_label(value: str, field: str) -> str:
 
 
 def check_text(value: str, field: str, limit: int = MAX_TEXT) -> str:
-    """Non-empty text within its limit, without control characters."""
+    """Non-empty text within its limit, without control characters or such as turn its direction."""
     if not value.strip():
         raise Invalid("must not be empty", field=field)
     if len(value) > limit:
         raise Invalid(f"{len(value)} characters, {limit} at most", field=field)
-    if any(ord(char) < 32 for char in value):
+    if _DECEPTIVE.search(value):
         raise Invalid("must not hold control characters", field=field)
     return value
 

@@ -11,6 +11,7 @@ from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from typing import Literal, NewType
 
+from controlplane.domain.names import check_text
 from fleet.errors import Invalid
 from fleet.identity import ServiceId
 
@@ -181,8 +182,7 @@ def _check_one_first(pipeline: Pipeline) -> None:
 
 
 def _check_name(name: str, field: str) -> None:
-    if not 1 <= len(name.strip()) <= MAX_NAME:
-        raise Invalid(f"a name of 1 to {MAX_NAME} characters is needed", field=field)
+    check_text(name, field, MAX_NAME)
 
 
 def _check_count(count: int, most: int, field: str, *, least: int = 1) -> None:
