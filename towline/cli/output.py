@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,12 @@ from towline.cli.lazy import load
 
 Row = Mapping[str, Any]
 MOST_CELL = 60
+
+# C0 and C1 controls but for tab and line feed, and what turns the direction of text: names, URLs
+# and messages come from elsewhere, and a terminal would obey them.
+_CONTROLS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
 _COLOURS = {
     "HEALTHY": "green",
     "OPEN": "green",
@@ -66,11 +73,11 @@ def show(rows: Sequence[Row] | Row, columns: Sequence[Column], form: Format, nam
     """Print rows, or one thing, as asked; `name` is the key of what NAME prints."""
     many = [rows] if isinstance(rows, Mapping) else list(rows)
     if form is Format.JSON:
-        print(json.dumps(rows, indent=2, ensure_ascii=False))
+        print(printable(json.dumps(rows, indent=2, ensure_ascii=False)))
     elif form is Format.YAML:
-        print(load("yaml").safe_dump(rows, sort_keys=False, allow_unicode=True), end="")
+        print(_yaml(rows), end="")
     elif form is Format.NAME:
-        print(*(str(row[name]) for row in many), sep="\n", end="\n" if many else "")
+        print(*(printable(str(row[name])) for row in many), sep="\n", end="\n" if many else "")
     elif many:
         print(*table(many, columns), sep="\n")
 
@@ -88,7 +95,12 @@ def table(rows: Sequence[Row], columns: Sequence[Column]) -> list[str]:
 
 def say(text: str) -> None:
     """Tell people something beside the result: goes to standard error."""
-    print(text, file=sys.stderr)
+    print(printable(text), file=sys.stderr)
+
+
+def printable(text: str) -> str:
+    """Text that no terminal obeys: control characters as `\\u001b`, which JSON reads alike."""
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def age(moment: str | None) -> str:
@@ -114,9 +126,17 @@ def is_terminal() -> bool:
 
 
 def colour(text: str, name: str | None = None, *, bold: bool = False) -> str:
-    """Coloured text on a terminal, unless NO_COLOR is set."""
+    """Printable text, coloured on a terminal unless NO_COLOR is set."""
+    text = printable(text)
     plain = not is_terminal() or bool(os.environ.get("NO_COLOR"))
     return text if plain else typer.style(text, fg=name, bold=bold or None)
+
+
+def _yaml(rows: Sequence[Row] | Row) -> str:
+    """YAML that holds no controls: all that is not ASCII is escaped where there would be some."""
+    dump = load("yaml").safe_dump
+    text = dump(rows, sort_keys=False, allow_unicode=True)
+    return dump(rows, sort_keys=False) if _CONTROLS.search(text) else text
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], paint: Callable[[str], str]) -> str:
@@ -132,7 +152,7 @@ def _by_meaning(text: str) -> str:
 def _text(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return " ".join(str("" if value is None else value).split())
+    return printable(" ".join(str("" if value is None else value).split()))
 
 
 def _cut(text: str) -> str:
