@@ -14,6 +14,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from fleet.runtime.files import write_whole
+
 LIFETIME = timedelta(days=365)
 AUTHORITY_LIFETIME = timedelta(days=3650)
 # Clients whose clock is a little behind must not find the certificates in their future.
@@ -113,10 +115,8 @@ def expires(certificate: Path) -> datetime:
 
 
 def write_private(path: Path, data: bytes) -> None:
-    """Write a file that only its owner may read, from its first byte on."""
-    path.unlink(missing_ok=True)
-    path.touch(mode=0o600)
-    path.write_bytes(data)
+    """Write a file, wholly or not at all, that only its owner may read from its first byte on."""
+    write_whole(path, data)
 
 
 def write_key(path: Path, key: PrivateKey) -> None:
@@ -175,4 +175,4 @@ def _alternative(name: str) -> x509.GeneralName:
 
 
 def _write_certificate(path: Path, certificate: x509.Certificate) -> None:
-    path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    write_whole(path, certificate.public_bytes(serialization.Encoding.PEM), mode=0o644)

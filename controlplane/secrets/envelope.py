@@ -14,6 +14,7 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from fleet.errors import Invalid, TowlineError
+from fleet.runtime.files import write_whole
 
 _VERSION = b"\x01"
 _ID = 8
@@ -53,9 +54,10 @@ class EnvelopeSealer:
 
 
 def load_or_make_key(path: Path) -> bytes:
-    """The key in this file (32 bytes); a new one, readable by the owner only, if it is absent."""
-    if not path.exists():
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "wb") as file:
-            file.write(secrets.token_bytes(32))
+    """The key in this file (32 bytes); a new one, readable by the owner only, if it is absent.
+
+    An empty file is taken for absent: nothing was ever sealed with it.
+    """
+    if not path.exists() or path.stat().st_size == 0:
+        write_whole(path, secrets.token_bytes(32))
     return path.read_bytes()

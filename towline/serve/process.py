@@ -29,8 +29,8 @@ from gitcache.http import webhook_route
 from gitcache.settings import GitCacheSettings
 from gitcache.sync.cache import GitCache
 from proxy import compose as proxy
-from towline.authority import write_private
 from towline.serve.door import DoorAccess, DoorAudit, DoorIdentity
+from towline.serve.first import keep_private, leave_first_token
 from towline.serve.listeners import (
     OFF,
     Listener,
@@ -40,6 +40,7 @@ from towline.serve.listeners import (
     http_listener,
     serve,
 )
+from towline.serve.readiness import StoreProbe
 from towline.settings import ServeSettings
 
 log = structlog.get_logger(__name__)
@@ -92,7 +93,7 @@ class Process:
 
     async def _start(self) -> Addresses:
         settings, clock, ends = self._settings, self._clock, self._ends
-        settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        keep_private(settings.data, embedded=settings.database is None)
         tls = credentials(settings.tls, settings.data / "tls", clock)
         self._git: GitCache = gitcache.build(_git_settings(settings), clock)
         self.plane = await controlplane.build(
@@ -106,13 +107,14 @@ class Process:
         )
         ends.push_async_callback(self._git.stop)
         ends.push_async_callback(self.plane.stop)
-        await self._first_start()
+        await leave_first_token(self.plane, settings.data / "admin.token")
         await self._git.start()
         await self.plane.start()
         self._audit = DoorAudit(self.plane.verbs.records, clock)
         ends.push_async_callback(self._audit.stop)
         self._audit.start()
         ends.push_async_callback(self._tasks.stop, grace=settings.drain_seconds)
+        self._probe = StoreProbe(self.plane.store, clock, self._tasks)
         self.door = self._build_door()
         ends.push_async_callback(self.door.stop)
         self.door.start()
@@ -216,13 +218,6 @@ class Process:
         self._listeners.append(listener)
         return f"{listener.config.host}:{port}"
 
-    async def _first_start(self) -> None:
-        secret = await self.plane.verbs.identity.bootstrap()
-        if secret is not None:
-            path = self._settings.data / "admin.token"
-            write_private(path, secret.encode())
-            log.info("made the first administrator", action="setup.admin", token_file=str(path))
-
     async def _follow_revocations(self) -> None:
         """Whatever a revoked token has opened here ends; `AgentLink` ends its own calls."""
         async for _, token_id in self.plane.deps.bus.subscribe(REVOKED):
@@ -231,7 +226,7 @@ class Process:
             self.door.disconnect(token_id)
 
     async def _readiness(self) -> str | None:
-        return self._not_ready
+        return self._not_ready or await self._probe.problem()
 
 
 class _AgentHandlers:

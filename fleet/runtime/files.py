@@ -1,0 +1,31 @@
+"""Files that are whole or not there, whenever the process is killed or the power fails."""
+
+import os
+from pathlib import Path
+
+OWNER_ONLY = 0o600
+
+
+def write_whole(path: Path, data: bytes, *, mode: int = OWNER_ONLY) -> None:
+    """Write or replace a file. It has this mode from its first byte on.
+
+    Returns once the data and the name are on disk. OSError: as the system says; the file that
+    was there before still is.
+    """
+    part = path.with_name(f"{path.name}.part")
+    part.unlink(missing_ok=True)
+    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,67 @@
+"""The data folder before anything else uses it, and the first administrator's way in."""
+
+from pathlib import Path
+
+import structlog
+
+from controlplane.compose import ControlPlane
+from controlplane.domain.access import SYSTEM
+from controlplane.ports import Store
+from fleet.identity import TokenKind
+from fleet.runtime.files import write_whole
+
+log = structlog.get_logger(__name__)
+
+_FIRST = "admin"
+_FOLDERS = ("tls", "git")
+_FILES = ("towline.db*", "encryption.key", "admin.token", "tls/*.key")
+
+
+def keep_private(data: Path, *, embedded: bool) -> None:
+    """Make the data folder, and let only the owner into what is ours in it.
+
+    `embedded`: the store is a file there; SQLite's own files take over the mode of the first.
+    A folder that the operator has made stays as it is.
+    """
+    data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    (data / "git").mkdir(exist_ok=True)
+    if embedded:
+        (data / "towline.db").touch(mode=0o600)
+    for folder in _FOLDERS:
+        _tighten(data / folder, 0o700)
+    for pattern in _FILES:
+        for file in data.glob(pattern):
+            _tighten(file, 0o600)
+
+
+async def leave_first_token(plane: ControlPlane, path: Path) -> None:
+    """Make the first administrator, and leave the token in this file.
+
+    A process that died after the commit has left nobody who can sign in: while the file is
+    absent and nobody has ever used a token, another is made.
+    """
+    identity = plane.verbs.identity
+    secret = await identity.bootstrap()
+    if secret is None and not _is_left(path) and not await _anybody_was_here(plane.store):
+        secret = await identity.token_for(SYSTEM, _FIRST, "first start")
+    if secret is not None:
+        write_whole(path, secret.encode())
+        log.info("made the first administrator", action="setup.admin", token_file=str(path))
+
+
+def _is_left(path: Path) -> bool:
+    return path.exists()
+
+
+async def _anybody_was_here(store: Store) -> bool:
+    async with store.read() as tx:
+        tokens = await tx.tokens.select(kind=TokenKind.USER)
+    return any(token.last_used_at is not None for token in tokens)
+
+
+def _tighten(path: Path, mode: int) -> None:
+    try:
+        if path.exists() and path.stat().st_mode & 0o777 & ~mode:
+            path.chmod(mode)
+    except PermissionError:
+        log.warning("others may look into it, and it is not ours to change", path=str(path))
