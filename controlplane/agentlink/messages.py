@@ -24,6 +24,7 @@ from controlplane.domain.services import (
 )
 from fleet.wire.v1 import agent_pb2 as wire
 
+_LATEST_MS = int(datetime(2100, 1, 1, tzinfo=UTC).timestamp() * 1000)
 _PHASES = {
     wire.PHASE_FETCHING: Phase.FETCHING,
     wire.PHASE_APPLYING: Phase.APPLYING,
@@ -133,9 +134,9 @@ def _status(message: wire.ServiceStatus) -> StatusReport:
 def _problem(message: wire.Problem) -> Problem:
     where = message.object
     if not where.kind:
-        return Problem("sync", message.message)
+        return Problem("sync", _plain(message.message))
     namespace = f"{where.namespace}/" if where.namespace else ""
-    return Problem("sync", f"{where.kind} {namespace}{where.name}: {message.message}")
+    return Problem("sync", _plain(f"{where.kind} {namespace}{where.name}: {message.message}"))
 
 
 def _inventory(message: wire.Inventory) -> InventoryReport:
@@ -154,7 +155,7 @@ def _component(message: wire.Component) -> ObservedComponent:
         uid=message.uid,
         owner_uid=message.owner_uid,
         state=_STATES.get(message.health),
-        message=message.message,
+        message=_plain(message.message),
         synced=message.synced,
         images=tuple(message.images),
     )
@@ -162,15 +163,15 @@ def _component(message: wire.Component) -> ObservedComponent:
 
 def _result(message: wire.CommandResult) -> CommandReport:
     state = _OUTCOMES.get(message.outcome, CommandState.FAILED)
-    return CommandReport(message.command_id, state, message.message)
+    return CommandReport(message.command_id, state, _plain(message.message))
 
 
 def _drift(message: wire.Drift) -> DriftReport:
     return DriftReport(
         service_id=message.service_id,
         key=_key(message.object),
-        manager=message.manager,
-        paths=tuple(message.paths),
+        manager=_plain(message.manager),
+        paths=tuple(_plain(path) for path in message.paths),
         deleted=message.deleted,
         healed=message.healed,
     )
@@ -181,7 +182,15 @@ def _key(ref: wire.ObjectRef) -> ObjectKey:
 
 
 def _time(millis: int) -> datetime | None:
-    return datetime.fromtimestamp(millis / 1000, UTC) if millis > 0 else None
+    """A time of the agent's clock; one that no calendar holds counts as the last possible."""
+    if millis <= 0:
+        return None
+    return datetime.fromtimestamp(min(millis, _LATEST_MS) / 1000, UTC)
+
+
+def _plain(text: str) -> str:
+    """Text of a cluster's, which the store can keep: NUL is the one character it cannot."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 _BODIES = {

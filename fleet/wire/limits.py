@@ -3,7 +3,9 @@
 `check` is called on every message before anything else looks at it.
 """
 
+from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
@@ -14,33 +16,48 @@ from fleet.wire.v1 import options_pb2
 _TEXT = (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES)
 
 
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """Bytes, items and the largest number that a field may have; no number: any."""
+
+    length: int
+    items: int
+    value: int
+    is_map: bool
+
+
 def check(message: Message) -> None:
-    """Raise Invalid, naming the field, if a value is longer than its field allows."""
+    """Raise Invalid, naming the field, if a value is longer or larger than its field allows."""
     for field, value in message.ListFields():
-        max_len, max_items, is_map = _limits(field)
-        if field.is_repeated:
-            if len(value) > max_items:
-                raise Invalid(f"{len(value)} items, {max_items} at most", field=field.full_name)
-            if is_map:
-                _check_map(field, value, max_len)
-                continue
+        limits = _limits(field)
+        if field.is_repeated and len(value) > limits.items:
+            raise Invalid(f"{len(value)} items, {limits.items} at most", field=field.full_name)
+        if limits.is_map:
+            _check_map(field, value, limits.length)
+            continue
         for one in value if field.is_repeated else (value,):
-            if field.type == FieldDescriptor.TYPE_MESSAGE:
-                check(one)
-            elif field.type in _TEXT and _length(one) > max_len:
-                raise Invalid(f"{_length(one)} bytes, {max_len} at most", field=field.full_name)
+            _check_one(field, one, limits)
 
 
 def unbounded(message: Descriptor) -> list[str]:
     """Full names of fields of a message type that lack the limit they need; for a test."""
     missing = []
     for field in message.fields:
-        max_len, max_items, is_map = _limits(field)
-        if field.is_repeated and not max_items:
+        limits = _limits(field)
+        if field.is_repeated and not limits.items:
             missing.append(field.full_name)
-        elif (field.type in _TEXT or is_map) and not max_len:
+        elif (field.type in _TEXT or limits.is_map) and not limits.length:
             missing.append(field.full_name)
     return missing
+
+
+def _check_one(field: FieldDescriptor, value: Any, limits: _Limits) -> None:
+    if field.type == FieldDescriptor.TYPE_MESSAGE:
+        check(value)
+    elif field.type in _TEXT and _length(value) > limits.length:
+        raise Invalid(f"{_length(value)} bytes, {limits.length} at most", field=field.full_name)
+    elif limits.value and value > limits.value:
+        raise Invalid(f"{value:,}, {limits.value:,} at most", field=field.full_name)
 
 
 def _check_map(field: FieldDescriptor, entries: dict[str, str], max_len: int) -> None:
@@ -54,11 +71,11 @@ def _length(value: str | bytes) -> int:
 
 
 @cache
-def _limits(field: FieldDescriptor) -> tuple[int, int, bool]:
-    options = field.GetOptions()
-    is_map = field.message_type is not None and field.message_type.GetOptions().map_entry
-    return (
-        options.Extensions[options_pb2.max_len],  # ty: ignore[invalid-argument-type]
-        options.Extensions[options_pb2.max_items],  # ty: ignore[invalid-argument-type]
-        is_map,
+def _limits(field: FieldDescriptor) -> _Limits:
+    given = field.GetOptions().Extensions
+    return _Limits(
+        length=given[options_pb2.max_len],  # ty: ignore[invalid-argument-type]
+        items=given[options_pb2.max_items],  # ty: ignore[invalid-argument-type]
+        value=given[options_pb2.max_value],  # ty: ignore[invalid-argument-type]
+        is_map=field.message_type is not None and field.message_type.GetOptions().map_entry,
     )

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import descriptor_pb2 as google_dot_protobuf_dot_descriptor__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1b\x66leet/wire/v1/options.proto\x12\x08\x66leet.v1\x1a google/protobuf/descriptor.proto:0\n\x07max_len\x12\x1d.google.protobuf.FieldOptions\x18\xd1\x86\x03 \x01(\r:2\n\tmax_items\x12\x1d.google.protobuf.FieldOptions\x18\xd2\x86\x03 \x01(\rb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1b\x66leet/wire/v1/options.proto\x12\x08\x66leet.v1\x1a google/protobuf/descriptor.proto:0\n\x07max_len\x12\x1d.google.protobuf.FieldOptions\x18\xd1\x86\x03 \x01(\r:2\n\tmax_items\x12\x1d.google.protobuf.FieldOptions\x18\xd2\x86\x03 \x01(\r:2\n\tmax_value\x12\x1d.google.protobuf.FieldOptions\x18\xd3\x86\x03 \x01(\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)

@@ -7,3 +7,5 @@ MAX_LEN_FIELD_NUMBER: _ClassVar[int]
 max_len: _descriptor.FieldDescriptor
 MAX_ITEMS_FIELD_NUMBER: _ClassVar[int]
 max_items: _descriptor.FieldDescriptor
+MAX_VALUE_FIELD_NUMBER: _ClassVar[int]
+max_value: _descriptor.FieldDescriptor

@@ -1,0 +1,46 @@
+"""What an agent reports becomes values that the store and the API can hold."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from controlplane.agentlink import messages
+from controlplane.domain.reports import DriftReport, InventoryReport, StatusReport
+from fleet.wire.v1 import agent_pb2 as wire
+
+EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+@pytest.mark.parametrize("millis", [-(2**63), -1, 0])
+def test_no_time_is_the_beginning(millis: int) -> None:
+    assert messages.report(wire.Report(at_ms=millis)).at == EPOCH
+
+
+@pytest.mark.parametrize("millis", [2**62, 2**63 - 1, 253_402_300_800_000])
+def test_times_beyond_all_calendars_count_as_the_last(millis: int) -> None:
+    """In the report itself, and in each stage of a status."""
+    status = wire.ServiceStatus(received_ms=millis, healthy_ms=millis)
+    report = messages.report(wire.Report(at_ms=millis, status=status))
+    assert isinstance(report.body, StatusReport)
+    times = {report.at, report.body.received_at, report.body.healthy_at}
+    assert times == {datetime(2100, 1, 1, tzinfo=UTC)}
+
+
+def test_an_ordinary_time_is_kept() -> None:
+    at = datetime(2026, 1, 31, 12, 0, 0, 123_000, tzinfo=UTC)
+    assert messages.report(wire.Report(at_ms=int(at.timestamp() * 1000))).at == at
+
+
+def test_nul_in_a_clusters_texts_is_replaced() -> None:
+    """A container may end with any message; its report must still be kept."""
+    problem = wire.Problem(object=wire.ObjectRef(kind="Pod", name="web"), message="a\0b")
+    status = messages.report(wire.Report(status=wire.ServiceStatus(problems=[problem]))).body
+    assert isinstance(status, StatusReport)
+    assert status.problems[0].message == "Pod web: a�b"
+    present = [wire.Component(message="\0")]
+    inventory = messages.report(wire.Report(inventory=wire.Inventory(present=present))).body
+    assert isinstance(inventory, InventoryReport)
+    assert inventory.present[0].message == "�"
+    drift = messages.report(wire.Report(drift=wire.Drift(manager="\0", paths=["\0"]))).body
+    assert isinstance(drift, DriftReport)
+    assert (drift.manager, drift.paths) == ("�", ("�",))
