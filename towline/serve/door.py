@@ -1,13 +1,15 @@
 """What the Kubernetes door asks of the control plane."""
 
+from collections.abc import Iterable
 from datetime import datetime
+from typing import Protocol
 
 import structlog
 
+from controlplane.domain.access import SYSTEM
 from controlplane.domain.ledger import AuditEntry, Verdict
 from controlplane.usecases.access import Access
 from controlplane.usecases.identity import Identity as Identities
-from controlplane.usecases.records import Records
 from fleet.errors import LimitExceeded, TowlineError
 from fleet.identity import ClusterId, TokenId, UserId
 from fleet.runtime.clock import Clock
@@ -15,6 +17,7 @@ from fleet.runtime.tasks import Tasks
 from proxy.domain.access import Grant, Identity, Impersonation
 from proxy.domain.attributes import RequestAttributes
 from proxy.domain.audit import RequestRecord
+from towline.serve.strangers import Strangers
 
 log = structlog.get_logger(__name__)
 
@@ -60,13 +63,27 @@ class DoorAccess:
         return await self._access.last_seen(cluster_id)
 
 
-class DoorAudit:
-    """The door's `AuditLog`: writes at once before they start, ends and reads in batches."""
+class Trail(Protocol):
+    """Where rows are kept."""
 
-    def __init__(self, records: Records, clock: Clock) -> None:
+    async def append(self, entries: Iterable[AuditEntry]) -> None:
+        """Committed when it returns. Unavailable: they cannot be kept now."""
+        ...
+
+
+class DoorAudit:
+    """The door's `AuditLog`: writes at once before they start, ends and reads in batches.
+
+    Refusals of strangers are counted by source. While the store is away rows wait, up to a
+    bound; what comes beyond it is dropped, and a row tells how many those were.
+    """
+
+    def __init__(self, records: Trail, clock: Clock) -> None:
         self._records = records
         self._clock = clock
         self._waiting: list[AuditEntry] = []
+        self._dropped = 0
+        self._strangers = Strangers(clock)
         self.tasks = Tasks("door-audit")
 
     def start(self) -> None:
@@ -76,30 +93,44 @@ class DoorAudit:
     async def stop(self) -> None:
         """Write what is left."""
         await self.tasks.stop()
+        self._wait(self._strangers.due(all_of_them=True))
         await self._flush()
 
     async def opened(self, record: RequestRecord) -> None:
-        if len(self._waiting) > _MOST_WAITING:
+        if len(self._waiting) >= _MOST_WAITING:
             raise LimitExceeded("the audit trail cannot keep up; try again", retry_after=1.0)
         await self._records.append([_entry(record, self._clock.now())])
 
     def closed(self, record: RequestRecord) -> None:
-        self._waiting.append(_entry(record, self._clock.now()))
+        entry: AuditEntry | None = _entry(record, self._clock.now())
+        if record.identity is None:
+            entry = self._strangers.take(entry)
+        if entry is not None:
+            self._wait([entry])
+
+    def _wait(self, entries: list[AuditEntry]) -> None:
+        room = _MOST_WAITING - len(self._waiting)
+        self._waiting += entries[:room]
+        self._dropped += len(entries[room:])
 
     async def _write(self) -> None:
         while True:
             await self._clock.sleep(_WRITE_EVERY)
+            self._wait(self._strangers.due())
             await self._flush()
 
     async def _flush(self) -> None:
-        entries, self._waiting = self._waiting, []
-        if not entries:
+        entries, dropped = list(self._waiting), self._dropped
+        lost = [_lost(dropped, self._clock.now())] if dropped else []
+        if not entries and not lost:
             return
         try:
-            await self._records.append(entries)
+            await self._records.append(entries + lost)
         except TowlineError as error:
             log.error("audit rows wait for the store", rows=len(entries), error=error.message)
-            self._waiting = entries + self._waiting
+            return
+        del self._waiting[: len(entries)]
+        self._dropped -= dropped
 
 
 def _entry(record: RequestRecord, now: datetime) -> AuditEntry:
@@ -118,6 +149,18 @@ def _entry(record: RequestRecord, now: datetime) -> AuditEntry:
         status=record.status,
         request_id=record.id[:64],
         detail=_detail(record),
+    )
+
+
+def _lost(rows: int, now: datetime) -> AuditEntry:
+    return AuditEntry(
+        at=now,
+        actor=SYSTEM.name,
+        actor_id=SYSTEM.id,
+        action="audit.dropped",
+        verdict=Verdict.ALLOWED,
+        target="requests to clusters",
+        detail={"rows": rows},
     )
 
 

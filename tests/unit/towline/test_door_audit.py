@@ -1,0 +1,101 @@
+"""The door's audit rows under a flood, and while the store is away."""
+
+from collections.abc import Iterable
+
+import pytest
+
+from controlplane.domain.ledger import AuditEntry
+from fleet.errors import LimitExceeded, Unavailable
+from proxy.domain.access import Identity
+from proxy.domain.audit import EndReason, RequestRecord
+from tests.fakes.clock import FakeClock
+from tests.fakes.door import ANN
+from towline.serve import door, strangers
+from towline.serve.door import DoorAudit
+
+
+class Trail:
+    """Rows in memory, unless it is away."""
+
+    def __init__(self) -> None:
+        self.rows: list[AuditEntry] = []
+        self.away = False
+
+    async def append(self, entries: Iterable[AuditEntry]) -> None:
+        if self.away:
+            raise Unavailable("the store cannot be written")
+        self.rows += entries
+
+
+class Stand:
+    """An audit trail whose time the test moves."""
+
+    def __init__(self) -> None:
+        self.clock, self.trail = FakeClock(), Trail()
+        self.audit = DoorAudit(self.trail, self.clock)
+
+    def record(self, source: str = "10.0.0.1:1", who: Identity | None = None) -> RequestRecord:
+        return RequestRecord(
+            "0" * 32, self.clock.now(), source, "curl", "dev", "GET", upgrade=False,
+            identity=who, status=200 if who else 401, reason=EndReason.DONE,
+        )  # fmt: skip
+
+    def counts(self) -> list[tuple[str, object]]:
+        return [(row.source, row.detail.get("requests")) for row in self.trail.rows]
+
+
+async def test_a_flood_of_strangers_becomes_two_rows_a_minute() -> None:
+    """The first refusal is there at once, the others as one row with their count."""
+    stand = Stand()
+    stand.audit.start()
+    for _ in range(1000):
+        stand.audit.closed(stand.record())
+    stand.audit.closed(stand.record("10.0.0.2:1"))
+    await stand.clock.advance(1)
+    assert stand.counts() == [("10.0.0.1", None), ("10.0.0.2", None)]
+    await stand.clock.advance(60)
+    assert stand.counts()[2:] == [("10.0.0.1", 999)]
+    stand.audit.closed(stand.record())
+    await stand.clock.advance(1)
+    assert stand.counts()[3:] == [("10.0.0.1", None)]
+    await stand.audit.stop()
+
+
+async def test_sources_without_number_share_one_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever owns a network has as many addresses as they like."""
+    monkeypatch.setattr(strangers, "MOST_SOURCES", 2)
+    stand = Stand()
+    for number in range(100):
+        stand.audit.closed(stand.record(f"[2001:db8::{number:x}]:1"))
+    await stand.audit.stop()
+    assert [count for _, count in stand.counts()] == [None, None, None, 97]
+    assert stand.trail.rows[-1].source == strangers.ELSEWHERE
+
+
+async def test_users_requests_are_listed_one_by_one() -> None:
+    """Who is known answers for each request."""
+    stand = Stand()
+    for _ in range(5):
+        stand.audit.closed(stand.record(who=ANN))
+    await stand.audit.stop()
+    assert [row.actor for row in stand.trail.rows] == ["ann"] * 5
+
+
+async def test_rows_wait_for_the_store_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond it rows are dropped and counted, writes are refused, memory stays as it is."""
+    monkeypatch.setattr(door, "_MOST_WAITING", 10)
+    stand = Stand()
+    stand.trail.away = True
+    stand.audit.start()
+    for _ in range(25):
+        stand.audit.closed(stand.record(who=ANN))
+        await stand.clock.advance(1)
+    with pytest.raises(LimitExceeded):
+        await stand.audit.opened(stand.record(who=ANN))
+    stand.trail.away = False
+    await stand.clock.advance(1)
+    *kept, lost = stand.trail.rows
+    assert [row.actor for row in kept] == ["ann"] * 10
+    assert (lost.action, lost.detail) == ("audit.dropped", {"rows": 15})
+    await stand.audit.stop()
+    assert len(stand.trail.rows) == 11
