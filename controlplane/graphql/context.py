@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import uuid4
 
 from strawberry.types import Info as StrawberryInfo
 
@@ -32,7 +33,10 @@ class Verbs:
 
 @dataclass(slots=True)
 class Context:
-    """One request, or one WebSocket connection: its verbs, and who sent it."""
+    """One request, or one WebSocket connection: its verbs, and who sent it.
+
+    `request_id` is in the log and in the answer when something went wrong here.
+    """
 
     verbs: Verbs
     request: Any = None
@@ -40,6 +44,7 @@ class Context:
     connection_params: Any = None
     token: str = field(default="", repr=False)
     source: str = ""
+    request_id: str = field(default_factory=lambda: uuid4().hex)
     caller: Actor = ANONYMOUS
     refused: TowlineError | None = None
 

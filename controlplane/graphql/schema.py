@@ -47,7 +47,9 @@ class CodedErrors(MaskErrors):
             return _coded(error, cause.code, cause.message)
         if cause is None and (error.original_error is None or error.path is None):
             return _coded(error, Code.INVALID, error.message)
-        return _coded(error, Code.INTERNAL, "something went wrong here; the log has the details")
+        message = "something went wrong here; the log has the details under this requestId"
+        id = self.execution_context.context.request_id
+        return _coded(error, Code.INTERNAL, message, requestId=id)
 
 
 class KindParserCache(ParserCache):
@@ -95,10 +97,12 @@ class Schema(strawberry.Schema):
         return await super().execute(query, *args, allowed_operation_types=allowed, **kwargs)
 
     def process_errors(self, errors: list[GraphQLError], execution_context: Any = None) -> None:
+        request_id = execution_context.context.request_id
         for error in errors:
             cause = _root_of(error)
             if cause is not None and not isinstance(cause, TowlineError):
-                log.error("resolver failed", path=str(error.path), exc_info=cause)
+                path = str(error.path)
+                log.error("resolver failed", path=path, request_id=request_id, exc_info=cause)
 
 
 def _admit(execution: ExecutionContext) -> None:
@@ -122,14 +126,14 @@ def _root_of(error: GraphQLError) -> Exception | None:
     return cause
 
 
-def _coded(error: GraphQLError, code: Code, message: str) -> GraphQLError:
+def _coded(error: GraphQLError, code: Code, message: str, **more: str) -> GraphQLError:
     return GraphQLError(
         message=message,
         nodes=error.nodes,
         source=error.source,
         positions=error.positions,
         path=error.path,
-        extensions={"code": code.value},
+        extensions={"code": code.value, **more},
     )
 
 
