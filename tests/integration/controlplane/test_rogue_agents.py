@@ -1,0 +1,56 @@
+"""An agent that lies about numbers is refused by name, and nobody else is the worse for it."""
+
+import grpc
+import pytest
+
+from controlplane.agentlink.server import AgentLink
+from fleet.runtime.clock import SystemClock
+from fleet.wire.v1 import agent_pb2 as wire
+from fleet.wire.v1 import agent_pb2_grpc
+from tests.integration.controlplane.conftest import World
+
+PATIENCE = 10
+GREETING = wire.Hello(lowest_protocol=1, highest_protocol=1, instance_id="i")
+TOO_MANY = wire.Hello(
+    lowest_protocol=1, highest_protocol=1, facts=wire.ClusterFacts(nodes=2**32 - 1)
+)
+
+
+async def say(world: World, *messages: wire.AgentMessage) -> grpc.aio.AioRpcError:
+    """How the call ends in which an agent says this."""
+    cluster = await world.cluster(connected=False)
+    _, token = await world.clusters.rotate_token(world.admin, cluster.id)
+    link = AgentLink(world.agents, world.identity, world.deps.bus, SystemClock())
+    server = grpc.aio.server()
+    agent_pb2_grpc.add_AgentServicer_to_server(link, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+            metadata = (("authorization", f"Bearer {token}"),)
+            call = agent_pb2_grpc.AgentStub(channel).Sync(metadata=metadata, timeout=PATIENCE)
+            for message in messages:
+                await call.write(message)
+            with pytest.raises(grpc.aio.AioRpcError) as ended:
+                while await call.read() is not grpc.aio.EOF:
+                    pass
+            return ended.value
+    finally:
+        await server.stop(None)
+        await link.stop()
+
+
+async def test_an_impossible_count_of_nodes_is_not_kept(world: World) -> None:
+    ended = await say(world, wire.AgentMessage(hello=TOO_MANY))
+    assert ended.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "nodes" in str(ended.details())
+    async with world.deps.store.read() as tx:
+        assert [one.nodes for one in await tx.clusters.select()] == [None]
+
+
+async def test_an_impossible_report_number_ends_the_call_with_a_reason(world: World) -> None:
+    report = wire.Report(number=2**64 - 1, at_ms=2**62)
+    hello = wire.AgentMessage(hello=GREETING)
+    ended = await say(world, hello, wire.AgentMessage(report=report))
+    assert ended.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert "number" in str(ended.details())
