@@ -23,6 +23,7 @@ class Place:
     """Clones in a folder and a reader over them."""
 
     def __init__(self, home: Path) -> None:
+        self.home = home
         self.runner = GitRunner(home)
         admission = Admission(allow_private_hosts=True)
         self.clones = GitClones(home, self.runner, Access(home), admission, seconds=30)
@@ -109,7 +110,7 @@ async def test_few_processes_serve_many_clones(place: Place, git_server: GitServ
         follow = spec(repository.url, repository_id=f"r{number}")
         await place.clones.fetch(follow, {"main": sha})
         assert await place.trees.commit(follow, sha) is not None
-    assert children() == 2
+    assert readers(place.home) == 2
 
 
 async def test_many_readers_of_many_clones_never_stumble(
@@ -132,13 +133,14 @@ async def test_many_readers_of_many_clones_never_stumble(
     await asyncio.gather(*(read() for _ in range(10)))
     for follow in shas:
         await place.trees.release(follow)
-    assert children() == 0
+    assert readers(place.home) == 0
 
 
-def children() -> int:
-    """How many processes this thread has started that still run."""
-    running = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text()
-    return len(running.split())
+def readers(clones: Path) -> int:
+    """How many processes that this thread has started read one of the clones."""
+    running = Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()
+    commands = [Path(f"/proc/{pid}/cmdline").read_bytes().decode() for pid in running]
+    return sum("cat-file" in command and str(clones) in command for command in commands)
 
 
 async def test_a_cancelled_read_does_not_confuse_the_next(
