@@ -59,12 +59,6 @@ class Identity:
             raise Unauthenticated("the cluster of this deploy token was deleted")
         return cluster.id, row.id
 
-    async def cluster_of(self, token_id: str) -> ClusterId | None:
-        """The cluster whose agent signs in with this token, revoked or not."""
-        async with self._deps.store.read() as tx:
-            row = await tx.tokens.get(token_id)
-        return ClusterId(row.cluster_id) if row and row.cluster_id else None
-
     def forget(self, token_id: str) -> None:
         """Drop what is remembered of a revoked token."""
         self._revocations += 1

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from towline.cli import documents
-from towline.cli.output import Column, Format, Row, field, show
+from towline.cli.output import Column, Format, Row, field, printable, show
 from towline.cli.session import PAGE, Api, Json, Output, Search, connect
 
 POLL_SECONDS = 2.0
@@ -89,7 +89,7 @@ def _print_more(rows: list[Json], output: Format) -> None:
             show(row, COLUMNS, output, "id")
         return
     for row in rows:
-        print(_follow_line(row), flush=True)
+        print(printable(_follow_line(row)), flush=True)
 
 
 def _follow_line(row: Row) -> str:

@@ -8,7 +8,7 @@ import typer
 from fleet.errors import Conflict, Invalid, NotFound
 from towline.cli import documents
 from towline.cli.manifests import read_manifests
-from towline.cli.output import Column, Format, Row, field, say, short, show, since
+from towline.cli.output import Column, Format, Row, field, printable, say, short, show, since
 from towline.cli.plan import Planner
 from towline.cli.session import Api, Json, Output, Search, connect, every, find_pipeline
 
@@ -67,7 +67,7 @@ def get_pipeline(context: typer.Context, pipeline: Name, output: Output = Format
     if output is not Format.TABLE:
         return show(found, COLUMNS, output, "name")
     if found["paused"]:
-        print(f"{found['paused']}\n")
+        print(f"{printable(found['paused'])}\n")
     show(found["stages"], _STAGES, output, "name")
     gates = [
         {**gate, "edge": _edge(edge), "release": (edge["release"] or {}).get("id", "")}

@@ -21,6 +21,7 @@ from towline.cli import (
     tokens,
     users,
 )
+from towline.cli.output import printable
 from towline.cli.waiting import WaitedInVain
 from towline.contexts import Wish
 
@@ -100,7 +101,7 @@ def main() -> None:
     try:
         app(prog_name="towline")
     except TowlineError as error:
-        print(f"towline: {error.message}", file=sys.stderr)
+        print(f"towline: {printable(error.message)}", file=sys.stderr)
         sys.exit(exit_code(error))
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from towline.cli import documents
-from towline.cli.output import Row, age, colour, short
+from towline.cli.output import Row, age, colour, printable, short
 from towline.cli.session import Api, Json, every, find_service
 
 _DONE, _WAITS, _FAILED = "✓", "…", "✗"
@@ -93,4 +93,4 @@ def _cluster(service: Row) -> str:
 
 
 def _line(mark: str, title: str, text: str) -> str:
-    return f"{colour(mark, _COLOURS[mark])} {title:<14} {text}"
+    return f"{colour(mark, _COLOURS[mark])} {title:<14} {printable(text)}"
