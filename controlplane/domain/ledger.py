@@ -16,7 +16,6 @@ class Stage(StrEnum):
 
     CREATED = "created"
     CONFIGURED = "configured"
-    FETCHED = "fetched"
     RENDERED = "rendered"
     RENDER_FAILED = "render-failed"
     PROMOTED = "promoted"
