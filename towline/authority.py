@@ -114,11 +114,6 @@ def expires(certificate: Path) -> datetime:
     return x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc
 
 
-def write_private(path: Path, data: bytes) -> None:
-    """Write a file, wholly or not at all, that only its owner may read from its first byte on."""
-    write_whole(path, data)
-
-
 def write_key(path: Path, key: PrivateKey) -> None:
     """Write a private key, unencrypted, for its owner only."""
     encoded = key.private_bytes(
@@ -126,7 +121,7 @@ def write_key(path: Path, key: PrivateKey) -> None:
         serialization.PrivateFormat.TraditionalOpenSSL,
         serialization.NoEncryption(),
     )
-    write_private(path, encoded)
+    write_whole(path, encoded)
 
 
 def _self_signed(

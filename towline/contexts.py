@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from fleet.errors import Invalid, Unauthenticated
+from fleet.runtime.files import write_whole
 
 _KEYS = frozenset({"url", "token", "ca"})
 
@@ -130,17 +131,9 @@ def write(path: Path, contexts: Contexts) -> None:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Put text into a file of mode 0600, whole or not at all."""
+    """Put text into a file of mode 0600, whole or not at all; its folder is made."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(descriptor, "w") as file:
-            file.write(text)
-        os.replace(draft, path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
+    write_whole(path, text.encode())
 
 
 def _saved(contexts: Contexts, wish: Wish, environment_url: str | None) -> Target | None:

@@ -14,7 +14,6 @@ from towline.demo.clusters.certificates import (
     Certificates,
     make_certificates,
     write_kubeconfig,
-    write_private,
 )
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -71,13 +70,3 @@ def test_the_kubeconfig_needs_no_other_file(certificates: Certificates, tmp_path
     assert set(config["clusters"][0]["cluster"]) == {"server", "certificate-authority-data"}
     assert set(config["users"][0]["user"]) == {"client-certificate-data", "client-key-data"}
     assert path.stat().st_mode & 0o777 == 0o600
-
-
-def test_a_private_file_replaces_an_open_one(tmp_path: Path) -> None:
-    """A file that others could read before cannot be read by them afterwards."""
-    path = tmp_path / "token"
-    path.write_text("old")
-    path.chmod(0o644)
-    write_private(path, b"new")
-    assert path.stat().st_mode & 0o777 == 0o600
-    assert path.read_bytes() == b"new"

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from fleet.errors import Invalid, Unavailable
-from towline.authority import write_private
+from fleet.runtime.files import write_whole
 
 AGENT = "towline-agent"
 _TOKEN_LIFETIME = "720h"
@@ -84,7 +84,7 @@ def agent_kubeconfig(access: Access, path: Path) -> Path:
         "contexts": [{"name": AGENT, "context": {"cluster": access.context, "user": AGENT}}],
         "current-context": AGENT,
     }
-    write_private(path, json.dumps(config, indent=2).encode())
+    write_whole(path, json.dumps(config, indent=2).encode())
     return path
 
 

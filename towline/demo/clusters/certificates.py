@@ -8,7 +8,8 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from towline.authority import Authority, Credentials, write_key, write_private
+from fleet.runtime.files import write_whole
+from towline.authority import Authority, Credentials, write_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,7 @@ def write_kubeconfig(path: Path, name: str, server: str, certificates: Certifica
         "contexts": [{"name": name, "context": {"cluster": name, "user": "admin"}}],
         "current-context": name,
     }
-    write_private(path, json.dumps(config, indent=2).encode())
+    write_whole(path, json.dumps(config, indent=2).encode())
 
 
 def _base64(path: Path) -> str:
