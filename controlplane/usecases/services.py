@@ -256,7 +256,8 @@ class Services:
                 service.id,
             )
             await tx.commands.add(command)
-            await tx.services.change(id, source=None)
+            if service.pinned is None:
+                await tx.services.change(id, source=None)
             await self._deps.audit(tx, actor, "kickService", service.name, id)
         if service.repository_id:
             await self._deps.manifests.hint(service.repository_id)

@@ -149,6 +149,24 @@ async def test_rollback_holds_until_released(world: World) -> None:
         await world.services.rollback(world.admin, service.id, "nonsense")
 
 
+async def test_syncing_a_held_service_does_not_need_its_old_commit(world: World) -> None:
+    """A git server may refuse commits that no branch has; what is held needs none of them."""
+    cluster, repository = await world.cluster(), await world.repository()
+    service = await world.service(cluster, repository)
+    old = world.manifests.push(repository.id, {"shop": [config_map("a")]})
+    await world.delivery.deliver(repository.id)
+    good = await world.get(service)
+    world.manifests.push(repository.id, {"shop": [config_map("a", v="2")]})
+    await world.delivery.deliver(repository.id)
+    await world.services.rollback(world.admin, service.id, good.revision_id or "")
+    del world.manifests.heads[repository.id][old]
+    await world.services.sync(world.admin, service.id)
+    await world.repositories.follow_again(repository.id)
+    await world.delivery.deliver(repository.id)
+    held = await world.get(service)
+    assert (held.digest, held.errors) == (good.digest, ())
+
+
 async def test_deleting_waits_for_the_agent(world: World) -> None:
     """A service whose agent knows it stays, marked, until the agent says that it is gone."""
     cluster, repository = await world.cluster(), await world.repository()
