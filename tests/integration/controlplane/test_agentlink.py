@@ -1,7 +1,8 @@
 """The agents' calls over real gRPC, with an agent that only talks."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import grpc
@@ -11,8 +12,9 @@ from controlplane.agentlink.server import AgentLink
 from controlplane.domain.ledger import Stage
 from controlplane.domain.services import ServiceStatus
 from controlplane.usecases.clusters import ClusterChange
+from controlplane.usecases.identity import Identity
 from fleet.identity import ClusterId
-from fleet.runtime.clock import SystemClock
+from fleet.runtime.clock import Clock, SystemClock
 from fleet.wire import limits
 from fleet.wire.v1 import agent_pb2 as wire
 from fleet.wire.v1 import agent_pb2_grpc
@@ -91,10 +93,10 @@ class Hub:
         return agent
 
 
-@pytest.fixture
-async def hub(world: World) -> AsyncIterator[Hub]:
-    """A listening hub."""
-    link = AgentLink(world.agents, world.identity, world.deps.bus, SystemClock())
+@asynccontextmanager
+async def listening(world: World, identity: Identity, clock: Clock) -> AsyncGenerator[Hub, None]:
+    """A hub that listens, and ends after its agents."""
+    link = AgentLink(world.agents, identity, world.deps.bus, clock)
     server = grpc.aio.server()
     agent_pb2_grpc.add_AgentServicer_to_server(link, server)
     port = server.add_insecure_port("127.0.0.1:0")
@@ -106,6 +108,13 @@ async def hub(world: World) -> AsyncIterator[Hub]:
         await agent.close()
     await link.stop()
     await server.stop(None)
+
+
+@pytest.fixture
+async def hub(world: World) -> AsyncIterator[Hub]:
+    """A listening hub."""
+    async with listening(world, world.identity, SystemClock()) as running:
+        yield running
 
 
 async def registered(world: World, name: str = "dev") -> tuple[str, str]:

@@ -2,15 +2,12 @@
 
 from collections.abc import AsyncIterator
 
-import grpc
 import pytest
 
-from controlplane.agentlink.server import AgentLink
 from controlplane.domain.services import ServiceStatus
-from fleet.wire.v1 import agent_pb2_grpc
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World
-from tests.integration.controlplane.test_agentlink import Hub, registered
+from tests.integration.controlplane.test_agentlink import Hub, listening, registered
 
 TOO_LONG = "x" * 254
 
@@ -18,18 +15,8 @@ TOO_LONG = "x" * 254
 @pytest.fixture
 async def hub(world: World) -> AsyncIterator[Hub]:
     """A listening hub."""
-    link = AgentLink(world.agents, world.identity, world.deps.bus, world.clock)
-    server = grpc.aio.server()
-    agent_pb2_grpc.add_AgentServicer_to_server(link, server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    link.start()
-    running = Hub(world, port, link)
-    yield running
-    for agent in running.agents:
-        await agent.close()
-    await link.stop()
-    await server.stop(None)
+    async with listening(world, world.identity, world.clock) as running:
+        yield running
 
 
 async def test_what_the_protocol_cannot_carry_keeps_nothing_else_back(hub: Hub) -> None:

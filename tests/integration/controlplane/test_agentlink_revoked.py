@@ -6,16 +6,14 @@ from collections.abc import AsyncIterator
 import grpc
 import pytest
 
-from controlplane.agentlink.server import AgentLink
 from controlplane.agentlink.session import GOODBYE_SECONDS, Session
 from controlplane.domain.ledger import LedgerEntry
 from controlplane.domain.services import Service
 from controlplane.usecases.identity import Identity
 from fleet.identity import ClusterId
 from fleet.wire.v1 import agent_pb2 as wire
-from fleet.wire.v1 import agent_pb2_grpc
 from tests.integration.controlplane.conftest import World
-from tests.integration.controlplane.test_agentlink import Hub, registered
+from tests.integration.controlplane.test_agentlink import Hub, listening, registered
 
 HELLO = wire.Hello(lowest_protocol=1, highest_protocol=1, instance_id="i")
 A_GOOD_WHILE = GOODBYE_SECONDS + 8
@@ -69,18 +67,8 @@ async def identity(world: World) -> WatchedIdentity:
 @pytest.fixture
 async def hub(world: World, identity: WatchedIdentity) -> AsyncIterator[Hub]:
     """A listening hub whose time only the test moves."""
-    link = AgentLink(world.agents, identity, world.deps.bus, world.clock)
-    server = grpc.aio.server()
-    agent_pb2_grpc.add_AgentServicer_to_server(link, server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    link.start()
-    running = Hub(world, port, link)
-    yield running
-    for agent in running.agents:
-        await agent.close()
-    await link.stop()
-    await server.stop(None)
+    async with listening(world, identity, world.clock) as running:
+        yield running
 
 
 async def until_alone(hub: Hub) -> None:
