@@ -37,6 +37,15 @@ class Phase(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     PHASE_DEGRADED: _ClassVar[Phase]
     PHASE_FAILED: _ClassVar[Phase]
     PHASE_REMOVED: _ClassVar[Phase]
+    PHASE_AWAITING: _ClassVar[Phase]
+
+class Change(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CHANGE_UNSPECIFIED: _ClassVar[Change]
+    CHANGE_CREATE: _ClassVar[Change]
+    CHANGE_UPDATE: _ClassVar[Change]
+    CHANGE_REPLACE: _ClassVar[Change]
+    CHANGE_DELETE: _ClassVar[Change]
 
 class Health(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -53,6 +62,15 @@ class Outcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     OUTCOME_SUCCEEDED: _ClassVar[Outcome]
     OUTCOME_FAILED: _ClassVar[Outcome]
     OUTCOME_REFUSED: _ClassVar[Outcome]
+
+class JobPhase(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    JOB_PHASE_UNSPECIFIED: _ClassVar[JobPhase]
+    JOB_PHASE_PENDING: _ClassVar[JobPhase]
+    JOB_PHASE_RUNNING: _ClassVar[JobPhase]
+    JOB_PHASE_SUCCEEDED: _ClassVar[JobPhase]
+    JOB_PHASE_FAILED: _ClassVar[JobPhase]
+    JOB_PHASE_CANCELLED: _ClassVar[JobPhase]
 
 class GoodbyeReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -79,6 +97,12 @@ PHASE_HEALTHY: Phase
 PHASE_DEGRADED: Phase
 PHASE_FAILED: Phase
 PHASE_REMOVED: Phase
+PHASE_AWAITING: Phase
+CHANGE_UNSPECIFIED: Change
+CHANGE_CREATE: Change
+CHANGE_UPDATE: Change
+CHANGE_REPLACE: Change
+CHANGE_DELETE: Change
 HEALTH_UNSPECIFIED: Health
 HEALTH_HEALTHY: Health
 HEALTH_PROGRESSING: Health
@@ -89,6 +113,12 @@ OUTCOME_UNSPECIFIED: Outcome
 OUTCOME_SUCCEEDED: Outcome
 OUTCOME_FAILED: Outcome
 OUTCOME_REFUSED: Outcome
+JOB_PHASE_UNSPECIFIED: JobPhase
+JOB_PHASE_PENDING: JobPhase
+JOB_PHASE_RUNNING: JobPhase
+JOB_PHASE_SUCCEEDED: JobPhase
+JOB_PHASE_FAILED: JobPhase
+JOB_PHASE_CANCELLED: JobPhase
 GOODBYE_REASON_UNSPECIFIED: GoodbyeReason
 GOODBYE_REASON_DRAINING: GoodbyeReason
 GOODBYE_REASON_REPLACED: GoodbyeReason
@@ -100,14 +130,16 @@ class Frames(_message.Message):
     def __init__(self) -> None: ...
 
 class AgentMessage(_message.Message):
-    __slots__ = ("hello", "report", "pulse")
+    __slots__ = ("hello", "report", "pulse", "job_log")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     REPORT_FIELD_NUMBER: _ClassVar[int]
     PULSE_FIELD_NUMBER: _ClassVar[int]
+    JOB_LOG_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     report: Report
     pulse: Pulse
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., report: _Optional[_Union[Report, _Mapping]] = ..., pulse: _Optional[_Union[Pulse, _Mapping]] = ...) -> None: ...
+    job_log: JobLog
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., report: _Optional[_Union[Report, _Mapping]] = ..., pulse: _Optional[_Union[Pulse, _Mapping]] = ..., job_log: _Optional[_Union[JobLog, _Mapping]] = ...) -> None: ...
 
 class HubMessage(_message.Message):
     __slots__ = ("welcome", "desired", "desired_end", "command", "ack", "goodbye")
@@ -154,14 +186,36 @@ class Held(_message.Message):
     def __init__(self, service_id: _Optional[str] = ..., sequence: _Optional[int] = ...) -> None: ...
 
 class ClusterFacts(_message.Message):
-    __slots__ = ("kubernetes_version", "distribution", "nodes")
+    __slots__ = ("kubernetes_version", "distribution", "nodes", "cpu_millis", "memory_bytes", "pod_capacity", "api_versions", "deprecated")
     KUBERNETES_VERSION_FIELD_NUMBER: _ClassVar[int]
     DISTRIBUTION_FIELD_NUMBER: _ClassVar[int]
     NODES_FIELD_NUMBER: _ClassVar[int]
+    CPU_MILLIS_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    POD_CAPACITY_FIELD_NUMBER: _ClassVar[int]
+    API_VERSIONS_FIELD_NUMBER: _ClassVar[int]
+    DEPRECATED_FIELD_NUMBER: _ClassVar[int]
     kubernetes_version: str
     distribution: str
     nodes: int
-    def __init__(self, kubernetes_version: _Optional[str] = ..., distribution: _Optional[str] = ..., nodes: _Optional[int] = ...) -> None: ...
+    cpu_millis: int
+    memory_bytes: int
+    pod_capacity: int
+    api_versions: _containers.RepeatedScalarFieldContainer[str]
+    deprecated: _containers.RepeatedCompositeFieldContainer[DeprecatedApi]
+    def __init__(self, kubernetes_version: _Optional[str] = ..., distribution: _Optional[str] = ..., nodes: _Optional[int] = ..., cpu_millis: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., pod_capacity: _Optional[int] = ..., api_versions: _Optional[_Iterable[str]] = ..., deprecated: _Optional[_Iterable[_Union[DeprecatedApi, _Mapping]]] = ...) -> None: ...
+
+class DeprecatedApi(_message.Message):
+    __slots__ = ("group", "version", "resource", "removed_in")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_IN_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    version: str
+    resource: str
+    removed_in: str
+    def __init__(self, group: _Optional[str] = ..., version: _Optional[str] = ..., resource: _Optional[str] = ..., removed_in: _Optional[str] = ...) -> None: ...
 
 class Welcome(_message.Message):
     __slots__ = ("protocol", "cluster_id", "handle", "hub_version", "pulse_ms", "acknowledged")
@@ -192,7 +246,7 @@ class Desired(_message.Message):
     def __init__(self, service_id: _Optional[str] = ..., sequence: _Optional[int] = ..., spec: _Optional[_Union[ServiceSpec, _Mapping]] = ..., removal: _Optional[_Union[Removal, str]] = ...) -> None: ...
 
 class ServiceSpec(_message.Message):
-    __slots__ = ("name", "namespace", "digest", "bundle_bytes", "object_count", "commit", "options")
+    __slots__ = ("name", "namespace", "digest", "bundle_bytes", "object_count", "commit", "options", "attestation", "secrets")
     NAME_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
@@ -200,6 +254,8 @@ class ServiceSpec(_message.Message):
     OBJECT_COUNT_FIELD_NUMBER: _ClassVar[int]
     COMMIT_FIELD_NUMBER: _ClassVar[int]
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
+    ATTESTATION_FIELD_NUMBER: _ClassVar[int]
+    SECRETS_FIELD_NUMBER: _ClassVar[int]
     name: str
     namespace: str
     digest: str
@@ -207,10 +263,32 @@ class ServiceSpec(_message.Message):
     object_count: int
     commit: str
     options: SyncOptions
-    def __init__(self, name: _Optional[str] = ..., namespace: _Optional[str] = ..., digest: _Optional[str] = ..., bundle_bytes: _Optional[int] = ..., object_count: _Optional[int] = ..., commit: _Optional[str] = ..., options: _Optional[_Union[SyncOptions, _Mapping]] = ...) -> None: ...
+    attestation: Attestation
+    secrets: _containers.RepeatedCompositeFieldContainer[SealedSecret]
+    def __init__(self, name: _Optional[str] = ..., namespace: _Optional[str] = ..., digest: _Optional[str] = ..., bundle_bytes: _Optional[int] = ..., object_count: _Optional[int] = ..., commit: _Optional[str] = ..., options: _Optional[_Union[SyncOptions, _Mapping]] = ..., attestation: _Optional[_Union[Attestation, _Mapping]] = ..., secrets: _Optional[_Iterable[_Union[SealedSecret, _Mapping]]] = ...) -> None: ...
+
+class Attestation(_message.Message):
+    __slots__ = ("key_id", "statement", "signature")
+    KEY_ID_FIELD_NUMBER: _ClassVar[int]
+    STATEMENT_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    key_id: str
+    statement: bytes
+    signature: bytes
+    def __init__(self, key_id: _Optional[str] = ..., statement: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
+
+class SealedSecret(_message.Message):
+    __slots__ = ("name", "version", "box")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    BOX_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    version: str
+    box: bytes
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ..., box: _Optional[bytes] = ...) -> None: ...
 
 class SyncOptions(_message.Message):
-    __slots__ = ("create_namespace", "dry_run", "paused", "drift", "keep_on_prune", "namespace_labels", "namespace_annotations")
+    __slots__ = ("create_namespace", "dry_run", "paused", "drift", "keep_on_prune", "namespace_labels", "namespace_annotations", "fail_on_conflict", "replace_immutable", "ignored", "health_rules", "wave_timeout_s", "deletion_budget", "confirmed")
     class NamespaceLabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -232,6 +310,13 @@ class SyncOptions(_message.Message):
     KEEP_ON_PRUNE_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_LABELS_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_ANNOTATIONS_FIELD_NUMBER: _ClassVar[int]
+    FAIL_ON_CONFLICT_FIELD_NUMBER: _ClassVar[int]
+    REPLACE_IMMUTABLE_FIELD_NUMBER: _ClassVar[int]
+    IGNORED_FIELD_NUMBER: _ClassVar[int]
+    HEALTH_RULES_FIELD_NUMBER: _ClassVar[int]
+    WAVE_TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
+    DELETION_BUDGET_FIELD_NUMBER: _ClassVar[int]
+    CONFIRMED_FIELD_NUMBER: _ClassVar[int]
     create_namespace: bool
     dry_run: bool
     paused: bool
@@ -239,7 +324,52 @@ class SyncOptions(_message.Message):
     keep_on_prune: bool
     namespace_labels: _containers.ScalarMap[str, str]
     namespace_annotations: _containers.ScalarMap[str, str]
-    def __init__(self, create_namespace: _Optional[bool] = ..., dry_run: _Optional[bool] = ..., paused: _Optional[bool] = ..., drift: _Optional[_Union[DriftPolicy, str]] = ..., keep_on_prune: _Optional[bool] = ..., namespace_labels: _Optional[_Mapping[str, str]] = ..., namespace_annotations: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    fail_on_conflict: bool
+    replace_immutable: bool
+    ignored: _containers.RepeatedCompositeFieldContainer[IgnoredDifference]
+    health_rules: _containers.RepeatedCompositeFieldContainer[HealthRule]
+    wave_timeout_s: int
+    deletion_budget: int
+    confirmed: _containers.RepeatedCompositeFieldContainer[ObjectRef]
+    def __init__(self, create_namespace: _Optional[bool] = ..., dry_run: _Optional[bool] = ..., paused: _Optional[bool] = ..., drift: _Optional[_Union[DriftPolicy, str]] = ..., keep_on_prune: _Optional[bool] = ..., namespace_labels: _Optional[_Mapping[str, str]] = ..., namespace_annotations: _Optional[_Mapping[str, str]] = ..., fail_on_conflict: _Optional[bool] = ..., replace_immutable: _Optional[bool] = ..., ignored: _Optional[_Iterable[_Union[IgnoredDifference, _Mapping]]] = ..., health_rules: _Optional[_Iterable[_Union[HealthRule, _Mapping]]] = ..., wave_timeout_s: _Optional[int] = ..., deletion_budget: _Optional[int] = ..., confirmed: _Optional[_Iterable[_Union[ObjectRef, _Mapping]]] = ...) -> None: ...
+
+class IgnoredDifference(_message.Message):
+    __slots__ = ("group", "kind", "namespace", "name", "pointers", "managers")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    POINTERS_FIELD_NUMBER: _ClassVar[int]
+    MANAGERS_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    kind: str
+    namespace: str
+    name: str
+    pointers: _containers.RepeatedScalarFieldContainer[str]
+    managers: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, group: _Optional[str] = ..., kind: _Optional[str] = ..., namespace: _Optional[str] = ..., name: _Optional[str] = ..., pointers: _Optional[_Iterable[str]] = ..., managers: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class HealthRule(_message.Message):
+    __slots__ = ("group", "kind", "health", "conditions", "message")
+    GROUP_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    HEALTH_FIELD_NUMBER: _ClassVar[int]
+    CONDITIONS_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    group: str
+    kind: str
+    health: Health
+    conditions: _containers.RepeatedCompositeFieldContainer[FieldCondition]
+    message: str
+    def __init__(self, group: _Optional[str] = ..., kind: _Optional[str] = ..., health: _Optional[_Union[Health, str]] = ..., conditions: _Optional[_Iterable[_Union[FieldCondition, _Mapping]]] = ..., message: _Optional[str] = ...) -> None: ...
+
+class FieldCondition(_message.Message):
+    __slots__ = ("pointer", "any_of")
+    POINTER_FIELD_NUMBER: _ClassVar[int]
+    ANY_OF_FIELD_NUMBER: _ClassVar[int]
+    pointer: str
+    any_of: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, pointer: _Optional[str] = ..., any_of: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class DesiredEnd(_message.Message):
     __slots__ = ("services",)
@@ -248,12 +378,54 @@ class DesiredEnd(_message.Message):
     def __init__(self, services: _Optional[int] = ...) -> None: ...
 
 class Command(_message.Message):
-    __slots__ = ("id", "sync_now")
+    __slots__ = ("id", "sync_now", "run_job", "cancel_job", "terminate", "upgrade")
     ID_FIELD_NUMBER: _ClassVar[int]
     SYNC_NOW_FIELD_NUMBER: _ClassVar[int]
+    RUN_JOB_FIELD_NUMBER: _ClassVar[int]
+    CANCEL_JOB_FIELD_NUMBER: _ClassVar[int]
+    TERMINATE_FIELD_NUMBER: _ClassVar[int]
+    UPGRADE_FIELD_NUMBER: _ClassVar[int]
     id: str
     sync_now: SyncNow
-    def __init__(self, id: _Optional[str] = ..., sync_now: _Optional[_Union[SyncNow, _Mapping]] = ...) -> None: ...
+    run_job: RunJob
+    cancel_job: CancelJob
+    terminate: Terminate
+    upgrade: UpgradeAgent
+    def __init__(self, id: _Optional[str] = ..., sync_now: _Optional[_Union[SyncNow, _Mapping]] = ..., run_job: _Optional[_Union[RunJob, _Mapping]] = ..., cancel_job: _Optional[_Union[CancelJob, _Mapping]] = ..., terminate: _Optional[_Union[Terminate, _Mapping]] = ..., upgrade: _Optional[_Union[UpgradeAgent, _Mapping]] = ...) -> None: ...
+
+class RunJob(_message.Message):
+    __slots__ = ("namespace", "manifest", "timeout_s", "secrets", "follow")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    MANIFEST_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_S_FIELD_NUMBER: _ClassVar[int]
+    SECRETS_FIELD_NUMBER: _ClassVar[int]
+    FOLLOW_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    manifest: bytes
+    timeout_s: int
+    secrets: _containers.RepeatedCompositeFieldContainer[SealedSecret]
+    follow: bool
+    def __init__(self, namespace: _Optional[str] = ..., manifest: _Optional[bytes] = ..., timeout_s: _Optional[int] = ..., secrets: _Optional[_Iterable[_Union[SealedSecret, _Mapping]]] = ..., follow: _Optional[bool] = ...) -> None: ...
+
+class CancelJob(_message.Message):
+    __slots__ = ("command_id",)
+    COMMAND_ID_FIELD_NUMBER: _ClassVar[int]
+    command_id: str
+    def __init__(self, command_id: _Optional[str] = ...) -> None: ...
+
+class Terminate(_message.Message):
+    __slots__ = ("service_id",)
+    SERVICE_ID_FIELD_NUMBER: _ClassVar[int]
+    service_id: str
+    def __init__(self, service_id: _Optional[str] = ...) -> None: ...
+
+class UpgradeAgent(_message.Message):
+    __slots__ = ("version", "image")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    IMAGE_FIELD_NUMBER: _ClassVar[int]
+    version: str
+    image: str
+    def __init__(self, version: _Optional[str] = ..., image: _Optional[str] = ...) -> None: ...
 
 class SyncNow(_message.Message):
     __slots__ = ("service_id",)
@@ -262,23 +434,29 @@ class SyncNow(_message.Message):
     def __init__(self, service_id: _Optional[str] = ...) -> None: ...
 
 class Report(_message.Message):
-    __slots__ = ("number", "at_ms", "status", "inventory", "result", "drift")
+    __slots__ = ("number", "at_ms", "status", "inventory", "result", "drift", "job", "facts", "mirrored")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     AT_MS_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
     INVENTORY_FIELD_NUMBER: _ClassVar[int]
     RESULT_FIELD_NUMBER: _ClassVar[int]
     DRIFT_FIELD_NUMBER: _ClassVar[int]
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    FACTS_FIELD_NUMBER: _ClassVar[int]
+    MIRRORED_FIELD_NUMBER: _ClassVar[int]
     number: int
     at_ms: int
     status: ServiceStatus
     inventory: Inventory
     result: CommandResult
     drift: Drift
-    def __init__(self, number: _Optional[int] = ..., at_ms: _Optional[int] = ..., status: _Optional[_Union[ServiceStatus, _Mapping]] = ..., inventory: _Optional[_Union[Inventory, _Mapping]] = ..., result: _Optional[_Union[CommandResult, _Mapping]] = ..., drift: _Optional[_Union[Drift, _Mapping]] = ...) -> None: ...
+    job: JobStatus
+    facts: ClusterFacts
+    mirrored: MirroredService
+    def __init__(self, number: _Optional[int] = ..., at_ms: _Optional[int] = ..., status: _Optional[_Union[ServiceStatus, _Mapping]] = ..., inventory: _Optional[_Union[Inventory, _Mapping]] = ..., result: _Optional[_Union[CommandResult, _Mapping]] = ..., drift: _Optional[_Union[Drift, _Mapping]] = ..., job: _Optional[_Union[JobStatus, _Mapping]] = ..., facts: _Optional[_Union[ClusterFacts, _Mapping]] = ..., mirrored: _Optional[_Union[MirroredService, _Mapping]] = ...) -> None: ...
 
 class ServiceStatus(_message.Message):
-    __slots__ = ("service_id", "sequence", "digest", "phase", "problems", "received_ms", "fetched_ms", "applied_ms", "healthy_ms", "written", "pruned")
+    __slots__ = ("service_id", "sequence", "digest", "phase", "problems", "received_ms", "fetched_ms", "applied_ms", "healthy_ms", "written", "pruned", "awaiting", "message", "planned")
     SERVICE_ID_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
@@ -290,6 +468,9 @@ class ServiceStatus(_message.Message):
     HEALTHY_MS_FIELD_NUMBER: _ClassVar[int]
     WRITTEN_FIELD_NUMBER: _ClassVar[int]
     PRUNED_FIELD_NUMBER: _ClassVar[int]
+    AWAITING_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    PLANNED_FIELD_NUMBER: _ClassVar[int]
     service_id: str
     sequence: int
     digest: str
@@ -301,7 +482,30 @@ class ServiceStatus(_message.Message):
     healthy_ms: int
     written: int
     pruned: int
-    def __init__(self, service_id: _Optional[str] = ..., sequence: _Optional[int] = ..., digest: _Optional[str] = ..., phase: _Optional[_Union[Phase, str]] = ..., problems: _Optional[_Iterable[_Union[Problem, _Mapping]]] = ..., received_ms: _Optional[int] = ..., fetched_ms: _Optional[int] = ..., applied_ms: _Optional[int] = ..., healthy_ms: _Optional[int] = ..., written: _Optional[int] = ..., pruned: _Optional[int] = ...) -> None: ...
+    awaiting: _containers.RepeatedCompositeFieldContainer[ObjectRef]
+    message: str
+    planned: _containers.RepeatedCompositeFieldContainer[PlannedChange]
+    def __init__(self, service_id: _Optional[str] = ..., sequence: _Optional[int] = ..., digest: _Optional[str] = ..., phase: _Optional[_Union[Phase, str]] = ..., problems: _Optional[_Iterable[_Union[Problem, _Mapping]]] = ..., received_ms: _Optional[int] = ..., fetched_ms: _Optional[int] = ..., applied_ms: _Optional[int] = ..., healthy_ms: _Optional[int] = ..., written: _Optional[int] = ..., pruned: _Optional[int] = ..., awaiting: _Optional[_Iterable[_Union[ObjectRef, _Mapping]]] = ..., message: _Optional[str] = ..., planned: _Optional[_Iterable[_Union[PlannedChange, _Mapping]]] = ...) -> None: ...
+
+class PlannedChange(_message.Message):
+    __slots__ = ("object", "change", "fields")
+    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    CHANGE_FIELD_NUMBER: _ClassVar[int]
+    FIELDS_FIELD_NUMBER: _ClassVar[int]
+    object: ObjectRef
+    change: Change
+    fields: _containers.RepeatedCompositeFieldContainer[FieldChange]
+    def __init__(self, object: _Optional[_Union[ObjectRef, _Mapping]] = ..., change: _Optional[_Union[Change, str]] = ..., fields: _Optional[_Iterable[_Union[FieldChange, _Mapping]]] = ...) -> None: ...
+
+class FieldChange(_message.Message):
+    __slots__ = ("pointer", "old", "new")
+    POINTER_FIELD_NUMBER: _ClassVar[int]
+    OLD_FIELD_NUMBER: _ClassVar[int]
+    NEW_FIELD_NUMBER: _ClassVar[int]
+    pointer: str
+    old: str
+    new: str
+    def __init__(self, pointer: _Optional[str] = ..., old: _Optional[str] = ..., new: _Optional[str] = ...) -> None: ...
 
 class Problem(_message.Message):
     __slots__ = ("object", "message", "reason")
@@ -340,7 +544,14 @@ class Inventory(_message.Message):
     def __init__(self, service_id: _Optional[str] = ..., complete: _Optional[bool] = ..., present: _Optional[_Iterable[_Union[Component, _Mapping]]] = ..., gone: _Optional[_Iterable[_Union[ObjectRef, _Mapping]]] = ...) -> None: ...
 
 class Component(_message.Message):
-    __slots__ = ("object", "uid", "owner_uid", "health", "message", "synced", "images")
+    __slots__ = ("object", "uid", "owner_uid", "health", "message", "synced", "images", "labels", "generation", "hash", "finalizers")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
     OBJECT_FIELD_NUMBER: _ClassVar[int]
     UID_FIELD_NUMBER: _ClassVar[int]
     OWNER_UID_FIELD_NUMBER: _ClassVar[int]
@@ -348,6 +559,10 @@ class Component(_message.Message):
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     SYNCED_FIELD_NUMBER: _ClassVar[int]
     IMAGES_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    GENERATION_FIELD_NUMBER: _ClassVar[int]
+    HASH_FIELD_NUMBER: _ClassVar[int]
+    FINALIZERS_FIELD_NUMBER: _ClassVar[int]
     object: ObjectRef
     uid: str
     owner_uid: str
@@ -355,7 +570,11 @@ class Component(_message.Message):
     message: str
     synced: bool
     images: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, object: _Optional[_Union[ObjectRef, _Mapping]] = ..., uid: _Optional[str] = ..., owner_uid: _Optional[str] = ..., health: _Optional[_Union[Health, str]] = ..., message: _Optional[str] = ..., synced: _Optional[bool] = ..., images: _Optional[_Iterable[str]] = ...) -> None: ...
+    labels: _containers.ScalarMap[str, str]
+    generation: int
+    hash: str
+    finalizers: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, object: _Optional[_Union[ObjectRef, _Mapping]] = ..., uid: _Optional[str] = ..., owner_uid: _Optional[str] = ..., health: _Optional[_Union[Health, str]] = ..., message: _Optional[str] = ..., synced: _Optional[bool] = ..., images: _Optional[_Iterable[str]] = ..., labels: _Optional[_Mapping[str, str]] = ..., generation: _Optional[int] = ..., hash: _Optional[str] = ..., finalizers: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class CommandResult(_message.Message):
     __slots__ = ("command_id", "outcome", "message")
@@ -368,20 +587,87 @@ class CommandResult(_message.Message):
     def __init__(self, command_id: _Optional[str] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., message: _Optional[str] = ...) -> None: ...
 
 class Drift(_message.Message):
-    __slots__ = ("service_id", "object", "manager", "paths", "deleted", "healed")
+    __slots__ = ("service_id", "object", "manager", "paths", "deleted", "healed", "changes")
     SERVICE_ID_FIELD_NUMBER: _ClassVar[int]
     OBJECT_FIELD_NUMBER: _ClassVar[int]
     MANAGER_FIELD_NUMBER: _ClassVar[int]
     PATHS_FIELD_NUMBER: _ClassVar[int]
     DELETED_FIELD_NUMBER: _ClassVar[int]
     HEALED_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
     service_id: str
     object: ObjectRef
     manager: str
     paths: _containers.RepeatedScalarFieldContainer[str]
     deleted: bool
     healed: bool
-    def __init__(self, service_id: _Optional[str] = ..., object: _Optional[_Union[ObjectRef, _Mapping]] = ..., manager: _Optional[str] = ..., paths: _Optional[_Iterable[str]] = ..., deleted: _Optional[bool] = ..., healed: _Optional[bool] = ...) -> None: ...
+    changes: _containers.RepeatedCompositeFieldContainer[FieldChange]
+    def __init__(self, service_id: _Optional[str] = ..., object: _Optional[_Union[ObjectRef, _Mapping]] = ..., manager: _Optional[str] = ..., paths: _Optional[_Iterable[str]] = ..., deleted: _Optional[bool] = ..., healed: _Optional[bool] = ..., changes: _Optional[_Iterable[_Union[FieldChange, _Mapping]]] = ...) -> None: ...
+
+class JobStatus(_message.Message):
+    __slots__ = ("command_id", "phase", "object", "message", "exit_code", "started_ms", "finished_ms", "log_tail", "outputs")
+    class OutputsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    COMMAND_ID_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    STARTED_MS_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_MS_FIELD_NUMBER: _ClassVar[int]
+    LOG_TAIL_FIELD_NUMBER: _ClassVar[int]
+    OUTPUTS_FIELD_NUMBER: _ClassVar[int]
+    command_id: str
+    phase: JobPhase
+    object: ObjectRef
+    message: str
+    exit_code: int
+    started_ms: int
+    finished_ms: int
+    log_tail: bytes
+    outputs: _containers.ScalarMap[str, str]
+    def __init__(self, command_id: _Optional[str] = ..., phase: _Optional[_Union[JobPhase, str]] = ..., object: _Optional[_Union[ObjectRef, _Mapping]] = ..., message: _Optional[str] = ..., exit_code: _Optional[int] = ..., started_ms: _Optional[int] = ..., finished_ms: _Optional[int] = ..., log_tail: _Optional[bytes] = ..., outputs: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class JobLog(_message.Message):
+    __slots__ = ("command_id", "offset", "data")
+    COMMAND_ID_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    command_id: str
+    offset: int
+    data: bytes
+    def __init__(self, command_id: _Optional[str] = ..., offset: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
+
+class MirroredService(_message.Message):
+    __slots__ = ("service_id", "name", "namespace", "repository", "ref", "folder", "commit", "digest", "sequence", "removed", "error")
+    SERVICE_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    REPOSITORY_FIELD_NUMBER: _ClassVar[int]
+    REF_FIELD_NUMBER: _ClassVar[int]
+    FOLDER_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    REMOVED_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    service_id: str
+    name: str
+    namespace: str
+    repository: str
+    ref: str
+    folder: str
+    commit: str
+    digest: str
+    sequence: int
+    removed: bool
+    error: str
+    def __init__(self, service_id: _Optional[str] = ..., name: _Optional[str] = ..., namespace: _Optional[str] = ..., repository: _Optional[str] = ..., ref: _Optional[str] = ..., folder: _Optional[str] = ..., commit: _Optional[str] = ..., digest: _Optional[str] = ..., sequence: _Optional[int] = ..., removed: _Optional[bool] = ..., error: _Optional[str] = ...) -> None: ...
 
 class Pulse(_message.Message):
     __slots__ = ()
