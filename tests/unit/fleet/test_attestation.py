@@ -1,0 +1,82 @@
+"""Only a statement of a trusted key, unaltered and about this very bundle, is believed."""
+
+import base64
+from dataclasses import replace
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleet.attestation import (
+    Attestation,
+    Signer,
+    Statement,
+    TrustedKeys,
+    read_public_keys,
+)
+from fleet.errors import Invalid
+
+DIGEST = "sha256:" + "a" * 64
+STATEMENT = Statement(DIGEST, "https://git.example/shop.git", "c" * 40, "deploy/web", "raw")
+
+
+def trusting(*signers: Signer) -> TrustedKeys:
+    return TrustedKeys(key for signer in signers for key in read_public_keys(signer.public_pem))
+
+
+@pytest.fixture
+def signer() -> Signer:
+    return Signer(Ed25519PrivateKey.generate())
+
+
+def test_a_trusted_statement_is_given_back(signer: Signer) -> None:
+    assert trusting(signer).verify(DIGEST, signer.sign(STATEMENT)) == STATEMENT
+
+
+def test_no_statement_a_foreign_key_and_another_bundle_are_refused(signer: Signer) -> None:
+    other = Signer(Ed25519PrivateKey.generate())
+    trusted = trusting(signer)
+    for said, why in (
+        (None, "not signed"),
+        (other.sign(STATEMENT), "does not trust"),
+        (signer.sign(replace(STATEMENT, digest="sha256:" + "b" * 64)), "is that of"),
+        (replace(other.sign(STATEMENT), key_id=signer.key_id), "is wrong"),
+    ):
+        with pytest.raises(Invalid, match=why):
+            trusted.verify(DIGEST, said)
+
+
+@given(st.integers(min_value=0), st.integers(min_value=1, max_value=255))
+def test_no_altered_byte_is_believed(place: int, change: int) -> None:
+    signer = Signer.from_bytes(b"k" * 32)
+    good = signer.sign(STATEMENT)
+    for name in ("statement", "signature"):
+        data = bytearray(getattr(good, name))
+        data[place % len(data)] ^= change
+        with pytest.raises(Invalid):
+            trusting(signer).verify(DIGEST, replace(good, **{name: bytes(data)}))
+
+
+def test_only_the_canonical_form_counts() -> None:
+    """A key that signs by the same rules but in another form is not read by guessing."""
+    key = Ed25519PrivateKey.generate()
+    signer = Signer(key)
+    for form in (b"{}", b"[]", b"no json", STATEMENT.encode() + b" "):
+        signature = key.sign(b"towline attestation 1\n" + form)
+        with pytest.raises(Invalid):
+            trusting(signer).verify(DIGEST, Attestation(signer.key_id, form, signature))
+
+
+def test_keys_are_read_from_pem_and_from_lines(signer: Signer) -> None:
+    raw = Ed25519PrivateKey.generate().public_key().public_bytes_raw()
+    text = b"# of the render tier\n" + signer.public_pem + base64.b64encode(raw) + b"\n"
+    assert len(read_public_keys(text)) == 2
+    for wrong in (b"", b"# nothing\n", b"AAAA\n", b"not base64!\n"):
+        with pytest.raises(Invalid):
+            read_public_keys(wrong)
+
+
+def test_a_statement_has_an_end(signer: Signer) -> None:
+    with pytest.raises(Invalid, match="at most"):
+        signer.sign(replace(STATEMENT, folder="x" * 9000))
