@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from urllib.parse import SplitResult, urlsplit
 
 from fleet.errors import Invalid
@@ -13,7 +14,7 @@ _PORTS = {"http": 80, "https": 443, "ssh": 22}
 _MAX_URL = 2000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Remote:
     """An admitted repository URL; `text` is its normal form and holds no password."""
 
@@ -23,7 +24,7 @@ class Remote:
     path: str
     user: str | None = None
 
-    @property
+    @cached_property
     def text(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         port = "" if self.port == _PORTS[self.scheme] else f":{self.port}"
@@ -40,6 +41,7 @@ class Remote:
         return self.scheme != "ssh"
 
 
+@lru_cache(4096)
 def parse_remote(url: str) -> Remote:
     """The remote that a URL or `user@host:path` names.
 

@@ -10,31 +10,49 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from fleet.identity import RepositoryId
+from fleet.identity import ClusterId, RepositoryId
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class GitCredentials:
-    """How to read a repository. Never printed: it has no repr.
+    """How to reach and read a repository. Never printed: it has no repr.
 
     `username`/`password` for https (a token goes into `password`), `private_key` (PEM or OpenSSH
-    text) with optional `passphrase` for ssh.
+    text) with optional `passphrase` for ssh. With `app_id` the private key is that of a GitHub
+    App, which is asked for tokens of `installation_id` at `api_url`. `client_certificate` and
+    `client_key` sign in by TLS, `authority` is trusted beside the system's (all PEM).
+    `known_hosts` holds the server's ssh keys in OpenSSH's form. `proxy` is the `http://` URL of
+    a CONNECT proxy.
     """
 
     username: str | None = None
     password: str | None = None
     private_key: str | None = None
     passphrase: str | None = None
+    app_id: str | None = None
+    installation_id: str | None = None
+    api_url: str | None = None
+    client_certificate: str | None = None
+    client_key: str | None = None
+    authority: str | None = None
+    known_hosts: str | None = None
+    proxy: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RepositorySpec:
-    """A repository to follow: its refs in use are branch or tag names, full ref names or shas."""
+    """A repository to follow: its refs in use are branch or tag names, full ref names or shas.
+
+    `via` names the cluster whose agent reaches the server. With `submodules` their files belong
+    to the folders they are in; each must be a repository that is followed too.
+    """
 
     id: RepositoryId
     url: str
     refs: frozenset[str]
     credentials: GitCredentials | None = None
+    via: ClusterId | None = None
+    submodules: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +70,8 @@ class RepositoryState:
     """What is known of a repository now; told whenever a followed ref moves or health changes.
 
     `commits` maps each followed ref that exists to its commit; after a failure it is the last
-    good set. `error` is for people and holds no credential.
+    good set. `error` is for people and holds no credential. `size` is that of the local copy in
+    bytes, `owner` the replica that fetches it.
     """
 
     repository_id: RepositoryId
@@ -61,6 +80,8 @@ class RepositoryState:
     error: str | None
     polled_at: datetime
     fetched_at: datetime | None
+    size: int | None = None
+    owner: str | None = None
 
 
 class Renderer(StrEnum):
