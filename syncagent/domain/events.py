@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from syncagent.domain.changes import FieldChange
+from syncagent.domain.changes import FieldChange
 from syncagent.domain.objects import Api, KubeObject, ObjectKey, ObjectRef
 
 
@@ -37,7 +39,10 @@ Sighting = Seen | Gone | Relisted
 
 @dataclass(frozen=True, slots=True)
 class DriftFound:
-    """Somebody else changed or deleted an owned object; `paths` are the fields, for people."""
+    """Somebody else changed or deleted an owned object; `paths` are the fields, for people.
+
+    Of each of the `changes` the old value is the desired one, the new value the foreign one.
+    """
 
     service_id: str
     ref: ObjectRef
@@ -45,6 +50,8 @@ class DriftFound:
     paths: tuple[str, ...]
     deleted: bool
     healed: bool
+    changes: tuple[FieldChange, ...] = ()
+    changes: tuple[FieldChange, ...] = ()
 
 
 class Outcome(StrEnum):
@@ -65,9 +72,27 @@ class CommandDone:
 
 
 @dataclass(frozen=True, slots=True)
+class DeprecatedApi:
+    """An API that is still asked for; the release `removed_in` (1.25) is without it."""
+
+    group: str
+    version: str
+    resource: str
+    removed_in: str
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """What kind of cluster this is; `nodes` is 0 if it cannot be counted."""
+    """What kind of cluster this is; a number is 0 if it cannot be counted.
+
+    `api_versions` are `group/version`, `v1` for the core.
+    """
 
     version: str = ""
     distribution: str = ""
     nodes: int = 0
+    cpu_millis: int = 0
+    memory_bytes: int = 0
+    pod_capacity: int = 0
+    api_versions: tuple[str, ...] = ()
+    deprecated: tuple[DeprecatedApi, ...] = ()

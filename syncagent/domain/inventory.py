@@ -74,7 +74,11 @@ class Owned:
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """One line of a service's inventory as it is reported; `owner_uid` is empty for a root."""
+    """One line of a service's inventory as it is reported; `owner_uid` is empty for a root.
+
+    `hash` is the digest of the desired object as it was applied; `finalizers` are told of an
+    object that is being deleted.
+    """
 
     ref: ObjectRef
     uid: str
@@ -84,6 +88,10 @@ class Component:
     reason: str
     synced: bool
     images: tuple[str, ...]
+    labels: Mapping[str, str] = field(default_factory=dict)
+    generation: int = 0
+    hash: str = ""
+    finalizers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

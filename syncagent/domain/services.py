@@ -4,7 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from fleet.attestation import Attestation
+from fleet.sealing import SealedSecret
+from syncagent.domain.changes import PlannedChange
+from syncagent.domain.health import Health
+from syncagent.domain.changes import PlannedChange
 from syncagent.domain.objects import ObjectRef
+from syncagent.domain.rules import HealthRule, IgnoredDifference
 
 
 class DriftPolicy(StrEnum):
@@ -23,8 +29,49 @@ class Removal(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class IgnoredDifference:
+    """Fields of matching objects that others may set; an empty selector matches all.
+
+    `pointers` are RFC 6901, `managers` names of field managers.
+    """
+
+    group: str = ""
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    pointers: tuple[str, ...] = ()
+    managers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FieldCondition:
+    """The text at `pointer` (RFC 6901) is one of these."""
+
+    pointer: str
+    any_of: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HealthRule:
+    """The health of a kind's objects of which all `conditions` hold; the first such rule counts.
+
+    `message` points to the text that says why.
+    """
+
+    group: str
+    kind: str
+    health: Health
+    conditions: tuple[FieldCondition, ...] = ()
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class SyncOptions:
-    """How a service is applied; `force` takes fields over from other field managers."""
+    """How a service is applied; `force` takes fields over from other field managers.
+
+    `wave_timeout_s` and `deletion_budget`: 0 means the agent's default. `confirmed` are the
+    deletions that a person has confirmed, for this sequence only.
+    """
 
     create_namespace: bool = False
     dry_run: bool = False
@@ -34,17 +81,35 @@ class SyncOptions:
     force: bool = True
     namespace_labels: Mapping[str, str] = field(default_factory=dict)
     namespace_annotations: Mapping[str, str] = field(default_factory=dict)
+    replace_immutable: bool = False
+    ignored: tuple[IgnoredDifference, ...] = ()
+    health_rules: tuple[HealthRule, ...] = ()
+    wave_timeout_s: int = 0
+    deletion_budget: int = 0
+    confirmed: tuple[ObjectRef, ...] = ()
+    replace_immutable: bool = False
+    ignored: tuple[IgnoredDifference, ...] = ()
+    health_rules: tuple[HealthRule, ...] = ()
+    wave_timeout_s: int = 0
+    deletion_budget: int = 0
+    confirmed: tuple[ObjectRef, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceSpec:
-    """One service as it should be: the bundle `digest` of `size` bytes in `namespace`."""
+    """One service as it should be: the bundle `digest` of `size` bytes in `namespace`.
+
+    `attestation` says where the bundle is from, `secrets` are the values that it names.
+    """
 
     name: str
     namespace: str
     digest: str
     size: int
     options: SyncOptions = field(default_factory=SyncOptions)
+    commit: str = ""
+    attestation: Attestation | None = None
+    secrets: tuple[SealedSecret, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +132,8 @@ class Phase(StrEnum):
     DEGRADED = "degraded"
     FAILED = "failed"
     REMOVED = "removed"
+    AWAITING = "awaiting"
+    AWAITING = "awaiting"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +157,11 @@ class Stamps:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """What is said upwards about a service."""
+    """What is said upwards about a service.
+
+    `awaiting` are deletions that a person must confirm, `message` says what is going on, `planned`
+    what a dry run would do.
+    """
 
     service_id: str
     sequence: int
@@ -100,3 +171,9 @@ class Status:
     stamps: Stamps
     written: int = 0
     pruned: int = 0
+    awaiting: tuple[ObjectRef, ...] = ()
+    message: str = ""
+    planned: tuple[PlannedChange, ...] = ()
+    awaiting: tuple[ObjectRef, ...] = ()
+    message: str = ""
+    planned: tuple[PlannedChange, ...] = ()

@@ -1,0 +1,59 @@
+"""JSON pointers (RFC 6901) on Kubernetes objects.
+
+Where a list is met and the step is no index, it names the item whose `name` or `type` it is, so
+that `/status/conditions/Ready/status` finds the condition of that type.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+MISSING = object()
+_NAMES = ("name", "type")
+
+
+def steps_of(pointer: str) -> tuple[str, ...]:
+    """The steps of a pointer, unescaped; none for the whole."""
+    parts = pointer.split("/")[1:] if pointer else []
+    return tuple(part.replace("~1", "/").replace("~0", "~") for part in parts)
+
+
+def pointer_of(steps: Sequence[str]) -> str:
+    """The pointer that these steps make."""
+    return "".join("/" + step.replace("~", "~0").replace("/", "~1") for step in steps)
+
+
+def find(value: Any, steps: Sequence[str]) -> Any:
+    """What a pointer leads to; `MISSING` if it leads nowhere."""
+    for step in steps:
+        if isinstance(value, dict):
+            value = value.get(step, MISSING)
+        elif isinstance(value, list):
+            place = _place(value, step)
+            value = MISSING if place is None else value[place]
+        else:
+            return MISSING
+    return value
+
+
+def without(value: Any, steps: Sequence[str]) -> Any:
+    """A copy of the value without what a pointer leads to; the same value if that is nothing."""
+    if not steps or find(value, steps) is MISSING:
+        return value
+    first, rest = steps[0], steps[1:]
+    if isinstance(value, dict):
+        if not rest:
+            return {key: one for key, one in value.items() if key != first}
+        return value | {first: without(value[first], rest)}
+    place = _place(value, first)
+    assert place is not None
+    kept = [] if not rest else [without(value[place], rest)]
+    return [*value[:place], *kept, *value[place + 1 :]]
+
+
+def _place(items: list[Any], step: str) -> int | None:
+    if step.isdecimal():
+        return int(step) if int(step) < len(items) else None
+    for place, item in enumerate(items):
+        if isinstance(item, dict) and any(item.get(name) == step for name in _NAMES):
+            return place
+    return None
