@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from syncagent.domain.changes import FieldChange
-from syncagent.domain.changes import FieldChange
 from syncagent.domain.objects import Api, KubeObject, ObjectKey, ObjectRef
 
 
@@ -50,7 +49,6 @@ class DriftFound:
     paths: tuple[str, ...]
     deleted: bool
     healed: bool
-    changes: tuple[FieldChange, ...] = ()
     changes: tuple[FieldChange, ...] = ()
 
 

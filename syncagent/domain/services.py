@@ -8,9 +8,7 @@ from fleet.attestation import Attestation
 from fleet.sealing import SealedSecret
 from syncagent.domain.changes import PlannedChange
 from syncagent.domain.health import Health
-from syncagent.domain.changes import PlannedChange
 from syncagent.domain.objects import ObjectRef
-from syncagent.domain.rules import HealthRule, IgnoredDifference
 
 
 class DriftPolicy(StrEnum):
@@ -87,12 +85,6 @@ class SyncOptions:
     wave_timeout_s: int = 0
     deletion_budget: int = 0
     confirmed: tuple[ObjectRef, ...] = ()
-    replace_immutable: bool = False
-    ignored: tuple[IgnoredDifference, ...] = ()
-    health_rules: tuple[HealthRule, ...] = ()
-    wave_timeout_s: int = 0
-    deletion_budget: int = 0
-    confirmed: tuple[ObjectRef, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +125,6 @@ class Phase(StrEnum):
     FAILED = "failed"
     REMOVED = "removed"
     AWAITING = "awaiting"
-    AWAITING = "awaiting"
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +162,6 @@ class Status:
     stamps: Stamps
     written: int = 0
     pruned: int = 0
-    awaiting: tuple[ObjectRef, ...] = ()
-    message: str = ""
-    planned: tuple[PlannedChange, ...] = ()
     awaiting: tuple[ObjectRef, ...] = ()
     message: str = ""
     planned: tuple[PlannedChange, ...] = ()
