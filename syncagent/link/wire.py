@@ -2,14 +2,21 @@
 
 from collections.abc import Iterable
 
+from fleet.attestation import Attestation
 from fleet.errors import Invalid
+from fleet.sealing import SealedSecret
 from fleet.wire.v1 import agent_pb2 as pb
+from syncagent.domain.changes import FieldChange, PlannedChange
 from syncagent.domain.events import ClusterFacts, CommandDone, DriftFound
+from syncagent.domain.health import Health
 from syncagent.domain.inventory import Component, InventoryChange
 from syncagent.domain.objects import ObjectRef
 from syncagent.domain.services import (
     Desired,
     DriftPolicy,
+    FieldCondition,
+    HealthRule,
+    IgnoredDifference,
     Problem,
     Removal,
     ServiceSpec,
@@ -23,6 +30,20 @@ _DRIFT = {
     pb.DRIFT_POLICY_REPORT: DriftPolicy.REPORT,
     pb.DRIFT_POLICY_IGNORE: DriftPolicy.IGNORE,
 }
+_HEALTH = {
+    pb.HEALTH_HEALTHY: Health.HEALTHY,
+    pb.HEALTH_PROGRESSING: Health.PROGRESSING,
+    pb.HEALTH_FAILED: Health.FAILED,
+    pb.HEALTH_PAUSED: Health.PAUSED,
+    pb.HEALTH_MISSING: Health.MISSING,
+}
+_MOST_LABELS = 64
+_MOST_APIS = 1000
+_MOST_AWAITING = 1000
+_MOST_FIELDS = 32
+# Of a dry run: together they stay well below what one message may have.
+_MOST_PLANNED = 10_000
+_PLANNED_BYTES = 2 << 20
 _REMOVAL = {pb.REMOVAL_CASCADE: Removal.CASCADE, pb.REMOVAL_ORPHAN: Removal.ORPHAN}
 
 
@@ -38,9 +59,22 @@ def desired_of(message: pb.Desired) -> Desired:
 
 def facts_to_wire(facts: ClusterFacts) -> pb.ClusterFacts:
     return pb.ClusterFacts(
-        kubernetes_version=facts.version[:64],
+        kubernetes_version=_cut(facts.version, 64),
         distribution=facts.distribution,
         nodes=facts.nodes,
+        cpu_millis=facts.cpu_millis,
+        memory_bytes=facts.memory_bytes,
+        pod_capacity=facts.pod_capacity,
+        api_versions=[_cut(one, 320) for one in facts.api_versions[:_MOST_APIS]],
+        deprecated=[
+            pb.DeprecatedApi(
+                group=_cut(one.group, 253),
+                version=_cut(one.version, 63),
+                resource=_cut(one.resource, 253),
+                removed_in=_cut(one.removed_in, 16),
+            )
+            for one in facts.deprecated[:_MOST_APIS]
+        ],
     )
 
 
@@ -57,6 +91,9 @@ def status_to_wire(status: Status) -> pb.Report:
         healthy_ms=status.stamps.healthy,
         written=status.written,
         pruned=status.pruned,
+        awaiting=[_ref(ref) for ref in status.awaiting[:_MOST_AWAITING]],
+        message=_cut(status.message, 1024),
+        planned=_planned(status.planned),
     )
     return pb.Report(status=body)
 
@@ -98,9 +135,10 @@ def drift_to_wire(found: DriftFound) -> pb.Report:
         service_id=found.service_id,
         object=_ref(found.ref),
         manager=_cut(found.manager, 128),
-        paths=[_cut(path, 1024) for path in found.paths],
+        paths=[_cut(path, 1024) for path in found.paths[:_MOST_FIELDS]],
         deleted=found.deleted,
         healed=found.healed,
+        changes=_changes(found.changes),
     )
     return pb.Report(drift=body)
 
@@ -125,7 +163,18 @@ def _spec(message: pb.ServiceSpec) -> ServiceSpec:
         message.digest,
         message.bundle_bytes,
         _options(message.options),
+        message.commit,
+        _attestation(message.attestation) if message.HasField("attestation") else None,
+        tuple(secret_of(one) for one in message.secrets),
     )
+
+
+def _attestation(message: pb.Attestation) -> Attestation:
+    return Attestation(message.key_id, message.statement, message.signature)
+
+
+def secret_of(message: pb.SealedSecret) -> SealedSecret:
+    return SealedSecret(message.name, message.version, message.box)
 
 
 def _options(message: pb.SyncOptions) -> SyncOptions:
@@ -137,7 +186,57 @@ def _options(message: pb.SyncOptions) -> SyncOptions:
         keep_on_prune=message.keep_on_prune,
         namespace_labels=dict(message.namespace_labels),
         namespace_annotations=dict(message.namespace_annotations),
+        force=not message.fail_on_conflict,
+        replace_immutable=message.replace_immutable,
+        ignored=tuple(_ignored(one) for one in message.ignored),
+        health_rules=tuple(_rule(one) for one in message.health_rules if one.health in _HEALTH),
+        wave_timeout_s=message.wave_timeout_s,
+        deletion_budget=message.deletion_budget,
+        confirmed=tuple(_ref_of(ref) for ref in message.confirmed),
     )
+
+
+def _ignored(message: pb.IgnoredDifference) -> IgnoredDifference:
+    return IgnoredDifference(
+        message.group,
+        message.kind,
+        message.namespace,
+        message.name,
+        tuple(message.pointers),
+        tuple(message.managers),
+    )
+
+
+def _rule(message: pb.HealthRule) -> HealthRule:
+    conditions = tuple(FieldCondition(one.pointer, tuple(one.any_of)) for one in message.conditions)
+    return HealthRule(
+        message.group, message.kind, _HEALTH[message.health], conditions, message.message
+    )
+
+
+def _planned(planned: Iterable[PlannedChange]) -> list[pb.PlannedChange]:
+    """What fits; the changes of fields of later objects are left out first, then the objects."""
+    found: list[pb.PlannedChange] = []
+    room = _PLANNED_BYTES
+    for one in planned:
+        message = pb.PlannedChange(object=_ref(one.ref), change=f"CHANGE_{one.change.name}")
+        fields = _changes(one.fields)
+        if sum(field.ByteSize() for field in fields) < room // 2:
+            message.fields.extend(fields)
+        room -= message.ByteSize()
+        if room < 0 or len(found) == _MOST_PLANNED:
+            break
+        found.append(message)
+    return found
+
+
+def _changes(changes: Iterable[FieldChange]) -> list[pb.FieldChange]:
+    return [
+        pb.FieldChange(
+            pointer=_cut(one.pointer, 1024), old=_cut(one.old, 1024), new=_cut(one.new, 1024)
+        )
+        for one in list(changes)[:_MOST_FIELDS]
+    ]
 
 
 def _problem(problem: Problem) -> pb.Problem:
@@ -157,7 +256,15 @@ def _component(one: Component) -> pb.Component:
         message=_cut(one.message, 1024),
         synced=one.synced,
         images=[_cut(image, 1024) for image in one.images[:64]],
+        labels={_cut(k, 253): _cut(v, 253) for k, v in [*one.labels.items()][:_MOST_LABELS]},
+        generation=one.generation,
+        hash=one.hash,
+        finalizers=[_cut(name, 253) for name in one.finalizers[:64]],
     )
+
+
+def _ref_of(message: pb.ObjectRef) -> ObjectRef:
+    return ObjectRef(message.group, message.version, message.kind, message.namespace, message.name)
 
 
 def _ref(ref: ObjectRef) -> pb.ObjectRef:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fleet.errors import Unavailable
 
-_SCHEMA_VERSION = 1
+_SCHEMA_VERSION = 2
 _SCHEMA = """
 CREATE TABLE service (
   id TEXT PRIMARY KEY,
@@ -46,6 +46,12 @@ CREATE TABLE command (
   outcome TEXT NOT NULL,
   message TEXT NOT NULL
 ) STRICT;
+CREATE TABLE job (
+  id TEXT PRIMARY KEY,
+  spec TEXT NOT NULL,
+  status TEXT NOT NULL,
+  final INTEGER NOT NULL
+) STRICT;
 CREATE TABLE counter (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
 INSERT INTO counter VALUES ('reports', 0);
 """
@@ -63,7 +69,9 @@ class Database:
             self._connection.execute("PRAGMA synchronous=NORMAL")
             self._connection.execute("PRAGMA cache_size=-2000")
             version = self._connection.execute("PRAGMA user_version").fetchone()[0]
-        if version == 0:
+        if version == 1:
+            self._discard()
+        if version < _SCHEMA_VERSION:
             self._create()
 
     def close(self) -> None:
@@ -93,6 +101,14 @@ class Database:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             raise
+
+    def _discard(self) -> None:
+        """Begin anew, as after a lost disk: version 1 was never given to anybody to keep."""
+        names = self.rows("SELECT name FROM sqlite_master WHERE type = 'table' AND sql <> ''")
+        with self.transaction() as db:
+            for (name,) in names:
+                if not name.startswith("sqlite_"):
+                    db.execute(f"DROP TABLE {name}")
 
     def _create(self) -> None:
         with self.transaction() as db:

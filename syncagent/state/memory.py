@@ -4,20 +4,18 @@ from collections.abc import Iterable
 from dataclasses import asdict
 
 import orjson
+import structlog
 
+from fleet.errors import Invalid
 from syncagent.domain.events import CommandDone, Outcome
 from syncagent.domain.inventory import Owned
 from syncagent.domain.objects import ObjectRef
-from syncagent.domain.services import (
-    Desired,
-    DriftPolicy,
-    Removal,
-    ServiceSpec,
-    Stamps,
-    SyncOptions,
-)
+from syncagent.domain.services import Desired, Stamps
 from syncagent.ports import KnownService
 from syncagent.state.database import Database
+from syncagent.state.desired import dump_desired, load_desired
+
+log = structlog.get_logger(__name__)
 
 _COMMANDS_KEPT = 1000
 
@@ -35,15 +33,16 @@ class SqliteMemory:
         self.fresh = False
 
     def services(self) -> list[KnownService]:
-        rows = self._db.rows("SELECT desired, current, stamps FROM service")
-        return [
-            KnownService(
-                _load(desired),
-                _load(current) if current else None,
-                Stamps(**orjson.loads(stamps)),
-            )
-            for desired, current, stamps in rows
-        ]
+        """What is whole. A damaged row is dropped: its objects are found again by their marks."""
+        known = []
+        for service_id, *row in self._db.rows("SELECT id, desired, current, stamps FROM service"):
+            try:
+                known.append(_known(*row))
+            except Invalid as error:
+                log.error("service was damaged on disk", service=service_id, error=error.message)
+                self.forget(service_id)
+                self.fresh = True
+        return known
 
     def owned(self) -> list[Owned]:
         rows = self._db.rows(
@@ -61,7 +60,7 @@ class SqliteMemory:
                 "INSERT INTO service (id, desired, stamps) VALUES (?, ?, ?)"
                 " ON CONFLICT (id) DO UPDATE SET desired = excluded.desired,"
                 " stamps = excluded.stamps",
-                (desired.service_id, _dump(desired), _dump(stamps)),
+                (desired.service_id, dump_desired(desired), _dump(stamps)),
             )
 
     def stamp(self, service_id: str, stamps: Stamps) -> None:
@@ -71,7 +70,8 @@ class SqliteMemory:
     def begin(self, current: Desired, intended: Iterable[ObjectRef]) -> None:
         with self._db.transaction() as db:
             db.execute(
-                "UPDATE service SET current = ? WHERE id = ?", (_dump(current), current.service_id)
+                "UPDATE service SET current = ? WHERE id = ?",
+                (dump_desired(current), current.service_id),
             )
             db.executemany(
                 "INSERT INTO object VALUES (?, ?, ?, ?, ?, ?, '', '', '') ON CONFLICT DO NOTHING",
@@ -114,16 +114,10 @@ class SqliteMemory:
             )
 
 
-def _dump(value: Desired | Stamps) -> str:
-    return orjson.dumps(asdict(value)).decode()
+def _dump(stamps: Stamps) -> str:
+    return orjson.dumps(asdict(stamps)).decode()
 
 
-def _load(text: str) -> Desired:
-    raw = orjson.loads(text)
-    if raw["spec"] is not None:
-        raw["spec"]["options"]["drift"] = DriftPolicy(raw["spec"]["options"]["drift"])
-        options = SyncOptions(**raw["spec"].pop("options"))
-        raw["spec"] = ServiceSpec(**raw["spec"], options=options)
-    if raw["removal"] is not None:
-        raw["removal"] = Removal(raw["removal"])
-    return Desired(**raw)
+def _known(desired: str, current: str | None, stamps: str) -> KnownService:
+    applied = load_desired(current) if current else None
+    return KnownService(load_desired(desired), applied, Stamps(**orjson.loads(stamps)))

@@ -1,0 +1,98 @@
+"""Desired state as text on disk, with a checksum: what was spoilt there is not acted upon."""
+
+import base64
+import hashlib
+from dataclasses import asdict
+from typing import Any
+
+import orjson
+
+from fleet.attestation import Attestation
+from fleet.errors import Invalid
+from fleet.sealing import SealedSecret
+from syncagent.domain.health import Health
+from syncagent.domain.objects import ObjectRef
+from syncagent.domain.services import (
+    Desired,
+    DriftPolicy,
+    FieldCondition,
+    HealthRule,
+    IgnoredDifference,
+    Removal,
+    ServiceSpec,
+    SyncOptions,
+)
+
+_SUM = 64
+
+
+def dump_desired(desired: Desired) -> str:
+    """64 hex digits of sha256, then JSON."""
+    text = orjson.dumps(asdict(desired), default=_bytes)
+    return hashlib.sha256(text).hexdigest() + text.decode()
+
+
+def load_desired(text: str) -> Desired:
+    """What was kept. Invalid: the disk returned something else."""
+    told, body = text[:_SUM], text[_SUM:]
+    if hashlib.sha256(body.encode()).hexdigest() != told:
+        raise Invalid("desired state was damaged on disk")
+    raw = orjson.loads(body)
+    removal = Removal(raw["removal"]) if raw["removal"] else None
+    spec = _spec(raw["spec"]) if raw["spec"] else None
+    return Desired(raw["service_id"], raw["sequence"], spec, removal)
+
+
+def _spec(raw: dict[str, Any]) -> ServiceSpec:
+    attestation = raw.pop("attestation")
+    secrets = raw.pop("secrets")
+    options = raw.pop("options")
+    return ServiceSpec(
+        **raw,
+        options=_options(options),
+        attestation=_attestation(attestation) if attestation else None,
+        secrets=tuple(
+            SealedSecret(one["name"], one["version"], base64.b64decode(one["box"]))
+            for one in secrets
+        ),
+    )
+
+
+def _attestation(raw: dict[str, str]) -> Attestation:
+    return Attestation(
+        raw["key_id"], base64.b64decode(raw["statement"]), base64.b64decode(raw["signature"])
+    )
+
+
+def _options(raw: dict[str, Any]) -> SyncOptions:
+    known = {
+        "drift": DriftPolicy(raw.pop("drift")),
+        "ignored": tuple(
+            IgnoredDifference(
+                one["group"],
+                one["kind"],
+                one["namespace"],
+                one["name"],
+                tuple(one["pointers"]),
+                tuple(one["managers"]),
+            )
+            for one in raw.pop("ignored")
+        ),
+        "health_rules": tuple(_rule(one) for one in raw.pop("health_rules")),
+        "confirmed": tuple(ObjectRef(**one) for one in raw.pop("confirmed")),
+    }
+    return SyncOptions(**raw, **known)
+
+
+def _rule(raw: dict[str, Any]) -> HealthRule:
+    conditions = tuple(
+        FieldCondition(one["pointer"], tuple(one["any_of"])) for one in raw["conditions"]
+    )
+    health = Health(raw["health"])
+    return HealthRule(raw["group"], raw["kind"], health, conditions, raw["message"])
+
+
+def _bytes(value: Any) -> str:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    raise TypeError(type(value).__name__)

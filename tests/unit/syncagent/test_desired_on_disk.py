@@ -1,0 +1,98 @@
+"""Desired state survives the wire and the disk whole, or is known to be damaged."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleet.errors import Invalid
+from fleet.wire.v1 import agent_pb2 as pb
+from syncagent.domain.health import Health
+from syncagent.domain.services import Desired, Stamps
+from syncagent.link.wire import desired_of
+from syncagent.state.database import Database
+from syncagent.state.desired import dump_desired, load_desired
+from syncagent.state.memory import SqliteMemory
+
+OBJECT = {"group": "apps", "version": "v1", "kind": "Deployment", "namespace": "a", "name": "b"}
+
+
+def told(text: str = "x", data: bytes = b"\x00\xff", number: int = 7) -> Desired:
+    """A service with every field that the wire has."""
+    condition = pb.FieldCondition(pointer="/status/x", any_of=[text])
+    rule = pb.HealthRule(kind="Db", health=pb.HEALTH_FAILED, conditions=[condition], message="/m")
+    odd = pb.HealthRule(kind="Db", conditions=[condition])
+    spec = pb.ServiceSpec(
+        name=text,
+        namespace="shop",
+        digest="sha256:" + "0" * 64,
+        bundle_bytes=number,
+        commit="c" * 40,
+        options=pb.SyncOptions(
+            fail_on_conflict=True,
+            replace_immutable=True,
+            drift=pb.DRIFT_POLICY_REPORT,
+            namespace_labels={"a": text},
+            ignored=[pb.IgnoredDifference(kind="X", pointers=["/a"], managers=[text])],
+            health_rules=[rule, odd],
+            wave_timeout_s=number,
+            deletion_budget=number,
+            confirmed=[pb.ObjectRef(**OBJECT)],
+        ),
+        attestation=pb.Attestation(key_id="sha256:k", statement=data, signature=data),
+        secrets=[pb.SealedSecret(name="n", version="v", box=data)],
+    )
+    return desired_of(pb.Desired(service_id="s", sequence=number, spec=spec))
+
+
+@given(st.text(), st.binary(), st.integers(0, 80_000))
+def test_every_field_is_read_back_as_it_was_told(text: str, data: bytes, number: int) -> None:
+    one = told(text, data, number)
+    assert load_desired(dump_desired(one)) == one
+
+
+def test_what_the_wire_says_is_what_is_meant() -> None:
+    """A conflict that is an error is not forced; a rule of no known health is left out."""
+    spec = told().spec
+    assert spec is not None and spec.attestation is not None
+    assert not spec.options.force
+    assert [rule.health for rule in spec.options.health_rules] == [Health.FAILED]
+    assert [ref.name for ref in spec.options.confirmed] == ["b"]
+    removal = desired_of(pb.Desired(service_id="s", sequence=1, removal=pb.REMOVAL_ORPHAN))
+    assert load_desired(dump_desired(removal)) == removal
+
+
+@given(st.integers(min_value=0))
+def test_no_altered_character_is_acted_upon(place: int) -> None:
+    text = dump_desired(told())
+    place %= len(text)
+    spoilt = text[:place] + ("y" if text[place] == "x" else "x") + text[place + 1 :]
+    with pytest.raises(Invalid, match="damaged"):
+        load_desired(spoilt)
+
+
+def test_a_damaged_service_is_dropped_and_its_objects_are_looked_for(tmp_path: Path) -> None:
+    """The others stay; what the dropped one has in the cluster is found by its marks."""
+    database = Database(tmp_path / "agent.db")
+    memory = SqliteMemory(database)
+    memory.recovered()
+    memory.desire(told(), Stamps())
+    memory.desire(Desired("other", 1, told().spec), Stamps())
+    with database.transaction() as db:
+        db.execute("UPDATE service SET desired = 'x' || desired WHERE id = 's'")
+    assert [one.desired.service_id for one in memory.services()] == ["other"]
+    assert memory.fresh
+    database.close()
+
+
+def test_a_file_of_the_first_version_is_begun_anew(tmp_path: Path) -> None:
+    """Its services come again from the control plane, its objects from the cluster."""
+    database = Database(tmp_path / "agent.db")
+    SqliteMemory(database).recovered()
+    with database.transaction() as db:
+        db.execute("PRAGMA user_version=1")
+    database.close()
+    database = Database(tmp_path / "agent.db")
+    assert SqliteMemory(database).fresh
+    database.close()
