@@ -1,0 +1,71 @@
+"""Agents that have a tunnel and nothing else: `python -m bench.stand.agents`.
+
+Standard input is JSON: `hub` (host:port), `ca` (PEM of its authority), `tokens` (one an agent),
+`upstream` (port of a plain HTTP backend on 127.0.0.1), optionally `pipe` (a wss:// URL to reach
+the hub by). Announces how many are connected.
+"""
+
+import asyncio
+import json
+import sys
+from typing import Any
+
+import grpc
+import uvloop
+
+from bench.stand.programs import announce
+from fleet.mux.codec import Hello
+from fleet.runtime.clock import SystemClock
+from fleet.runtime.tasks import Tasks
+from syncagent.tunnel.client import TunnelClient
+from syncagent.tunnel.guard import ImpersonationPolicy
+from syncagent.tunnel.upstream import Upstream
+
+AT_ONCE = 50
+
+
+class Counted(TunnelClient):
+    """Says when its tunnel is open."""
+
+    opened: asyncio.Event
+
+    def on_ready(self, hello: Hello) -> None:
+        self.opened.set()
+
+
+async def main() -> None:
+    """Connect all, then serve until killed."""
+    given = json.loads(sys.stdin.read())
+    credentials = grpc.ssl_channel_credentials(given["ca"].encode())
+    upstream = Upstream("127.0.0.1", given["upstream"], None, _token)
+    turn = asyncio.Semaphore(AT_ONCE)
+    tasks = Tasks("agents")
+
+    async def connect(token: str) -> None:
+        async with turn:
+            client = _client(given, credentials, upstream, token)
+            tasks.spawn("agent", client.run())
+            await client.opened.wait()
+
+    await asyncio.gather(*(connect(token) for token in given["tokens"]))
+    announce(len(given["tokens"]))
+    await asyncio.Event().wait()
+
+
+def _client(
+    given: dict[str, Any], credentials: grpc.ChannelCredentials, upstream: Upstream, token: str
+) -> Counted:
+    options = [("grpc.use_local_subchannel_pool", 1), ("grpc.enable_http_proxy", 0)]
+    channel = grpc.aio.secure_channel(given["hub"], credentials, options)
+    metadata = [("authorization", f"Bearer {token}")]
+    client = Counted(channel, metadata, upstream, SystemClock(), ImpersonationPolicy())
+    client.opened = asyncio.Event()
+    return client
+
+
+async def _token() -> str:
+    return "the-service-account"
+
+
+if __name__ == "__main__":
+    uvloop.run(main())

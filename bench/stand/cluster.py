@@ -1,0 +1,136 @@
+"""A real API server behind the real agent: what the way adds."""
+
+import asyncio
+import ssl
+import time
+from base64 import b64decode
+from urllib.parse import urlsplit
+
+import yaml
+
+from bench.report import Report
+from bench.stand.load import END_OF_HEAD, percentile
+from bench.stand.programs import resident
+from bench.stand.stand import PREFIX, Stand
+from towline.demo.stage import Member, wait_until
+
+ROUNDS, REQUESTS = 4, 400
+EXEC_BYTES = 1_000_000_000
+OBJECT = "/api/v1/namespaces/default/configmaps/small"
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: box, namespace: default}
+spec: {containers: [{name: main, image: "box:1"}]}
+"""
+
+Address = tuple[str, int, ssl.SSLContext]
+
+
+async def measure(stand: Stand, report: Report) -> None:
+    """Latency of a small GET and the rate of an exec, through the door and past it."""
+    member = stand.stage.members["dev"]
+    wait_until("the agent of dev", lambda: "kube-system" in _through(stand, "get", "ns"))
+    await _measure_get(stand, member, report)
+    await _measure_exec(stand, member, report)
+
+
+async def _measure_get(stand: Stand, member: Member, report: Report) -> None:
+    member.kubectl("create", "configmap", "small", "-n", "default", "--from-literal=a=b")
+    member.kubectl(
+        "create",
+        "clusterrolebinding",
+        "bench",
+        "--clusterrole=cluster-admin",
+        "--serviceaccount=default:default",
+    )
+    token = member.kubectl("create", "token", "default", "-n", "default").strip()
+    server = _api_server(member)
+    trusting = ssl.create_default_context(cafile=str(stand.stage.authority))
+    door = ("127.0.0.1", stand.https_port, trusting)
+    past: list[float] = []
+    through: list[float] = []
+    for _ in range(ROUNDS):
+        past += await _latencies(server, OBJECT, token)
+        through += await _latencies(door, f"{PREFIX}/dev{OBJECT}", stand.token)
+    for part, goal in ((0.5, 1.5), (0.99, 6.0)):
+        added = percentile(through, part) - percentile(past, part)
+        name = f"API server: GET p{part * 100:.0f} added"
+        report.add(name, [added * 1000], "ms", goal=goal)
+
+
+async def _latencies(address: Address, path: str, token: str) -> list[float]:
+    host, port, tls = address
+    reader, writer = await asyncio.open_connection(host, port, ssl=tls)
+    request = f"GET {path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {token}\r\n\r\n"
+    found = []
+    for _ in range(REQUESTS):
+        began = time.perf_counter()
+        writer.write(request.encode())
+        head = (await reader.readuntil(END_OF_HEAD)).lower()
+        if not head.startswith(b"http/1.1 200"):
+            raise RuntimeError(f"answered {head[:80]!r}")
+        length = head.split(b"content-length:")[1].split(b"\r\n")[0]
+        await reader.readexactly(int(length))
+        found.append(time.perf_counter() - began)
+    writer.close()
+    return found
+
+
+async def _measure_exec(stand: Stand, member: Member, report: Report) -> None:
+    member.kubectl("apply", "-f", "-", stdin=POD)
+    member.kubectl("wait", "-n", "default", "--for=condition=Ready", "pod/box", "--timeout=30s")
+    program = member.kubectl_program or "kubectl"
+    past = [program, f"--kubeconfig={member.access.kubeconfig}"]
+    past += [f"--context={member.access.context}"]
+    direct = await _exec(past)
+    before = resident(stand.hub_pid)
+    through = await _exec([program, f"--kubeconfig={stand.stage.member_kubeconfig()}"])
+    report.add(
+        "1 GB through exec",
+        [through],
+        "MB/s",
+        goal=100,
+        at_most=False,
+    )
+    report.add(
+        "1 GB through exec vs direct",
+        [through],
+        "MB/s",
+        baseline="direct",
+        baseline_values=[direct],
+    )
+    grown = (resident(stand.hub_pid) - before) / 1e6
+    report.add("hub's memory after 1 GB through exec", [grown], "MB", goal=16)
+
+
+async def _exec(kubectl: list[str]) -> float:
+    """MB/s of the output of a program in a pod."""
+    command = ["exec", "-n", "default", "box", "--", "head", "-c", str(EXEC_BYTES), "/dev/zero"]
+    began = time.perf_counter()
+    process = await asyncio.create_subprocess_exec(
+        *kubectl, *command, stdout=asyncio.subprocess.PIPE, limit=1 << 20
+    )
+    assert process.stdout is not None
+    received = 0
+    while data := await process.stdout.read(1 << 20):
+        received += len(data)
+    if await process.wait() or received != EXEC_BYTES:
+        raise RuntimeError(f"exec ended after {received} bytes")
+    return received / (time.perf_counter() - began) / 1e6
+
+
+def _through(stand: Stand, *args: str) -> str:
+    """What kubectl prints through the door."""
+    member = stand.stage.members["dev"]
+    access = type(member.access)(stand.stage.member_kubeconfig(), "")
+    return access.kubectl(*args, program=member.kubectl_program)
+
+
+def _api_server(member: Member) -> Address:
+    view = member.kubectl("config", "view", "--minify", "--flatten", "--raw", "-o", "yaml")
+    given = yaml.safe_load(view)["clusters"][0]["cluster"]
+    url = urlsplit(given["server"])
+    assert url.hostname and url.port
+    authority = b64decode(given["certificate-authority-data"]).decode()
+    return url.hostname, url.port, ssl.create_default_context(cadata=authority)

@@ -1,0 +1,102 @@
+"""Many at once: agents, idle watches, and coming and going for a while."""
+
+import asyncio
+import random
+import time
+
+from bench.report import Report
+from bench.stand.load import System, ask_often, connect, hang, upgrade
+from bench.stand.programs import descriptors, resident
+from bench.stand.stand import Stand
+
+AGENTS = 1_000
+WATCHES = 10_000
+CHURN_SECONDS = 20.0
+CHURN_USERS = 40
+SETTLE_SECONDS = 2.0
+
+
+async def measure(stand: Stand, report: Report) -> None:
+    """Memory of what is there and does nothing."""
+    await _watches(stand, report)
+    names = [f"idle-{number}" for number in range(AGENTS)]
+    before = resident(stand.hub_pid)
+    with stand.agents(names):
+        await asyncio.sleep(SETTLE_SECONDS)
+        grown = resident(stand.hub_pid) - before
+        report.add("hub's memory for an idle agent", [grown / AGENTS / 1000], "KB", goal=100)
+    report.add("1,000 agents connect in", [stand.connected_in], "s", goal=2)
+
+
+async def _watches(stand: Stand, report: Report) -> None:
+    hub, agent = stand.hub_pid, stand.agent.pid
+    await hang(stand.door, 1)
+    before = {pid: resident(pid) for pid in (hub, agent)}
+    began = time.perf_counter()
+    writers = await hang(stand.door, WATCHES)
+    report.add("10,000 watches open in", [time.perf_counter() - began], "s")
+    grown = {pid: (resident(pid) - before[pid]) / WATCHES / 1000 for pid in before}
+    report.add("hub's memory for an idle watch", [grown[hub]], "KB", goal=10)
+    report.add("agent's memory for an idle watch", [grown[agent]], "KB", goal=10)
+    files = descriptors(agent)
+    for writer in writers:
+        writer.close()
+    await asyncio.sleep(SETTLE_SECONDS)
+    left = descriptors(agent) - (files - WATCHES)
+    report.add("watches left upstream 2 s after all users left", [max(0, left)], "", goal=0)
+
+
+async def measure_churn(stand: Stand, report: Report) -> None:
+    """Requests of all kinds, ended in all ways; then descriptors and memory are as before."""
+    pids = stand.door.pids
+    await _churn(stand.door, CHURN_SECONDS / 2)
+    await asyncio.sleep(SETTLE_SECONDS)
+    files = sum(map(descriptors, pids))
+    memory = sum(map(resident, pids))
+    count = await _churn(stand.door, CHURN_SECONDS)
+    await asyncio.sleep(SETTLE_SECONDS)
+    report.add("churn: requests", [count], "")
+    left = sum(map(descriptors, pids)) - files
+    report.add("churn: descriptors left", [left], "", goal=4)
+    grown = sum(map(resident, pids))
+    report.add(
+        "churn: memory after",
+        [grown / 1e6],
+        "MB",
+        baseline="before",
+        baseline_values=[memory / 1e6],
+        goal=1.05,
+    )
+
+
+async def _churn(system: System, seconds: float) -> int:
+    until = time.perf_counter() + seconds
+    counts = await asyncio.gather(*(_user(system, until, seed) for seed in range(CHURN_USERS)))
+    return sum(counts)
+
+
+async def _user(system: System, until: float, seed: int) -> int:
+    choice, count = random.Random(seed), 0
+    while time.perf_counter() < until:
+        match choice.randrange(4):
+            case 0:
+                await ask_often(system, "/small", 1, 0.02)
+            case 1:
+                await _leave_within(system, f"/bytes?n={choice.randrange(1, 5_000_000)}", choice)
+            case 2:
+                await _leave_within(system, "/watch?watch=1&rate=100", choice)
+            case _:
+                _, writer = await upgrade(system)
+                writer.write(b"e" * choice.randrange(100_000))
+                await asyncio.sleep(choice.random() * 0.02)
+                writer.close()
+        count += 1
+    return count
+
+
+async def _leave_within(system: System, path: str, choice: random.Random) -> None:
+    reader, writer = await connect(system)
+    writer.write(system.head(path))
+    await reader.read(choice.randrange(1, 100_000))
+    await asyncio.sleep(choice.random() * 0.02)
+    writer.transport.abort()

@@ -1,0 +1,39 @@
+"""Narrow lines between hub and agent: small requests beside bulk."""
+
+import asyncio
+
+from bench.report import Report
+from bench.stand.load import Downloads, System, ask_often
+from bench.stand.programs import running
+from bench.stand.stand import Stand
+
+RATE, DELAY = 12_500_000, 0.025
+SECONDS, FILL_SECONDS = 5.0, 2.0
+BODY = 20_000_000
+ROUND_TRIP_MS = DELAY * 2 * 1000
+
+
+async def measure(stand: Stand, report: Report) -> None:
+    """100 Mbit/s and 50 ms there and back: four downloads beside small requests one by one."""
+    with (
+        running("shaper", stand.agents_port, RATE, DELAY) as (_, port),
+        stand.agents(["narrow"], port) as agent,
+    ):
+        system = stand.through("narrow", agent)
+        idle = await ask_often(system, "/small", 1, FILL_SECONDS)
+        report.add("100 Mbit/s, 50 ms: idle GET p50", [idle.percentile(0.5) * 1000], "ms")
+        await _beside_bulk(system, report)
+
+
+async def _beside_bulk(system: System, report: Report) -> None:
+    downloads = Downloads(system, BODY, 4)
+    await asyncio.sleep(FILL_SECONDS)
+    before = downloads.received
+    tally = await ask_often(system, "/small", 1, SECONDS)
+    use = (downloads.received - before) / tally.seconds / RATE
+    await downloads.stop()
+    name = "100 Mbit/s, 50 ms, 4 bulk"
+    p50, worst = tally.percentile(0.5) * 1000, max(tally.latencies) * 1000
+    report.add(f"{name}: GET p50", [p50], "ms", goal=ROUND_TRIP_MS + 60)
+    report.add(f"{name}: GET worst", [worst], "ms", goal=500)
+    report.add(f"{name}: use of the line", [use], "of 1", goal=0.93, at_most=False)

@@ -1,0 +1,76 @@
+"""Programs of the stand: started, asked for their port, their CPU and memory read, ended."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def announce(port: int) -> None:
+    """Say that this program is ready; `port`: where it listens, or how many it has of what."""
+    print(f"ready {port}", flush=True)
+
+
+class Program:
+    """A module of this package in a process of its own."""
+
+    def __init__(self, module: str, *args: object, stdin: str = "") -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", f"bench.stand.{module}", *map(str, args)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self._process.stdin is not None
+        self._process.stdin.write(stdin)
+        self._process.stdin.close()
+        self.pid = self._process.pid
+
+    def wait_ready(self) -> int:
+        """The number that it announces. RuntimeError: it has ended instead."""
+        assert self._process.stdout is not None
+        word, _, number = self._process.stdout.readline().partition(" ")
+        if word != "ready":
+            raise RuntimeError(f"{self._process.args} has ended")
+        return int(number)
+
+    def stop(self) -> None:
+        """Kill it."""
+        self._process.kill()
+        self._process.wait()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+
+@contextmanager
+def running(module: str, *args: object, stdin: str = "") -> Generator[tuple[Program, int]]:
+    """A program and what it has announced; killed in the end."""
+    program = Program(module, *args, stdin=stdin)
+    try:
+        yield program, program.wait_ready()
+    finally:
+        program.stop()
+
+
+def cpu_seconds(pids: Sequence[int]) -> float:
+    """User and system time of some processes, as proc(5) gives it."""
+    total = 0
+    for pid in pids:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        total += int(fields[11]) + int(fields[12])
+    return total / _TICKS
+
+
+def resident(pid: int) -> int:
+    """Resident bytes of a process."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
+
+
+def descriptors(pid: int) -> int:
+    """Open files of a process."""
+    return len(os.listdir(f"/proc/{pid}/fd"))

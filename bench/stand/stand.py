@@ -1,0 +1,84 @@
+"""Everything that `bench.tunnel` measures, started and joined."""
+
+import json
+import sys
+import time
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Self
+
+from bench.stand.load import System
+from bench.stand.programs import Program, running
+from towline.demo.ports import free_ports
+from towline.demo.stage import DemoStage
+
+PREFIX = "/k8s/clusters"
+RELAY_TOKEN = "bench"
+_CREATE = """mutation ($name: String!) { createCluster(attributes: {name: $name})
+  { id deployToken } }"""
+
+
+class Stand:
+    """Control plane, real cluster with its agent, backend with its agent, relay."""
+
+    def __init__(self) -> None:
+        self._closing = ExitStack()
+        https, http, agents = free_ports(3)
+        self.http_port, self.agents_port = http, agents
+        self.https_port = https
+        self.connected_in = 0.0
+        self.stage = self._closing.enter_context(
+            DemoStage(lambda text: print(text, file=sys.stderr), (https, http, agents), ["dev"])
+        )
+
+    def __enter__(self) -> Self:
+        self.stage.start()
+        _, self.backend = self._closing.enter_context(running("backend"))
+        self.agent: Program = self._closing.enter_context(self.agents(["bench"]))
+        self.token = self.stage.token_file.read_text().strip()
+        self.direct = System("direct", self.backend)
+        self.door = self.through("bench", self.agent)
+        self.relay = self._start_relay()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closing.close()
+
+    @property
+    def hub_pid(self) -> int:
+        """The control plane's process."""
+        return self.stage.control_plane_pid
+
+    def through(self, cluster: str, agent: Program) -> System:
+        """The way through the door to a cluster."""
+        pids = (self.hub_pid, agent.pid)
+        return System("door", self.http_port, f"{PREFIX}/{cluster}", self.token, pids)
+
+    @contextmanager
+    def agents(
+        self, names: Sequence[str], hub_port: int | None = None, pipe: str | None = None
+    ) -> Generator[Program]:
+        """Agents of new clusters with these names, in one process, all connected."""
+        made = [self.stage.ask(_CREATE, name=name)["createCluster"] for name in names]
+        given = {
+            "hub": f"127.0.0.1:{hub_port or self.agents_port}",
+            "ca": self.stage.authority.read_text(),
+            "tokens": [one["deployToken"] for one in made],
+            "upstream": self.backend,
+            "pipe": pipe,
+        }
+        began = time.perf_counter()
+        with running("agents", stdin=json.dumps(given)) as (program, _):
+            self.connected_in = time.perf_counter() - began
+            yield program
+
+    def _start_relay(self) -> System:
+        tls = self.stage.data / "tls"
+        (port,) = free_ports(1)
+        hub, agents = self._closing.enter_context(
+            running("relay", "hub", tls / "server.crt", tls / "server.key", port)
+        )
+        agent, _ = self._closing.enter_context(
+            running("relay", "agent", agents, self.stage.authority, self.backend)
+        )
+        return System("relay", port, f"{PREFIX}/bench", RELAY_TOKEN, (hub.pid, agent.pid))
