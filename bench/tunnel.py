@@ -9,7 +9,6 @@ share this machine. Figures of memory and of a real API server come last.
 import os
 import sys
 from collections.abc import Awaitable, Callable
-from contextlib import ExitStack
 
 import uvloop
 
@@ -28,10 +27,11 @@ SECTIONS: dict[str, Section] = {
     "churn": crowd.measure_churn,
     "cluster": cluster.measure,
 }
-# Room for ten thousand watches of one user.
+# Room for ten thousand watches and for churn, all of one user.
 LIMITS = {
     "TOWLINE_PROXY__STREAMS__PER_USER_AND_CLUSTER": "20000",
     "TOWLINE_PROXY__STREAMS__PER_AGENT": "20000",
+    "TOWLINE_PROXY__STREAMS__UPGRADES_PER_USER": "1000",
 }
 
 
@@ -39,12 +39,13 @@ def main(names: list[str]) -> None:
     """Measure, print, write."""
     os.environ.update(LIMITS)
     report = Report("tunnel")
-    with ExitStack() as closing:
-        stand = closing.enter_context(Stand())
-        for name in names or SECTIONS:
-            print(f"tunnel: {name}", file=sys.stderr)
-            uvloop.run(_section(SECTIONS[name], stand, report))
-    report.write()
+    try:
+        with Stand() as stand:
+            for name in names or SECTIONS:
+                print(f"tunnel: {name}", file=sys.stderr)
+                uvloop.run(_section(SECTIONS[name], stand, report))
+    finally:
+        report.write()
 
 
 async def _section(section: Section, stand: Stand, report: Report) -> None:

@@ -1,11 +1,13 @@
 """What stands behind every system: `python -m bench.stand.backend`.
 
-GET /small (2 KB), /bytes?n=, /watch?rate= (chunked, each event bears its monotonic time in ns),
-/hang (chunked, nothing more comes), /echo (101, then all bytes back), POST /sink. The path may
-stand behind any prefix.
+GET /small (2 KB), /bytes?n= (random), /list?n= (JSON as an API server lists), /watch?rate=
+(chunked, each event bears its monotonic time in ns), /hang (chunked, nothing more comes), /echo
+(101, then all bytes back), POST /sink. The path may stand behind any prefix.
 """
 
 import asyncio
+import json
+import random
 import time
 from typing import cast
 from urllib.parse import parse_qs, urlsplit
@@ -19,8 +21,35 @@ SMALL = b"HTTP/1.1 200 OK\r\nContent-Length: 2048\r\nContent-Type: application/j
 )
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Type: application/json\r\n\r\n"
 SWITCH = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n"
-PIECE = b"b" * (256 << 10)
+PIECE = random.Random(1).randbytes(256 << 10)
 PADDING = "p" * 160
+
+
+def _listed(size: int) -> bytes:
+    """Pods as an API server lists them, each with its own names and times."""
+    choice = random.Random(2)
+    text = b""
+    while len(text) < size:
+        name = f"web-{choice.randrange(16**9):09x}-{choice.randrange(16**5):05x}"
+        uid = f"{choice.randrange(16**32):032x}"
+        text += json.dumps(
+            {
+                "metadata": {
+                    "name": name,
+                    "namespace": choice.choice(["shop", "billing", "kube-system"]),
+                    "uid": uid,
+                    "resourceVersion": str(choice.randrange(10**8)),
+                    "creationTimestamp": f"2026-01-{choice.randrange(28) + 1:02}T10:00:00Z",
+                    "labels": {"app": "web", "pod-template-hash": name[4:13]},
+                },
+                "spec": {"containers": [{"name": "web", "image": "registry.example/web:1.2.3"}]},
+                "status": {"phase": "Running", "podIP": f"10.0.{choice.randrange(256)}.7"},
+            }
+        ).encode()
+    return text[:size]
+
+
+LISTED = _listed(256 << 10)
 
 
 class Backend(asyncio.Protocol):
@@ -29,6 +58,7 @@ class Backend(asyncio.Protocol):
     def __init__(self) -> None:
         self._transport: asyncio.Transport
         self._pending = b""
+        self._body = PIECE
         self._owed = self._sinking = 0
         self._raw = self._paused = False
         self._timer: asyncio.TimerHandle | None = None
@@ -82,7 +112,8 @@ class Backend(asyncio.Protocol):
         match url.path.rpartition("/")[2]:
             case "small":
                 self._transport.write(SMALL)
-            case "bytes":
+            case "bytes" | "list" as kind:
+                self._body = PIECE if kind == "bytes" else LISTED
                 self._owed = int(query["n"])
                 self._transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % self._owed)
                 self._pay()
@@ -103,9 +134,9 @@ class Backend(asyncio.Protocol):
 
     def _pay(self) -> None:
         while self._owed and not self._paused and not self._transport.is_closing():
-            size = min(self._owed, len(PIECE))
+            size = min(self._owed, len(self._body))
             self._owed -= size
-            self._transport.write(PIECE[:size])
+            self._transport.write(self._body[:size])
 
     def _tick(self, every: float, due: float) -> None:
         event = f'{{"t":{time.monotonic_ns()},"p":"{PADDING}"}}\n'.encode()
