@@ -6,8 +6,10 @@ from typing import Protocol
 
 from fleet.errors import TowlineError, Unavailable
 from syncagent.domain.events import CommandDone, DriftFound, Sighting
+from syncagent.domain.fields import Entry
 from syncagent.domain.inventory import InventoryChange, Owned
 from syncagent.domain.objects import Api, KubeObject, ObjectRef
+from syncagent.domain.runs import Run
 from syncagent.domain.services import Desired, Stamps, Status
 
 
@@ -45,6 +47,18 @@ class Deletion:
     gone: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A sentence to be shown where people look at an object; `count` is how often it was so."""
+
+    ref: ObjectRef
+    uid: str
+    reason: str
+    message: str
+    warns: bool
+    count: int
+
+
 class Cluster(Protocol):
     """The API server. All raise `fleet.errors.Unavailable` when it cannot be asked."""
 
@@ -66,8 +80,15 @@ class Cluster(Protocol):
         """The live object; None if there is none (or its kind is not served)."""
         ...
 
-    async def delete(self, ref: ObjectRef, live: KubeObject) -> Deletion:
-        """Delete exactly this object, in exactly this version; dependants follow. Refused."""
+    async def delete(self, ref: ObjectRef, live: KubeObject, *, orphan: bool = False) -> Deletion:
+        """Delete exactly this object, in exactly this version. Refused.
+
+        Dependants follow; with `orphan` they stay and find a new owner.
+        """
+        ...
+
+    async def assign(self, ref: ObjectRef, live: KubeObject, entries: list[Entry]) -> KubeObject:
+        """Write who owns which field of exactly this version of an object. Refused."""
         ...
 
     async def merge(self, ref: ObjectRef, patch: KubeObject) -> None:
@@ -82,8 +103,23 @@ class Cluster(Protocol):
         """
         ...
 
+    async def log_tail(self, pod: ObjectRef, container: str, *, previous: bool) -> str:
+        """The last lines of a container's log, bounded; empty if there is none. Refused."""
+        ...
+
+    async def warnings(self, ref: ObjectRef, uid: str) -> list[str]:
+        """What the newest events say that warn of an object, newest first. Refused."""
+        ...
+
+    async def tell(self, notice: Notice) -> None:
+        """Write an event on an object; the same notice again only counts it up. Refused."""
+        ...
+
     async def find(self, selector: str) -> list[KubeObject]:
-        """Metadata of all objects of all kinds that match; for recovery only."""
+        """Metadata of all objects of all kinds that match; for recovery only.
+
+        Kinds that may not be listed are left out.
+        """
         ...
 
 
@@ -144,8 +180,20 @@ class KnownService:
     stamps: Stamps
 
 
+class Runs(Protocol):
+    """How far syncs with hooks or waves have come. Unavailable: the disk refuses."""
+
+    def get(self, service_id: str) -> Run | None:
+        """The last run of a service that had to be remembered."""
+        ...
+
+    def keep(self, run: Run) -> None: ...
+
+
 class Memory(Protocol):
     """The agent's durable state. Each call is one transaction. Unavailable: the disk refuses."""
+
+    runs: Runs
 
     fresh: bool
     """True until `recovered`: first boot or a lost disk, the cluster may hold unknown objects."""

@@ -11,16 +11,19 @@ from typing import Any
 
 import orjson
 
+from syncagent.domain.directives import ORDINARY, Directives, annotations_of, directives_of
+from syncagent.domain.hooks import Hook, hook_of
 from syncagent.domain.objects import KubeObject, ObjectKey, ObjectRef, metadata_of, ref_of
 from syncagent.domain.services import ServiceSpec
-from syncagent.domain.waves import wave_of
+from syncagent.domain.waves import Wave, wave_of
 
 FIELD_MANAGER = "towline"
 SERVICE_LABEL = "towline.dev/service"
 NAME_ANNOTATION = "towline.dev/service-name"
 OBJECT_ANNOTATION = "towline.dev/object"
-PRUNE_ANNOTATION = "towline.dev/prune"
+HOOK_ANNOTATION = "towline.dev/hook-run"
 
+_SEALED = "${towline.secret:"
 # Set by the API server; in a manifest they are noise or make it refuse the apply.
 _SERVER_FIELDS = ("managedFields", "resourceVersion", "uid", "creationTimestamp", "generation")
 
@@ -32,30 +35,66 @@ class Manifest:
     ref: ObjectRef
     body: KubeObject
     digest: str
-    wave: int
+    wave: Wave
+    directives: Directives = ORDINARY
 
     @property
     def key(self) -> ObjectKey:
         return self.ref.key
 
 
-def manifest_of(raw: KubeObject, service_id: str, spec: ServiceSpec, namespaced: bool) -> Manifest:
-    """The manifest of one object of a bundle; `raw` itself is not changed."""
-    meta = {k: v for k, v in metadata_of(raw).items() if k not in _SERVER_FIELDS}
-    if namespaced:
-        meta["namespace"] = meta.get("namespace") or spec.namespace
-    else:
-        meta.pop("namespace", None)
-    body = {k: v for k, v in raw.items() if k != "status"} | {"metadata": meta}
-    _encode_string_data(body)
+@dataclass(frozen=True, slots=True)
+class HookManifest:
+    """The object of a hook, without the mark of a run."""
+
+    ref: ObjectRef
+    body: KubeObject
+    hook: Hook
+
+
+def manifest_of(
+    raw: KubeObject, service_id: str, spec: ServiceSpec, namespaced: bool, drops: str = ""
+) -> Manifest:
+    """The manifest of one object of a bundle; `raw` itself is not changed.
+
+    `drops` names what is left to others in it: with that its digest changes too.
+    """
+    body = _cleaned(raw, spec, namespaced)
     ref = ref_of(body)
-    meta["labels"] = {**(meta.get("labels") or {}), SERVICE_LABEL: service_id}
-    meta["annotations"] = {
-        **(meta.get("annotations") or {}),
-        NAME_ANNOTATION: spec.name,
-        OBJECT_ANNOTATION: _identity(ref),
-    }
-    return Manifest(ref, body, fingerprint(body), wave_of(ref))
+    _mark(body, service_id, spec, OBJECT_ANNOTATION, _identity(ref))
+    directives = directives_of(body)
+    digest = fingerprint([body, drops] if drops else body)
+    return Manifest(ref, body, digest, (directives.wave, wave_of(ref)), directives)
+
+
+def hook_manifest(
+    raw: KubeObject, service_id: str, spec: ServiceSpec, namespaced: bool
+) -> HookManifest | None:
+    """The hook that an object of a bundle is; None for an ordinary one. Invalid.
+
+    One that leaves its name to the server gets one that is the same at every try of this digest.
+    """
+    hook = hook_of(raw)
+    if hook is None:
+        return None
+    body = _cleaned(raw, spec, namespaced)
+    prefix = body["metadata"].pop("generateName", "")
+    if not body["metadata"].get("name"):
+        body["metadata"]["name"] = prefix + fingerprint([service_id, spec.digest, raw])[:10]
+    _mark(body, service_id, spec, HOOK_ANNOTATION, "")
+    return HookManifest(ref_of(body), body, hook)
+
+
+def with_run(hook: HookManifest, mark: str) -> KubeObject:
+    """The object of a hook as one run makes it."""
+    meta = hook.body["metadata"]
+    marked = meta | {"annotations": meta["annotations"] | {HOOK_ANNOTATION: mark}}
+    return hook.body | {"metadata": marked}
+
+
+def run_of(live: KubeObject) -> str | None:
+    """The run that made a hook's object; None if it is no hook of ours."""
+    return annotations_of(live).get(HOOK_ANNOTATION)
 
 
 def owner_of(live: KubeObject) -> str | None:
@@ -65,12 +104,6 @@ def owner_of(live: KubeObject) -> str | None:
     if named != _identity(ref_of(live)):
         return None
     return (meta.get("labels") or {}).get(SERVICE_LABEL)
-
-
-def may_prune(live: KubeObject) -> bool:
-    """False if somebody has asked for the object to be kept."""
-    kept = (metadata_of(live).get("annotations") or {}).get(PRUNE_ANNOTATION)
-    return str(kept).lower() != "false"
 
 
 def release_patch() -> KubeObject:
@@ -92,9 +125,39 @@ def _identity(ref: ObjectRef) -> str:
     return f"{ref.kind}.{ref.group}/{ref.namespace}/{ref.name}"
 
 
+def _cleaned(raw: KubeObject, spec: ServiceSpec, namespaced: bool) -> KubeObject:
+    meta = {k: v for k, v in metadata_of(raw).items() if k not in _SERVER_FIELDS}
+    if namespaced:
+        meta["namespace"] = meta.get("namespace") or spec.namespace
+    else:
+        meta.pop("namespace", None)
+    body = {k: v for k, v in raw.items() if k != "status"} | {"metadata": meta}
+    _encode_string_data(body)
+    return body
+
+
+def _mark(body: KubeObject, service_id: str, spec: ServiceSpec, mark: str, value: str) -> None:
+    meta = body["metadata"]
+    meta["labels"] = {**(meta.get("labels") or {}), SERVICE_LABEL: service_id}
+    meta["annotations"] = {
+        **(meta.get("annotations") or {}),
+        NAME_ANNOTATION: spec.name,
+        mark: value,
+    }
+
+
 def _encode_string_data(body: KubeObject) -> None:
-    """Write a Secret's stringData as data, where the API server keeps it and drift is seen."""
-    if body.get("kind") == "Secret" and isinstance(body.get("stringData"), dict):
-        plain = body.pop("stringData")
-        encoded = {k: base64.b64encode(str(v).encode()).decode() for k, v in plain.items()}
-        body["data"] = {**(body.get("data") or {}), **encoded}
+    """Write a Secret's stringData as data, where the API server keeps it and drift is seen.
+
+    What names a sealed value stays: it is filled in later.
+    """
+    if body.get("kind") != "Secret" or not isinstance(body.get("stringData"), dict):
+        return
+    plain = body.pop("stringData")
+    sealed = {k: v for k, v in plain.items() if _SEALED in str(v)}
+    encoded = {
+        k: base64.b64encode(str(v).encode()).decode() for k, v in plain.items() if k not in sealed
+    }
+    body["data"] = {**(body.get("data") or {}), **encoded}
+    if sealed:
+        body["stringData"] = sealed

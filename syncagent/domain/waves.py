@@ -1,4 +1,7 @@
-"""In which order kinds are applied; deletion goes the other way round."""
+"""In which order objects are applied; deletion goes the other way round.
+
+First by the wave that an annotation gives, then by kind.
+"""
 
 from collections.abc import Iterable
 from itertools import groupby
@@ -47,18 +50,22 @@ _BUILT_IN = {
 }
 
 
+# The annotated wave, then that of the kind.
+Wave = tuple[int, int]
+
+
 class Waved(Protocol):
     """Anything that belongs to a wave."""
 
     @property
-    def wave(self) -> int: ...
+    def wave(self) -> Wave: ...
 
 
 Item = TypeVar("Item", bound=Waved)
 
 
 def wave_of(ref: ObjectRef) -> int:
-    """The wave of an object: foundations 0, configuration 1, all else 2, interceptors 3."""
+    """The wave of a kind: foundations 0, configuration 1, all else 2, interceptors 3."""
     if ref.group not in _BUILT_IN:
         return 2
     if ref.kind in _FOUNDATION:

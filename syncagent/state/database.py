@@ -30,9 +30,11 @@ CREATE TABLE object (
   uid TEXT NOT NULL,
   applied TEXT NOT NULL,
   live TEXT NOT NULL,
+  resource_version INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (api_group, kind, namespace, name)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX object_by_service ON object (service_id);
+CREATE TABLE run (service_id TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT;
 CREATE TABLE report (
   position INTEGER PRIMARY KEY AUTOINCREMENT,
   number INTEGER UNIQUE,

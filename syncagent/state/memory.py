@@ -14,6 +14,7 @@ from syncagent.domain.services import Desired, Stamps
 from syncagent.ports import KnownService
 from syncagent.state.database import Database
 from syncagent.state.desired import dump_desired, load_desired
+from syncagent.state.runs import SqliteRuns
 
 log = structlog.get_logger(__name__)
 
@@ -25,6 +26,7 @@ class SqliteMemory:
 
     def __init__(self, database: Database) -> None:
         self._db = database
+        self.runs = SqliteRuns(database)
         self.fresh = not database.rows("SELECT 1 FROM counter WHERE name = 'recovered'")
 
     def recovered(self) -> None:
@@ -46,12 +48,12 @@ class SqliteMemory:
 
     def owned(self) -> list[Owned]:
         rows = self._db.rows(
-            "SELECT service_id, api_group, version, kind, namespace, name, uid, applied, live"
-            " FROM object"
+            "SELECT service_id, api_group, version, kind, namespace, name, uid, applied, live,"
+            " resource_version FROM object"
         )
         return [
-            Owned(service, ObjectRef(*ref), uid, applied, live)
-            for service, *ref, uid, applied, live in rows
+            Owned(service, ObjectRef(*ref), uid, applied, live, version)
+            for service, *ref, uid, applied, live, version in rows
         ]
 
     def desire(self, desired: Desired, stamps: Stamps) -> None:
@@ -74,16 +76,25 @@ class SqliteMemory:
                 (dump_desired(current), current.service_id),
             )
             db.executemany(
-                "INSERT INTO object VALUES (?, ?, ?, ?, ?, ?, '', '', '') ON CONFLICT DO NOTHING",
+                "INSERT INTO object VALUES (?, ?, ?, ?, ?, ?, '', '', '', 0)"
+                " ON CONFLICT DO NOTHING",
                 [(*ref.key, ref.version, current.service_id) for ref in intended],
             )
 
     def record(self, owned: Iterable[Owned], gone: Iterable[Owned] = ()) -> None:
         with self._db.transaction() as db:
             db.executemany(
-                "INSERT OR REPLACE INTO object VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT OR REPLACE INTO object VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 [
-                    (*one.key, one.ref.version, one.service_id, one.uid, one.applied, one.live)
+                    (
+                        *one.key,
+                        one.ref.version,
+                        one.service_id,
+                        one.uid,
+                        one.applied,
+                        one.live,
+                        one.version,
+                    )
                     for one in owned
                 ],
             )
@@ -96,6 +107,7 @@ class SqliteMemory:
     def forget(self, service_id: str) -> None:
         with self._db.transaction() as db:
             db.execute("DELETE FROM object WHERE service_id = ?", (service_id,))
+            db.execute("DELETE FROM run WHERE service_id = ?", (service_id,))
             db.execute("DELETE FROM service WHERE id = ?", (service_id,))
 
     def answered(self, command_id: str) -> CommandDone | None:
