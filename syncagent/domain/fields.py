@@ -1,0 +1,110 @@
+"""Which manager owns which field: sets of fields as the API server writes them.
+
+Spec: structured-merge-diff, FieldsV1. A set is a tree whose keys are `f:<field>`, `k:<JSON>` for
+the item of a list with these keys, `v:<JSON>` for an item that is its own key, and `.`.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from syncagent.domain.objects import KubeObject, metadata_of
+from syncagent.domain.pointers import MISSING, find
+
+FieldSet = dict[str, Any]
+Entry = dict[str, Any]
+
+
+def entries_of(live: KubeObject) -> list[Entry]:
+    """Who owns fields of an object, subresources left out."""
+    entries = metadata_of(live).get("managedFields") or ()
+    return [one for one in entries if isinstance(one, dict) and not one.get("subresource")]
+
+
+def fields_of(entry: Entry) -> FieldSet:
+    return entry.get("fieldsV1") or {}
+
+
+def union(sets: Iterable[FieldSet]) -> FieldSet:
+    """All fields of several sets."""
+    merged: FieldSet = {}
+    for one in sets:
+        for key, below in one.items():
+            merged[key] = union((merged[key], below)) if key in merged else below
+    return merged
+
+
+def path_of(value: Any, steps: Sequence[str]) -> list[str]:
+    """A pointer into an object as the keys of a set; a list's item goes by its name."""
+    keys: list[str] = []
+    for step in steps:
+        if isinstance(value, list):
+            item = find(value, (step,))
+            if not isinstance(item, dict) or "name" not in item:
+                return keys
+            keys.append("k:" + orjson.dumps({"name": item["name"]}).decode())
+            value = item
+        else:
+            keys.append(f"f:{step}")
+            value = value.get(step, MISSING) if isinstance(value, dict) else MISSING
+    return keys
+
+
+def owns(fields: FieldSet, keys: Sequence[str]) -> bool:
+    """Whether a field, or something within it, is in a set."""
+    for key in keys:
+        if key not in fields:
+            return False
+        fields = fields[key]
+    return True
+
+
+def leave(fields: FieldSet, keys: Sequence[str]) -> FieldSet:
+    """A set without a field and all that is within it."""
+    if not keys or not owns(fields, keys):
+        return fields
+    if len(keys) == 1:
+        return {key: below for key, below in fields.items() if key != keys[0]}
+    return fields | {keys[0]: leave(fields[keys[0]], keys[1:])}
+
+
+def without_fields(value: Any, fields: FieldSet) -> Any:
+    """A part of a manifest without the leaves that are in a set; empty branches go too."""
+    if isinstance(value, dict):
+        kept = {}
+        for name, one in value.items():
+            below = fields.get(f"f:{name}")
+            rest = one if below is None else without_fields(one, below) if below else MISSING
+            if rest is not MISSING:
+                kept[name] = rest
+        return kept if kept or not value else MISSING
+    if isinstance(value, list):
+        return [_item_without(item, fields) for item in value]
+    return MISSING
+
+
+def leaves(fields: FieldSet, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The paths of all fields of a set that hold no further ones."""
+    below = {key: inner for key, inner in fields.items() if key != "."}
+    if not below and path:
+        yield path
+    for key, inner in below.items():
+        yield from leaves(inner, (*path, key))
+
+
+def _item_without(item: Any, fields: FieldSet) -> Any:
+    """An item of a list: what identifies it stays."""
+    for key, below in fields.items():
+        if key.startswith("k:") and isinstance(item, dict) and _is_item(item, key):
+            rest = without_fields(item, below)
+            return (rest if isinstance(rest, dict) else {}) | orjson.loads(key[2:])
+    return item
+
+
+def _is_item(item: Mapping[str, Any], key: str) -> bool:
+    try:
+        wanted = orjson.loads(key[2:])
+    except orjson.JSONDecodeError:
+        return False
+    return all(item.get(name) == value for name, value in wanted.items())

@@ -1,0 +1,123 @@
+"""Hooks: objects that are not kept as desired but run once at some moment of a sync.
+
+`towline.dev/hook`, Argo CD's `argocd.argoproj.io/hook` and Helm's `helm.sh/hook` are understood.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from fleet.errors import Invalid
+from syncagent.domain.directives import annotations_of, directives_of, number
+from syncagent.domain.health import Health, Verdict, assess
+from syncagent.domain.objects import KubeObject
+
+_HOOKS = ("towline.dev/hook", "argocd.argoproj.io/hook")
+_POLICIES = (
+    "towline.dev/hook-delete-policy",
+    "argocd.argoproj.io/hook-delete-policy",
+    "helm.sh/hook-delete-policy",
+)
+_HELM_HOOK, _HELM_WEIGHT = "helm.sh/hook", "helm.sh/hook-weight"
+_MANY = 16
+
+
+class Moment(StrEnum):
+    """When hooks run."""
+
+    PRE_SYNC = "pre-sync"
+    SYNC = "sync"
+    POST_SYNC = "post-sync"
+    SYNC_FAIL = "sync-fail"
+    PRE_DELETE = "pre-delete"
+    POST_DELETE = "post-delete"
+
+
+class Cleaning(StrEnum):
+    """When the object of a hook is deleted."""
+
+    BEFORE = "before-hook-creation"
+    SUCCEEDED = "hook-succeeded"
+    FAILED = "hook-failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """`install` and `upgrade` are the moments of a service's first sync and of all later ones."""
+
+    install: frozenset[Moment]
+    upgrade: frozenset[Moment]
+    cleaning: frozenset[Cleaning]
+    wave: int
+
+    def runs_at(self, moment: Moment, *, first: bool) -> bool:
+        return moment in (self.install if first else self.upgrade)
+
+
+_ALWAYS: dict[str, Moment] = {moment.value.replace("-", ""): moment for moment in Moment}
+_INSTALL = {"preinstall": Moment.PRE_SYNC, "postinstall": Moment.POST_SYNC}
+_UPGRADE = {"preupgrade": Moment.PRE_SYNC, "postupgrade": Moment.POST_SYNC}
+# Helm runs these on request only, which a sync is not.
+_NEVER = {"skip", "test", "testsuccess", "testfailure", "prerollback", "postrollback"}
+_CLEANINGS: dict[str, Cleaning] = {
+    cleaning.value.replace("-", ""): cleaning for cleaning in Cleaning
+}
+
+
+def hook_of(one: KubeObject) -> Hook | None:
+    """The hook that an object is; None for an ordinary one. Invalid: an unknown moment or policy.
+
+    A hook without any moment is never run: it is skipped.
+    """
+    notes = annotations_of(one)
+    named = next((name for name in (*_HOOKS, _HELM_HOOK) if name in notes), None)
+    if named is None:
+        return None
+    words = _words(named, notes[named])
+    if words == ["crdinstall"]:
+        return None
+    known = _ALWAYS.keys() | _INSTALL.keys() | _UPGRADE.keys() | _NEVER
+    if unknown := [word for word in words if word not in known]:
+        raise Invalid(f"annotation {named} names an unknown hook: {', '.join(unknown)}")
+    always = {_ALWAYS[word] for word in words if word in _ALWAYS}
+    return Hook(
+        frozenset(always | {_INSTALL[word] for word in words if word in _INSTALL}),
+        frozenset(always | {_UPGRADE[word] for word in words if word in _UPGRADE}),
+        _cleaning(notes),
+        _wave(one, notes),
+    )
+
+
+def ended(live: KubeObject) -> Verdict | None:
+    """How the object of a hook has ended; None while it runs.
+
+    A Pod ends by its phase and a Job by its conditions; anything else has done its work once it
+    is healthy.
+    """
+    verdict = assess(live)
+    phase = (live.get("status") or {}).get("phase")
+    if live.get("kind") == "Pod" and phase not in {"Succeeded", "Failed"}:
+        return None
+    return verdict if verdict.health in (Health.HEALTHY, Health.FAILED) else None
+
+
+def _wave(one: KubeObject, notes: Mapping[str, str]) -> int:
+    wave = directives_of(one).wave
+    return number(_HELM_WEIGHT, notes[_HELM_WEIGHT]) if _HELM_WEIGHT in notes else wave
+
+
+def _cleaning(notes: Mapping[str, str]) -> frozenset[Cleaning]:
+    named = next((name for name in _POLICIES if name in notes), None)
+    if named is None:
+        return frozenset({Cleaning.BEFORE})
+    words = _words(named, notes[named])
+    if unknown := [word for word in words if word not in _CLEANINGS]:
+        raise Invalid(f"annotation {named} names an unknown policy: {', '.join(unknown)}")
+    return frozenset(_CLEANINGS[word] for word in words)
+
+
+def _words(name: str, text: object) -> list[str]:
+    words = [word.strip().lower().replace("-", "") for word in str(text).split(",")]
+    if len(words) > _MANY or not all(words):
+        raise Invalid(f"annotation {name} is not a list of words: {str(text)[:100]!r}")
+    return words

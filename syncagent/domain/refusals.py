@@ -1,0 +1,92 @@
+"""What is wrong with a bundle as a whole, found before anything of it is applied."""
+
+import re
+from collections.abc import Iterable, Mapping
+
+from fleet.bundle import MAX_OBJECT_BYTES, describe
+from fleet.errors import Invalid
+from syncagent.domain.objects import KubeObject, ObjectKey, api_of, metadata_of
+
+_LONGEST_NAME = 253
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+# Kinds whose names may hold more than RFC 1123 allows: colons, capitals.
+_FREE_NAMES = re.compile(r"rbac\.authorization\.k8s\.io|(.*\.)?openshift\.io|metrics\.k8s\.io")
+
+
+def check_object(one: KubeObject, size: int, *, hook: bool = False) -> None:
+    """Invalid: this can be no object, or would reach another path than that of one object."""
+    if size > MAX_OBJECT_BYTES:
+        raise Invalid(
+            f"{describe(one)} has {size:,} bytes; the API server takes {MAX_OBJECT_BYTES:,} at most"
+        )
+    if not isinstance(one.get("kind"), str) or not isinstance(one.get("apiVersion"), str):
+        raise Invalid(f"{describe(one)} has no apiVersion or kind")
+    meta = metadata_of(one)
+    name, namespace = meta.get("name"), meta.get("namespace") or ""
+    if hook and not name and _is_prefix(meta.get("generateName")):
+        name = meta["generateName"] + "0"
+    if not isinstance(name, str) or not name:
+        raise Invalid(f"{describe(one)} has no name; a generated one cannot be kept as desired")
+    _check_name(one, name, str(namespace))
+
+
+def check_owners(objects: Mapping[ObjectKey, KubeObject]) -> None:
+    """Invalid: objects of the bundle name each other as owners in a circle."""
+    owners = {key: _owners(key, one) & objects.keys() for key, one in objects.items()}
+    settled: set[ObjectKey] = set()
+    for start in owners:
+        _walk(start, owners, settled)
+
+
+def _walk(
+    start: ObjectKey, owners: Mapping[ObjectKey, set[ObjectKey]], settled: set[ObjectKey]
+) -> None:
+    """Follow owners depth first, without recursion: a bundle may hold a chain of thousands."""
+    path: dict[ObjectKey, None] = {}
+    todo: list[tuple[ObjectKey, bool]] = [(start, False)]
+    while todo:
+        key, leaving = todo.pop()
+        if leaving:
+            path.pop(key, None)
+            settled.add(key)
+        elif key in path:
+            raise Invalid(f"owner references go in a circle: {_names(path)}")
+        elif key not in settled:
+            path[key] = None
+            todo.append((key, True))
+            todo += [(owner, False) for owner in owners[key]]
+
+
+def _owners(key: ObjectKey, one: KubeObject) -> set[ObjectKey]:
+    """Keys of an object's owners: in its own namespace, or cluster-wide."""
+    references = metadata_of(one).get("ownerReferences")
+    found: set[ObjectKey] = set()
+    for owner in references if isinstance(references, list) else ():
+        if isinstance(owner, dict):
+            group, kind = api_of(owner).group, str(owner.get("kind"))
+            name = str(owner.get("name"))
+            found |= {(group, kind, key[2], name), (group, kind, "", name)}
+    return found
+
+
+def _names(keys: Iterable[ObjectKey]) -> str:
+    return " → ".join(f"{kind} {name}" for _, kind, _, name in list(keys)[:5])
+
+
+def _is_prefix(text: object) -> bool:
+    return isinstance(text, str) and bool(text)
+
+
+def _check_name(one: KubeObject, name: str, namespace: str) -> None:
+    for part in (name, namespace):
+        if "/" in part or "%" in part or part in {".", ".."}:
+            raise Invalid(f"{describe(one)}: {part!r} is not a name")
+    strict = not _FREE_NAMES.fullmatch(api_of(one).group)
+    if len(name) > _LONGEST_NAME or strict and not _SUBDOMAIN.fullmatch(name):
+        raise Invalid(
+            f"{describe(one)}: its name must be a DNS name by RFC 1123: "
+            "small letters, digits, - and ."
+        )
+    if namespace and not _LABEL.fullmatch(namespace):
+        raise Invalid(f"{describe(one)}: its namespace must be a DNS label by RFC 1123")
