@@ -10,10 +10,19 @@ from fleet.mux.budget import Budget
 from fleet.mux.mux import MuxSettings
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
+from proxy.domain.streams import OpenStream
 from proxy.gateway.connection import make_door
 from proxy.gateway.desk import Desk
 from proxy.gateway.gateway import Gateway
-from proxy.ports import AgentAuthenticator, AgentPresence, AuditLog, Authenticator, Authorizer
+from proxy.gateway.meters import Meters
+from proxy.ports import (
+    AgentAuthenticator,
+    AgentPresence,
+    AuditLog,
+    Authenticator,
+    Authorizer,
+    Recorder,
+)
 from proxy.settings import ProxySettings
 from proxy.tunnel.server import TunnelServer
 
@@ -42,9 +51,20 @@ class Door:
         token: str | None = None,
         session: str | None = None,
         cluster: ClusterId | None = None,
+        grant: str | None = None,
     ) -> int:
         """End every request that matches one of these, now; how many there were."""
-        return self.gateway.revoke(user=user, token=token, session=session, cluster=cluster)
+        return self.gateway.revoke(
+            user=user, token=token, session=session, cluster=cluster, grant=grant
+        )
+
+    def open_streams(self) -> list[OpenStream]:
+        """The requests that are under way here."""
+        return self.gateway.open_streams()
+
+    def end_stream(self, id: str, by: str) -> bool:
+        """End one of them; False: there is none of this id."""
+        return self.gateway.end_stream(id, by)
 
     def is_connected(self, cluster_id: ClusterId) -> bool:
         """Whether requests can reach the cluster now."""
@@ -79,8 +99,11 @@ def build(
     audit: AuditLog,
     presence: AgentPresence,
     authenticate_agent: AgentAuthenticator,
+    *,
+    recorder: Recorder | None = None,
+    meters: Meters | None = None,
 ) -> Door:
-    """A door that asks these ports."""
+    """A door that asks these ports; without a recorder, what must be recorded is refused."""
     tunnels = TunnelServer(authenticate_agent, clock, Budget(settings.memory), MuxSettings())
     desk = Desk(
         authenticator,
@@ -91,6 +114,8 @@ def build(
         clock,
         settings.streams,
         settings.timeouts,
+        recorder=recorder,
+        meters=meters,
     )
-    gateway = Gateway(desk, clock, settings.head, settings.timeouts)
+    gateway = Gateway(desk, clock, settings.head, settings.timeouts, settings.streams)
     return Door(gateway, tunnels, make_door(gateway), tunnels.handler())

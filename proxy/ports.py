@@ -4,17 +4,19 @@ from datetime import datetime
 from typing import Protocol
 
 from fleet.identity import ClusterId, TokenId
+from fleet.mux.codec import Buffer
 from fleet.mux.mux import Mux
-from proxy.domain.access import Grant, Identity
+from proxy.domain.access import Credential, Grant, Identity
 from proxy.domain.attributes import RequestAttributes
 from proxy.domain.audit import RequestRecord
+from proxy.domain.terminal import TerminalSession
 
 
 class Authenticator(Protocol):
     """Who carries this credential?"""
 
-    async def authenticate(self, credential: str, *, source: str) -> Identity:
-        """The user behind a bearer credential; `source` is the peer's address.
+    async def authenticate(self, credential: Credential, *, source: str) -> Identity:
+        """The user behind a token or a session; `source` is the peer's address.
 
         Unauthenticated: unknown, expired or revoked, with the sentence to show.
         """
@@ -45,8 +47,38 @@ class AuditLog(Protocol):
         """
         ...
 
+    def began(self, record: RequestRecord) -> None:
+        """A read that may go on for ever has begun. Must not block."""
+        ...
+
     def closed(self, record: RequestRecord) -> None:
         """A request has ended; writes and upgrades were `opened` before. Must not block."""
+        ...
+
+
+class Tape(Protocol):
+    """What one terminal session says is kept. Bytes are those behind the 101 of its upgrade.
+
+    Both raise `UnrecordableError` when the bytes are none that a terminal session has.
+    """
+
+    def from_user(self, data: Buffer) -> None: ...
+
+    def from_cluster(self, data: Buffer) -> None: ...
+
+    def close(self) -> None:
+        """The session has ended. Must not block."""
+        ...
+
+
+class Recorder(Protocol):
+    """Keeps terminal sessions."""
+
+    async def begin(self, record: RequestRecord, session: TerminalSession) -> Tape:
+        """A tape for a session that is about to start.
+
+        Unavailable: it cannot be kept, so the request is refused.
+        """
         ...
 
 

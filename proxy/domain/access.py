@@ -1,7 +1,10 @@
 """Who asks, and as whom the cluster shall see them."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from urllib.parse import quote
 
@@ -9,7 +12,32 @@ from fleet.errors import Forbidden, Invalid
 from fleet.identity import ClusterId, TokenId, UserId
 
 MAX_BLOCK = 16 << 10
+MASTERS = "system:masters"
 _PLAIN_KEY = "!#$&'*+-.^_`|~"
+_SYSTEM = "system:"
+_ACCOUNT = "system:serviceaccount:"
+ANYBODY = "*"
+_KINDS = ("user", "group", "serviceaccount", "uid", "extra")
+
+
+class CredentialKind(StrEnum):
+    """How a user has shown who they are."""
+
+    BEARER = "bearer"
+    SESSION = "session"
+    TICKET = "ticket"
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """What a request shows: a token, a browser's session, or a ticket for one WebSocket.
+
+    `csrf` comes with a session: the value that a page of another site cannot know.
+    """
+
+    kind: CredentialKind
+    secret: str = field(repr=False)
+    csrf: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +63,75 @@ class Impersonation:
 
 
 @dataclass(frozen=True, slots=True)
+class ImpersonationRule:
+    """Whom a user may act as (`kubectl --as`): patterns in which `*` stands for any text.
+
+    `service_accounts` are written `namespace:name`, `extras` name keys. Names that begin with
+    `system:` are matched only by patterns that do, and `system:masters` only by its full name.
+    """
+
+    users: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    service_accounts: tuple[str, ...] = ()
+    uids: tuple[str, ...] = ()
+    extras: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, patterns: Iterable[str]) -> "ImpersonationRule | None":
+        """From texts like `user:*@example.org`, `group:team-*`, `serviceaccount:ci:*`, `uid:*`
+        and `extra:*`; a lone `*` is all of them. None: there is nothing that it would allow."""
+        found: dict[str, list[str]] = {kind: [] for kind in _KINDS}
+        for pattern in patterns:
+            kind, colon, rest = pattern.partition(":")
+            for one in _KINDS if pattern == ANYBODY else (kind,):
+                if one in found and (colon or pattern == ANYBODY):
+                    found[one].append(rest if colon else ANYBODY)
+        return cls(*map(tuple, found.values())) if any(found.values()) else None
+
+    def forbidden_part(self, target: Impersonation) -> str | None:
+        """The first part of a target that is not allowed, for people; None: all of it is."""
+        if not self._allows_user(target.user):
+            return f'user "{target.user}"'
+        for group in target.groups:
+            if not _matches(self.groups, group):
+                return f'group "{group}"'
+        if target.uid is not None and not _matches(self.uids, target.uid):
+            return f'uid "{target.uid}"'
+        for key, _ in target.extra:
+            if not _matches(self.extras, key):
+                return f'extra "{key}"'
+        return None
+
+    def _allows_user(self, name: str) -> bool:
+        if name.startswith(_ACCOUNT):
+            return _matches(self.service_accounts, name.removeprefix(_ACCOUNT))
+        return _matches(self.users, name)
+
+
+class Recording(StrEnum):
+    """What of a terminal session is kept."""
+
+    OFF = "off"
+    OUTPUT = "output"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
 class Grant:
     """A verdict: this cluster, as this user. `rule` names for the audit what allowed it.
 
-    `may_impersonate`: the request may name another user itself (`kubectl --as`).
+    `may_impersonate`: whom the request may name itself (`kubectl --as`); None: nobody.
+    `grant_ids`: what let it in; revoking one of them ends the request. `passthrough`:
+    the API server judges the user's own token, the agent adds nothing.
     """
 
     cluster_id: ClusterId
     impersonate: Impersonation
-    may_impersonate: bool = False
+    may_impersonate: ImpersonationRule | None = None
     rule: str | None = None
+    recording: Recording = Recording.OFF
+    grant_ids: tuple[str, ...] = ()
+    passthrough: bool = False
 
 
 @lru_cache(maxsize=4096)
@@ -65,6 +152,18 @@ def identity_block(who: Impersonation) -> bytes:
             f'user "{who.user}" is in {len(who.groups)} groups: more than a request can carry'
         )
     return block
+
+
+def _matches(patterns: tuple[str, ...], name: str) -> bool:
+    return any(_is_like(name, pattern) for pattern in patterns)
+
+
+def _is_like(name: str, pattern: str) -> bool:
+    if name == MASTERS:
+        return pattern == MASTERS
+    if name.startswith(_SYSTEM) and not pattern.startswith(_SYSTEM):
+        return False
+    return fnmatchcase(name, pattern.replace("[", "[[]").replace("?", "[?]"))
 
 
 def _line(name: str, value: str) -> bytes:

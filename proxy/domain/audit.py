@@ -19,6 +19,9 @@ class EndReason(StrEnum):
     REVOKED = "revoked"
     DRAINED = "drained"
     TIMEOUT = "timeout"
+    ENDED = "ended"
+    TOO_OLD = "too_old"
+    UNRECORDED = "unrecorded"
 
 
 @dataclass(slots=True)
@@ -27,7 +30,8 @@ class RequestRecord:
 
     `acting_as` is the user whom the cluster sees; `id` (32 hex digits) is the Audit-ID that the
     API server's own log has too. Once ended: `status` (None if no answer was given), bytes each
-    way, `seconds`, `reason`.
+    way, `seconds`, `reason`. `refused`: the answer was the door's own. `recorded`: what was said
+    in it is kept under the same id.
     """
 
     id: str
@@ -41,7 +45,11 @@ class RequestRecord:
     identity: Identity | None = None
     cluster_id: ClusterId | None = None
     acting_as: str | None = None
+    acting_groups: tuple[str, ...] = ()
     rule: str | None = None
+    grant_ids: tuple[str, ...] = ()
+    refused: bool = False
+    recorded: bool = False
     status: int | None = None
     bytes_in: int = 0
     bytes_out: int = 0

@@ -15,8 +15,10 @@ class HeadLimits:
 
 @dataclass(frozen=True, slots=True)
 class StreamLimits:
-    """Requests open at the same time."""
+    """Requests open at the same time, and `connections` of users, idle ones too."""
 
+    connections: int = 40_000
+    per_user: int = 2_000
     per_user_and_cluster: int = 500
     per_agent: int = 5_000
     per_process: int = 20_000
@@ -29,6 +31,7 @@ class Timeouts:
 
     `stalled`: how long a user may leave data unread. `grace`: how long open requests may go on
     after a drain was asked for. `recheck`: how often open requests are authorized anew.
+    `life`: how long any request may be open.
     """
 
     head: float = 10.0
@@ -39,3 +42,4 @@ class Timeouts:
     identity_cache: float = 30.0
     verdict_cache: float = 5.0
     recheck: float = 30.0
+    life: float = 86_400.0

@@ -4,9 +4,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from http import HTTPStatus
 
-import orjson
-
 from fleet.errors import Code, TowlineError
+from proxy.gateway.status import Encoding, encode_status
 
 _STATUS_OF = {
     Code.UNAUTHENTICATED: 401,
@@ -23,9 +22,12 @@ _REASONS = {
     401: "Unauthorized",
     403: "Forbidden",
     404: "NotFound",
+    408: "Timeout",
     409: "Conflict",
     413: "RequestEntityTooLarge",
+    417: "BadRequest",
     429: "TooManyRequests",
+    431: "BadRequest",
     500: "InternalError",
     502: "BadGateway",
     503: "ServiceUnavailable",
@@ -46,23 +48,20 @@ def refusal_of(error: TowlineError) -> Refusal:
     return Refusal(_STATUS_OF[error.code], error.message)
 
 
-def encode(refusal: Refusal, *, close: bool, head_request: bool = False) -> bytes:
+def encode(
+    refusal: Refusal,
+    *,
+    close: bool,
+    head_request: bool = False,
+    encoding: Encoding = Encoding.JSON,
+) -> bytes:
     """The whole answer. The sentence is repeated as a Warning, since kubectl with a cold cache
     discards the body's."""
-    body = orjson.dumps(
-        {
-            "kind": "Status",
-            "apiVersion": "v1",
-            "metadata": {},
-            "status": "Failure",
-            "message": refusal.message,
-            "reason": _REASONS.get(refusal.status, ""),
-            "code": refusal.status,
-        }
-    )
+    reason = _REASONS.get(refusal.status, "")
+    body = encode_status(refusal.status, reason, refusal.message, encoding)
     lines = [
         f"HTTP/1.1 {refusal.status} {_phrase(refusal.status)}",
-        "Content-Type: application/json",
+        f"Content-Type: {encoding.value}",
         f"Content-Length: {len(body)}",
         f'Warning: 299 towline "{_quoted(refusal.message)}"',
     ]

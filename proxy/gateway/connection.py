@@ -15,11 +15,14 @@ from proxy.gateway.answers import Refusal, encode
 from proxy.gateway.asgi import Application, ApplicationSide, ApplicationTurn
 from proxy.gateway.exchange import Exchange
 from proxy.gateway.gateway import Gateway
-from proxy.gateway.head import END_OF_HEAD, BadHead, RequestHead, judge, parse_head
-from proxy.gateway.route import find_route, is_ours
+from proxy.gateway.head import END_OF_HEAD, RequestHead, judge, parse_head
+from proxy.gateway.refusals import BadHead
+from proxy.gateway.route import PREFIX, find_route, is_ours
 
 WRITE_HIGH, WRITE_LOW = 256 << 10, 64 << 10
 BACKLOG = 64 << 10
+_LONGEST_START = 512
+_LONGEST_METHOD = 16
 DEAD_PEER_MILLISECONDS = 60_000
 _NO_LINGER = struct.pack("ii", 1, 0)
 _CREDIT, _FULL = 1, 2
@@ -61,6 +64,9 @@ class Connection(asyncio.Protocol):
         _give_up_on_dead_peers(transport)
         self._source = _peer(transport)
         self._application.serve(self)
+        if self._gateway.full:
+            self._refuse(BadHead(503, "too many connections are open"))
+            return
         self._gateway.connections.add(self)
         self._set_deadline(self._gateway.timeouts.idle)
 
@@ -137,6 +143,9 @@ class Connection(asyncio.Protocol):
         exchange = self.exchange
         if self.write_paused:
             self.abort()
+        elif self._in_head and exchange is None:
+            late = f"the head of a request takes more than {self._gateway.timeouts.head:g} s"
+            self._refuse(BadHead(408, late), self._pending)
         elif exchange is None or exchange.over:
             self._transport.close()
         elif exchange.waiting:
@@ -193,7 +202,7 @@ class Connection(asyncio.Protocol):
         try:
             head = self._read_head(raw, ours)
         except BadHead as error:
-            self._refuse(error)
+            self._refuse(error, raw)
             return False
         self.deadline, self._in_head = None, False
         if ours:
@@ -213,7 +222,8 @@ class Connection(asyncio.Protocol):
 
     def _await_head(self, size: int) -> None:
         if size > self._gateway.head_limits.size:
-            self._refuse(BadHead(431, f"more than {self._gateway.head_limits.size} bytes of head"))
+            limit = self._gateway.head_limits.size
+            self._refuse(BadHead(431, f"more than {limit} bytes of head"), self._pending)
         elif size and not self._in_head:
             self._in_head = True
             self._set_deadline(self._gateway.timeouts.head)
@@ -221,18 +231,13 @@ class Connection(asyncio.Protocol):
     def _begin_exchange(self, head: RequestHead) -> None:
         route = find_route(head.target)
         if route is None:
-            self._refuse(BadHead(404, "the path must be /k8s/clusters/<handle>/…"))
+            no_cluster = BadHead(404, "the path must be /k8s/clusters/<handle>/…")
+            self._refuse(no_cluster, b"%s %s " % (head.method, head.target))
             return
         agents = head.values(b"user-agent")
-        record = RequestRecord(
-            id=secrets.token_hex(16),
-            at=self._gateway.clock.now(),
-            source=self._source,
-            user_agent=agents[0].decode(errors="replace") if agents else "",
-            handle=route.handle,
-            method=head.method.decode(),
-            upgrade=head.upgrade is not None,
-        )
+        record = self._new_record(route.handle, head.method)
+        record.user_agent = agents[0].decode(errors="replace") if agents else ""
+        record.upgrade = head.upgrade is not None
         gateway = self._gateway
         exchange = Exchange(self, gateway.desk, gateway.clock, head, route, record)
         self._turn = exchange
@@ -254,12 +259,33 @@ class Connection(asyncio.Protocol):
             self._keep_alive = not self._transport.is_closing()
             self._advance()
 
-    def _refuse(self, error: BadHead) -> None:
-        """Answer a request that cannot be read; nothing behind it can be, either."""
+    def _refuse(self, error: BadHead, start: bytes = b"") -> None:
+        """Answer a request that cannot be read; nothing behind it can be, either.
+
+        `start` is what has come of its head; if it was meant for a cluster, a row is kept.
+        """
         self._pending = b""
         self._gone = True
+        self._gateway.desk.meters.refused(error.status)
+        method, _, target = start[:_LONGEST_START].partition(b" ")
+        if target.startswith(PREFIX):
+            route = find_route(target.partition(b" ")[0])
+            record = self._new_record(route.handle if route else "", method)
+            record.status, record.refused, record.reason = error.status, True, EndReason.REFUSED
+            self._gateway.desk.audit.closed(record)
         self._transport.write(encode(Refusal(error.status, error.message), close=True))
         self._transport.close()
+
+    def _new_record(self, handle: str, method: bytes) -> RequestRecord:
+        return RequestRecord(
+            id=secrets.token_hex(16),
+            at=self._gateway.clock.now(),
+            source=self._source,
+            user_agent="",
+            handle=handle,
+            method=method[:_LONGEST_METHOD].decode("ascii", "replace"),
+            upgrade=False,
+        )
 
     # The socket
 

@@ -10,13 +10,23 @@ from fleet.errors import Forbidden, Invalid, LimitExceeded, Unauthenticated, Una
 from fleet.identity import ClusterId, TokenKind, token_kind
 from fleet.mux.mux import Mux
 from fleet.runtime.clock import Clock
-from proxy.domain.access import Grant, Identity, Impersonation
+from proxy.domain.access import Credential, CredentialKind, Grant, Identity, Impersonation
 from proxy.domain.attributes import RequestAttributes
 from proxy.domain.audit import RequestRecord
 from proxy.domain.limits import StreamLimits, Timeouts
+from proxy.domain.terminal import TerminalSession
 from proxy.gateway.answers import age
 from proxy.gateway.memory import Memory
-from proxy.ports import AgentPresence, AuditLog, Authenticator, Authorizer, Tunnels
+from proxy.gateway.meters import Meters
+from proxy.ports import (
+    AgentPresence,
+    AuditLog,
+    Authenticator,
+    Authorizer,
+    Recorder,
+    Tape,
+    Tunnels,
+)
 
 _Question = tuple[str, str | None, str | None, str, RequestAttributes]
 
@@ -44,19 +54,25 @@ class Desk:
         clock: Clock,
         limits: StreamLimits,
         timeouts: Timeouts,
+        *,
+        recorder: Recorder | None = None,
+        meters: Meters | None = None,
     ) -> None:
         self.audit = audit
+        self.recorder = recorder or NoRecorder()
+        self.meters = meters or Meters()
         self._authenticator, self._authorizer = authenticator, authorizer
         self._presence, self._tunnels, self._clock = presence, tunnels, clock
         self._limits = limits
         self._identities: Memory[bytes, Identity] = Memory(clock, timeouts.identity_cache)
         self._grants: Memory[_Question, Grant] = Memory(clock, timeouts.verdict_cache)
         self._open: Counter[tuple[str, str]] = Counter()
+        self._of_user: Counter[str] = Counter()
         self._upgrades: Counter[str] = Counter()
         self._total = 0
 
     def recall(
-        self, credential: str | None, handle: str, attributes: RequestAttributes
+        self, credential: Credential | None, handle: str, attributes: RequestAttributes
     ) -> Admission | None:
         """An admission that needs no question; None: `identify` and `admit`."""
         identity = self._identities.get(_digest(credential)) if credential else None
@@ -64,16 +80,19 @@ class Desk:
             return None
         grant = self._grants.get(_question(identity, handle, attributes))
         link = self._tunnels.find(grant.cluster_id) if grant else None
-        if grant is None or link is None or not self._has_room(link):
+        if grant is None or grant.passthrough or link is None or not self._has_room(link):
             return None
         return Admission(identity, grant, grant.impersonate, link)
 
-    async def identify(self, credential: str | None, source: str) -> Identity:
+    async def identify(self, credential: Credential | None, source: str) -> Identity:
         """The user behind a credential. Unauthenticated: none."""
         if credential is None:
             raise Unauthenticated("no token was sent; run towline login, or send a bearer token")
-        if token_kind(credential) in {TokenKind.AGENT, TokenKind.BOOTSTRAP}:
+        if token_kind(credential.secret) in {TokenKind.AGENT, TokenKind.BOOTSTRAP}:
             raise Unauthenticated("an agent's token is not for users")
+        if credential.kind is CredentialKind.TICKET:
+            # Good once: to remember it would be to take it twice.
+            return await self._authenticator.authenticate(credential, source=source)
         digest = _digest(credential)
         identity = self._identities.get(digest)
         if identity is None or self._expired(identity):
@@ -107,11 +126,7 @@ class Desk:
         grant = await self._grant(identity, handle, attributes)
         acting_as = grant.impersonate
         if asked:
-            if not grant.may_impersonate:
-                raise Forbidden(
-                    f'user "{identity.name}" may not act as another user on cluster "{handle}"'
-                )
-            acting_as = impersonation_asked(asked)
+            acting_as = _impersonation(identity, grant, handle, asked)
         link = self._tunnels.find(grant.cluster_id)
         if link is None or not link.open_for_new:
             raise Unavailable(await self._absence(handle, grant.cluster_id))
@@ -122,7 +137,12 @@ class Desk:
     async def check_again(
         self, identity: Identity, handle: str, attributes: RequestAttributes
     ) -> None:
-        """Raise what `authorize` raises now."""
+        """Raise what `authorize` raises now, or Unauthenticated at the end of a session.
+
+        A short-lived token may end: whoever has shown it once goes on.
+        """
+        if identity.session_id is not None and self._expired(identity):
+            raise Unauthenticated("the session has ended; sign in again")
         await self._authorizer.authorize(identity, handle, attributes)
 
     def enter(self, record: RequestRecord) -> None:
@@ -130,14 +150,18 @@ class Desk:
         key = _key(record)
         if self._open[key] >= self._limits.per_user_and_cluster:
             raise LimitExceeded(f'{self._open[key]} requests open for "{key[0]}" on "{key[1]}"')
+        if self._of_user[key[0]] >= self._limits.per_user:
+            raise LimitExceeded(f'{self._of_user[key[0]]} requests open for "{key[0]}"')
         if self._total >= self._limits.per_process:
             raise LimitExceeded("too many requests are open")
         if record.upgrade and self._upgrades[key[0]] >= self._limits.upgrades_per_user:
             raise LimitExceeded(f'too many connections of "{key[0]}" wait for their upgrade')
         self._open[key] += 1
+        self._of_user[key[0]] += 1
         self._total += 1
         if record.upgrade:
             self._upgrades[key[0]] += 1
+        self.meters.opened(record)
 
     def upgraded(self, record: RequestRecord) -> None:
         """An upgrade has been answered: it no longer counts as unfinished."""
@@ -145,7 +169,9 @@ class Desk:
 
     def leave(self, record: RequestRecord) -> None:
         """Count out a request that `enter` let in."""
-        _less(self._open, _key(record))
+        key = _key(record)
+        _less(self._open, key)
+        _less(self._of_user, key[0])
         self._total -= 1
 
     async def _grant(self, identity: Identity, handle: str, attributes: RequestAttributes) -> Grant:
@@ -185,9 +211,31 @@ def impersonation_asked(fields: list[tuple[str, str]]) -> Impersonation:
     return Impersonation(users[0], groups, uids[0] if uids else None, extra)
 
 
-def _digest(credential: str) -> bytes:
+class NoRecorder:
+    """Where nothing can be kept, nobody whose sessions must be kept gets in."""
+
+    async def begin(self, record: RequestRecord, session: TerminalSession) -> Tape:
+        raise Unavailable(f"{session.title} must be recorded, and there is nowhere to keep it")
+
+
+def _impersonation(
+    identity: Identity, grant: Grant, handle: str, asked: list[tuple[str, str]]
+) -> Impersonation:
+    """The user asked for. Forbidden: not one as whom this user may act."""
+    rule = grant.may_impersonate
+    if rule is None or grant.passthrough:
+        raise Forbidden(f'user "{identity.name}" may not act as another user on cluster "{handle}"')
+    target = impersonation_asked(asked)
+    part = rule.forbidden_part(target)
+    if part is not None:
+        raise Forbidden(f'user "{identity.name}" may not act as {part} on cluster "{handle}"')
+    return target
+
+
+def _digest(credential: Credential) -> bytes:
     """Under which a credential is remembered: not itself."""
-    return hashlib.sha256(credential.encode("utf-8", "surrogateescape")).digest()
+    text = f"{credential.kind} {credential.csrf} {credential.secret}"
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
 
 
 def _question(identity: Identity, handle: str, attributes: RequestAttributes) -> _Question:

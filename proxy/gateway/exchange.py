@@ -1,16 +1,19 @@
 """One request through the door: from its head to its last byte, with its row in the audit log."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 import structlog
 
-from fleet.errors import Invalid, TowlineError, Unavailable
+from fleet.errors import Forbidden, Invalid, TowlineError, Unavailable
 from fleet.http1.chunked import BadChunk
 from fleet.http1.response import BadResponse, ResponseObserver
+from fleet.identity import token_kind
 from fleet.mux.codec import (
     END,
     FLAG_HEAD,
     FLAG_NOBODY,
+    FLAG_PASSTHROUGH,
     FLAG_UPGRADE,
     PROTOCOL,
     Buffer,
@@ -18,18 +21,24 @@ from fleet.mux.codec import (
 )
 from fleet.mux.stream import Stream
 from fleet.runtime.clock import Clock
-from proxy.domain.access import identity_block
+from proxy.domain.access import CredentialKind, Grant, Recording, identity_block
 from proxy.domain.attributes import RequestAttributes, read_attributes
 from proxy.domain.audit import EndReason, RequestRecord
+from proxy.domain.terminal import UnrecordableError, terminal_session
 from proxy.gateway.answers import Refusal, encode, refusal_of
 from proxy.gateway.body import body_of
+from proxy.gateway.credentials import credential
 from proxy.gateway.desk import Admission, Desk
-from proxy.gateway.head import BadHead, RequestHead, credential, rebuild
+from proxy.gateway.head import RequestHead, rebuild
+from proxy.gateway.refusals import BadHead
 from proxy.gateway.route import Route
+from proxy.gateway.status import encoding_for
+from proxy.ports import Tape
 
 log = structlog.get_logger(__name__)
 
 LAST_CHUNK = b"0\r\n\r\n"
+SPDY = b"spdy/3.1"
 
 
 class UserSide(Protocol):
@@ -90,6 +99,7 @@ class Exchange:
         )
         self._started = clock.monotonic()
         self._stream: Stream | None = None
+        self._tape: Tape | None = None
         self._answering = self._entered = False
         self._owed = 0
 
@@ -186,10 +196,15 @@ class Exchange:
             return
         head = self._head
         keep = head.keep_alive and head.upgrade is None and not head.values(b"expect")
-        answer = encode(refusal, close=not keep, head_request=head.method == b"HEAD")
-        self.record.status = refusal.status
+        answer = encode(
+            refusal,
+            close=not keep or self._side.draining,
+            head_request=head.method == b"HEAD",
+            encoding=encoding_for(head.values(b"accept")),
+        )
+        self.record.status, self.record.refused = refusal.status, True
         self._side.write(answer)
-        self._finish(reason, keep_alive=keep)
+        self._finish(reason, keep_alive=keep and not self._side.draining)
 
     def end(self, refusal: Refusal, reason: EndReason) -> None:
         """End a request that is under way: revoked, drained, too late."""
@@ -208,6 +223,11 @@ class Exchange:
         self._side.write(LAST_CHUNK)
         self._finish(EndReason.DRAINED, keep_alive=False)
         return True
+
+    @property
+    def age(self) -> float:
+        """Seconds since its head."""
+        return self._clock.monotonic() - self._started
 
     async def check_again(self) -> None:
         """End the request if its user has lost the right to it."""
@@ -273,6 +293,7 @@ class Exchange:
             identity, self._route.handle, attributes, head.impersonation
         )
         self._enter(admission)
+        await self._begin_tape(admission.grant, attributes)
         if attributes.writes or record.upgrade:
             await self._desk.audit.opened(record)
         self._open(admission)
@@ -288,22 +309,67 @@ class Exchange:
         record, grant = self.record, admission.grant
         record.identity = admission.identity
         record.cluster_id, record.rule = grant.cluster_id, grant.rule
+        record.grant_ids = grant.grant_ids
         record.acting_as = admission.acting_as.user
+        if self._head.impersonation:
+            record.acting_groups = admission.acting_as.groups
         if not self.over:
             self._desk.enter(record)
             self._entered = True
+
+    async def _begin_tape(self, grant: Grant, attributes: RequestAttributes) -> None:
+        """Keep what will be said, if the policy asks for it."""
+        upgrade = self._head.upgrade
+        if grant.recording is Recording.OFF or upgrade is None:
+            return
+        session = terminal_session(
+            attributes,
+            self._route.target.decode("latin-1").partition("?")[2],
+            spdy=upgrade.lower() == SPDY,
+            keep_input=grant.recording is Recording.ALL,
+        )
+        if session is None:
+            return
+        tape = await self._desk.recorder.begin(self.record, session)
+        if self.over:
+            tape.close()
+        else:
+            self._tape, self.record.recorded = tape, True
 
     def _open(self, admission: Admission) -> None:
         if self.over:
             return
         if not admission.link.open_for_new:
             raise Unavailable(f'the agent of "{self.record.handle}" has just disconnected')
-        block = identity_block(admission.acting_as)
-        head = rebuild(self._head, self._route.target, self.record.id)
-        request = Open(head, block, bytes.fromhex(self.record.id), self._flags())
-        self._stream = admission.link.open(self, request, tenant=block)
+        passthrough = admission.grant.passthrough
+        if passthrough:
+            self._check_passthrough()
+        block = b"" if passthrough else identity_block(admission.acting_as)
+        head = rebuild(
+            self._head,
+            self._route.target,
+            self.record.id,
+            passthrough=passthrough,
+            recorded=self._tape is not None,
+        )
+        flags = self._flags() | (FLAG_PASSTHROUGH if passthrough else 0)
+        request = Open(head, block, bytes.fromhex(self.record.id), flags)
+        tenant = block or admission.identity.name.encode()
+        attributes = self.record.attributes
+        if attributes is not None and attributes.long_running and not attributes.writes:
+            self._desk.audit.began(self.record)
+        self._stream = admission.link.open(self, request, tenant=tenant)
         self.ready = True
         self._side.on_ready()
+
+    def _check_passthrough(self) -> None:
+        """Forbidden: the API server would get a credential that is ours."""
+        shown = credential(self._head)
+        is_foreign = shown is not None and token_kind(shown.secret) is None
+        if shown is None or shown.kind is not CredentialKind.BEARER or not is_foreign:
+            raise Forbidden(
+                f'cluster "{self.record.handle}" takes tokens of your identity provider only'
+            )
 
     def _flags(self) -> int:
         flags = FLAG_HEAD if self._head.method == b"HEAD" else 0
@@ -314,6 +380,8 @@ class Exchange:
     def _send(self, data: bytes, flags: int = 0) -> None:
         if self.raw:
             self.record.bytes_in += len(data)
+            if self._tape is not None and not self._keep(self._tape.from_user, data):
+                return
         stream = self._stream
         if stream is None or stream.sent_end:
             return
@@ -327,10 +395,25 @@ class Exchange:
             self.record.status = observer.status
             if observer.upgraded:
                 self._switch()
+                if self._tape is not None and not self._keep(
+                    self._tape.from_cluster, _behind_switch(data)
+                ):
+                    return
             elif self._last_of_connection:
                 data = _say_close(data, observer.status)
+        elif self.raw and self._tape is not None and not self._keep(self._tape.from_cluster, data):
+            return
         self.record.bytes_out += len(data)
         self._side.write(data)
+
+    def _keep(self, record: Callable[[Buffer], None], data: Buffer) -> bool:
+        """Keep bytes of a session; one that cannot be kept is ended."""
+        try:
+            record(data)
+        except UnrecordableError as error:
+            log.warning("session not recordable", request=self.record.id, why=str(error))
+            self._break(Refusal(502, str(error)), EndReason.UNRECORDED)
+        return not self.over
 
     def _switch(self) -> None:
         self.raw = True
@@ -383,6 +466,9 @@ class Exchange:
             self._desk.leave(record)
             if record.upgrade and not self.raw:
                 self._desk.upgraded(record)
+        if self._tape is not None:
+            self._tape.close()
+        self._desk.meters.closed(record, entered=self._entered)
         self._desk.audit.closed(record)
         self._side.on_answered(keep_alive=keep_alive)
 
@@ -394,3 +480,9 @@ def _say_close(data: Buffer, status: int) -> Buffer:
     if line[9:12] != b"%d" % status:
         return data
     return line + end + b"Connection: close\r\n" + rest
+
+
+def _behind_switch(data: Buffer) -> bytes:
+    """What came in the same bytes as the head of a 101, behind it."""
+    text = bytes(data)
+    return text[text.find(b"\r\n\r\n", text.find(b"HTTP/1.1 101")) + 4 :]

@@ -8,10 +8,12 @@ from fleet.identity import ClusterId
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 from proxy.domain.audit import EndReason, RequestRecord
-from proxy.domain.limits import HeadLimits, Timeouts
+from proxy.domain.limits import HeadLimits, StreamLimits, Timeouts
+from proxy.domain.streams import OpenStream
 from proxy.gateway.answers import Refusal
 from proxy.gateway.desk import Desk
 from proxy.gateway.exchange import Exchange
+from proxy.gateway.meters import kind_of
 
 log = structlog.get_logger(__name__)
 
@@ -40,10 +42,16 @@ class Gateway:
     """What all connections of the edge share."""
 
     def __init__(
-        self, desk: Desk, clock: Clock, head_limits: HeadLimits, timeouts: Timeouts
+        self,
+        desk: Desk,
+        clock: Clock,
+        head_limits: HeadLimits,
+        timeouts: Timeouts,
+        streams: StreamLimits,
     ) -> None:
         self.desk, self.clock = desk, clock
         self.head_limits, self.timeouts = head_limits, timeouts
+        self._most_connections = streams.connections
         self.connections: set[OpenConnection] = set()
         self.draining = False
         self.tasks = Tasks("door")
@@ -53,6 +61,22 @@ class Gateway:
         """The requests that are under way."""
         found = [connection.exchange for connection in self.connections]
         return [one for one in found if one is not None and not one.over]
+
+    @property
+    def full(self) -> bool:
+        """As many connections are open as may be."""
+        return len(self.connections) >= self._most_connections
+
+    def open_streams(self) -> list[OpenStream]:
+        """The requests that were let in and have not ended."""
+        return [_open_stream(one.record) for one in self.exchanges if one.ready]
+
+    def end_stream(self, id: str, by: str) -> bool:
+        """End an open request because `by` says so; whether there was one of this id."""
+        found = [one for one in self.exchanges if one.record.id == id]
+        for exchange in found:
+            exchange.end(Refusal(403, f"ended by {by}"), EndReason.ENDED)
+        return bool(found)
 
     def start(self) -> None:
         """Begin to look after deadlines and lost rights."""
@@ -66,10 +90,12 @@ class Gateway:
         token: str | None = None,
         session: str | None = None,
         cluster: ClusterId | None = None,
+        grant: str | None = None,
     ) -> int:
         """End every request that matches one of these, now; how many there were."""
         self.desk.forget(user=user, token=token, session=session)
-        wanted = {("user", user), ("token", token), ("session", session), ("cluster", cluster)}
+        wanted = {("user", user), ("token", token), ("session", session)}
+        wanted |= {("cluster", cluster), ("grant", grant)}
         matching = [one for one in self.exchanges if wanted & _marks(one.record)]
         for exchange in matching:
             exchange.end(Refusal(401, "access was revoked"), EndReason.REVOKED)
@@ -104,11 +130,33 @@ class Gateway:
         while True:
             await self.clock.sleep(self.timeouts.recheck)
             for exchange in self.exchanges:
-                await exchange.check_again()
+                if exchange.age > self.timeouts.life:
+                    exchange.end(Refusal(504, "open for too long"), EndReason.TOO_OLD)
+                else:
+                    await exchange.check_again()
+
+
+def _open_stream(record: RequestRecord) -> OpenStream:
+    return OpenStream(
+        id=record.id,
+        since=record.at,
+        cluster_id=record.cluster_id or ClusterId(""),
+        handle=record.handle,
+        user=record.identity.name if record.identity else "",
+        acting_as=record.acting_as or "",
+        what=str(record.attributes),
+        kind=kind_of(record),
+        source=record.source,
+        user_agent=record.user_agent,
+        bytes_in=record.bytes_in,
+        bytes_out=record.bytes_out,
+        recorded=record.recorded,
+    )
 
 
 def _marks(record: RequestRecord) -> set[tuple[str, str | None]]:
-    marks: set[tuple[str, str | None]] = {("cluster", record.cluster_id)}
+    marks: set[tuple[str, str | None]] = {("grant", one) for one in record.grant_ids}
+    marks.add(("cluster", record.cluster_id))
     if (who := record.identity) is not None:
         marks |= {("user", who.user_id), ("token", who.token_id), ("session", who.session_id)}
     return {(kind, value) for kind, value in marks if value is not None}

@@ -4,33 +4,26 @@ Nothing of what the client wrote is passed on as it stood: method, target and ea
 taken apart by a parser and written anew, so that the API server reads what was authorized.
 """
 
-import base64
-import binascii
 from dataclasses import dataclass, field
 
 import httptools
 
 from proxy.domain.limits import HeadLimits
+from proxy.gateway.refusals import BadHead
+from proxy.gateway.subprotocols import without_credential
 
 END_OF_HEAD = b"\r\n\r\n"
 METHODS = frozenset({b"GET", b"HEAD", b"POST", b"PUT", b"PATCH", b"DELETE", b"OPTIONS"})
 UPGRADES = frozenset({b"websocket", b"spdy/3.1"})
-BEARER_PROTOCOL = b"base64url.bearer.authorization.k8s.io."
 DROPPED = frozenset({
     b"authorization", b"cookie", b"forwarded", b"via", b"keep-alive", b"te", b"trailer",
     b"audit-id", b"connection", b"upgrade", b"host", b"transfer-encoding",
 })  # fmt: skip
 IMPERSONATE = b"impersonate-"
+_NOTHING: frozenset[bytes] = frozenset()
+_AUTHORIZATION = frozenset({b"authorization"})
+_EXTENSIONS = frozenset({b"sec-websocket-extensions"})
 DROPPED_PREFIXES = (b"proxy-", b"x-remote-", b"x-forwarded-", b"x-towline-", IMPERSONATE)
-
-
-class BadHead(Exception):
-    """A head that is refused: the status to answer with and a sentence why."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.message = message
 
 
 @dataclass(slots=True)
@@ -120,29 +113,29 @@ def judge(head: RequestHead) -> None:
         raise BadHead(400, "an upgrade with a body")
 
 
-def credential(head: RequestHead) -> str | None:
-    """The bearer credential of a request, of its own field or inside a WebSocket's subprotocols.
+def rebuild(
+    head: RequestHead,
+    target: bytes,
+    audit_id: str,
+    *,
+    passthrough: bool = False,
+    recorded: bool = False,
+) -> bytes:
+    """The head to send: without Host and identity, which the agent adds.
 
-    BadHead: more than one.
+    `passthrough`: the user's own Authorization field goes along. `recorded`: a WebSocket without
+    extensions, whose messages can be read.
     """
-    found = [_bearer(value) for value in head.values(b"authorization")]
-    for value in head.values(b"sec-websocket-protocol"):
-        found += [
-            _decoded(one.strip()) for one in value.split(b",") if _carries_credential(one.strip())
-        ]
-    if len(found) > 1:
-        raise BadHead(400, "more than one credential")
-    return found[0] if found else None
-
-
-def rebuild(head: RequestHead, target: bytes, audit_id: str) -> bytes:
-    """The head to send: without Host and identity, which the agent adds."""
+    kept = _AUTHORIZATION if passthrough else _NOTHING
+    more = _EXTENSIONS if recorded else _NOTHING
     lines = [b"%s %s HTTP/%s\r\n" % (head.method, target, head.version.encode())]
     for lower, name, value in head.fields:
-        if lower in DROPPED or lower.startswith(DROPPED_PREFIXES):
+        if (lower in DROPPED and lower not in kept) or lower in more:
+            continue
+        if lower.startswith(DROPPED_PREFIXES):
             continue
         if lower == b"sec-websocket-protocol":
-            value = _without_credential(value)
+            value = without_credential(value)
             if not value:
                 continue
         lines.append(b"%s: %s\r\n" % (name, value))
@@ -193,27 +186,3 @@ def _read_connection(head: RequestHead) -> None:
 def _connection_options(head: RequestHead) -> set[bytes]:
     values = head.values(b"connection")
     return {one.strip().lower() for value in values for one in value.split(b",")} - {b""}
-
-
-def _bearer(value: bytes) -> str:
-    scheme, _, token = value.partition(b" ")
-    if scheme.lower() != b"bearer" or not token.strip():
-        raise BadHead(401, "the Authorization field must hold a bearer token")
-    return token.strip().decode("latin-1")
-
-
-def _carries_credential(protocol: bytes) -> bool:
-    return protocol.startswith(BEARER_PROTOCOL)
-
-
-def _decoded(protocol: bytes) -> str:
-    text = protocol[len(BEARER_PROTOCOL) :]
-    try:
-        return base64.b64decode(text + b"=" * (-len(text) % 4), b"-_", validate=True).decode()
-    except (binascii.Error, UnicodeDecodeError):
-        raise BadHead(401, "the bearer subprotocol is not base64url") from None
-
-
-def _without_credential(value: bytes) -> bytes:
-    kept = [one.strip() for one in value.split(b",") if not _carries_credential(one.strip())]
-    return b", ".join(kept)

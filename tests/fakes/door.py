@@ -5,13 +5,21 @@ from datetime import datetime
 
 from fleet.errors import Forbidden, NotFound, Unauthenticated
 from fleet.identity import ClusterId, TokenId, UserId
-from proxy.domain.access import Grant, Identity, Impersonation
+from proxy.domain.access import (
+    Credential,
+    Grant,
+    Identity,
+    Impersonation,
+    ImpersonationRule,
+    Recording,
+)
 from proxy.domain.attributes import RequestAttributes
 from proxy.domain.audit import RequestRecord
 
 CLUSTER = ClusterId("c1")
 AGENT_TOKEN = TokenId("a1")
 ANN = Identity(UserId("u1"), "ann", ("devs",), TokenId("t1"))
+EVERYBODY = ImpersonationRule(("*",), ("*", "system:masters"), ("*",), ("*",), ("*",))
 ROOT = Identity(UserId("u2"), "root", ("admins",), TokenId("t2"))
 
 
@@ -30,12 +38,16 @@ class FakeInstallation:
     asked: list[str] = field(default_factory=list)
     checked: list[RequestAttributes] = field(default_factory=list)
     audit_fails: Exception | None = None
+    began_rows: list[RequestRecord] = field(default_factory=list)
+    impersonation: dict[str, ImpersonationRule] = field(default_factory=lambda: {"root": EVERYBODY})
+    recording: Recording = Recording.OFF
+    passthrough: bool = False
 
-    async def authenticate(self, credential: str, *, source: str) -> Identity:
-        self.asked.append(credential)
-        if credential not in self.users:
+    async def authenticate(self, credential: Credential, *, source: str) -> Identity:
+        self.asked.append(credential.secret)
+        if credential.secret not in self.users:
             raise Unauthenticated("unknown token; run towline login")
-        return self.users[credential]
+        return self.users[credential.secret]
 
     async def authorize(
         self, identity: Identity, handle: str, attributes: RequestAttributes
@@ -46,12 +58,24 @@ class FakeInstallation:
         if identity.name in self.forbidden:
             raise Forbidden(f'user "{identity.name}" may not {attributes} on cluster "{handle}"')
         shown = Impersonation(identity.name, identity.groups, extra=(("towline/token", "t"),))
-        return Grant(CLUSTER, shown, identity.name == "root", "role editor")
+        rule = self.impersonation.get(identity.name)
+        return Grant(
+            CLUSTER,
+            shown,
+            rule,
+            "role editor",
+            recording=self.recording,
+            grant_ids=("g1",),
+            passthrough=self.passthrough,
+        )
 
     async def opened(self, record: RequestRecord) -> None:
         if self.audit_fails is not None:
             raise self.audit_fails
         self.opened_rows.append(record)
+
+    def began(self, record: RequestRecord) -> None:
+        self.began_rows.append(record)
 
     def closed(self, record: RequestRecord) -> None:
         self.closed_rows.append(record)

@@ -10,19 +10,28 @@ from controlplane.domain.access import SYSTEM
 from controlplane.domain.ledger import AuditEntry, Verdict
 from controlplane.usecases.access import Access
 from controlplane.usecases.identity import Identity as Identities
-from fleet.errors import LimitExceeded, TowlineError
+from fleet.errors import LimitExceeded, TowlineError, Unauthenticated
 from fleet.identity import ClusterId, TokenId, UserId
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
-from proxy.domain.access import Grant, Identity, Impersonation
+from proxy.domain.access import (
+    ANYBODY,
+    Credential,
+    CredentialKind,
+    Grant,
+    Identity,
+    Impersonation,
+    ImpersonationRule,
+)
 from proxy.domain.attributes import RequestAttributes
-from proxy.domain.audit import RequestRecord
+from proxy.domain.audit import EndReason, RequestRecord
 from towline.serve.strangers import Strangers
 
 log = structlog.get_logger(__name__)
 
 _WRITE_EVERY = 0.5
 _MOST_WAITING = 20_000
+_REFUSALS_LISTED = 60
 
 
 class DoorIdentity:
@@ -31,8 +40,10 @@ class DoorIdentity:
     def __init__(self, identities: Identities) -> None:
         self._identities = identities
 
-    async def authenticate(self, credential: str, *, source: str) -> Identity:
-        actor = await self._identities.authenticate(credential, source)
+    async def authenticate(self, credential: Credential, *, source: str) -> Identity:
+        if credential.kind is not CredentialKind.BEARER:
+            raise Unauthenticated("sign in with a token: run towline login")
+        actor = await self._identities.authenticate(credential.secret, source)
         return Identity(
             user_id=UserId(actor.id),
             name=actor.email,
@@ -55,7 +66,7 @@ class DoorAccess:
         return Grant(
             cluster_id=grant.cluster_id,
             impersonate=Impersonation(grant.user, grant.groups, grant.uid),
-            may_impersonate=grant.may_impersonate,
+            may_impersonate=ImpersonationRule.of([ANYBODY] if grant.may_impersonate else []),
             rule=grant.rule,
         )
 
@@ -84,6 +95,7 @@ class DoorAudit:
         self._waiting: list[AuditEntry] = []
         self._dropped = 0
         self._strangers = Strangers(clock)
+        self._refused = Strangers(clock, listed=_REFUSALS_LISTED)
         self.tasks = Tasks("door-audit")
 
     def start(self) -> None:
@@ -93,7 +105,7 @@ class DoorAudit:
     async def stop(self) -> None:
         """Write what is left."""
         await self.tasks.stop()
-        self._wait(self._strangers.due(all_of_them=True))
+        self._wait([*self._strangers.due(all_of_them=True), *self._refused.due(all_of_them=True)])
         await self._flush()
 
     async def opened(self, record: RequestRecord) -> None:
@@ -101,10 +113,15 @@ class DoorAudit:
             raise LimitExceeded("the audit trail cannot keep up; try again", retry_after=1.0)
         await self._records.append([_entry(record, self._clock.now())])
 
+    def began(self, record: RequestRecord) -> None:
+        self._wait([_entry(record, self._clock.now())])
+
     def closed(self, record: RequestRecord) -> None:
         entry: AuditEntry | None = _entry(record, self._clock.now())
         if record.identity is None:
             entry = self._strangers.take(entry)
+        elif record.refused and record.reason is EndReason.REFUSED:
+            entry = self._refused.take(entry, entry.actor_id)
         if entry is not None:
             self._wait([entry])
 
@@ -116,7 +133,7 @@ class DoorAudit:
     async def _write(self) -> None:
         while True:
             await self._clock.sleep(_WRITE_EVERY)
-            self._wait(self._strangers.due())
+            self._wait([*self._strangers.due(), *self._refused.due()])
             await self._flush()
 
     async def _flush(self) -> None:
@@ -135,7 +152,7 @@ class DoorAudit:
 
 def _entry(record: RequestRecord, now: datetime) -> AuditEntry:
     who, what = record.identity, record.attributes
-    refused = record.status in (401, 403, 404) and record.cluster_id is None
+    refused = record.refused and record.reason is EndReason.REFUSED
     return AuditEntry(
         at=now,
         actor=who.name if who else "",
@@ -168,14 +185,19 @@ def _detail(record: RequestRecord) -> dict[str, object]:
     detail: dict[str, object] = {
         "user_agent": record.user_agent,
         "acting_as": record.acting_as,
+        "acting_groups": list(record.acting_groups),
+        "grants": list(record.grant_ids),
+        "recorded": record.recorded,
         "rule": record.rule,
         "upgrade": record.upgrade,
     }
-    if record.reason is not None:
+    if record.reason is None:
+        detail["phase"] = "started"
+    else:
         detail |= {
             "reason": record.reason.value,
             "bytes_in": record.bytes_in,
             "bytes_out": record.bytes_out,
             "seconds": round(record.seconds, 6),
         }
-    return {name: value for name, value in detail.items() if value not in (None, "", False)}
+    return {name: value for name, value in detail.items() if value not in (None, "", False, [])}

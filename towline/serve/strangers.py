@@ -1,4 +1,4 @@
-"""Refusals of those whom nobody knows, who may be as many as they like: counted, not listed."""
+"""Refusals, which may be as many as somebody likes: most of them counted, not listed."""
 
 from dataclasses import dataclass, replace
 
@@ -16,26 +16,34 @@ class _Source:
 
     until: float
     last: AuditEntry
+    listed: int = 1
     more: int = 0
 
 
 class Strangers:
-    """Of each source the first refusal is a row at once; those of the minute behind it become
-    one row with their count. Beyond `MOST_SOURCES` all others are taken for one."""
+    """Of each source the first refusals of a minute are rows at once, `listed` of them; those
+    behind them become one row with their count. Beyond `MOST_SOURCES` all others are taken for
+    one."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+    def __init__(self, clock: Clock, listed: int = 1) -> None:
+        self._clock, self._listed = clock, listed
         self._sources: dict[str, _Source] = {}
 
-    def take(self, entry: AuditEntry) -> AuditEntry | None:
-        """The row to be written for a refusal now; None: it is counted."""
-        source = entry.source
+    def take(self, entry: AuditEntry, source: str | None = None) -> AuditEntry | None:
+        """The row to be written for a refusal now; None: it is counted.
+
+        `source`: who it is counted under; its network address, if nothing is said.
+        """
+        source = entry.source if source is None else source
         if source not in self._sources and len(self._sources) >= MOST_SOURCES:
             source = ELSEWHERE
         known = self._sources.get(source)
         if known is not None:
-            known.more += 1
             known.last = entry
+            if known.listed < self._listed:
+                known.listed += 1
+                return entry
+            known.more += 1
             return None
         self._sources[source] = _Source(self._clock.monotonic() + WINDOW_SECONDS, entry)
         return entry
@@ -50,4 +58,5 @@ class Strangers:
 
 def _counted(name: str, one: _Source) -> AuditEntry:
     detail = {"requests": one.more, "user_agent": one.last.detail.get("user_agent", "")}
-    return replace(one.last, source=name, detail=detail)
+    source = name if name == ELSEWHERE else one.last.source
+    return replace(one.last, source=source, detail=detail)

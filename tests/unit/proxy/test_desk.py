@@ -9,7 +9,7 @@ import pytest
 from fleet.errors import Forbidden, Invalid, LimitExceeded, Unauthenticated, Unavailable
 from fleet.identity import ClusterId, TokenKind, new_token
 from fleet.mux.mux import Mux
-from proxy.domain.access import Impersonation
+from proxy.domain.access import Credential, CredentialKind, Impersonation
 from proxy.domain.attributes import read_attributes
 from proxy.domain.audit import RequestRecord
 from proxy.domain.limits import StreamLimits, Timeouts
@@ -18,6 +18,14 @@ from tests.fakes.door import ANN, CLUSTER, FakeInstallation
 from tests.fakes.tunnel import ManualLoop
 
 PODS = read_attributes("GET", "/api/v1/pods")
+
+
+def bearer(token: str) -> Credential:
+    """A token as a request shows it."""
+    return Credential(CredentialKind.BEARER, token)
+
+
+ANN_TOKEN, ROOT_TOKEN = bearer("ann-token"), bearer("root-token")
 
 
 class FakeLink:
@@ -55,15 +63,15 @@ def office() -> Office:
 async def test_identities_are_asked_once_in_a_while(office: Office) -> None:
     """30 seconds, or until somebody is revoked."""
     for _ in range(3):
-        assert await office.desk.identify("ann-token", "here") == ANN
+        assert await office.desk.identify(ANN_TOKEN, "here") == ANN
     assert office.installation.asked == ["ann-token"]
     office.clock.advance(31)
-    await office.desk.identify("ann-token", "here")
+    await office.desk.identify(ANN_TOKEN, "here")
     office.desk.forget(user=None, token="other", session=None)
-    await office.desk.identify("ann-token", "here")
+    await office.desk.identify(ANN_TOKEN, "here")
     assert len(office.installation.asked) == 2
     office.desk.forget(user=None, token="t1", session=None)
-    await office.desk.identify("ann-token", "here")
+    await office.desk.identify(ANN_TOKEN, "here")
     assert len(office.installation.asked) == 3
 
 
@@ -71,47 +79,47 @@ async def test_expiry_counts_even_for_remembered_identities(office: Office) -> N
     """An expired token is refused in the second it expires."""
     ends = office.clock.now() + timedelta(seconds=10)
     office.installation.users["ann-token"] = replace(ANN, expires_at=ends)
-    await office.desk.identify("ann-token", "here")
+    await office.desk.identify(ANN_TOKEN, "here")
     office.clock.advance(11)
     with pytest.raises(Unauthenticated, match="expired"):
-        await office.desk.identify("ann-token", "here")
+        await office.desk.identify(ANN_TOKEN, "here")
 
 
 @pytest.mark.parametrize("kind", [TokenKind.AGENT, TokenKind.BOOTSTRAP])
 async def test_tokens_of_machines_are_not_for_users(office: Office, kind: TokenKind) -> None:
     """Refused before anybody is asked."""
     with pytest.raises(Unauthenticated):
-        await office.desk.identify(new_token(kind), "here")
+        await office.desk.identify(bearer(new_token(kind)), "here")
     assert office.installation.asked == []
 
 
 async def test_recall_needs_every_verdict(office: Office) -> None:
     """Known user, known verdict, a link with room; else nothing is recalled."""
     desk = office.desk
-    assert desk.recall("ann-token", "dev", PODS) is None
-    identity = await desk.identify("ann-token", "here")
-    assert desk.recall("ann-token", "dev", PODS) is None
+    assert desk.recall(ANN_TOKEN, "dev", PODS) is None
+    identity = await desk.identify(ANN_TOKEN, "here")
+    assert desk.recall(ANN_TOKEN, "dev", PODS) is None
     await desk.admit(identity, "dev", PODS, [])
-    admission = desk.recall("ann-token", "dev", PODS)
+    admission = desk.recall(ANN_TOKEN, "dev", PODS)
     assert admission is not None
     assert (admission.identity, admission.grant.cluster_id) == (ANN, CLUSTER)
     assert desk.recall(None, "dev", PODS) is None
-    assert desk.recall("ann-token", "other", PODS) is None
-    assert desk.recall("ann-token", "dev", replace(PODS, namespace="a")) is None
+    assert desk.recall(ANN_TOKEN, "other", PODS) is None
+    assert desk.recall(ANN_TOKEN, "dev", replace(PODS, namespace="a")) is None
     assert office.link is not None
     office.link.crowded = True
-    assert desk.recall("ann-token", "dev", PODS) is None
+    assert desk.recall(ANN_TOKEN, "dev", PODS) is None
     office.link.crowded = False
     office.clock.advance(6)
-    assert desk.recall("ann-token", "dev", PODS) is None
+    assert desk.recall(ANN_TOKEN, "dev", PODS) is None
 
 
 async def test_revocation_drops_all_verdicts(office: Office) -> None:
     """Whoever it was about."""
-    identity = await office.desk.identify("ann-token", "here")
+    identity = await office.desk.identify(ANN_TOKEN, "here")
     await office.desk.admit(identity, "dev", PODS, [])
     office.desk.forget(user=None, token=None, session=None)
-    assert office.desk.recall("ann-token", "dev", PODS) is None
+    assert office.desk.recall(ANN_TOKEN, "dev", PODS) is None
 
 
 async def test_absent_and_crowded_links_are_told(office: Office) -> None:
@@ -131,7 +139,7 @@ async def test_impersonation_needs_the_right(office: Office) -> None:
     asked = [("impersonate-user", "bob"), ("impersonate-extra-a%2Fb", "c")]
     with pytest.raises(Forbidden):
         await office.desk.admit(ANN, "dev", PODS, asked)
-    root = await office.desk.identify("root-token", "here")
+    root = await office.desk.identify(ROOT_TOKEN, "here")
     admission = await office.desk.admit(root, "dev", PODS, asked)
     assert admission.acting_as == Impersonation("bob", extra=(("a/b", "c"),))
 

@@ -1,12 +1,12 @@
 """Request heads: what is routed is what is forwarded, and a second parser reads it alike."""
 
 import h11
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.domain.limits import HeadLimits
-from proxy.gateway.head import BadHead, RequestHead, credential, judge, parse_head, rebuild
+from proxy.gateway.head import RequestHead, judge, parse_head, rebuild
+from proxy.gateway.refusals import BadHead
 
 LIMITS = HeadLimits()
 TOKENS = st.sampled_from(
@@ -105,34 +105,3 @@ def test_garbage_is_refused_with_a_status(garbage: bytes) -> None:
         judge(parse_head(garbage + b"\r\n\r\n", LIMITS))
     except BadHead as refused:
         assert 400 <= refused.status < 500
-
-
-@pytest.mark.parametrize(
-    ("fields", "expected"),
-    [
-        (b"Authorization: Bearer abc\r\n", "abc"),
-        (b"authorization: bearer  abc \r\n", "abc"),
-        (b"Sec-WebSocket-Protocol: a, base64url.bearer.authorization.k8s.io.YWJj\r\n", "abc"),
-        (b"", None),
-    ],
-)
-def test_credentials_are_found(fields: bytes, expected: str | None) -> None:
-    """In the usual field, or among the subprotocols of a browser's WebSocket."""
-    head = parse_head(b"GET / HTTP/1.1\r\nHost: a\r\n" + fields + b"\r\n", LIMITS)
-    assert credential(head) == expected
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        b"Authorization: Basic YTpi\r\n",
-        b"Authorization: Bearer\r\n",
-        b"Authorization: Bearer a\r\nAuthorization: Bearer b\r\n",
-        b"Sec-WebSocket-Protocol: base64url.bearer.authorization.k8s.io.!\r\n",
-    ],
-)
-def test_odd_credentials_are_refused(fields: bytes) -> None:
-    """Never a guess at who somebody is."""
-    head = parse_head(b"GET / HTTP/1.1\r\nHost: a\r\n" + fields + b"\r\n", LIMITS)
-    with pytest.raises(BadHead):
-        credential(head)

@@ -1,0 +1,82 @@
+"""Which credential a request shows, and whether a browser may have sent it unasked.
+
+A token in a header is sent on purpose. A cookie, and whatever a page can put into a WebSocket,
+may come from the page of a stranger: those count only from our own origin.
+"""
+
+from http.cookies import CookieError, SimpleCookie
+
+from fleet.identity import TokenKind, token_kind
+from proxy.domain.access import Credential, CredentialKind
+from proxy.gateway.head import RequestHead
+from proxy.gateway.refusals import BadHead
+from proxy.gateway.subprotocols import credentials_in
+
+SESSION_COOKIES = ("__Host-towline_session", "towline_session")
+CSRF_FIELD = b"x-towline-csrf"
+_SAFE_SITES = frozenset({b"same-origin", b"none"})
+
+
+def credential(head: RequestHead) -> Credential | None:
+    """The credential of a request; None: it shows none.
+
+    BadHead: more than one, not a bearer token, or one that a browser sent from another origin.
+    """
+    found = [_bearer(value) for value in head.values(b"authorization")]
+    for value in head.values(b"sec-websocket-protocol"):
+        found += [_of_websocket(secret) for secret in credentials_in(value)]
+        if found:
+            _check_origin(head)
+    if len(found) > 1:
+        raise BadHead(400, "more than one credential")
+    return found[0] if found else _session(head)
+
+
+def _bearer(value: bytes) -> Credential:
+    scheme, _, token = value.partition(b" ")
+    if scheme.lower() != b"bearer" or not token.strip():
+        raise BadHead(401, "the Authorization field must hold a bearer token")
+    return Credential(CredentialKind.BEARER, token.strip().decode("latin-1"))
+
+
+def _of_websocket(secret: str) -> Credential:
+    is_ticket = token_kind(secret) is TokenKind.TICKET
+    return Credential(CredentialKind.TICKET if is_ticket else CredentialKind.BEARER, secret)
+
+
+def _session(head: RequestHead) -> Credential | None:
+    """A browser's session, which needs the header that no foreign page can set."""
+    secret = _cookie(head)
+    if secret is None:
+        return None
+    if head.upgrade is not None:
+        raise BadHead(401, "a browser opens WebSockets with a ticket, not with its cookie")
+    tokens = head.values(CSRF_FIELD)
+    if len(tokens) != 1 or not tokens[0]:
+        raise BadHead(401, "a session cookie needs the X-Towline-CSRF header with it")
+    _check_origin(head)
+    return Credential(CredentialKind.SESSION, secret, tokens[0].decode("latin-1"))
+
+
+def _cookie(head: RequestHead) -> str | None:
+    values = [value for value in head.values(b"cookie") if b"towline_session" in value]
+    if not values:
+        return None
+    jar: SimpleCookie = SimpleCookie()
+    try:
+        jar.load(values[0].decode("latin-1"))
+    except CookieError:
+        return None
+    return next((jar[name].value for name in SESSION_COOKIES if name in jar), None)
+
+
+def _check_origin(head: RequestHead) -> None:
+    """BadHead: the request comes from a page of another origin than the Host it names."""
+    site = head.values(b"sec-fetch-site")
+    origin = head.values(b"origin")
+    foreign = bool(site) and site[0].lower() not in _SAFE_SITES
+    if origin:
+        host = origin[0].partition(b"://")[2].lower()
+        foreign = foreign or len(origin) > 1 or host != head.values(b"host")[0].lower()
+    if foreign:
+        raise BadHead(403, "a page of another origin may not use this cluster")

@@ -1,0 +1,80 @@
+"""Kubernetes' `Status` object (meta/v1) in the encoding that a client asks for.
+
+JSON unless the client takes nothing but protobuf or YAML. The protobuf is a `runtime.Unknown`
+around a `Status`, behind the magic bytes that tell it from everything else.
+"""
+
+from enum import Enum
+
+import orjson
+
+MAGIC = b"k8s\x00"
+_JSON = frozenset({"*/*", "application/*", "application/json"})
+
+
+class Encoding(Enum):
+    """How a `Status` is written; the value is its media type."""
+
+    JSON = "application/json"
+    PROTOBUF = "application/vnd.kubernetes.protobuf"
+    YAML = "application/yaml"
+
+
+def encoding_for(accept: list[bytes]) -> Encoding:
+    """The encoding to answer with, by the values of a request's Accept fields."""
+    offered = b",".join(accept).decode("latin-1").lower().split(",")
+    types = [one.partition(";")[0].strip() for one in offered]
+    if _JSON.intersection(types):
+        return Encoding.JSON
+    wanted = (one for one in Encoding if one.value in types)
+    return next(wanted, Encoding.JSON)
+
+
+def encode_status(code: int, reason: str, message: str, encoding: Encoding) -> bytes:
+    """A `Status` that says `Failure`."""
+    if encoding is Encoding.PROTOBUF:
+        return _protobuf(code, reason, message)
+    fields: dict[str, object] = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": reason,
+        "code": code,
+    }
+    if encoding is Encoding.YAML:
+        return b"".join(b"%s: %s\n" % (key.encode(), _flow(fields[key])) for key in fields)
+    return orjson.dumps(fields)
+
+
+def _flow(value: object) -> bytes:
+    """A YAML flow value: JSON, with what YAML does not take as it is escaped."""
+    text = orjson.dumps(value).decode()
+    return "".join(c if c.isprintable() else f"\\U{ord(c):08x}" for c in text).encode()
+
+
+def _protobuf(code: int, reason: str, message: str) -> bytes:
+    status = (
+        _bytes(1, b"")
+        + _bytes(2, b"Failure")
+        + _bytes(3, message.encode())
+        + _bytes(4, reason.encode())
+        + b"\x30"
+        + _varint(code)
+    )
+    kind = _bytes(1, b"v1") + _bytes(2, b"Status")
+    return MAGIC + _bytes(1, kind) + _bytes(2, status) + _bytes(3, b"") + _bytes(4, b"")
+
+
+def _bytes(number: int, value: bytes) -> bytes:
+    """A length-delimited field."""
+    return _varint(number << 3 | 2) + _varint(len(value)) + value
+
+
+def _varint(value: int) -> bytes:
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes((*encoded, value))

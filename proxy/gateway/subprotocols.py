@@ -1,0 +1,30 @@
+"""Bearer credentials among a WebSocket's subprotocols, as Kubernetes' API server takes them."""
+
+import base64
+import binascii
+
+from proxy.gateway.refusals import BadHead
+
+BEARER_PROTOCOL = b"base64url.bearer.authorization.k8s.io."
+
+
+def credentials_in(value: bytes) -> list[str]:
+    """The credentials in a Sec-WebSocket-Protocol field. BadHead: one that is not base64url."""
+    return [_decoded(one) for one in _listed(value) if one.startswith(BEARER_PROTOCOL)]
+
+
+def without_credential(value: bytes) -> bytes:
+    """The field with the subprotocols that are none; empty: leave it out."""
+    return b", ".join(one for one in _listed(value) if not one.startswith(BEARER_PROTOCOL))
+
+
+def _listed(value: bytes) -> list[bytes]:
+    return [one.strip() for one in value.split(b",")]
+
+
+def _decoded(protocol: bytes) -> str:
+    text = protocol[len(BEARER_PROTOCOL) :]
+    try:
+        return base64.b64decode(text + b"=" * (-len(text) % 4), b"-_", validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError):
+        raise BadHead(401, "the bearer subprotocol is not base64url") from None

@@ -1,0 +1,74 @@
+"""The hub's end of WebSockets that carry agents' connections (see `fleet.links.websocket`)."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import structlog
+from starlette.routing import WebSocketRoute
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from fleet.links.websocket import PATH, splice
+
+log = structlog.get_logger(__name__)
+
+MOST_OPEN = 10_000
+TRY_AGAIN_LATER = 1013
+
+
+def agents_route(listener: tuple[str, int]) -> WebSocketRoute:
+    """Leads to the agents' listener at (host, port), which asks who comes; here nobody does."""
+    pipes = _Pipes(listener)
+    return WebSocketRoute(PATH, pipes.serve)
+
+
+class _Pipes:
+    def __init__(self, listener: tuple[str, int]) -> None:
+        self._listener = listener
+        self._open = 0
+
+    async def serve(self, socket: WebSocket) -> None:
+        """One agent's connection, to its end."""
+        if self._open >= MOST_OPEN:
+            await socket.close(TRY_AGAIN_LATER, "too many agents are connected")
+            return
+        self._open += 1
+        try:
+            await self._carry(socket)
+        finally:
+            self._open -= 1
+
+    async def _carry(self, socket: WebSocket) -> None:
+        try:
+            reader, writer = await asyncio.open_connection(*self._listener)
+        except OSError as error:
+            log.warning("agents' listener not reached", why=error.strerror or str(error))
+            await socket.close(TRY_AGAIN_LATER, "the agents' listener does not answer")
+            return
+        await socket.accept()
+        messages = _ServerMessages(socket)
+        await splice(messages, reader, writer)
+        if not messages.lost:
+            await socket.close()
+
+
+class _ServerMessages:
+    """`fleet.links.websocket.Messages` over Starlette."""
+
+    def __init__(self, socket: WebSocket) -> None:
+        self._socket = socket
+        self.lost = False
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            while True:
+                yield await self._socket.receive_bytes()
+        except (WebSocketDisconnect, KeyError):
+            # KeyError: a text message, which no agent sends.
+            self.lost = True
+
+    async def send(self, data: bytes) -> None:
+        try:
+            await self._socket.send_bytes(data)
+        except WebSocketDisconnect as error:
+            self.lost = True
+            raise ConnectionResetError("the agent has gone") from error
