@@ -121,10 +121,11 @@ class Stream:
         if not self.backlogged and size <= SMALL and size <= self.credit:
             self._send_small(data, size, flags)
         else:
-            self._backlog.append(data)
-            self.backlogged += size
             self._ending = flags
-            self._mux.offer(self)
+            if size:
+                self._backlog.append(data)
+                self.backlogged += size
+                self._mux.offer(self)
         self._waiting = not self.writable
         return not self._waiting
 

@@ -455,3 +455,17 @@ def test_reset_travels_with_its_reason() -> None:
     end.receive(1, codec.RESET, codec.pack_reset(502, "cannot reach its API server"))
     assert owner.reset == (502, "cannot reach its API server")
     assert not end.mux.streams
+
+
+def test_an_end_without_data_follows_the_backlog() -> None:
+    """The end of a stream is not lost when its last bytes wait for their turn."""
+    end = End()
+    bulk = end.open()
+    end.loop.run()
+    end.sent()
+    bulk.stream.send(b"b" * 20_000)
+    bulk.stream.send(b"", END)
+    end.loop.run()
+    frames = [(kind, data) for _, kind, data in end.sent() if kind & 15 == codec.DATA]
+    assert b"".join(data for _, data in frames) == b"b" * 20_000
+    assert frames[-1][0] & END

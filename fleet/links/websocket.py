@@ -1,0 +1,134 @@
+"""A way to the agents' listener where only HTTPS passes: its bytes as messages of a WebSocket.
+
+The agent's whole gRPC connection, TLS included, goes through one WebSocket on the hub's HTTPS
+port, so Sync, Fetch and Tunnel work unchanged; what stands between sees neither token nor data.
+The URL is opened through the proxy that HTTPS_PROXY names, unless NO_PROXY lists the host.
+"""
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from collections.abc import AsyncIterator, Awaitable
+from typing import Protocol
+from urllib.parse import urlsplit, urlunsplit
+
+import aiohttp
+import structlog
+
+from fleet.errors import Invalid
+from fleet.runtime.tasks import Tasks
+
+log = structlog.get_logger(__name__)
+
+PATH = "/ext/v1/agent/tunnel"
+MESSAGE = 64 << 10
+OPEN_SECONDS = 15.0
+_SCHEMES = {"wss": "https", "ws": "http"}
+
+
+class Messages(Protocol):
+    """One end of an open WebSocket."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        """What arrives, until the far side closes or is lost."""
+        ...
+
+    def send(self, data: bytes, /) -> Awaitable[None]:
+        """Returns when there is room for more. OSError: the connection is lost."""
+        ...
+
+
+async def splice(
+    messages: Messages, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
+    """Carry bytes both ways until either side ends; the writer is closed then."""
+    tasks = Tasks("websocket")
+    work = [
+        tasks.spawn("in", _from_messages(messages, writer)),
+        tasks.spawn("out", _to_messages(reader, messages)),
+    ]
+    try:
+        await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await tasks.stop()
+        writer.close()
+
+
+async def _from_messages(messages: Messages, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        async for data in messages:
+            writer.write(data)
+            await writer.drain()
+
+
+async def _to_messages(reader: asyncio.StreamReader, messages: Messages) -> None:
+    with contextlib.suppress(OSError):
+        while data := await reader.read(MESSAGE):
+            await messages.send(data)
+
+
+class Pipe:
+    """A port of this machine that leads through a WebSocket to a hub's agents' listener.
+
+    `url`: `wss://host[:port]`, `ws://` only for tests; `tls` trusts the HTTPS port. Invalid: it
+    is no such URL. It listens from the start and serves while `run` runs.
+    """
+
+    def __init__(self, url: str, tls: ssl.SSLContext | None = None) -> None:
+        self._url = _endpoint(url)
+        self._tls = tls
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._socket.getsockname()[1]
+        self._tasks = Tasks("pipe")
+
+    async def run(self) -> None:
+        """Serve for ever."""
+        timeout = aiohttp.ClientTimeout(total=None, connect=OPEN_SECONDS)
+        async with aiohttp.ClientSession(trust_env=True, timeout=timeout) as session:
+
+            def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                self._tasks.spawn("connection", self._serve(session, reader, writer))
+
+            server = await asyncio.start_server(accept, sock=self._socket)
+            try:
+                await server.serve_forever()
+            finally:
+                await self._tasks.stop()
+
+    async def _serve(
+        self,
+        session: aiohttp.ClientSession,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        try:
+            async with session.ws_connect(
+                self._url, ssl=self._tls or True, max_msg_size=1 << 20, autoping=True
+            ) as socket:
+                await splice(_ClientMessages(socket), reader, writer)
+        except (aiohttp.ClientError, OSError) as error:
+            log.warning("hub not reached by WebSocket", url=self._url, why=str(error))
+        finally:
+            writer.close()
+
+
+class _ClientMessages:
+    """`Messages` over aiohttp."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        self._socket = socket
+        self.send = socket.send_bytes
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for message in self._socket:
+            if message.type is aiohttp.WSMsgType.BINARY:
+                yield message.data
+
+
+def _endpoint(url: str) -> str:
+    parts = urlsplit(url)
+    scheme = _SCHEMES.get(parts.scheme)
+    if scheme is None or not parts.hostname:
+        raise Invalid(f"{url!r} is not a wss:// address of a control plane")
+    return urlunsplit((scheme, parts.netloc, PATH, "", ""))
