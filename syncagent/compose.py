@@ -1,6 +1,7 @@
 """Puts the agent together; the only module that knows all its parts."""
 
 import asyncio
+import ssl
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -9,18 +10,19 @@ import grpc.aio
 import structlog
 
 from fleet.identity import new_id
+from fleet.links.websocket import Pipe
 from fleet.runtime.clock import Clock, SystemClock
 from fleet.runtime.tasks import Tasks
 from syncagent.kube.access import Access, from_kubeconfig, in_cluster
 from syncagent.kube.client import KubeClient
 from syncagent.kube.cluster import KubeCluster
-from syncagent.link.channel import Endpoint
+from syncagent.link.channel import LOOPBACK, Endpoint
 from syncagent.link.connection import Companion
 from syncagent.link.fetch import HubFetcher
 from syncagent.link.reports import OutboxReports
 from syncagent.link.supervisor import Link
 from syncagent.reconcile.engine import Engine
-from syncagent.settings import KubernetesSettings, Settings
+from syncagent.settings import HubSettings, KubernetesSettings, Settings
 from syncagent.state.bundles import BundleFiles
 from syncagent.state.database import Database
 from syncagent.state.memory import SqliteMemory
@@ -41,6 +43,7 @@ class Agent:
     link: Link
     client: KubeClient
     database: Database
+    pipe: Pipe | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
         """Reconcile and stay linked until `stop` is set; raises if a part has failed for good.
@@ -50,6 +53,8 @@ class Agent:
         tasks = Tasks("agent")
         try:
             self.engine.start()
+            if self.pipe is not None:
+                tasks.forever("pipe", self.pipe.run())
             tasks.forever("link", self.link.run())
             await self._until(tasks, tasks.spawn("stop", stop.wait()))
         finally:
@@ -80,7 +85,8 @@ def build(settings: Settings, clock: Clock | None = None) -> Agent:
     access = access_to(settings.kubernetes, clock)
     client = KubeClient(access, clock, settings.kubernetes.concurrency)
     cluster = KubeCluster(client, clock)
-    endpoint, instance_id = _endpoint(settings), new_id(clock.now())
+    pipe = _pipe(settings.hub)
+    endpoint, instance_id = _endpoint(settings.hub, pipe), new_id(clock.now())
     fetcher = HubFetcher(endpoint.metadata)
     engine = Engine(
         cluster,
@@ -100,7 +106,7 @@ def build(settings: Settings, clock: Clock | None = None) -> Agent:
         clock,
         _companions(access, endpoint, instance_id, clock),
     )
-    return Agent(engine, link, client, database)
+    return Agent(engine, link, client, database, pipe)
 
 
 def access_to(settings: KubernetesSettings, clock: Clock) -> Access:
@@ -129,7 +135,19 @@ def _companions(
     return (TunnelKeeper(dial, clock).run,)
 
 
-def _endpoint(settings: Settings) -> Endpoint:
-    hub = settings.hub
+def _pipe(hub: HubSettings) -> Pipe | None:
+    """What carries the connection where only HTTPS passes: an address of wss:// asks for it."""
+    if not hub.address.startswith(("wss://", "ws://")):
+        return None
+    tls = ssl.create_default_context()
+    if hub.ca_file:
+        tls.load_verify_locations(hub.ca_file)
+    return Pipe(hub.address, tls)
+
+
+def _endpoint(hub: HubSettings, pipe: Pipe | None) -> Endpoint:
     ca = hub.ca_file.read_bytes() if hub.ca_file else None
-    return Endpoint(hub.address, hub.token, ca, hub.server_name)
+    if pipe is None:
+        return Endpoint(hub.address, hub.token, ca, hub.server_name)
+    name = hub.server_name or urlsplit(hub.address).hostname
+    return Endpoint(f"https://{LOOPBACK}:{pipe.port}", hub.token, ca, name)

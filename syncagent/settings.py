@@ -18,7 +18,9 @@ PREFIX = "TOWLINE_AGENT_"
 class HubSettings:
     """The control plane.
 
-    `address`: https://host:port; http:// only where nobody listens in. `token`: the deploy
+    `address`: https://host:port of the agents' listener, or wss://host[:port] of the HTTPS one,
+    which then carries it in a WebSocket; http:// and ws:// only where nobody listens in. Both ways
+    go through the proxy that HTTPS_PROXY names, unless NO_PROXY lists the host. `token`: the deploy
     token. `ca_file`: PEM to trust instead of the public authorities. `server_name`: the name in
     its certificate, if not the host.
     """

@@ -29,6 +29,7 @@ from gitcache.http import webhook_route
 from gitcache.settings import GitCacheSettings
 from gitcache.sync.cache import GitCache
 from proxy import compose as proxy
+from proxy.tunnel.websocket import agents_route
 from towline.serve.door import DoorAccess, DoorAudit, DoorIdentity
 from towline.serve.first import keep_private, leave_first_token
 from towline.serve.listeners import (
@@ -163,11 +164,6 @@ class Process:
 
     async def _listen(self, tls) -> Addresses:
         settings = self._settings
-        app = make_app(
-            self.plane.graphql,
-            self._readiness,
-            [webhook_route(self._git, self.plane.verbs.repositories.webhook_secret)],
-        )
         agents = _AgentHandlers()
         agent_pb2_grpc.add_AgentServicer_to_server(self.plane.agentlink, agents)
         where = address(settings.listen_agents, "listen_agents")
@@ -176,6 +172,14 @@ class Process:
         )
         self._ends.push_async_callback(self._grpc.stop, settings.drain_seconds)
         await self._grpc.start()
+        app = make_app(
+            self.plane.graphql,
+            self._readiness,
+            [
+                webhook_route(self._git, self.plane.verbs.repositories.webhook_secret),
+                agents_route((_own_address(where[0]), port)),
+            ],
+        )
         self._ends.push_async_callback(self._drain)
         addresses = Addresses(
             https=await self._serve_http("https", app, settings.listen, tls),
@@ -271,6 +275,11 @@ def announce(addresses: Addresses, data: Path) -> None:
         data=str(data),
         version=__version__,
     )
+
+
+def _own_address(host: str) -> str:
+    """Where this process reaches what listens on `host`."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
 
 
 def _git_settings(settings: ServeSettings) -> GitCacheSettings:
