@@ -1,0 +1,137 @@
+"""Where nothing but an HTTP CONNECT proxy leads to the hub."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import grpc
+import pytest
+import uvicorn
+from starlette.applications import Starlette
+
+from fleet.links.grpc_stream import METHOD
+from fleet.links.websocket import Pipe
+from fleet.runtime.tasks import Tasks
+from proxy.tunnel.websocket import agents_route
+from syncagent.link.channel import Endpoint
+from tests.fakes.tls import TestAuthority
+
+
+class ConnectProxy:
+    """Opens tunnels to anywhere, and keeps what it was asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.url = ""
+        self._tasks = Tasks("proxy")
+
+    async def __aenter__(self) -> "ConnectProxy":
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        await self._tasks.stop()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        target = head.split(b" ")[1].decode()
+        self.asked.append(head.split(b" ")[0].decode() + " " + target)
+        host, _, port = target.rpartition(":")
+        onward = await asyncio.open_connection(host, int(port))
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        self._tasks.spawn("there", _copy(reader, onward[1]))
+        self._tasks.spawn("back", _copy(onward[0], writer))
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        with contextlib.suppress(ConnectionError):
+            while data := await reader.read(1 << 16):
+                writer.write(data)
+                await writer.drain()
+    finally:
+        writer.close()
+
+
+async def _echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await _copy(reader, writer)
+
+
+@pytest.fixture
+async def proxy(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ConnectProxy]:
+    """The proxy that the environment names."""
+    async with ConnectProxy() as running:
+        monkeypatch.setenv("HTTPS_PROXY", running.url)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        monkeypatch.delenv("no_proxy", raising=False)
+        yield running
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> TestAuthority:
+    """Certificates for 127.0.0.1 and localhost."""
+    return TestAuthority(tmp_path)
+
+
+async def test_a_websocket_goes_through_the_proxy(
+    proxy: ConnectProxy, authority: TestAuthority
+) -> None:
+    """Bytes come back as they went, by TLS inside the proxy's tunnel."""
+    async with AsyncExitStack() as stack:
+        tasks = Tasks("test")
+        echo = await asyncio.start_server(_echo, "127.0.0.1", 0)
+        stack.callback(echo.close)
+        route = agents_route(("127.0.0.1", echo.sockets[0].getsockname()[1]))
+        server = uvicorn.Server(_config(Starlette(routes=[route]), authority))
+        serving = tasks.spawn("serve", server.serve())
+        while not server.started:
+            await asyncio.sleep(0.01)
+        port = server.servers[0].sockets[0].getsockname()[1]
+        pipe = Pipe(f"wss://localhost:{port}", authority.client_context())
+        tasks.spawn("pipe", pipe.run())
+        reader, writer = await asyncio.open_connection("127.0.0.1", pipe.port)
+        data = bytes(range(256)) * 4096
+        writer.write(data)
+        async with asyncio.timeout(10):
+            assert await reader.readexactly(len(data)) == data
+        writer.close()
+        assert proxy.asked == [f"CONNECT localhost:{port}"]
+        server.should_exit = True
+        await asyncio.wait({serving}, timeout=5)
+        await tasks.stop()
+
+
+async def test_grpc_goes_through_the_proxy_unless_told_not_to(
+    proxy: ConnectProxy, authority: TestAuthority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """gRPC itself asks the proxy; NO_PROXY holds."""
+    server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+    pair = (authority.key.read_bytes(), authority.certificate.read_bytes())
+    port = server.add_secure_port("localhost:0", grpc.ssl_server_credentials([pair]))
+    await server.start()
+    endpoint = Endpoint(f"https://localhost:{port}", "twa_x", authority.ca.read_bytes())
+    for _ in range(2):
+        async with endpoint.connect() as channel:
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await channel.unary_unary(METHOD)(b"", timeout=10)
+            assert refused.value.code() == grpc.StatusCode.UNIMPLEMENTED
+        assert proxy.asked == [f"CONNECT localhost:{port}"]
+        monkeypatch.setenv("NO_PROXY", "localhost")
+    await server.stop(0)
+
+
+def _config(app: Starlette, authority: TestAuthority) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        port=0,
+        ws="wsproto",
+        lifespan="off",
+        log_config=None,
+        timeout_graceful_shutdown=1,
+        ssl_certfile=str(authority.certificate),
+        ssl_keyfile=str(authority.key),
+    )
