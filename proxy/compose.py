@@ -2,9 +2,11 @@
 
 import asyncio
 from dataclasses import dataclass
+from pathlib import Path
 
 import grpc
 
+from fleet.errors import NotFound
 from fleet.identity import ClusterId
 from fleet.mux.budget import Budget
 from fleet.mux.mux import MuxSettings
@@ -21,8 +23,8 @@ from proxy.ports import (
     AuditLog,
     Authenticator,
     Authorizer,
-    Recorder,
 )
+from proxy.recording.files import FileRecorder, RecordingPart
 from proxy.settings import ProxySettings
 from proxy.tunnel.server import TunnelServer
 
@@ -36,6 +38,7 @@ class Door:
 
     gateway: Gateway
     tunnels: TunnelServer
+    recorder: FileRecorder | None
     protocol_class: type[asyncio.Protocol]
     grpc_handler: grpc.GenericRpcHandler
 
@@ -43,6 +46,8 @@ class Door:
         """Begin the background work."""
         self.gateway.start()
         self.tunnels.start()
+        if self.recorder is not None:
+            self.recorder.start()
 
     def revoke(
         self,
@@ -74,10 +79,22 @@ class Door:
         """End the links of the agent that has signed in with this token: it was revoked."""
         self.tunnels.revoke(token_id)
 
+    async def recording(self, id: str, offset: int, most: int) -> RecordingPart:
+        """A part of the recording of a request. NotFound: there is none."""
+        if self.recorder is None:
+            raise NotFound("nothing is recorded here")
+        return await self.recorder.read(id, offset, most)
+
+    @property
+    def meters(self) -> Meters:
+        """What Prometheus is told; to be registered."""
+        return self.gateway.desk.meters
+
     @property
     def tasks(self) -> tuple[Tasks, ...]:
         """The background work that must not end before `stop`."""
-        return self.gateway.tasks, self.tunnels.tasks
+        more = (self.recorder.tasks,) if self.recorder is not None else ()
+        return self.gateway.tasks, self.tunnels.tasks, *more
 
     async def drain(self) -> None:
         """Move agents elsewhere and let requests end, for the grace at most."""
@@ -89,6 +106,8 @@ class Door:
         self.tunnels.stop()
         await self.tunnels.tasks.stop()
         await self.gateway.stop()
+        if self.recorder is not None:
+            await self.recorder.stop()
 
 
 def build(
@@ -100,10 +119,14 @@ def build(
     presence: AgentPresence,
     authenticate_agent: AgentAuthenticator,
     *,
-    recorder: Recorder | None = None,
-    meters: Meters | None = None,
+    recordings: Path | None = None,
 ) -> Door:
-    """A door that asks these ports; without a recorder, what must be recorded is refused."""
+    """A door that asks these ports.
+
+    `recordings`: the folder for terminal sessions; without one, those that must be recorded are
+    refused.
+    """
+    recorder = FileRecorder(recordings, settings.recordings, clock) if recordings else None
     tunnels = TunnelServer(authenticate_agent, clock, Budget(settings.memory), MuxSettings())
     desk = Desk(
         authenticator,
@@ -115,7 +138,7 @@ def build(
         settings.streams,
         settings.timeouts,
         recorder=recorder,
-        meters=meters,
+        passthrough=settings.passthrough,
     )
     gateway = Gateway(desk, clock, settings.head, settings.timeouts, settings.streams)
-    return Door(gateway, tunnels, make_door(gateway), tunnels.handler())
+    return Door(gateway, tunnels, recorder, make_door(gateway), tunnels.handler())

@@ -4,11 +4,14 @@ from dataclasses import asdict
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from proxy.domain.limits import HeadLimits, StreamLimits, Timeouts
+from proxy.domain.limits import HeadLimits, RecordingLimits, StreamLimits, Timeouts
 
 
 class ProxySettings(BaseModel):
-    """`memory`: bytes of received data that may wait for slow readers, over all requests."""
+    """`memory`: bytes of received data that may wait for slow readers, over all requests.
+
+    `passthrough`: handles of clusters whose API server judges the user's own token.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -16,10 +19,12 @@ class ProxySettings(BaseModel):
     streams: StreamLimits = StreamLimits()
     timeouts: Timeouts = Timeouts()
     memory: int = Field(128 << 20, ge=1 << 20)
+    recordings: RecordingLimits = RecordingLimits()
+    passthrough: frozenset[str] = frozenset()
 
     @model_validator(mode="after")
     def _bounds_hold(self) -> "ProxySettings":
-        for group in ("head", "streams", "timeouts"):
+        for group in ("head", "streams", "timeouts", "recordings"):
             for name, value in asdict(getattr(self, group)).items():
                 if value <= 0:
                     raise ValueError(f"{group}.{name} must be above 0")

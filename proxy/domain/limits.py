@@ -43,3 +43,12 @@ class Timeouts:
     verdict_cache: float = 5.0
     recheck: float = 30.0
     life: float = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingLimits:
+    """Recordings of terminal sessions: bytes of one, of all together, and how many days."""
+
+    session_bytes: int = 16 << 20
+    total_bytes: int = 2 << 30
+    days: int = 90

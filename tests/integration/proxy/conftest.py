@@ -21,6 +21,22 @@ from towline.demo.clusters.cluster import Cluster
 ACCOUNT = "towline-door-test"
 GROUP = "rbac.authorization.k8s.io"
 KUBECTL_SECONDS = 60.0
+TRANSPORTS = {
+    "websocket": {
+        "KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "true",
+        "KUBECTL_PORT_FORWARD_WEBSOCKETS": "true",
+    },
+    "spdy": {
+        "KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "false",
+        "KUBECTL_PORT_FORWARD_WEBSOCKETS": "false",
+    },
+}
+POD = """
+apiVersion: v1
+kind: Pod
+metadata: {name: box}
+spec: {containers: [{name: main, image: "box:1"}]}
+"""
 
 
 @pytest.fixture(scope="session")
@@ -185,3 +201,17 @@ async def user(stack: Stack) -> AsyncIterator[User]:
     reader, writer = await asyncio.open_connection("127.0.0.1", stack.plain_port)
     yield User(reader, writer)
     writer.close()
+
+
+@pytest.fixture(params=sorted(TRANSPORTS))
+def transport(request: pytest.FixtureRequest) -> dict[str, str]:
+    """Environment that makes kubectl speak WebSocket or SPDY."""
+    return TRANSPORTS[request.param]
+
+
+@pytest.fixture
+def box(cluster: Cluster, namespace: str) -> tuple[str, ...]:
+    """A pod; the arguments that name it."""
+    cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=POD)
+    cluster.kubectl("wait", "-n", namespace, "--for=condition=Ready", "pod/box", "--timeout=30s")
+    return ("-n", namespace, "box")

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import grpc
@@ -93,6 +95,7 @@ async def run_stack(
 ) -> AsyncGenerator[Stack, None]:
     """A door that listens on free ports; everything it started ends with it."""
     installation = FakeInstallation()
+    recordings = TemporaryDirectory()
     door = build(
         settings or ProxySettings(),
         SystemClock(),
@@ -101,6 +104,7 @@ async def run_stack(
         installation,
         installation,
         installation.agent,
+        recordings=Path(recordings.name),
     )
     door.start()
     tasks = Tasks("stack")
@@ -118,6 +122,7 @@ async def run_stack(
         yield stack
     finally:
         await _stop(stack, servers, serving, agents)
+        recordings.cleanup()
 
 
 async def _stop(

@@ -13,38 +13,6 @@ import pytest
 from proxy.domain.audit import EndReason
 from tests.integration.proxy.conftest import Kubectl, Result
 from tests.integration.proxy.stack import Stack, eventually
-from towline.demo.clusters.cluster import Cluster
-
-TRANSPORTS = {
-    "websocket": {
-        "KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "true",
-        "KUBECTL_PORT_FORWARD_WEBSOCKETS": "true",
-    },
-    "spdy": {
-        "KUBECTL_REMOTE_COMMAND_WEBSOCKETS": "false",
-        "KUBECTL_PORT_FORWARD_WEBSOCKETS": "false",
-    },
-}
-POD = """
-apiVersion: v1
-kind: Pod
-metadata: {name: box}
-spec: {containers: [{name: main, image: "box:1"}]}
-"""
-
-
-@pytest.fixture(params=sorted(TRANSPORTS))
-def transport(request: pytest.FixtureRequest) -> dict[str, str]:
-    """Environment that makes kubectl speak WebSocket or SPDY."""
-    return TRANSPORTS[request.param]
-
-
-@pytest.fixture
-def box(cluster: Cluster, namespace: str) -> tuple[str, ...]:
-    """A pod; the arguments that name it."""
-    cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=POD)
-    cluster.kubectl("wait", "-n", namespace, "--for=condition=Ready", "pod/box", "--timeout=30s")
-    return ("-n", namespace, "box")
 
 
 async def test_version_and_whoami_answer_as_the_user(through: Kubectl, direct: Kubectl) -> None:

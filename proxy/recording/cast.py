@@ -1,0 +1,89 @@
+"""A terminal session as asciicast v2: a line of JSON about it, then a line for each event."""
+
+import codecs
+
+import orjson
+
+from fleet.runtime.clock import Clock
+from proxy.domain.audit import RequestRecord
+from proxy.domain.terminal import TerminalSession
+
+WIDTH, HEIGHT = 80, 24
+LONGEST_RESIZE = 1 << 10
+_OUTPUT, _INPUT, _RESIZE, _MARKER = "o", "i", "r", "m"
+
+
+class Cast:
+    """Turns what is said into lines, up to a bound of bytes.
+
+    `pending`: lines not yet taken away. What comes beyond the bound is left out, and a marker
+    says so.
+    """
+
+    def __init__(
+        self, clock: Clock, record: RequestRecord, session: TerminalSession, most: int
+    ) -> None:
+        self.pending: list[bytes] = [_header(record, session)]
+        self.truncated = False
+        self._clock, self._started = clock, clock.monotonic()
+        self._room = most
+        self._resize = b""
+        decoder = codecs.getincrementaldecoder("utf-8")
+        self._decoders = {code: decoder("replace") for code in (_OUTPUT, _INPUT)}
+
+    def output(self, data: bytes) -> None:
+        """What the terminal shows."""
+        self._add(_OUTPUT, self._decoders[_OUTPUT].decode(data))
+
+    def input(self, data: bytes) -> None:
+        """What the user types."""
+        self._add(_INPUT, self._decoders[_INPUT].decode(data))
+
+    def resize(self, data: bytes) -> None:
+        """Bytes of the channel that tells the terminal's size as JSON."""
+        self._resize = (self._resize + data)[-LONGEST_RESIZE:]
+        while (end := self._resize.find(b"}")) >= 0:
+            text, self._resize = self._resize[: end + 1], self._resize[end + 1 :]
+            if size := _size(text):
+                self._add(_RESIZE, size)
+
+    def _add(self, code: str, text: str) -> None:
+        if self.truncated or not text:
+            return
+        at = round(self._clock.monotonic() - self._started, 6)
+        line = orjson.dumps([at, code, text]) + b"\n"
+        self._room -= len(line)
+        if self._room < 0:
+            self.truncated = True
+            line = orjson.dumps([at, _MARKER, "what follows was too much to keep"]) + b"\n"
+        self.pending.append(line)
+
+
+def _header(record: RequestRecord, session: TerminalSession) -> bytes:
+    who = record.identity.name if record.identity else ""
+    about = {
+        "version": 2,
+        "width": WIDTH,
+        "height": HEIGHT,
+        "timestamp": int(record.at.timestamp()),
+        "title": f"{record.handle}: {session.title}",
+        "command": " ".join(session.command),
+        "towline": {
+            "request": record.id,
+            "user": who,
+            "acting_as": record.acting_as or who,
+            "cluster": record.handle,
+            "container": session.container,
+            "input": session.keep_input,
+        },
+    }
+    return orjson.dumps(about) + b"\n"
+
+
+def _size(text: bytes) -> str | None:
+    try:
+        value = orjson.loads(text[text.find(b"{") :])
+        width, height = int(value["Width"]), int(value["Height"])
+    except (ValueError, KeyError, TypeError):
+        return None
+    return f"{width}x{height}" if 0 < width <= 10_000 and 0 < height <= 10_000 else None

@@ -1,0 +1,145 @@
+"""Recordings as files, one a session, named by the id that the audit trail has too.
+
+They are written in the background twice a second, and the oldest go when all of them together
+take too much room or are too old.
+"""
+
+import asyncio
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from fleet.errors import NotFound, Unavailable
+from fleet.runtime.clock import Clock
+from fleet.runtime.tasks import Tasks
+from proxy.domain.audit import RequestRecord
+from proxy.domain.limits import RecordingLimits
+from proxy.domain.terminal import TerminalSession
+from proxy.recording.cast import Cast
+from proxy.recording.tape import SessionTape
+
+log = structlog.get_logger(__name__)
+
+WRITE_SECONDS = 0.5
+PRUNE_SECONDS = 600.0
+DAY = 86_400.0
+_ID = re.compile(r"[0-9a-f]{32}\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingPart:
+    """Bytes of a recording; `next` is where the following part begins, None at its end.
+
+    `going_on`: the session has not ended, more may come behind the end.
+    """
+
+    data: bytes
+    next: int | None
+    going_on: bool
+
+
+class FileRecorder:
+    """The port `Recorder` over a folder, which only its owner may read."""
+
+    def __init__(self, folder: Path, limits: RecordingLimits, clock: Clock) -> None:
+        self._folder, self._limits, self._clock = folder, limits, clock
+        self._open: dict[str, SessionTape] = {}
+        self.tasks = Tasks("recordings")
+
+    def start(self) -> None:
+        """Begin to write and to make room."""
+        self.tasks.forever("write", self._write())
+        self.tasks.forever("prune", self._prune())
+
+    async def stop(self) -> None:
+        """Write what is left."""
+        await self.tasks.stop()
+        await self._flush()
+
+    async def begin(self, record: RequestRecord, session: TerminalSession) -> SessionTape:
+        tape = SessionTape(Cast(self._clock, record, session, self._limits.session_bytes), session)
+        try:
+            await asyncio.to_thread(self._create, record.id)
+        except OSError as error:
+            log.error("cannot keep a recording", error=str(error))
+            raise Unavailable("the session must be recorded, and cannot be now") from None
+        self._open[record.id] = tape
+        return tape
+
+    async def read(self, id: str, offset: int, most: int) -> RecordingPart:
+        """A part of a recording. NotFound: there is none of this id, or no more."""
+        if not _ID.match(id):
+            raise NotFound("no recording has this id")
+        going_on = id in self._open
+        try:
+            data = await asyncio.to_thread(_read, self._path(id), offset, most)
+        except OSError:
+            raise NotFound("there is no recording of this request, or no more") from None
+        return RecordingPart(data, offset + len(data) if len(data) == most else None, going_on)
+
+    def _path(self, id: str) -> Path:
+        return self._folder / f"{id}.cast"
+
+    def _create(self, id: str) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.close(os.open(self._path(id), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+
+    async def _write(self) -> None:
+        while True:
+            await self._clock.sleep(WRITE_SECONDS)
+            await self._flush()
+
+    async def _flush(self) -> None:
+        for id, tape in tuple(self._open.items()):
+            is_over = tape.closed
+            lines, tape.cast.pending = tape.cast.pending, []
+            if lines and tape.failed is None:
+                try:
+                    await asyncio.to_thread(_append, self._path(id), b"".join(lines))
+                except OSError as error:
+                    log.error("cannot keep a recording", request=id, error=str(error))
+                    tape.failed = "the recording of this session cannot be written"
+            if is_over:
+                del self._open[id]
+
+    async def _prune(self) -> None:
+        while True:
+            await self._clock.sleep(PRUNE_SECONDS)
+            await self.make_room()
+
+    async def make_room(self) -> int:
+        """Delete recordings that are too old, and the oldest while there are too many; how many."""
+        before = self._clock.now().timestamp() - self._limits.days * DAY
+        keep = set(self._open)
+        return await asyncio.to_thread(
+            _make_room, self._folder, self._limits.total_bytes, before, keep
+        )
+
+
+def _append(path: Path, data: bytes) -> None:
+    with path.open("ab") as file:
+        file.write(data)
+
+
+def _read(path: Path, offset: int, most: int) -> bytes:
+    with path.open("rb") as file:
+        file.seek(offset)
+        return file.read(most)
+
+
+def _make_room(folder: Path, most: int, before: float, keep: set[str]) -> int:
+    found = []
+    for path in folder.glob("*.cast"):
+        status = path.stat()
+        found.append((status.st_mtime, status.st_size, path))
+    total = sum(size for _, size, _ in found)
+    gone = 0
+    for changed, size, path in sorted(found):
+        if path.stem not in keep and (total > most or changed < before):
+            path.unlink(missing_ok=True)
+            total -= size
+            gone += 1
+    return gone

@@ -1,0 +1,128 @@
+"""Reading both directions of SPDY/3.1 as kubectl uses it: which bytes belong to which stream.
+
+The client opens a stream for each channel and says in its headers which one; those are
+compressed with a dictionary that the specification (SPDY/3, 2.6.10.1) lays down.
+"""
+
+import struct
+import zlib
+from collections.abc import Callable
+
+from fleet.mux.codec import Buffer
+from proxy.domain.terminal import UnrecordableError
+
+MOST_CONTROL = 64 << 10
+MOST_HEADERS = 64 << 10
+MOST_STREAMS = 64
+_SYN_STREAM, _SYN_REPLY, _HEADERS = 1, 2, 8
+_BLOCK_AT = {_SYN_STREAM: 10, _SYN_REPLY: 4, _HEADERS: 4}
+
+_NAMES = (
+    "options head post put delete trace accept accept-charset accept-encoding accept-language"
+    " accept-ranges age allow authorization cache-control connection content-base"
+    " content-encoding content-language content-length content-location content-md5"
+    " content-range content-type date etag expect expires from host if-match if-modified-since"
+    " if-none-match if-range if-unmodified-since last-modified location max-forwards pragma"
+    " proxy-authenticate proxy-authorization range referer retry-after server te trailer"
+    " transfer-encoding upgrade user-agent vary via warning www-authenticate method get status"
+)
+_PAIRS = ("200 OK", "version", "HTTP/1.1", "url", "public", "set-cookie", "keep-alive", "origin")
+_TEXT = (
+    "100101201202205206300302303304305306307402405406407408409410411412413414415416417502504505"
+    "203 Non-Authoritative Information204 No Content301 Moved Permanently400 Bad Request"
+    "401 Unauthorized403 Forbidden404 Not Found500 Internal Server Error501 Not Implemented"
+    "503 Service UnavailableJan Feb Mar Apr May Jun Jul Aug Sept Oct Nov Dec 00:00:00 "
+    "Mon, Tue, Wed, Thu, Fri, Sat, Sun, GMTchunked,text/html,image/png,image/jpg,image/gif,"
+    "application/xml,application/xhtml+xml,text/plain,text/javascript,publicprivatemax-age="
+    "gzip,deflate,sdchcharset=utf-8charset=iso-8859-1,utf-,*,enq=0."
+)
+DICTIONARY = (
+    b"".join(struct.pack(">I", len(word)) + word.encode() for word in (*_NAMES.split(), *_PAIRS))
+    + _TEXT.encode()
+)
+
+OnFrame = Callable[[int, bytes], None]
+
+
+class SpdyStreams:
+    """What both directions know: the type of each stream, as its client named it."""
+
+    def __init__(self) -> None:
+        self.types: dict[int, str] = {}
+        self._inflate = zlib.decompressobj(zdict=DICTIONARY)
+
+    def on_control(self, kind: int, payload: bytes) -> None:
+        """A control frame of the client. UnrecordableError: it cannot be read."""
+        at = _BLOCK_AT.get(kind)
+        if at is None:
+            return
+        if len(payload) < at:
+            raise UnrecordableError("a SPDY frame that is too short")
+        headers = self._headers(payload[at:])
+        if kind == _SYN_STREAM:
+            if len(self.types) >= MOST_STREAMS:
+                raise UnrecordableError("too many SPDY streams")
+            (stream,) = struct.unpack_from(">I", payload)
+            self.types[stream & 0x7FFFFFFF] = headers.get(b"streamtype", b"").decode("latin-1")
+
+    def _headers(self, block: bytes) -> dict[bytes, bytes]:
+        """Every block has to go through the one decompressor, in order."""
+        try:
+            plain = self._inflate.decompress(block, MOST_HEADERS)
+            (count,) = struct.unpack_from(">I", plain)
+            texts, at = [], 4
+            for _ in range(min(count, MOST_STREAMS) * 2):
+                (size,) = struct.unpack_from(">I", plain, at)
+                texts.append(plain[at + 4 : at + 4 + size])
+                at += 4 + size
+        except (zlib.error, struct.error):
+            raise UnrecordableError("SPDY headers that cannot be read") from None
+        return dict(zip(texts[::2], texts[1::2], strict=True))
+
+
+class SpdyReader:
+    """Frames of one direction: `on_data` gets a stream's id and bytes, `on_control` the rest."""
+
+    def __init__(self, on_data: OnFrame, on_control: OnFrame | None = None) -> None:
+        self._on_data, self._on_control = on_data, on_control
+        self._head = b""
+        self._left = self._id = 0
+        self._control = False
+        self._payload = bytearray()
+
+    def feed(self, data: Buffer) -> None:
+        """Bytes as they come. UnrecordableError: they are no SPDY/3.1."""
+        view = memoryview(data)
+        at = 0
+        while at < len(view):
+            if self._left:
+                piece = view[at : at + self._left]
+                self._left -= len(piece)
+                self._take(bytes(piece))
+            else:
+                piece = view[at : at + 8 - len(self._head)]
+                self._head += bytes(piece)
+                self._try_head()
+            at += len(piece)
+
+    def _try_head(self) -> None:
+        if len(self._head) < 8:
+            return
+        first, second = struct.unpack(">II", self._head)
+        self._head = b""
+        self._left = second & 0xFFFFFF
+        self._control = bool(first >> 31)
+        self._id = first & 0xFFFF if self._control else first
+        self._payload.clear()
+        if not self._control:
+            return
+        if first >> 16 & 0x7FFF != 3 or self._left > MOST_CONTROL:
+            raise UnrecordableError("not SPDY/3.1")
+
+    def _take(self, piece: bytes) -> None:
+        if not self._control:
+            self._on_data(self._id, piece)
+        elif self._on_control is not None:
+            self._payload += piece
+            if not self._left:
+                self._on_control(self._id, bytes(self._payload))
