@@ -3,6 +3,7 @@
 import asyncio
 
 from fleet.runtime.clock import Clock
+from gitcache.coordination.local import SoleReplica
 from gitcache.mirror.access import Access
 from gitcache.mirror.admission import Admission
 from gitcache.mirror.clones import GitClones
@@ -15,7 +16,6 @@ from gitcache.settings import GitCacheSettings, RenderSettings
 from gitcache.store.files import FileContent, FileMemo, sweep
 from gitcache.sync.cache import GitCache
 from gitcache.sync.follower import Pace, Source
-from gitcache.sync.local import SoleOwner
 from gitcache.sync.renders import Renders
 
 _ASK_CHEAPLY_AGAIN = 3600.0
@@ -47,12 +47,14 @@ def build(settings: GitCacheSettings, clock: Clock) -> GitCache:
     async def close_runner() -> None:
         await asyncio.to_thread(runner.close)
 
+    replicas = SoleReplica()
     return GitCache(
-        Source(lister, clones, reader, SoleOwner()),
+        Source(lister, clones, reader, replicas),
         Renders(reader, content, memo, workers, clock),
         content,
         clock,
         Pace(poll.seconds, poll.seconds_with_webhook),
+        replicas,
         on_start=(open_disk, runner.check_version, workers.start),
         on_stop=(workers.stop, reader.close, http.close, admission.close, close_runner),
     )

@@ -1,12 +1,12 @@
 """What the verbs need of the world, as Protocols over plain values."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from fleet.errors import Unavailable
 from fleet.identity import RepositoryId
-from fleet.source import RepositorySpec
+from fleet.source import Rendered, RenderRequest, RepositorySpec, RepositoryState
 from gitcache.domain.objects import CommitRecord, Entry
 
 ASKED_PIN = "at-"
@@ -148,4 +148,107 @@ class Workers(Protocol):
 
     async def tool(self) -> str:
         """Name and version of kustomize. Unavailable: there is none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A replica: a name that outlives restarts, and `host:port` of its internal listener."""
+
+    name: str
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class StateNews:
+    """The owner of a repository has published its state."""
+
+    state: RepositoryState
+
+
+@dataclass(frozen=True, slots=True)
+class HintNews:
+    """A webhook has come to one of the replicas."""
+
+    repository_id: RepositoryId
+    announced: Mapping[str, str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceNews:
+    """Members or owners have changed, or one has said that it is prepared to be owner."""
+
+
+News = StateNews | HintNews | PlaceNews
+
+
+class PeerAway(Unavailable):
+    """Another replica does not answer; it may be asked again, or another one may."""
+
+
+class Replicas(Coordinator, Protocol):
+    """All replicas of the git cache, and which of them owns what.
+
+    What is asked without `await` is answered from memory. It is as old as the last word of the
+    coordinating server; without that server a replica owns nothing once its lease has run out.
+    """
+
+    me: Member
+
+    async def start(self, listen: Callable[[News], None]) -> None:
+        """Join. `listen` hears of all that changes, from now on; states known already too."""
+        ...
+
+    async def stop(self) -> None:
+        """Leave: what was owned is free at once."""
+        ...
+
+    def members(self) -> Sequence[Member]:
+        """Who may own repositories: everyone that has been here for a heartbeat."""
+        ...
+
+    def owner(self, repository_id: RepositoryId) -> Member | None:
+        """Who owns a repository; None while nobody does."""
+        ...
+
+    def holds(self, repository_id: RepositoryId) -> bool:
+        """Whether this replica owns it, beyond doubt."""
+        ...
+
+    def prepared(self, repository_id: RepositoryId) -> str | None:
+        """The name of the replica that has said it could take over at once."""
+        ...
+
+    async def prepare(self, repository_id: RepositoryId) -> None:
+        """Say that this replica has what it needs to take over at once. Unavailable."""
+        ...
+
+    async def publish(self, state: RepositoryState) -> bool:
+        """Let all replicas know a state. False: refused, as this is not the owner. Unavailable."""
+        ...
+
+    async def hint(self, repository_id: RepositoryId, announced: Mapping[str, str] | None) -> None:
+        """Pass a webhook's news on to whoever is the owner. Unavailable."""
+        ...
+
+
+class Peers(Protocol):
+    """The verbs of other replicas. All raise PeerAway, besides what the verb itself raises."""
+
+    async def trees(
+        self, member: Member, repository_id: RepositoryId, commit: str, folders: Collection[str]
+    ) -> Mapping[str, str | None]:
+        """As `GitCache.trees`, by the owner."""
+        ...
+
+    async def render(self, member: Member, request: RenderRequest) -> Rendered:
+        """As `GitCache.render`, by the owner."""
+        ...
+
+
+class LiveDigests(Protocol):
+    """Which bundles may still be asked for."""
+
+    async def live(self) -> Collection[str] | None:
+        """All digests in use or kept for a rollback; None: not known, so nothing may go."""
         ...

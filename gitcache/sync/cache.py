@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import TypeVar
 
 import structlog
 
@@ -11,22 +12,36 @@ from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 from fleet.source import Rendered, RenderRequest, RepositorySpec, RepositoryState
 from gitcache.domain import paths
-from gitcache.ports import ContentStore
-from gitcache.sync.follower import Follower, Pace, Source
+from gitcache.domain.objects import CommitRecord
+from gitcache.ports import ContentStore, Member, PeerAway, Peers, Replicas
+from gitcache.sync.follower import Pace, Source
+from gitcache.sync.following import Following
 from gitcache.sync.renders import Renders
 
 log = structlog.get_logger(__name__)
 
 _HOUSEKEEPING_SECONDS = 600.0
 _MAX_RECIPES = 20_000
+_OWNER_PATIENCE = (0.05, 0.2, 0.5, 1.0, 2.0, 0.0)
+"""Seconds between looks for an owner: as long as a dead one's lease may go on, and a little."""
 
 Step = Callable[[], Awaitable[None]]
+Result = TypeVar("Result")
+Here = Callable[[RepositorySpec, CommitRecord], Awaitable[Result]]
+There = Callable[[Member], Awaitable[Result]]
+
+
+class NotHere(PeerAway):
+    """Another replica has asked for what this one does not own."""
 
 
 class GitCache:
-    """Follows repositories and renders their folders.
+    """Follows repositories and renders their folders, as one of several replicas or alone.
 
-    `on_start` and `on_stop` open and close what the ports hold, in order.
+    Of a repository that another replica owns, renders and tree ids are asked from that replica,
+    so that each is made once; bundles are content, which `content` finds wherever it lies.
+    `on_start` and `on_stop` open and close what the ports hold, in order. `housework` is done
+    now and then.
     """
 
     def __init__(
@@ -36,7 +51,10 @@ class GitCache:
         content: ContentStore,
         clock: Clock,
         pace: Pace,
+        replicas: Replicas,
         *,
+        peers: Peers | None = None,
+        housework: Collection[Step] = (),
         on_start: Collection[Step] = (),
         on_stop: Collection[Step] = (),
     ) -> None:
@@ -44,93 +62,110 @@ class GitCache:
         self._renders = renders
         self._content = content
         self._clock = clock
-        self._pace = pace
+        self._replicas = replicas
+        self._peers = peers
+        self._housework = housework
         self._on_start = on_start
         self._on_stop = on_stop
-        self._followers: dict[RepositoryId, Follower] = {}
-        self._callbacks: list[Callable[[RepositoryState], None]] = []
+        self._following = Following(source, replicas, clock, pace)
         self._recipes: OrderedDict[str, RenderRequest] = OrderedDict()
         self.tasks = Tasks("gitcache")
-        self._running = False
 
     async def start(self) -> None:
         """Open the ports and begin to poll."""
         for step in self._on_start:
             await step()
-        self._running = True
-        for follower in self._followers.values():
-            follower.start()
+        await self._following.start()
         self.tasks.forever("housekeeping", self._keep_house())
 
     async def stop(self) -> None:
         """End polling, then rendering, then close the ports."""
-        self._running = False
-        for follower in self._followers.values():
-            await follower.stop()
+        await self._following.stop()
         await self.tasks.stop()
         for step in self._on_stop:
             await step()
+
+    def parts(self) -> tuple[Tasks, ...]:
+        """Owners of work that must not end before `stop`."""
+        return (self.tasks, *self._following.parts())
 
     def follow(self, spec: RepositorySpec) -> None:
         """Follow a repository, or go on with other refs or credentials; idempotent.
 
         What is wrong with the URL or a ref shows in the repository's state.
         """
-        follower = self._followers.get(spec.id)
-        if follower is not None and follower.spec.url == spec.url:
-            follower.replace(spec)
-            return
-        new = Follower(spec, self._source, self._clock, self._pace, self._tell)
-        self._followers[spec.id] = new
-        if self._running:
-            self.tasks.spawn(f"follow/{spec.id}", self._succeed(follower, new))
+        self._following.follow(spec)
 
     def forget(self, repository_id: RepositoryId) -> None:
         """Stop following; the local copy is deleted later."""
-        follower = self._followers.pop(repository_id, None)
-        if follower is not None and self._running:
-            self.tasks.spawn(f"forget/{repository_id}", self._end(follower))
+        self._following.forget(repository_id)
 
     def on_state(self, callback: Callable[[RepositoryState], None]) -> None:
         """Call back in the loop with each state whose commits, missing refs or health changed."""
-        self._callbacks.append(callback)
+        self._following.on_state(callback)
 
     def state(self, repository_id: RepositoryId) -> RepositoryState | None:
         """What is known now; None before the first poll, or if it is not followed."""
-        follower = self._followers.get(repository_id)
-        return follower.state if follower else None
+        return self._following.state(repository_id)
+
+    def states(self) -> Collection[RepositoryState]:
+        """All states that are known now."""
+        return self._following.states()
+
+    def owner(self, repository_id: RepositoryId) -> str | None:
+        """The name of the replica that follows a repository; None while there is none."""
+        member = self._replicas.owner(repository_id)
+        return member.name if member else None
 
     async def hint(
         self, repository_id: RepositoryId, announced: Mapping[str, str] | None = None
     ) -> None:
         """Poll at once. `announced` (full ref to sha) is asked for again until it shows."""
-        follower = self._followers.get(repository_id)
-        if follower is not None:
-            follower.hint(announced)
+        await self._following.hint(repository_id, announced)
 
     async def trees(
-        self, repository_id: RepositoryId, commit: str, folders: Collection[str]
+        self,
+        repository_id: RepositoryId,
+        commit: str,
+        folders: Collection[str],
+        *,
+        only_here: bool = False,
     ) -> Mapping[str, str | None]:
-        """Git's id of each folder or file in a commit, None where there is none. Unavailable."""
-        follower = self._follower(repository_id)
-        record = await follower.have(commit)
-        normal = {folder: _normal(folder) for folder in folders}
-        wanted = {path for path in normal.values() if path is not None}
-        found = await self._source.reader.ids(follower.spec, record.tree, wanted)
-        return {
-            folder: entry.id if path is not None and (entry := found[path]) else None
-            for folder, path in normal.items()
-        }
+        """Git's id of each folder or file in a commit, None where there is none. Unavailable.
 
-    async def render(self, request: RenderRequest) -> Rendered:
-        """The bundle of a folder at a commit.
+        `only_here`: another replica asks; NotHere if this one does not own the repository.
+        """
+
+        async def here(spec: RepositorySpec, record: CommitRecord) -> Mapping[str, str | None]:
+            normal = {folder: _normal(folder) for folder in folders}
+            wanted = {path for path in normal.values() if path is not None}
+            found = await self._source.reader.ids(spec, record.tree, wanted)
+            return {
+                folder: entry.id if path is not None and (entry := found[path]) else None
+                for folder, path in normal.items()
+            }
+
+        async def there(member: Member) -> Mapping[str, str | None]:
+            return await self._others.trees(member, repository_id, commit, folders)
+
+        return await self._answer(repository_id, commit, here, None if only_here else there)
+
+    async def render(self, request: RenderRequest, *, only_here: bool = False) -> Rendered:
+        """The bundle of a folder at a commit; `only_here` as in `trees`.
 
         Invalid: the folder's content is at fault; the message names file and line or object.
         Unavailable: the commit or the disk is out of reach; try again.
         """
-        follower = self._follower(request.repository_id)
-        record = await follower.have(request.commit)
-        rendered = await self._renders.render(follower.spec, record.tree, request)
+
+        async def here(spec: RepositorySpec, record: CommitRecord) -> Rendered:
+            return await self._renders.render(spec, record.tree, request)
+
+        async def there(member: Member) -> Rendered:
+            return await self._others.render(member, request)
+
+        rendered = await self._answer(
+            request.repository_id, request.commit, here, None if only_here else there
+        )
         self._recipes[rendered.digest] = request
         if len(self._recipes) > _MAX_RECIPES:
             self._recipes.popitem(last=False)
@@ -146,45 +181,57 @@ class GitCache:
             raise NotFound(f"no bundle {digest[:80]!r} here")
         return data
 
-    def _follower(self, repository_id: RepositoryId) -> Follower:
-        follower = self._followers.get(repository_id)
-        if follower is None:
+    @property
+    def _others(self) -> Peers:
+        if self._peers is None:
+            raise Unavailable("there are no other replicas")
+        return self._peers
+
+    async def _answer(
+        self,
+        repository_id: RepositoryId,
+        commit: str,
+        here: Here[Result],
+        there: There[Result] | None,
+    ) -> Result:
+        """Answer from the copy here, or have the owner answer, whoever that will be by then."""
+        if repository_id not in self._following.specs:
             raise Unavailable(f"repository {repository_id} is not followed", retry_after=1.0)
-        return follower
+        for pause in _OWNER_PATIENCE:
+            if (found := await self._find(repository_id, commit)) is not None:
+                return await here(*found)
+            if there is None:
+                raise NotHere(f"repository {repository_id} is not followed by this replica")
+            owner = self._replicas.owner(repository_id)
+            if owner is not None and owner != self._replicas.me:
+                try:
+                    return await there(owner)
+                except PeerAway as error:
+                    log.info("owner away", repository=repository_id, reason=error.message)
+            await self._clock.sleep(pause)
+        raise Unavailable(f"no replica follows repository {repository_id} now", retry_after=1.0)
 
-    def _tell(self, state: RepositoryState) -> None:
-        for callback in self._callbacks:
-            try:
-                callback(state)
-            except Exception:
-                log.exception("state callback failed", repository=state.repository_id)
-
-    async def _succeed(self, old: Follower | None, new: Follower) -> None:
-        """Begin with the new follower once the old one has let go of the repository."""
-        if old is not None:
-            await self._end(old)
-        if self._followers.get(new.spec.id) is new:
-            new.start()
-
-    async def _end(self, follower: Follower) -> None:
-        await follower.stop()
-        await self._source.reader.release(follower.spec)
+    async def _find(
+        self, repository_id: RepositoryId, commit: str
+    ) -> tuple[RepositorySpec, CommitRecord] | None:
+        """A commit in this replica's copy; fetched if this is the owner."""
+        follower = self._following.follower(repository_id)
+        if follower is not None:
+            return follower.spec, await follower.have(commit)
+        copy = self._following.copy_of(repository_id)
+        record = await self._source.reader.commit(copy, commit) if copy else None
+        return None if copy is None or record is None else (copy, record)
 
     async def _keep_house(self) -> None:
         while True:
             await self._clock.sleep(_HOUSEKEEPING_SECONDS)
-            try:
-                await self._clean()
-            except TowlineError as error:
-                log.warning("housekeeping failed", reason=error.message)
-            except Exception:
-                log.exception("housekeeping failed")
-
-    async def _clean(self) -> None:
-        specs = [follower.spec for follower in self._followers.values()]
-        await self._source.clones.keep_only(specs)
-        for spec in specs:
-            await self._source.clones.maintain(spec)
+            for step in (self._following.clean, *self._housework):
+                try:
+                    await step()
+                except TowlineError as error:
+                    log.warning("housekeeping failed", reason=error.message)
+                except Exception:
+                    log.exception("housekeeping failed")
 
 
 def _normal(folder: str) -> str | None:

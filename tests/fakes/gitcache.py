@@ -8,6 +8,7 @@ from fleet.bundle import make_bundle
 from fleet.errors import Invalid, TowlineError, Unavailable
 from fleet.identity import RepositoryId
 from fleet.source import Commit, RepositorySpec
+from gitcache.coordination.local import SoleReplica
 from gitcache.domain.objects import TREE, CommitRecord, Entry
 from gitcache.ports import Rejected, RenderJob, RenderResult
 
@@ -185,17 +186,19 @@ class FakeMemo:
         self.kept[key] = value
 
 
-class FakeCoordinator:
+class FakeCoordinator(SoleReplica):
     """Ownership that a test gives and takes; `claims` counts how often it was asked for."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.mine = True
         self.claims = 0
         self.releases = 0
 
     async def claim(self, repository_id: RepositoryId) -> bool:
         self.claims += 1
-        return self.mine
+        return self.mine and await super().claim(repository_id)
 
     async def release(self, repository_id: RepositoryId) -> None:
         self.releases += 1
+        await super().release(repository_id)

@@ -33,12 +33,14 @@ class Room:
         self.git, self.content, self.clock = FakeGit(), FakeContent(), FakeClock()
         self.workers = FakeWorkers()
         self.steps: list[str] = []
+        self.coordinator = FakeCoordinator()
         self.cache = GitCache(
-            Source(self.git, self.git, self.git, FakeCoordinator()),
+            Source(self.git, self.git, self.git, self.coordinator),
             Renders(self.git, self.content, FakeMemo(), self.workers, self.clock),
             self.content,
             self.clock,
             Pace(10, 100),
+            self.coordinator,
             on_start=(self.note("open"),),
             on_stop=(self.note("close"),),
         )

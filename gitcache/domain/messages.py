@@ -1,0 +1,76 @@
+"""Repository states, renders and requests as JSON, for other replicas and the control plane.
+
+What comes in is checked against the types of `fleet.source` and bounded.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from fleet.errors import Invalid
+from fleet.identity import RepositoryId
+from fleet.source import Rendered, RenderRequest, RepositorySpec, RepositoryState
+
+MAX_MESSAGE = 16 << 20
+"""Bytes of one message; a state of 10,000 refs has about 3 MB."""
+
+Value = TypeVar("Value")
+
+
+class Message(Generic[Value]):
+    """One type of value, to and from JSON."""
+
+    def __init__(self, kind: type[Value]) -> None:
+        self._adapter: TypeAdapter[Value] = TypeAdapter(kind)
+
+    def encode(self, value: Value) -> bytes:
+        """The JSON of a value."""
+        return self._adapter.dump_json(value)
+
+    def decode(self, data: bytes) -> Value:
+        """The value. Invalid: not this type's JSON; the text tells where, never what was there."""
+        if len(data) > MAX_MESSAGE:
+            raise Invalid(f"more than {MAX_MESSAGE:,} bytes in one message")
+        try:
+            return self._adapter.validate_json(data)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise Invalid(f"odd message: {first['type']} at {where[:80] or 'its start'}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """What a webhook has announced: full ref to commit; None where it said nothing."""
+
+    repository_id: RepositoryId
+    announced: Mapping[str, str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Folders:
+    """Which paths of a commit are asked for."""
+
+    repository_id: RepositoryId
+    commit: str
+    folders: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """Repositories to follow from now on, with credentials, and those to forget."""
+
+    follow: tuple[RepositorySpec, ...] = ()
+    forget: tuple[RepositoryId, ...] = ()
+
+
+STATE = Message(RepositoryState)
+REQUEST = Message(RenderRequest)
+RENDERED = Message(Rendered)
+HINT = Message(Hint)
+FOLDERS = Message(Folders)
+WISHES = Message(Wishes)
+TREES: Message[dict[str, str | None]] = Message(dict[str, str | None])
+DIGESTS: Message[list[str]] = Message(list[str])

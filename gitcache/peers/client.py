@@ -1,0 +1,148 @@
+"""Asks one replica by its address: verbs, bundles, states."""
+
+import ssl
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import aiohttp
+import orjson
+
+from fleet.errors import (
+    Code,
+    Conflict,
+    Forbidden,
+    Invalid,
+    LimitExceeded,
+    NotFound,
+    TowlineError,
+    Unauthenticated,
+    Unavailable,
+)
+from fleet.identity import RepositoryId
+from fleet.source import Rendered, RenderRequest, RepositoryState
+from gitcache.domain import messages
+from gitcache.ports import Member, PeerAway
+
+HOP = "Towline-Hop"
+"""Set by a replica that asks another one, which then asks nobody else."""
+
+MISDIRECTED = 421
+MAX_BUNDLE = 64 << 20
+IDLE_SECONDS = 5.0
+"""A states stream is silent for less than this; an answer that takes longer is asked for again,
+which costs nothing: the work goes on and is done once."""
+
+_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=2.0, sock_read=IDLE_SECONDS)
+_CONNECTIONS = 32
+_ERRORS: dict[str, type[TowlineError]] = {
+    kind.code: kind
+    for kind in (Unauthenticated, Forbidden, NotFound, Invalid, Conflict, LimitExceeded)
+}
+
+
+class PeerClient:
+    """Warm connections to replicas. `hop` marks the caller as a replica."""
+
+    def __init__(self, context: ssl.SSLContext, *, hop: bool) -> None:
+        self._context = context
+        self._headers = {HOP: "1"} if hop else {}
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def trees(
+        self, member: Member, repository_id: RepositoryId, commit: str, folders: Collection[str]
+    ) -> Mapping[str, str | None]:
+        """As `Peers.trees`."""
+        asked = messages.Folders(repository_id, commit, tuple(folders))
+        body = messages.FOLDERS.encode(asked)
+        return messages.TREES.decode(await self._ask(member.address, "POST", "/v1/trees", body))
+
+    async def render(self, member: Member, request: RenderRequest) -> Rendered:
+        """As `Peers.render`."""
+        body = messages.REQUEST.encode(request)
+        answer = await self._ask(member.address, "POST", "/v1/render", body)
+        return messages.RENDERED.decode(answer)
+
+    async def bundle(self, member: Member, digest: str) -> bytes:
+        """The bytes as the replica has them, not yet verified. NotFound, PeerAway."""
+        return await self._ask(member.address, "GET", f"/v1/bundles/{digest}")
+
+    async def keep(self, member: Member, digest: str, data: bytes) -> None:
+        """Have the replica keep a bundle. PeerAway."""
+        await self._ask(member.address, "PUT", f"/v1/bundles/{digest}", data)
+
+    async def hint(self, member: Member, hint: messages.Hint) -> None:
+        """Pass a hint on. PeerAway."""
+        await self._ask(member.address, "POST", "/v1/hint", messages.HINT.encode(hint))
+
+    async def wish(self, member: Member, wishes: messages.Wishes) -> None:
+        """Tell what is to be followed and forgotten. PeerAway."""
+        await self._ask(member.address, "POST", "/v1/wishes", messages.WISHES.encode(wishes))
+
+    async def live(self, member: Member, digests: Collection[str]) -> None:
+        """Tell which bundles may still be asked for. PeerAway."""
+        body = messages.DIGESTS.encode(list(digests))
+        await self._ask(member.address, "POST", "/v1/live", body)
+
+    async def hear(self, member: Member, take: Callable[[RepositoryState], None]) -> None:
+        """All states that the replica knows, then each as it changes. PeerAway: when it ends."""
+        try:
+            async with self._open().get(f"https://{member.address}/v1/states") as answer:
+                await _check(answer)
+                async for line in answer.content:
+                    if line := line.strip():
+                        take(messages.STATE.decode(line))
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            raise PeerAway(f"replica {member.address} is away", retry_after=1.0) from error
+
+    async def _ask(self, address: str, method: str, path: str, body: bytes | None = None) -> bytes:
+        try:
+            async with self._open().request(
+                method, f"https://{address}{path}", data=body, allow_redirects=False
+            ) as answer:
+                await _check(answer)
+                return await answer.read()
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            raise PeerAway(f"replica {address} is away", retry_after=1.0) from error
+
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(
+                ssl=self._context, limit=0, limit_per_host=_CONNECTIONS, keepalive_timeout=60
+            )
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                timeout=_TIMEOUT,
+                headers=self._headers,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
+                read_bufsize=messages.MAX_MESSAGE,
+            )
+        return self._session
+
+
+async def _check(answer: aiohttp.ClientResponse) -> None:
+    if answer.status < 400:
+        return
+    said = _problem(await answer.content.read(1 << 16))
+    text = str(said.get("message", "")) or f"a replica answered {answer.status}"
+    if answer.status == MISDIRECTED:
+        raise PeerAway(text, retry_after=1.0)
+    kind = _ERRORS.get(str(said.get("code")))
+    if kind is not None:
+        raise kind(text)
+    if said.get("code") == Code.UNAVAILABLE:
+        raise Unavailable(text, retry_after=said.get("retry_after"))
+    raise PeerAway(text, retry_after=1.0)
+
+
+def _problem(data: bytes) -> dict[str, Any]:
+    try:
+        said = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return {}
+    return said if isinstance(said, dict) else {}

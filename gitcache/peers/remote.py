@@ -1,0 +1,213 @@
+"""A tier of git cache replicas, as a control plane of another process sees it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import TypeVar
+
+import structlog
+
+from fleet.bundle import digest_of
+from fleet.errors import TowlineError, Unavailable
+from fleet.identity import RepositoryId
+from fleet.runtime.backoff import Backoff
+from fleet.runtime.clock import Clock
+from fleet.runtime.tasks import Tasks
+from fleet.source import Rendered, RenderRequest, RepositorySpec, RepositoryState
+from gitcache.domain import messages
+from gitcache.domain.placement import ranked
+from gitcache.peers.client import PeerClient
+from gitcache.ports import LiveDigests, Member, PeerAway
+
+log = structlog.get_logger(__name__)
+
+Result = TypeVar("Result")
+
+_LIVE_SECONDS = 600.0
+
+
+class RemoteGitCache:
+    """The verbs of `GitCache`, at any of the servers: each asks the owner by itself.
+
+    Each server is told what to follow, and all of it again whenever it was lost from sight.
+    """
+
+    def __init__(
+        self,
+        client: PeerClient,
+        servers: Sequence[str],
+        clock: Clock,
+        live: LiveDigests | None = None,
+    ) -> None:
+        self._client = client
+        self._clock = clock
+        self._live = live
+        self._specs: dict[RepositoryId, RepositorySpec] = {}
+        self._states: dict[RepositoryId, RepositoryState] = {}
+        self._callbacks: list[Callable[[RepositoryState], None]] = []
+        self._links = {one: _Link(Member(one, one), client, clock, self) for one in servers}
+        self.tasks = Tasks("gitcache/remote")
+
+    async def start(self) -> None:
+        """Begin to keep in touch with all servers."""
+        for name, link in self._links.items():
+            self.tasks.forever(f"tell/{name}", link.tell())
+            self.tasks.forever(f"hear/{name}", link.hear())
+        self.tasks.forever("live", self._tell_live())
+
+    async def stop(self) -> None:
+        """Let go of all servers; they go on following."""
+        await self.tasks.stop()
+        await self._client.close()
+
+    def parts(self) -> tuple[Tasks, ...]:
+        """Owners of work that must not end before `stop`."""
+        return (self.tasks,)
+
+    def specs(self) -> tuple[RepositorySpec, ...]:
+        """All that is to be followed."""
+        return tuple(self._specs.values())
+
+    def follow(self, spec: RepositorySpec) -> None:
+        """As `GitCache.follow`."""
+        if self._specs.get(spec.id) != spec:
+            self._specs[spec.id] = spec
+            for link in self._links.values():
+                link.add(spec)
+
+    def forget(self, repository_id: RepositoryId) -> None:
+        """As `GitCache.forget`."""
+        self._states.pop(repository_id, None)
+        if self._specs.pop(repository_id, None) is not None:
+            for link in self._links.values():
+                link.drop(repository_id)
+
+    def on_state(self, callback: Callable[[RepositoryState], None]) -> None:
+        """As `GitCache.on_state`."""
+        self._callbacks.append(callback)
+
+    def state(self, repository_id: RepositoryId) -> RepositoryState | None:
+        """As `GitCache.state`."""
+        return self._states.get(repository_id)
+
+    def take(self, state: RepositoryState) -> None:
+        """A server has told a state; the newest counts, as servers may be behind each other."""
+        known = self._states.get(state.repository_id)
+        if state.repository_id not in self._specs or state == known:
+            return
+        if known is not None and state.polled_at < known.polled_at:
+            return
+        self._states[state.repository_id] = state
+        for callback in self._callbacks:
+            try:
+                callback(state)
+            except Exception:
+                log.exception("state callback failed", repository=state.repository_id)
+
+    async def hint(
+        self, repository_id: RepositoryId, announced: Mapping[str, str] | None = None
+    ) -> None:
+        """As `GitCache.hint`. Unavailable: no server answers."""
+        hint = messages.Hint(repository_id, announced)
+        await self._anywhere(repository_id, lambda server: self._client.hint(server, hint))
+
+    async def trees(
+        self, repository_id: RepositoryId, commit: str, folders: Collection[str]
+    ) -> Mapping[str, str | None]:
+        """As `GitCache.trees`."""
+        return await self._anywhere(
+            repository_id,
+            lambda server: self._client.trees(server, repository_id, commit, folders),
+        )
+
+    async def render(self, request: RenderRequest) -> Rendered:
+        """As `GitCache.render`."""
+        return await self._anywhere(
+            request.repository_id, lambda server: self._client.render(server, request)
+        )
+
+    async def bundle(self, digest: str) -> bytes:
+        """As `GitCache.bundle`."""
+        data = await self._anywhere(digest, lambda server: self._client.bundle(server, digest))
+        if digest_of(data) != digest:
+            raise Unavailable(f"the git cache gave other content than {digest}")
+        return data
+
+    async def _anywhere(self, key: str, ask: Callable[[Member], Awaitable[Result]]) -> Result:
+        """Ask one server after another, always in the same order for a key."""
+        for name in ranked(key, self._links):
+            try:
+                return await ask(Member(name, name))
+            except PeerAway as error:
+                log.warning("git cache server away", server=name, reason=error.message)
+        raise Unavailable("no server of the git cache answers", retry_after=1.0)
+
+    async def _tell_live(self) -> None:
+        while True:
+            await self._clock.sleep(_LIVE_SECONDS)
+            try:
+                digests = await self._live.live() if self._live is not None else None
+                for name in self._links if digests is not None else ():
+                    await self._client.live(Member(name, name), digests or ())
+            except TowlineError as error:
+                log.warning("live bundles not told", reason=error.message)
+
+
+class _Link:
+    """Keeps one server told and heard."""
+
+    def __init__(
+        self, server: Member, client: PeerClient, clock: Clock, remote: RemoteGitCache
+    ) -> None:
+        self._server = server
+        self._client = client
+        self._clock = clock
+        self._remote = remote
+        self._added: dict[RepositoryId, RepositorySpec] = {}
+        self._dropped: set[RepositoryId] = set()
+        self._wake = asyncio.Event()
+
+    def add(self, spec: RepositorySpec) -> None:
+        self._added[spec.id] = spec
+        self._dropped.discard(spec.id)
+        self._wake.set()
+
+    def drop(self, repository_id: RepositoryId) -> None:
+        self._added.pop(repository_id, None)
+        self._dropped.add(repository_id)
+        self._wake.set()
+
+    async def tell(self) -> None:
+        """Send what has changed, all of it if the server may have lost it."""
+        backoff = Backoff(first=0.2, limit=5.0)
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            added, self._added = self._added, {}
+            dropped, self._dropped = self._dropped, set()
+            wishes = messages.Wishes(tuple(added.values()), tuple(dropped))
+            try:
+                await self._client.wish(self._server, wishes)
+                backoff.reset()
+            except TowlineError as error:
+                log.info("git cache server not told", server=self._server.name, why=error.message)
+                self._added = added | self._added
+                self._dropped |= dropped
+                await self._clock.sleep(backoff.next())
+                self._wake.set()
+
+    async def hear(self) -> None:
+        """Take states as they come; whenever the stream begins anew, send everything anew."""
+        backoff = Backoff(first=0.2, limit=5.0)
+
+        def take(state: RepositoryState) -> None:
+            backoff.reset()
+            self._remote.take(state)
+
+        while True:
+            for spec in self._remote.specs():
+                self.add(spec)
+            try:
+                await self._client.hear(self._server, take)
+            except TowlineError as error:
+                log.info("git cache server lost", server=self._server.name, why=error.message)
+            await self._clock.sleep(backoff.next())

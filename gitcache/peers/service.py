@@ -1,0 +1,237 @@
+"""The internal HTTP interface of a replica; TLS has proven the caller before anything is read.
+
+Errors are JSON: code, message and retry_after of the error family.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from typing import Protocol
+
+import orjson
+import structlog
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from fleet.bundle import digest_of
+from fleet.errors import Code, Invalid, LimitExceeded, NotFound, TowlineError
+from fleet.identity import RepositoryId
+from fleet.source import Rendered, RenderRequest, RepositorySpec, RepositoryState
+from gitcache.domain import messages
+from gitcache.peers.client import HOP, IDLE_SECONDS, MAX_BUNDLE, MISDIRECTED
+from gitcache.ports import ContentStore, PeerAway
+
+log = structlog.get_logger(__name__)
+
+_STATUS = {
+    Code.INVALID: 400,
+    Code.NOT_FOUND: 404,
+    Code.CONFLICT: 409,
+    Code.LIMIT: 413,
+    Code.UNAVAILABLE: 503,
+}
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+class Served(Protocol):
+    """The git cache behind the interface."""
+
+    def follow(self, spec: RepositorySpec) -> None: ...
+
+    def forget(self, repository_id: RepositoryId) -> None: ...
+
+    def on_state(self, callback: Callable[[RepositoryState], None]) -> None: ...
+
+    def states(self) -> Collection[RepositoryState]: ...
+
+    async def hint(
+        self, repository_id: RepositoryId, announced: Mapping[str, str] | None = None
+    ) -> None: ...
+
+    async def trees(
+        self,
+        repository_id: RepositoryId,
+        commit: str,
+        folders: Collection[str],
+        *,
+        only_here: bool = False,
+    ) -> Mapping[str, str | None]: ...
+
+    async def render(self, request: RenderRequest, *, only_here: bool = False) -> Rendered: ...
+
+    async def bundle(self, digest: str) -> bytes: ...
+
+
+class Service:
+    """Answers replicas and control planes. `nearest` is the content that lies here.
+
+    `keep_live` takes the digests that a control plane still needs.
+    """
+
+    def __init__(
+        self,
+        cache: Served,
+        nearest: ContentStore,
+        keep_live: Callable[[Collection[str]], None],
+    ) -> None:
+        self._cache = cache
+        self._nearest = nearest
+        self._keep_live = keep_live
+        self._streams: set[_Stream] = set()
+        cache.on_state(self._tell)
+
+    def app(self) -> Starlette:
+        """The application of the internal listener."""
+        routes = [
+            ("POST", "/v1/trees", self._trees),
+            ("POST", "/v1/render", self._render),
+            ("GET", "/v1/bundles/{digest}", self._bundle),
+            ("PUT", "/v1/bundles/{digest}", self._keep),
+            ("POST", "/v1/hint", self._hint),
+            ("POST", "/v1/wishes", self._wishes),
+            ("POST", "/v1/live", self._live),
+            ("GET", "/v1/states", self._states),
+        ]
+        return Starlette(
+            routes=[Route(path, _told(verb), methods=[method]) for method, path, verb in routes]
+        )
+
+    def close(self) -> None:
+        """End all streams of states."""
+        for stream in tuple(self._streams):
+            stream.end()
+
+    async def _trees(self, request: Request) -> Response:
+        asked = messages.FOLDERS.decode(await _body(request))
+        found = await self._cache.trees(
+            asked.repository_id, asked.commit, asked.folders, only_here=_is_hop(request)
+        )
+        return _json(messages.TREES.encode(dict(found)))
+
+    async def _render(self, request: Request) -> Response:
+        asked = messages.REQUEST.decode(await _body(request))
+        rendered = await self._cache.render(asked, only_here=_is_hop(request))
+        return _json(messages.RENDERED.encode(rendered))
+
+    async def _bundle(self, request: Request) -> Response:
+        digest = request.path_params["digest"]
+        if _is_hop(request):
+            data = await self._nearest.get(digest)
+        else:
+            data = await self._cache.bundle(digest)
+        if data is None:
+            raise NotFound(f"no bundle {digest[:80]!r} here")
+        return Response(data, media_type="application/octet-stream")
+
+    async def _keep(self, request: Request) -> Response:
+        digest, data = request.path_params["digest"], await _body(request, MAX_BUNDLE)
+        if digest_of(data) != digest:
+            raise Invalid("the content has another digest")
+        await self._nearest.put(digest, data)
+        return Response(status_code=204)
+
+    async def _hint(self, request: Request) -> Response:
+        hint = messages.HINT.decode(await _body(request))
+        await self._cache.hint(hint.repository_id, hint.announced)
+        return Response(status_code=202)
+
+    async def _wishes(self, request: Request) -> Response:
+        wishes = messages.WISHES.decode(await _body(request))
+        for spec in wishes.follow:
+            self._cache.follow(spec)
+        for repository_id in wishes.forget:
+            self._cache.forget(repository_id)
+        return Response(status_code=204)
+
+    async def _live(self, request: Request) -> Response:
+        self._keep_live(messages.DIGESTS.decode(await _body(request)))
+        return Response(status_code=204)
+
+    async def _states(self, request: Request) -> Response:
+        stream = _Stream(self._cache.states())
+        self._streams.add(stream)
+
+        async def lines() -> AsyncIterator[bytes]:
+            try:
+                async for line in stream.lines():
+                    yield line
+            finally:
+                self._streams.discard(stream)
+
+        return StreamingResponse(lines(), media_type="application/x-ndjson")
+
+    def _tell(self, state: RepositoryState) -> None:
+        for stream in self._streams:
+            stream.add(state)
+
+
+class _Stream:
+    """What one listener has not been told yet: the newest state of each repository."""
+
+    def __init__(self, states: Collection[RepositoryState]) -> None:
+        self._waiting = {state.repository_id: state for state in states}
+        self._wake = asyncio.Event()
+        self._ended = False
+
+    def add(self, state: RepositoryState) -> None:
+        self._waiting[state.repository_id] = state
+        self._wake.set()
+
+    def end(self) -> None:
+        self._ended = True
+        self._wake.set()
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        """States as lines; an empty line when there was none for a while."""
+        while not self._ended:
+            waiting, self._waiting = self._waiting, {}
+            self._wake.clear()
+            yield b"".join(messages.STATE.encode(one) + b"\n" for one in waiting.values()) or b"\n"
+            try:
+                async with asyncio.timeout(IDLE_SECONDS / 3):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+
+
+def _told(verb: Endpoint) -> Endpoint:
+    """The endpoint, with its errors as answers."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            return await verb(request)
+        except PeerAway as error:
+            return _problem(error, MISDIRECTED)
+        except TowlineError as error:
+            return _problem(error, _STATUS.get(error.code, 500))
+        except ClientDisconnect:
+            return Response(status_code=400)
+        except Exception:
+            log.exception("internal request failed", path=request.url.path)
+            return _problem(TowlineError("internal error; the replica's log has it"), 500)
+
+    return answer
+
+
+def _problem(error: TowlineError, status: int) -> Response:
+    said = {"code": error.code, "message": error.message, "retry_after": error.retry_after}
+    return Response(orjson.dumps(said), status, media_type="application/json")
+
+
+def _json(data: bytes) -> Response:
+    return Response(data, media_type="application/json")
+
+
+def _is_hop(request: Request) -> bool:
+    return HOP in request.headers
+
+
+async def _body(request: Request, most: int = messages.MAX_MESSAGE) -> bytes:
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > most:
+            raise LimitExceeded(f"more than {most:,} bytes")
+    return bytes(body)

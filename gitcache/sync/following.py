@@ -1,0 +1,233 @@
+"""All repositories that are followed: here by a follower, or elsewhere with the news coming in."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import structlog
+
+from fleet.errors import TowlineError, Unavailable
+from fleet.identity import RepositoryId
+from fleet.runtime.clock import Clock
+from fleet.runtime.tasks import Tasks
+from fleet.source import RepositorySpec, RepositoryState
+from gitcache.ports import HintNews, News, Replicas, StateNews
+from gitcache.sync.follower import Follower, Pace, Source, pin_of
+from gitcache.sync.ownership import Ownership
+
+log = structlog.get_logger(__name__)
+
+_PUBLISH_AGAIN_SECONDS = 0.5
+
+Listener = Callable[[RepositoryState], None]
+
+
+class Following:
+    """What is to be followed, the followers of what this replica owns, and all states.
+
+    A state counts, here as elsewhere, once it has been published.
+    """
+
+    def __init__(self, source: Source, replicas: Replicas, clock: Clock, pace: Pace) -> None:
+        self.specs: dict[RepositoryId, RepositorySpec] = {}
+        self._source = source
+        self._replicas = replicas
+        self._clock = clock
+        self._pace = pace
+        self._followers: dict[RepositoryId, Follower] = {}
+        self._copies: dict[RepositoryId, RepositorySpec] = {}
+        self._states: dict[RepositoryId, RepositoryState] = {}
+        self._listeners: list[Listener] = []
+        self._unpublished: dict[RepositoryId, RepositoryState] = {}
+        self._news_to_publish = asyncio.Event()
+        self._changing = asyncio.Lock()
+        self._ownership = Ownership(
+            replicas,
+            clock,
+            self.specs.keys,
+            self._followers.keys,
+            begin=self._begin,
+            end=self._end,
+            prepare=self._prepare,
+        )
+        self.tasks = Tasks("following")
+
+    async def start(self) -> None:
+        """Join the other replicas, and follow what falls to this one."""
+        self.tasks.forever("publish", self._publish())
+        self._ownership.start()
+        await self._replicas.start(self._hear)
+
+    async def stop(self) -> None:
+        """End following, then leave."""
+        await self._ownership.stop()
+        await self.tasks.stop()
+        await self._replicas.stop()
+
+    def parts(self) -> tuple[Tasks, ...]:
+        """Owners of work that must not end before `stop`."""
+        return (self.tasks, self._ownership.tasks)
+
+    def follow(self, spec: RepositorySpec) -> None:
+        """As `GitCache.follow`."""
+        known, self.specs[spec.id] = self.specs.get(spec.id), spec
+        follower = self._followers.get(spec.id)
+        if follower is None:
+            self._ownership.look()
+        elif follower.spec.url == spec.url:
+            follower.replace(spec)
+        else:
+            self.tasks.spawn(f"restart/{spec.id}", self._restart(spec.id))
+        if known is None and (state := self._states.get(spec.id)) is not None:
+            self._tell(state)
+
+    def forget(self, repository_id: RepositoryId) -> None:
+        """As `GitCache.forget`."""
+        self.specs.pop(repository_id, None)
+        self._states.pop(repository_id, None)
+        self._ownership.look()
+
+    def on_state(self, listener: Listener) -> None:
+        """As `GitCache.on_state`."""
+        self._listeners.append(listener)
+
+    def state(self, repository_id: RepositoryId) -> RepositoryState | None:
+        """As `GitCache.state`."""
+        state = self._states.get(repository_id) if repository_id in self.specs else None
+        follower = self._followers.get(repository_id)
+        if state is None or follower is None or follower.state is None:
+            return state
+        return replace(state, polled_at=follower.state.polled_at)
+
+    def states(self) -> list[RepositoryState]:
+        """The states of all that is followed and known."""
+        return [state for name in self.specs if (state := self.state(name)) is not None]
+
+    async def hint(self, repository_id: RepositoryId, announced: Mapping[str, str] | None) -> None:
+        """As `GitCache.hint`; lost while the coordinating server is away, as a hint may be."""
+        if (follower := self._followers.get(repository_id)) is not None:
+            follower.hint(announced)
+            return
+        try:
+            await self._replicas.hint(repository_id, announced)
+        except Unavailable as error:
+            log.warning("hint lost", repository=repository_id, reason=error.message)
+
+    def follower(self, repository_id: RepositoryId) -> Follower | None:
+        """The follower, if the repository is followed here."""
+        return self._followers.get(repository_id)
+
+    def copy_of(self, repository_id: RepositoryId) -> RepositorySpec | None:
+        """The repository of which an older copy is still here, though others own it now."""
+        return self._copies.get(repository_id)
+
+    async def clean(self) -> None:
+        """Delete copies of what is not ours, pack the others. Unavailable: the disk."""
+        specs = [follower.spec for follower in self._followers.values()]
+        for repository_id in tuple(self._copies):
+            copy = self._copies.pop(repository_id)
+            if repository_id not in self._followers:
+                await self._source.reader.release(copy)
+        await self._source.clones.keep_only(specs)
+        for spec in specs:
+            await self._source.clones.maintain(spec)
+
+    def _hear(self, news: News) -> None:
+        if isinstance(news, StateNews):
+            self._take(news.state)
+        elif isinstance(news, HintNews):
+            if (follower := self._followers.get(news.repository_id)) is not None:
+                follower.hint(news.announced)
+        else:
+            self._ownership.look()
+
+    def _take(self, state: RepositoryState) -> None:
+        before = self._states.get(state.repository_id)
+        self._states[state.repository_id] = state
+        if state != before and state.repository_id in self.specs:
+            self._tell(state)
+
+    def _tell(self, state: RepositoryState) -> None:
+        for listener in self._listeners:
+            try:
+                listener(state)
+            except Exception:
+                log.exception("state callback failed", repository=state.repository_id)
+
+    def _to_publish(self, state: RepositoryState) -> None:
+        self._unpublished[state.repository_id] = state
+        self._news_to_publish.set()
+
+    async def _publish(self) -> None:
+        while True:
+            await self._news_to_publish.wait()
+            self._news_to_publish.clear()
+            while self._unpublished:
+                await self._publish_one(next(iter(self._unpublished)))
+
+    async def _publish_one(self, repository_id: RepositoryId) -> None:
+        state = self._unpublished.pop(repository_id)
+        try:
+            if not await self._replicas.publish(self._completed(state)):
+                # A new follower asks for everything again, should this replica own it anew.
+                await self._end(repository_id)
+                self._ownership.look()
+        except Unavailable:
+            self._unpublished.setdefault(repository_id, state)
+            await self._clock.sleep(_PUBLISH_AGAIN_SECONDS)
+
+    def _completed(self, state: RepositoryState) -> RepositoryState:
+        """A new owner that has not reached the server yet keeps what the one before it knew."""
+        known = self._states.get(state.repository_id)
+        if state.error is None or known is None or state.fetched_at is not None:
+            return state
+        spec = self.specs.get(state.repository_id)
+        refs = spec.refs if spec else frozenset()
+        kept = {name: one for name, one in known.commits.items() if name in refs}
+        commits = {**state.commits, **kept}
+        missing = (state.missing | known.missing) & refs - commits.keys()
+        return replace(state, commits=commits, missing=missing, fetched_at=known.fetched_at)
+
+    async def _prepare(self, repository_id: RepositoryId) -> None:
+        """Have the commits that are known of a repository that is still another replica's."""
+        spec, state = self.specs.get(repository_id), self._states.get(repository_id)
+        if spec is None or state is None:
+            return
+        wants = {pin_of(name): commit.sha for name, commit in state.commits.items()}
+        if wants:
+            await self._source.clones.fetch(spec, wants)
+
+    async def _begin(self, repository_id: RepositoryId) -> None:
+        async with self._changing:
+            spec = self.specs.get(repository_id)
+            if spec is not None and repository_id not in self._followers:
+                self._copies.pop(repository_id, None)
+                follower = Follower(spec, self._source, self._clock, self._pace, self._to_publish)
+                self._followers[repository_id] = follower
+                follower.start()
+
+    async def _end(self, repository_id: RepositoryId) -> None:
+        async with self._changing:
+            await self._stop_following(repository_id)
+
+    async def _stop_following(self, repository_id: RepositoryId) -> None:
+        follower = self._followers.pop(repository_id, None)
+        if follower is None:
+            return
+        await follower.stop()
+        self._unpublished.pop(repository_id, None)
+        spec = self.specs.get(repository_id)
+        if spec is not None and spec.url == follower.spec.url:
+            self._copies[repository_id] = follower.spec
+        else:
+            await self._source.reader.release(follower.spec)
+
+    async def _restart(self, repository_id: RepositoryId) -> None:
+        """Go on with another URL: nothing that was known counts."""
+        await self._end(repository_id)
+        self._states.pop(repository_id, None)
+        try:
+            if await self._replicas.claim(repository_id):
+                await self._begin(repository_id)
+        except TowlineError:
+            self._ownership.look()

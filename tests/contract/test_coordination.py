@@ -1,0 +1,230 @@
+"""Every implementation of `Replicas` keeps these promises; those of several need Redis."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+import pytest
+
+from fleet.identity import RepositoryId
+from fleet.runtime.clock import SystemClock
+from fleet.source import Commit, RepositoryState
+from gitcache.coordination.local import SoleReplica
+from gitcache.coordination.redis import RedisReplicas, Terms
+from gitcache.domain.seals import Seal
+from gitcache.ports import HintNews, Member, News, Replicas, StateNews
+from tests.servers.redis import Redis
+
+SHOP = RepositoryId("shop")
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+TERMS = Terms(heartbeat=0.05, lease=0.6)
+
+
+def state(number: int) -> RepositoryState:
+    commit = Commit(f"{number:040x}", "Ann <a@x>", "Change", NOW)
+    return RepositoryState(SHOP, {"main": commit}, frozenset(), None, NOW, NOW)
+
+
+class PausableClock(SystemClock):
+    """Time that goes on while the process, as it were, does not."""
+
+    def __init__(self) -> None:
+        self.paused = False
+
+    async def sleep(self, seconds: float) -> None:
+        await super().sleep(seconds)
+        while self.paused:
+            await super().sleep(0.01)
+
+
+@dataclass
+class Replica:
+    """One replica and what it has heard."""
+
+    replicas: Replicas
+    clock: PausableClock = field(default_factory=PausableClock)
+    news: list[News] = field(default_factory=list)
+
+    def states(self) -> list[RepositoryState]:
+        return [one.state for one in self.news if isinstance(one, StateNews)]
+
+    def hints(self) -> list[HintNews]:
+        return [one for one in self.news if isinstance(one, HintNews)]
+
+
+Start = Callable[..., Awaitable[Replica]]
+
+
+@pytest.fixture(params=["local", "redis"])
+async def start(request: pytest.FixtureRequest) -> AsyncIterator[Start]:
+    """Starts a replica; several only where there is Redis."""
+    running: list[Replica] = []
+    url = request.getfixturevalue("redis_url") if request.param == "redis" else None
+
+    async def begin(name: str = "a", key: str = "k" * 32) -> Replica:
+        clock = PausableClock()
+        made: Replicas = SoleReplica()
+        if url is not None:
+            made = RedisReplicas(url, Member(name, f"{name}:1"), Seal(key), clock, TERMS)
+        replica = Replica(made, clock)
+        await made.start(replica.news.append)
+        running.append(replica)
+        await until(lambda: made.me in made.members())
+        return replica
+
+    yield begin
+    for replica in running:
+        await replica.replicas.stop()
+
+
+several = pytest.mark.parametrize("start", ["redis"], indirect=True)
+
+
+async def until(holds: Callable[[], object], seconds: float = 5.0) -> None:
+    async with asyncio.timeout(seconds):
+        while not holds():
+            await asyncio.sleep(0.005)
+
+
+async def test_a_claim_makes_the_owner(start: Start) -> None:
+    one = await start()
+    assert not one.replicas.holds(SHOP)
+    assert one.replicas.owner(SHOP) is None
+    assert await one.replicas.claim(SHOP)
+    assert await one.replicas.claim(SHOP)
+    assert one.replicas.holds(SHOP)
+    assert one.replicas.owner(SHOP) == one.replicas.me
+
+
+async def test_a_release_ends_ownership(start: Start) -> None:
+    one = await start()
+    await one.replicas.claim(SHOP)
+    await one.replicas.release(SHOP)
+    assert not one.replicas.holds(SHOP)
+    await until(lambda: one.replicas.owner(SHOP) is None)
+
+
+async def test_only_an_owner_publishes_and_hears_itself_at_once(start: Start) -> None:
+    one = await start()
+    assert not await one.replicas.publish(state(1))
+    assert one.states() == []
+    await one.replicas.claim(SHOP)
+    assert await one.replicas.publish(state(2))
+    assert one.states() == [state(2)]
+
+
+async def test_a_hint_reaches_whoever_listens(start: Start) -> None:
+    one = await start()
+    await one.replicas.hint(SHOP, {"refs/heads/main": "a" * 40})
+    await until(one.hints)
+    assert one.hints() == [HintNews(SHOP, {"refs/heads/main": "a" * 40})]
+
+
+@several
+async def test_one_of_two_owns(start: Start) -> None:
+    one, two = await start("a"), await start("b")
+    taken = await asyncio.gather(one.replicas.claim(SHOP), two.replicas.claim(SHOP))
+    assert sorted(taken) == [False, True]
+    owner = one.replicas.me if taken[0] else two.replicas.me
+    await until(lambda: one.replicas.owner(SHOP) == two.replicas.owner(SHOP) == owner)
+
+
+@several
+async def test_others_hear_states_and_late_comers_read_them(start: Start) -> None:
+    one, two = await start("a"), await start("b")
+    await one.replicas.claim(SHOP)
+    await one.replicas.publish(state(1))
+    await one.replicas.publish(state(2))
+    await until(lambda: two.states() == [state(1), state(2)])
+    three = await start("c")
+    await until(lambda: three.states() == [state(2)])
+
+
+@several
+async def test_a_newcomer_counts_after_its_grace_only(start: Start) -> None:
+    one, two = await start("a"), await start("b")
+    await until(lambda: len(one.replicas.members()) == 2)
+    assert {member.name for member in two.replicas.members()} == {"a", "b"}
+
+
+@several
+async def test_a_paused_owner_is_replaced_and_cannot_publish(start: Start) -> None:
+    one, two = await start("a"), await start("b")
+    await one.replicas.claim(SHOP)
+    await one.replicas.publish(state(1))
+    one.clock.paused = True
+    await until(lambda: not one.replicas.holds(SHOP))
+    async with asyncio.timeout(5):
+        while not await two.replicas.claim(SHOP):
+            await asyncio.sleep(0.02)
+    assert await two.replicas.publish(state(2))
+    assert not await one.replicas.publish(state(3))
+    one.clock.paused = False
+    await until(lambda: one.states()[-1] == state(2))
+    assert not await one.replicas.publish(state(3))
+    assert not await one.replicas.claim(SHOP)
+
+
+@several
+async def test_the_fence_refuses_even_one_that_believes_it_owns(start: Start) -> None:
+    """What a replica believes does not count: the script asks whose lease it is."""
+    one, two = await start("a"), await start("b")
+    await one.replicas.claim(SHOP)
+    await one.replicas.release(SHOP)
+    await two.replicas.claim(SHOP)
+    liar = one.replicas
+    assert isinstance(liar, RedisReplicas)
+    liar._held.add(SHOP)
+    assert liar.holds(SHOP)
+    assert not await liar.publish(state(1))
+    assert not liar.holds(SHOP)
+
+
+@several
+async def test_leaving_frees_at_once(start: Start) -> None:
+    one, two = await start("a"), await start("b")
+    await one.replicas.claim(SHOP)
+    assert not await two.replicas.claim(SHOP)
+    await one.replicas.stop()
+    assert await two.replicas.claim(SHOP)
+
+
+@several
+async def test_who_is_prepared_is_known_until_the_owner_changes(start: Start) -> None:
+    one, two = await start("a"), await start("b")
+    await one.replicas.claim(SHOP)
+    await two.replicas.prepare(SHOP)
+    await until(lambda: one.replicas.prepared(SHOP) == "b")
+    await one.replicas.release(SHOP)
+    await two.replicas.claim(SHOP)
+    await until(lambda: one.replicas.prepared(SHOP) is None)
+
+
+@several
+async def test_what_another_key_has_written_is_refused(start: Start) -> None:
+    one, stranger = await start("a"), await start("x", "another key, also long enough")
+    await stranger.replicas.claim(SHOP)
+    assert await stranger.replicas.publish(state(6))
+    await stranger.replicas.hint(SHOP, {})
+    await stranger.replicas.release(SHOP)
+    await one.replicas.claim(SHOP)
+    await one.replicas.hint(SHOP, None)
+    await until(one.hints)
+    assert one.states() == []
+    assert one.hints() == [HintNews(SHOP, None)]
+
+
+@several
+async def test_a_redis_that_lost_everything_is_filled_anew(start: Start, redis: Redis) -> None:
+    one, two = await start("a"), await start("b")
+    await one.replicas.claim(SHOP)
+    await one.replicas.publish(state(1))
+    await until(two.states)
+    redis.flush()
+    await until(lambda: not one.replicas.holds(SHOP))
+    async with asyncio.timeout(5):
+        while not await one.replicas.claim(SHOP):
+            await asyncio.sleep(0.02)
+    assert await one.replicas.publish(replace(state(1), error="x"))
+    await until(lambda: two.states()[-1].error == "x")
