@@ -7,6 +7,7 @@ that no honest peer sends closes the link, data beyond credit or after the end r
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Protocol
 
 from fleet.mux import codec
@@ -24,18 +25,24 @@ MAX_CREDIT = 1 << 30
 VIOLATIONS = 3
 VIOLATION_SECONDS = 60.0
 COPY_BELOW = 16 << 10
-GONE = 502
+GONE, LATE = 502, 504
 
 
 @dataclass(frozen=True, slots=True)
 class MuxSettings:
-    """Bytes and seconds. `window` is what a new stream is granted, `widest` how far that grows."""
+    """Bytes and seconds.
+
+    `window` is what a new stream is granted, `widest` how far that grows. `unread_after`: how
+    long data may wait for an owner who consumes none; `longest`: how old a stream may become.
+    """
 
     window: int = 256 << 10
     small_window: int = 64 << 10
     widest: int = 8 << 20
     ping_after: float = 10.0
     dead_after: float = 25.0
+    unread_after: float = 600.0
+    longest: float = 86_400.0
 
 
 class MuxOwner(Protocol):
@@ -115,7 +122,10 @@ class Mux:
             raise ProtocolError("the link is not open")
         self._last_id = self._last_id + 2 if self._last_id else 1
         grant = self._settings.small_window if self.budget.tight else self._settings.window
-        stream = Stream(self, self._last_id, tenant, credit=self.peer.window, grant=grant)
+        now = self._clock.monotonic()
+        stream = Stream(
+            self, self._last_id, tenant, credit=self.peer.window, grant=grant, opened=now
+        )
         stream.owner = owner
         self.streams[stream.id] = stream
         stream.sent_end = bool(request.flags & codec.FLAG_NOBODY)
@@ -132,8 +142,14 @@ class Mux:
             self.post(0, codec.DRAIN, Drain(last, grace_ms, text).pack())
 
     def beat(self) -> None:
-        """Call every second or so: asks a silent peer for a sign, and gives up on a dead one."""
-        silent = self._clock.monotonic() - self._heard
+        """Call every second or so: asks a silent peer for a sign, and gives up on a dead one.
+
+        Also ends streams that are too old, or whose data nobody reads.
+        """
+        now = self._clock.monotonic()
+        self._end_unread(now)
+        self._end_old(now)
+        silent = now - self._heard
         if silent >= self._settings.dead_after:
             self.close(f"the far side has been silent for {silent:.0f} s")
         elif silent >= self._settings.ping_after and not self._pinged:
@@ -145,6 +161,20 @@ class Mux:
         if not self.closed:
             self._link.close(reason)
             self.on_closed(reason)
+
+    def _end_unread(self, now: float) -> None:
+        for holder in self.budget.holders(self):
+            stalled = holder.stalled_since
+            if not stalled:
+                holder.stalled_since = now
+            elif now - stalled >= self._settings.unread_after:
+                holder.fail(LATE, f"nobody has read its data for {now - stalled:.0f} s")
+
+    def _end_old(self, now: float) -> None:
+        """Streams stand in the order in which they were opened."""
+        limit = now - self._settings.longest
+        for stream in [*takewhile(lambda one: one.opened <= limit, self.streams.values())]:
+            stream.fail(LATE, f"open for {now - stream.opened:.0f} s, which is the most")
 
     # What the link says
 
@@ -320,7 +350,12 @@ class Mux:
         self._last_id = stream_id
         request = Open.unpack(payload)
         stream = Stream(
-            self, stream_id, request.identity, credit=request.window, grant=self._hello.window
+            self,
+            stream_id,
+            request.identity,
+            credit=request.window,
+            grant=self._hello.window,
+            opened=self._heard,
         )
         stream.received_end = bool(request.flags & codec.FLAG_NOBODY)
         self.streams[stream_id] = stream

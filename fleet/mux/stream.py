@@ -57,7 +57,11 @@ class Carrier(Protocol):
 
 
 class Stream:
-    """Each direction is open, then ended; closed when both have ended, or by a reset."""
+    """Each direction is open, then ended; closed when both have ended, or by a reset.
+
+    `opened`, `stalled_since`: monotonic seconds; the latter is when the mux first saw that the
+    owner holds data and consumes none, 0 after it has.
+    """
 
     __slots__ = (
         "_backlog",
@@ -74,18 +78,21 @@ class Stream:
         "id",
         "last_small",
         "offered",
+        "opened",
         "owner",
         "received_end",
         "sent_end",
+        "stalled_since",
         "starved",
         "tenant",
         "window",
     )
 
     def __init__(
-        self, mux: Carrier, stream_id: int, tenant: bytes, *, credit: int, grant: int
+        self, mux: Carrier, stream_id: int, tenant: bytes, *, credit: int, grant: int, opened: float
     ) -> None:
         self._mux = mux
+        self.opened, self.stalled_since = opened, 0.0
         self.id = stream_id
         self.owner: StreamOwner
         self.tenant = tenant
@@ -97,6 +104,11 @@ class Stream:
         self._backlog: deque[Buffer] = deque()
         self._ending = 0
         self._waiting = False
+
+    @property
+    def link(self) -> object:
+        """The link whose share of the budget it uses."""
+        return self._mux
 
     @property
     def writable(self) -> bool:
@@ -178,6 +190,7 @@ class Stream:
         if self.closed:
             return
         self.held -= size
+        self.stalled_since = 0.0
         if self.counted:
             self._mux.budget.update(self)
         self._unreported += size

@@ -70,7 +70,7 @@ class TunnelClient:
             hello=Hello(self._instance, settings.window),
             clock=self._clock,
             timers=asyncio.get_running_loop(),
-            budget=Budget(MEMORY),
+            budget=Budget(MEMORY, links=1, tenants=2),
             settings=settings,
         )
         try:

@@ -31,7 +31,7 @@ class End:
             hello=Hello(b"o" * 16, SETTINGS.window),
             clock=self.loop,
             timers=self.loop,
-            budget=Budget(budget),
+            budget=Budget(budget, links=1, tenants=1),
             settings=SETTINGS,
         )
         self.loop.run()
@@ -469,3 +469,106 @@ def test_an_end_without_data_follows_the_backlog() -> None:
     frames = [(kind, data) for _, kind, data in end.sent() if kind & 15 == codec.DATA]
     assert b"".join(data for _, data in frames) == b"b" * 20_000
     assert frames[-1][0] & END
+
+
+def test_no_tenant_and_no_link_takes_the_memory_of_the_others() -> None:
+    """A share is at its limit long before the whole is; only its own streams pay for it."""
+    budget = Budget(400 << 10, links=2, tenants=4)
+    ends = [End(budget=0) for _ in range(3)]
+    for end in ends:
+        end.mux.budget = budget
+    greedy, modest = ends[0].open(b"ann"), ends[1].open(b"bob")
+    ends[1].receive(modest.stream.id, codec.DATA, b"m" * (60 << 10))
+    ends[0].receive(greedy.stream.id, codec.DATA, b"g" * (64 << 10))
+    other = ends[2].open(b"ann")
+    ends[2].receive(other.stream.id, codec.DATA, b"o" * (40 << 10))
+    assert greedy.reset and greedy.reset[0] == 429
+    crowd = [ends[2].open(b"%d" % number) for number in range(4)]
+    for one in crowd:
+        ends[2].receive(one.stream.id, codec.DATA, b"c" * (50 << 10))
+    assert sum(one.reset is not None for one in crowd) == 1
+    assert modest.reset is None
+    assert budget.used <= 400 << 10
+
+
+def test_data_that_nobody_reads_ends_its_stream_after_ten_minutes() -> None:
+    """Whoever reads a little from time to time may go on."""
+    end, idle = agent_with_stream()
+    end.receive(3, codec.OPEN, REQUEST.pack(1 << 20))
+    slow = end.owner.accepted[3]
+    for stream in (1, 3):
+        end.receive(stream, codec.DATA, b"x" * 1000)
+    for _ in range(65):
+        end.loop.advance(10)
+        end.receive(0, codec.PING | END, b"\0" * 8)
+        slow.consume(1)
+        end.mux.beat()
+    assert idle.reset and idle.reset[0] == 504
+    assert slow.reset is None
+
+
+def test_no_stream_lives_longer_than_a_day() -> None:
+    """Younger ones go on."""
+    end = End()
+    old = end.open()
+    end.loop.advance(20 * 3600)
+    young = end.open()
+    end.loop.advance(4 * 3600)
+    end.receive(0, codec.PING | END, b"\0" * 8)
+    end.mux.beat()
+    assert old.reset and old.reset[0] == 504
+    assert young.reset is None
+
+
+def test_the_last_id_hands_the_link_over() -> None:
+    """Ids are never used again: before 2^31 the agent is asked to dial anew."""
+    end = End()
+    end.mux._last_id = codec.MAX_ID - 4
+    end.open()
+    assert end.mux.open_for_new
+    end.open()
+    assert not end.mux.open_for_new
+    end.loop.run()
+    assert codec.DRAIN in [kind for _, kind, _ in end.sent()]
+
+
+# What builds have said; a byte never changes. Version 1, and a newer one that appends to HELLO.
+RECORDED = {
+    "1": "00000000000000200101000000000000000400000001000061616161616161616161616161616161",
+    "1 to 2": "0000000000000024"
+    "010200000000000700040000000100006161616161616161616161616161616100000000",
+    "0 to 1": "00000000000000200001000000000000000400000001000061616161616161616161616161616161",
+}
+
+
+@pytest.mark.parametrize("version", sorted(RECORDED))
+def test_one_version_older_and_newer_is_understood(version: str) -> None:
+    """The recorded first bytes of an agent open the link, and a recorded answer is read."""
+    loop, owner = ManualLoop(), RecordingMuxOwner()
+    mux = Mux(
+        MemoryLink(),
+        owner,
+        hub=True,
+        hello=HELLO,
+        clock=loop,
+        timers=loop,
+        budget=Budget(1 << 20),
+        settings=SETTINGS,
+    )
+    mux.on_message(bytes.fromhex(RECORDED[version]))
+    assert mux.open_for_new
+    answer = RecordingOwner()
+    answer.stream = mux.open(answer, REQUEST, tenant=b"ann")
+    mux.on_message(bytes.fromhex("00000001820000026f6b"))
+    assert (answer.received, answer.ended) == (b"ok", False)
+
+
+@pytest.mark.parametrize("versions", ["0203", "0000"])
+def test_versions_without_overlap_are_both_named(versions: str) -> None:
+    """The reason says what each side speaks."""
+    end = End()
+    end.mux.peer = None
+    hello = versions + RECORDED["1"][20:]
+    end.mux.on_message(bytes.fromhex("0000000000000020" + hello))
+    lowest, highest = int(versions[:2]), int(versions[2:])
+    assert f"{lowest}-{highest} there, 1-1 here" in end.owner.closed_for

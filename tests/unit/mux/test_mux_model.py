@@ -10,7 +10,9 @@ from fleet.mux.mux import Mux, MuxSettings
 from tests.fakes.tunnel import ManualLoop, MemoryLink, RecordingMuxOwner, RecordingOwner
 
 SETTINGS = MuxSettings(window=48 << 10, small_window=4 << 10, widest=192 << 10)
-SIZES = st.one_of(st.just(0), st.integers(1, 64), st.integers(0, 9000), st.integers(30_000, 120_000))
+SIZES = st.one_of(
+    st.just(0), st.integers(1, 64), st.integers(0, 9000), st.integers(30_000, 120_000)
+)
 
 
 class Side:
