@@ -44,7 +44,8 @@ class RepositorySpec:
     """A repository to follow: its refs in use are branch or tag names, full ref names or shas.
 
     `via` names the cluster whose agent reaches the server. With `submodules` their files belong
-    to the folders they are in; each must be a repository that is followed too.
+    to the folders they are in; each must be a repository that is followed too, in the same
+    `project`.
     """
 
     id: RepositoryId
@@ -53,6 +54,7 @@ class RepositorySpec:
     credentials: GitCredentials | None = None
     via: ClusterId | None = None
     submodules: bool = False
+    project: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,8 @@ import asyncio
 
 from fleet.runtime.clock import Clock
 from gitcache.coordination.local import SoleReplica
-from gitcache.mirror.access import Access
-from gitcache.mirror.admission import Admission
-from gitcache.mirror.clones import GitClones
-from gitcache.mirror.lsrefs import HttpRefLister
-from gitcache.mirror.lsremote import AdaptiveRefLister, GitRefLister
-from gitcache.mirror.runner import GitRunner
-from gitcache.mirror.trees import GitTrees
+from gitcache.mirror.mirror import Mirror, MirrorOptions
+from gitcache.ports import Egress
 from gitcache.render.pool import Limits, WorkerPool
 from gitcache.settings import GitCacheSettings, RenderSettings
 from gitcache.store.files import FileContent, FileMemo, sweep
@@ -18,45 +13,49 @@ from gitcache.sync.cache import GitCache
 from gitcache.sync.follower import Pace, Source
 from gitcache.sync.renders import Renders
 
-_ASK_CHEAPLY_AGAIN = 3600.0
-
-
-def build(settings: GitCacheSettings, clock: Clock) -> GitCache:
+def build(
+    settings: GitCacheSettings, clock: Clock, *, egress: Egress | None = None
+) -> GitCache:
     """The embedded git cache: one replica, files below the data directory."""
-    data, poll, fetch = settings.data_dir, settings.poll, settings.fetch
-    home = data / "repositories"
-    runner = GitRunner(home)
-    access = Access(home, known_hosts=fetch.known_hosts)
-    admission = Admission(allow_private_hosts=fetch.allow_private_hosts)
-    http = HttpRefLister(admission, seconds=poll.request_seconds, per_host=poll.requests_per_host)
-    process = GitRefLister(runner, access, admission, seconds=poll.request_seconds)
-    lister = AdaptiveRefLister(http, process, clock, retry_seconds=_ASK_CHEAPLY_AGAIN)
-    clones = GitClones(home, runner, access, admission, seconds=fetch.seconds)
-    reader = GitTrees(
-        clones.path, files=settings.render.files, total_bytes=settings.render.input_bytes
-    )
+    data, poll = settings.data_dir, settings.poll
+    mirror = Mirror(data / "repositories", _mirror_options(settings), clock, egress=egress)
     content = FileContent(data / "bundles", memory=settings.store.memory)
     memo = FileMemo(data / "memos")
     workers = WorkerPool(settings.render.workers, _limits(settings.render), data / "scratch")
 
     async def open_disk() -> None:
-        await asyncio.to_thread(clones.open)
         for root in (data / "bundles", data / "memos"):
             await asyncio.to_thread(sweep, root)
 
-    async def close_runner() -> None:
-        await asyncio.to_thread(runner.close)
-
     replicas = SoleReplica()
     return GitCache(
-        Source(lister, clones, reader, replicas),
-        Renders(reader, content, memo, workers, clock),
+        Source(mirror.lister, mirror.clones, mirror.reader, replicas),
+        Renders(mirror.reader, content, memo, workers, clock),
         content,
         clock,
         Pace(poll.seconds, poll.seconds_with_webhook),
         replicas,
-        on_start=(open_disk, runner.check_version, workers.start),
-        on_stop=(workers.stop, reader.close, http.close, admission.close, close_runner),
+        on_start=(mirror.open, open_disk, workers.start),
+        on_stop=(workers.stop, mirror.close),
+    )
+
+
+def _mirror_options(settings: GitCacheSettings) -> MirrorOptions:
+    poll, fetch = settings.poll, settings.fetch
+    return MirrorOptions(
+        request_seconds=poll.request_seconds,
+        fetch_seconds=fetch.seconds,
+        at_once=poll.requests_per_host,
+        per_second=poll.requests_per_second,
+        allow_private_hosts=fetch.allow_private_hosts,
+        known_hosts=fetch.known_hosts,
+        proxy=fetch.proxy.get_secret_value() if fetch.proxy else None,
+        authority=fetch.authority.read_text() if fetch.authority else None,
+        lean_entries=fetch.lean_entries,
+        large_file=fetch.large_file,
+        watermark=settings.store.watermark,
+        files=settings.render.files,
+        total_bytes=settings.render.input_bytes,
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from fleet.errors import Unavailable
-from fleet.identity import RepositoryId
+from fleet.identity import ClusterId, RepositoryId
 from fleet.source import Rendered, RenderRequest, RepositorySpec, RepositoryState
 from gitcache.domain.objects import CommitRecord, Entry
 
@@ -36,8 +36,20 @@ class Clones(Protocol):
         """
         ...
 
+    async def complete(self, spec: RepositorySpec, blobs: Collection[str]) -> None:
+        """Have files that the copy has left out so far. Unavailable."""
+        ...
+
+    async def graft(self, spec: RepositorySpec, other: RepositorySpec, sha: str) -> None:
+        """Have a commit of another repository in the copy of this one. Unavailable, Rejected."""
+        ...
+
     async def pins(self, spec: RepositorySpec) -> Mapping[str, str]:
         """What is pinned now; empty without a clone."""
+        ...
+
+    async def size(self, spec: RepositorySpec) -> int | None:
+        """Bytes on disk; None without a clone."""
         ...
 
     async def maintain(self, spec: RepositorySpec) -> None:
@@ -96,6 +108,17 @@ class Memo(Protocol):
 
     async def put(self, key: str, value: dict) -> None:
         """Remember. Unavailable: the disk is full or broken."""
+        ...
+
+
+class Egress(Protocol):
+    """Ways out through the agents of clusters."""
+
+    async def proxy_url(self, cluster_id: ClusterId) -> str:
+        """The `http://` URL of a proxy on this machine whose CONNECT ends in the cluster.
+
+        Unavailable: the cluster's agent is not connected, or does not offer this.
+        """
         ...
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 
 class _Group(BaseModel):
@@ -20,6 +20,8 @@ class PollSettings(_Group):
     """A server that accepts and never answers must not hold a poll for longer."""
     requests_per_host: int = Field(8, ge=1)
     """Git servers limit clients; more than this at once has been seen to be refused."""
+    requests_per_second: float = Field(50.0, gt=0)
+    """To one server, with bursts of twice as many: the steady rate that hosts bear with."""
 
 
 class FetchSettings(_Group):
@@ -32,7 +34,16 @@ class FetchSettings(_Group):
     repositories must not reach the network of the control plane. Link-local addresses (the
     metadata services of clouds) are refused either way."""
     known_hosts: Path | None = None
-    """Host keys for ssh, in OpenSSH's form; without it no ssh server is trusted."""
+    """Host keys for ssh, in OpenSSH's form. Without it only servers are trusted whose keys are
+    given with the repository."""
+    authority: Path | None = None
+    """PEM file of authorities that are trusted for https beside the system's."""
+    proxy: SecretStr | None = None
+    """`http://[user:password@]host:port`, through which all git servers are reached."""
+    lean_entries: int = Field(20_000, ge=0)
+    """Of repositories with more files and folders only those files are fetched that are used."""
+    large_file: int = Field(64 << 20, ge=0)
+    """The largest file that is fetched from a Git LFS server; with 0 none is."""
 
 
 class RenderSettings(_Group):
@@ -59,6 +70,8 @@ class StoreSettings(_Group):
 
     memory: int = Field(32 << 20, ge=0)
     """The most recently used bundles; a bundle is a few kB mostly."""
+    watermark: float = Field(0.85, gt=0, le=1)
+    """The share of the disk beyond which no further repository is cloned."""
 
 
 class GitCacheSettings(_Group):

@@ -4,11 +4,13 @@ The environment is hermetic: no configuration of the machine or the user, no pro
 protocol but http, https and ssh.
 """
 
-import base64
 import os
 import shlex
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+import ssl
+import sys
+from collections.abc import Generator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import lru_cache
 from pathlib import Path
 
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -17,7 +19,11 @@ from cryptography.hazmat.primitives import serialization
 from fleet.errors import Invalid
 from fleet.remotes import Remote
 from fleet.source import GitCredentials
+from gitcache.mirror.connect import PROXY_VARIABLE
+from gitcache.mirror.route import Route
+from gitcache.mirror.secretfiles import secret_path
 
+_CONNECT = "gitcache.mirror.connect"
 _SETTINGS = {
     "protocol.allow": "never",
     "protocol.http.allow": "always",
@@ -58,23 +64,6 @@ def environment(home: Path, settings: Mapping[str, str] | None = None) -> dict[s
     return env
 
 
-def authorization(credentials: GitCredentials | None) -> str | None:
-    """The value of the Authorization header (RFC 7617) for http and https."""
-    if credentials is None or credentials.password is None:
-        return None
-    pair = f"{credentials.username or 'git'}:{credentials.password}"
-    return "Basic " + base64.b64encode(pair.encode()).decode()
-
-
-def secrets_of(credentials: GitCredentials | None) -> list[str]:
-    """Texts that must never be seen in a message."""
-    if credentials is None:
-        return []
-    header = authorization(credentials) or ""
-    texts = [credentials.password, credentials.passphrase, header.removeprefix("Basic ")]
-    return [text for text in texts if text]
-
-
 class Access:
     """Builds the environment for talking to a remote."""
 
@@ -84,74 +73,95 @@ class Access:
         self._ssh = ssh
 
     @contextmanager
-    def environment(
-        self, remote: Remote, credentials: GitCredentials | None, addresses: Sequence[str]
-    ) -> Generator[dict[str, str]]:
+    def environment(self, route: Route) -> Generator[dict[str, str]]:
         """The environment, valid inside the `with`. Invalid: an unusable private key.
 
-        `addresses` are the admitted ones: git is bound to them, whatever the name gives later.
+        git is bound to the route's addresses, whatever the name gives later.
         """
-        if remote.is_http:
-            yield environment(self._home, _http_settings(remote, credentials, addresses))
-            return
-        with _key_path(credentials) as key:
+        with ExitStack() as secrets:
+            if route.remote.is_http:
+                settings = _http_settings(route, secrets)
+                yield environment(self._home, settings)
+                return
             env = environment(self._home)
-            env["GIT_SSH_COMMAND"] = self._ssh_command(remote, key, addresses)
+            env["GIT_SSH_COMMAND"] = self._ssh_command(route, secrets)
             env["GIT_SSH_VARIANT"] = "ssh"
+            if route.proxy:
+                env[PROXY_VARIABLE] = route.proxy
             yield env
 
-    def _ssh_command(self, remote: Remote, key: str | None, addresses: Sequence[str]) -> str:
+    def _ssh_command(self, route: Route, secrets: ExitStack) -> str:
+        given = route.credentials or GitCredentials()
+        own = secrets.enter_context(secret_path(given.known_hosts))
+        trusted = [str(self._known_hosts)] if self._known_hosts else []
         options = {
             "BatchMode": "yes",
             "IdentitiesOnly": "yes",
             "IdentityAgent": "none",
-            "IdentityFile": key or "none",
+            "IdentityFile": secrets.enter_context(secret_path(plain_key(given))) or "none",
             "StrictHostKeyChecking": "yes",
-            "UserKnownHostsFile": str(self._known_hosts or os.devnull),
+            "UserKnownHostsFile": " ".join([*trusted, *([own] if own else [])]) or os.devnull,
             "GlobalKnownHostsFile": os.devnull,
+            "UpdateHostKeys": "no",
             "ConnectTimeout": "10",
             "ServerAliveInterval": "10",
-            "HostName": addresses[0],
-            "HostKeyAlias": remote.host,
+            "HostKeyAlias": _known_as(route.remote),
             "ForwardAgent": "no",
             "ClearAllForwardings": "yes",
+            "PermitLocalCommand": "no",
         }
+        if route.proxy:
+            options["ProxyCommand"] = shlex.join([sys.executable, "-I", "-m", _CONNECT, "%h", "%p"])
+        else:
+            options["HostName"] = route.addresses[0]
         words = [self._ssh, "-F", os.devnull]
         for name, value in options.items():
             words += ["-o", f"{name}={value}"]
         return shlex.join(words)
 
 
-def _http_settings(
-    remote: Remote, credentials: GitCredentials | None, addresses: Sequence[str]
-) -> dict[str, str]:
+def _known_as(remote: Remote) -> str:
+    """How known_hosts files write the host (sshd(8)): with its port unless that is 22."""
+    return remote.host if remote.port == 22 else f"[{remote.host}]:{remote.port}"
+
+
+def _http_settings(route: Route, secrets: ExitStack) -> dict[str, str]:
     settings = {}
-    if header := authorization(credentials):
-        settings[f"http.{remote.text}.extraHeader"] = f"Authorization: {header}"
-    if addresses and addresses[0] != remote.host:
-        hosts = ",".join(f"[{one}]" if ":" in one else one for one in addresses)
+    remote, given = route.remote, route.credentials or GitCredentials()
+    if route.authorization:
+        settings[f"http.{remote.text}.extraHeader"] = f"Authorization: {route.authorization}"
+    if route.proxy:
+        settings["http.proxy"] = route.proxy
+        settings["http.proxyAuthMethod"] = "basic"
+    elif route.addresses and route.addresses[0] != remote.host:
+        hosts = ",".join(f"[{one}]" if ":" in one else one for one in route.addresses)
         settings["http.curloptResolve"] = f"{remote.host}:{remote.port}:{hosts}"
+    files = {
+        "http.sslCert": given.client_certificate,
+        "http.sslKey": given.client_key,
+        "http.sslCAInfo": _all_authorities(route.authority),
+    }
+    for name, text in files.items():
+        if path := secrets.enter_context(secret_path(text)):
+            settings[name] = path
     return settings
 
 
-@contextmanager
-def _key_path(credentials: GitCredentials | None) -> Generator[str | None]:
-    """A path under which ssh can read the key: memory of this process, no file."""
+def _all_authorities(more: str | None) -> str | None:
+    """The system's authorities and one more: git takes one file in place of the system's."""
+    if more is None:
+        return None
+    paths = ssl.get_default_verify_paths()
+    system = Path(paths.cafile or paths.openssl_cafile)
+    return (system.read_text() if system.is_file() else "") + "\n" + more
+
+
+@lru_cache(256)
+def plain_key(credentials: GitCredentials | None) -> bytes | None:
+    """The private key as ssh reads it, without passphrase; None: there is none. Invalid."""
     if credentials is None or credentials.private_key is None:
-        yield None
-        return
-    data = _plain_key(credentials)
-    descriptor = os.memfd_create("identity", os.MFD_CLOEXEC)
-    try:
-        os.fchmod(descriptor, 0o600)
-        os.write(descriptor, data)
-        yield f"/proc/{os.getpid()}/fd/{descriptor}"
-    finally:
-        os.close(descriptor)
-
-
-def _plain_key(credentials: GitCredentials) -> bytes:
-    text = (credentials.private_key or "").strip().encode() + b"\n"
+        return None
+    text = credentials.private_key.strip().encode() + b"\n"
     password = credentials.passphrase.encode() if credentials.passphrase else None
     is_openssh = b"BEGIN OPENSSH" in text
     load = serialization.load_ssh_private_key if is_openssh else serialization.load_pem_private_key

@@ -34,10 +34,10 @@ class Admission(AbstractResolver):
         if self._resolver is not None:
             await self._resolver.close()
 
-    def check_literal(self, remote: Remote) -> None:
-        """Invalid: the URL's host is an address that is not allowed."""
-        if _is_address(remote.host):
-            self._check(remote.host)
+    def check_host(self, host: str) -> None:
+        """Invalid: a URL's host is an address, and one that is not allowed."""
+        if _is_address(host):
+            self._check(host)
 
     async def addresses(self, remote: Remote) -> Sequence[str]:
         """The host's addresses, all allowed. Unavailable: it has none. Invalid: not allowed."""

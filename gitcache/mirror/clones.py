@@ -10,51 +10,56 @@ import re
 import shutil
 import uuid
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
 
 from fleet.errors import Unavailable
-from fleet.remotes import parse_remote
 from fleet.source import RepositorySpec
-from gitcache.mirror.access import Access, environment, secrets_of
-from gitcache.mirror.admission import Admission
+from gitcache.mirror.clone import PINS, Clone
+from gitcache.mirror.disk import Disk
+from gitcache.mirror.leanfetch import LeanFetch
+from gitcache.mirror.packs import NoPack
+from gitcache.mirror.quickfetch import QuickFetch
+from gitcache.mirror.remotegit import RemoteGit
 from gitcache.mirror.runner import GitError, GitRunner
 from gitcache.ports import ASKED_PIN, Rejected
 
 log = structlog.get_logger(__name__)
 
-_PINS = "refs/k/"
 _TEMPORARY = "tmp-"
-_MAX_LOOSE = 2000
-_MAX_PACKS = 20
-_LOCAL_SECONDS = 120.0
-_FULL = re.compile(r"No space left|quota exceeded", re.IGNORECASE)
-_REJECTED = re.compile(r"not our ref|fsck error|fsck failed")
+_FULL = re.compile(r"No space left|quota exceeded|File too large", re.IGNORECASE)
+_REJECTED = re.compile(r"not our ref|fsck error|fsck failed|\berror in (object|tree|commit|tag)\b")
+_TIPS_ONLY = re.compile(r"does not allow request for unadvertised object", re.IGNORECASE)
 _LOCKED = re.compile(r"\.lock.*File exists|unable to lock|cannot lock ref", re.IGNORECASE)
 _CORRUPT = re.compile(
     r"corrupt|bad object|inflate|unable to read|missing (blob|tree|commit)|not a git repository"
-    r"|bad (pack|index)|is garbage|unresolved delta|invalid sha1 pointer|index-pack failed",
+    r"|bad (pack|index)|is garbage|unresolved delta|invalid sha1 pointer|index-pack failed"
+    r"|not a valid object|unpack failed|cannot be used|nonexistent object|loose object",
     re.IGNORECASE,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """How commits are fetched: by git itself, and by what is better where it works."""
+
+    git: RemoteGit
+    quick: QuickFetch | None = None
+    lean: LeanFetch | None = None
 
 
 class GitClones:
     """The clones below one folder, named by repository id and URL: two tenants share none."""
 
     def __init__(
-        self,
-        root: Path,
-        runner: GitRunner,
-        access: Access,
-        admission: Admission,
-        *,
-        seconds: float,
+        self, root: Path, runner: GitRunner, ways: Ways, disk: Disk, *, seconds: float
     ) -> None:
         self._root = root
         self._runner = runner
-        self._access = access
-        self._admission = admission
+        self._ways = ways
+        self._disk = disk
         self._seconds = seconds
 
     def open(self) -> None:
@@ -62,8 +67,8 @@ class GitClones:
         self._root.mkdir(parents=True, exist_ok=True)
         for path in self._root.glob(f"{_TEMPORARY}*"):
             shutil.rmtree(path, ignore_errors=True)
-        for clone in self._root.glob("*.git"):
-            sweep(clone)
+        for path in self._root.glob("*.git"):
+            Clone(path, self._runner).sweep()
 
     def path(self, spec: RepositorySpec) -> Path:
         """Where the clone of a repository is, or will be."""
@@ -71,34 +76,52 @@ class GitClones:
         return self._root / f"{name[:32]}.git"
 
     async def fetch(self, spec: RepositorySpec, wants: Mapping[str, str]) -> None:
-        """As `Clones.fetch`: one git process for all wanted commits, by exact sha."""
-        path = self.path(spec)
-        if not path.exists():
-            await self._clone(spec, wants)
-            return
+        """As `Clones.fetch`, in the quickest way that works."""
+        clone = self._clone(spec)
+        if not clone.exists():
+            await self._create(spec, wants)
+        elif clone.is_lean():
+            await self._fetch_lean(spec, clone, wants)
+        elif self._ways.quick is None or not await self._ways.quick.fetch(spec, clone, wants):
+            await self._fetch(spec, clone, wants)
+
+    async def complete(self, spec: RepositorySpec, blobs: Collection[str]) -> None:
+        """As `Clones.complete`; nothing to do but in lean clones."""
+        clone = self._clone(spec)
+        if self._ways.lean is not None and clone.is_lean():
+            try:
+                await self._ways.lean.complete(spec, clone, blobs)
+            except GitError as error:
+                raise _named(error) from error
+
+    async def graft(self, spec: RepositorySpec, other: RepositorySpec, sha: str) -> None:
+        """As `Clones.graft`."""
+        clone = self._clone(spec)
         try:
-            await self._fetch_into(path, spec, wants)
+            await self._git_fetch(other, clone, {f"{ASKED_PIN}{sha}": sha})
         except GitError as error:
-            await self._recover(error, path, spec, wants)
+            raise _named(error) from error
 
     async def pins(self, spec: RepositorySpec) -> Mapping[str, str]:
         """As `Clones.pins`."""
-        path = self.path(spec)
-        if not path.exists():
-            return {}
-        form = "--format=%(objectname) %(refname)"
-        text = await self._local(path, "for-each-ref", form, _PINS)
-        pairs = (line.split(" ", 1) for line in text.splitlines())
-        return {name.removeprefix(_PINS): sha for sha, name in pairs}
+        clone = self._clone(spec)
+        return await asyncio.to_thread(clone.pins) if clone.exists() else {}
 
     async def maintain(self, spec: RepositorySpec) -> None:
-        """As `Clones.maintain`: repack beyond 2,000 loose objects or 20 packs."""
-        path = self.path(spec)
-        if path.exists() and await asyncio.to_thread(_is_scattered, path):
-            await self._unpin_asked(path)
-            await self._local(path, "repack", "-a", "-d", "-q")
-            await self._local(path, "prune", "--expire=1.hour.ago")
+        """As `Clones.maintain`: pack what is scattered."""
+        clone = self._clone(spec)
+        if clone.exists() and await asyncio.to_thread(clone.is_scattered):
+            pins = await asyncio.to_thread(clone.pins)
+            asked = [pin for pin in pins if pin.startswith(ASKED_PIN)]
+            # They were fetched on request and can be fetched again.
+            await clone.unpin(asked)
+            await clone.pack()
             log.info("clone packed", repository=spec.id)
+
+    async def size(self, spec: RepositorySpec) -> int | None:
+        """As `Clones.size`."""
+        clone = self._clone(spec)
+        return await asyncio.to_thread(clone.size) if clone.exists() else None
 
     async def keep_only(self, specs: Collection[RepositorySpec]) -> int:
         """As `Clones.keep_only`."""
@@ -108,29 +131,36 @@ class GitClones:
             await asyncio.to_thread(shutil.rmtree, path, True)
         return len(gone)
 
-    async def _clone(self, spec: RepositorySpec, wants: Mapping[str, str]) -> None:
+    def _clone(self, spec: RepositorySpec) -> Clone:
+        return Clone(self.path(spec), self._runner)
+
+    async def _create(self, spec: RepositorySpec, wants: Mapping[str, str]) -> None:
         """Clone beside the place and move it there when complete."""
-        temporary = self._root / f"{_TEMPORARY}{uuid.uuid4().hex}"
-        sha256 = any(len(sha) == 64 for sha in wants.values())
+        await self._disk.check_room()
+        temporary = Clone(self._root / f"{_TEMPORARY}{uuid.uuid4().hex}", self._runner)
         try:
-            await self._runner.run(
-                [
-                    "init",
-                    "--quiet",
-                    "--bare",
-                    "--template=",
-                    f"--object-format={'sha256' if sha256 else 'sha1'}",
-                    str(temporary),
-                ],
-                environment(self._root),
-                seconds=_LOCAL_SECONDS,
-            )
-            await self._fetch_into(temporary, spec, wants)
-            await asyncio.to_thread(self._replace, temporary, self.path(spec))
+            await self._fill(spec, temporary, wants)
+            await asyncio.to_thread(self._replace, temporary.path, self.path(spec))
         except GitError as error:
             raise _named(error) from error
         finally:
-            await asyncio.to_thread(shutil.rmtree, temporary, True)
+            await asyncio.to_thread(shutil.rmtree, temporary.path, True)
+
+    async def _fill(self, spec: RepositorySpec, clone: Clone, wants: Mapping[str, str]) -> None:
+        sha256 = any(len(sha) == 64 for sha in wants.values())
+        await clone.init(sha256=sha256)
+        if self._ways.lean is not None:
+            try:
+                if await self._ways.lean.create(spec, clone, wants):
+                    return
+            except GitError as error:
+                log.info("no lean clone", repository=spec.id, reason=error.message)
+            await asyncio.to_thread(shutil.rmtree, clone.path, True)
+            await clone.init(sha256=sha256)
+        try:
+            await self._git_fetch(spec, clone, wants)
+        except GitError as error:
+            await self._without_asking_for_it(error, spec, clone, wants)
 
     def _replace(self, new: Path, place: Path) -> None:
         old = self._root / f"{_TEMPORARY}{uuid.uuid4().hex}"
@@ -139,70 +169,82 @@ class GitClones:
         new.rename(place)
         shutil.rmtree(old, ignore_errors=True)
 
-    async def _fetch_into(self, path: Path, spec: RepositorySpec, wants: Mapping[str, str]) -> None:
-        remote = parse_remote(spec.url)
-        addresses = await self._admission.addresses(remote)
-        with self._access.environment(remote, spec.credentials, addresses) as env:
-            await self._runner.run(
-                [
-                    f"--git-dir={path}",
-                    "fetch",
-                    "--quiet",
-                    "--no-tags",
-                    "--no-write-fetch-head",
-                    "--no-auto-maintenance",
-                    "--depth=1",
-                    "--",
-                    remote.text,
-                    *(f"+{sha}:{_PINS}{pin}" for pin, sha in sorted(wants.items())),
-                ],
-                env,
-                seconds=self._seconds,
-                secrets=secrets_of(spec.credentials),
-            )
+    async def _fetch(self, spec: RepositorySpec, clone: Clone, wants: Mapping[str, str]) -> None:
+        try:
+            await self._git_fetch(spec, clone, wants)
+        except GitError as error:
+            await self._recover(error, spec, clone, wants)
+
+    async def _fetch_lean(
+        self, spec: RepositorySpec, clone: Clone, wants: Mapping[str, str]
+    ) -> None:
+        lean = self._ways.lean
+        try:
+            if lean is None:
+                raise NoPack("this installation keeps no repository lean")
+            await lean.fetch(spec, clone, wants)
+        except (NoPack, GitError) as error:
+            if isinstance(error, GitError) and _FULL.search(error.message):
+                raise _named(error) from error
+            log.warning("cloning anew", repository=spec.id, reason=str(error))
+            await self._create(spec, wants)
+
+    async def _git_fetch(
+        self, spec: RepositorySpec, clone: Clone, wants: Mapping[str, str]
+    ) -> None:
+        def arguments(url: str) -> list[str]:
+            return [
+                f"--git-dir={clone.path}",
+                "fetch",
+                "--quiet",
+                "--no-tags",
+                "--no-write-fetch-head",
+                "--no-auto-maintenance",
+                "--depth=1",
+                "--",
+                url,
+                *(f"+{sha}:{PINS}{pin}" for pin, sha in sorted(wants.items())),
+            ]
+
+        await self._ways.git.run(spec, arguments, seconds=self._seconds)
 
     async def _recover(
-        self, error: GitError, path: Path, spec: RepositorySpec, wants: Mapping[str, str]
+        self, error: GitError, spec: RepositorySpec, clone: Clone, wants: Mapping[str, str]
     ) -> None:
         """Try once more where the cause is known to be on our side."""
-        if _REJECTED.search(error.message):
+        if _REJECTED.search(error.message) or _FULL.search(error.message):
             raise _named(error) from error
         if _LOCKED.search(error.message):
-            await asyncio.to_thread(sweep, path)
-            await self._fetch_into(path, spec, wants)
+            await asyncio.to_thread(clone.sweep)
+            await self._git_fetch(spec, clone, wants)
         elif _CORRUPT.search(error.message) and "early EOF" not in error.message:
             log.warning("clone is damaged, cloning anew", repository=spec.id)
-            await self._clone(spec, wants)
+            await self._create(spec, wants)
         else:
+            await self._without_asking_for_it(error, spec, clone, wants)
+
+    async def _without_asking_for_it(
+        self, error: GitError, spec: RepositorySpec, clone: Clone, wants: Mapping[str, str]
+    ) -> None:
+        """Old servers give out the tips only: then all history has to come, once."""
+        if not _TIPS_ONLY.search(error.message):
             raise _named(error) from error
 
-    async def _unpin_asked(self, path: Path) -> None:
-        """Let go of commits that were fetched on request; they can be fetched again."""
-        text = await self._local(
-            path, "for-each-ref", "--format=%(refname)", f"{_PINS}{ASKED_PIN}*"
-        )
-        for name in text.split():
-            await self._local(path, "update-ref", "-d", name)
+        def arguments(url: str) -> list[str]:
+            depth = ["--unshallow"] if clone.shallow() else []
+            refs = ["+refs/heads/*:refs/h/heads/*", "+refs/tags/*:refs/h/tags/*"]
+            fetch = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head"]
+            return [f"--git-dir={clone.path}", *fetch, *depth, "--", url, *refs]
 
-    async def _local(self, path: Path, *arguments: str) -> str:
-        return await self._runner.run(
-            [f"--git-dir={path}", *arguments], environment(self._root), seconds=_LOCAL_SECONDS
-        )
-
-
-def sweep(clone: Path) -> None:
-    """Remove locks and half-written packs; nothing else may be writing to the clone."""
-    stale = [*clone.glob("*.lock"), *(clone / "refs").rglob("*.lock")]
-    stale += [*(clone / "objects" / "pack").glob("tmp_*"), *clone.glob("objects/tmp_*")]
-    for path in stale:
-        path.unlink(missing_ok=True)
-
-
-def _is_scattered(clone: Path) -> bool:
-    packs = len(list(clone.glob("objects/pack/*.pack")))
-    # One of the 256 folders stands for all: object names are evenly spread.
-    loose = len(list(clone.glob("objects/17/*"))) * 256
-    return packs > _MAX_PACKS or loose > _MAX_LOOSE
+        try:
+            await self._ways.git.run(spec, arguments, seconds=self._seconds)
+            await clone.pin(wants)
+        except GitError as failure:
+            if "nonexistent object" in failure.message or "not a valid" in failure.message:
+                raise Rejected(
+                    "the server does not have this commit on any branch or tag"
+                ) from failure
+            raise _named(failure) from failure
 
 
 def _named(error: GitError) -> Unavailable:

@@ -1,136 +1,104 @@
 """Lists refs over http(s) with one protocol version 2 request on a warm connection."""
 
 from collections.abc import Mapping, Sequence
-from urllib.parse import urlsplit
+from dataclasses import dataclass
 
-import aiohttp
+from yarl import URL
 
-from fleet.errors import Invalid, Unavailable
-from fleet.remotes import Remote, parse_remote
 from fleet.source import RepositorySpec
 from gitcache.mirror import pktline
-from gitcache.mirror.access import authorization
-from gitcache.mirror.admission import Admission
+from gitcache.mirror.capabilities import VERSION2, KnownCapabilities
+from gitcache.mirror.http import HttpClient, read
+from gitcache.mirror.route import Route
+from gitcache.mirror.routes import Routes
 
-_AGENT = "towline"
 _MAX_ANSWER = 16 << 20
 _RESULT = "application/x-git-upload-pack-result"
-_HEADERS = {
-    "Git-Protocol": "version=2",
+POST_HEADERS = {
+    **VERSION2,
     "Content-Type": "application/x-git-upload-pack-request",
     "Accept": _RESULT,
-    "User-Agent": f"git/{_AGENT}",
 }
+"""What every command of protocol version 2 is sent with."""
 
 
 class NotVersion2(Exception):
     """The server does not answer in protocol version 2."""
 
 
+@dataclass(slots=True)
+class _Asked:
+    """A request that is sent again and again, and what its last answer meant."""
+
+    route: Route
+    prefixes: Sequence[str]
+    url: URL
+    headers: Mapping[str, str]
+    body: bytes
+    answer: bytes = b""
+    refs: Mapping[str, str] | None = None
+
+
 class HttpRefLister:
     """One POST per repository and poll; connections are kept alive and shared per host."""
 
-    def __init__(self, admission: Admission, *, seconds: float, per_host: int) -> None:
-        self._admission = admission
-        self._timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=min(5.0, seconds))
-        self._per_host = per_host
-        self._session: aiohttp.ClientSession | None = None
+    def __init__(self, http: HttpClient, routes: Routes, capabilities: KnownCapabilities) -> None:
+        self._http = http
+        self._routes = routes
+        self._capabilities = capabilities
+        self._asked: dict[str, _Asked] = {}
 
     async def list_refs(self, spec: RepositorySpec, prefixes: Sequence[str]) -> Mapping[str, str]:
         """As `RefLister.list_refs`. NotVersion2: ask in another way."""
-        remote = parse_remote(spec.url)
-        self._admission.check_literal(remote)
-        body = pktline.command(
-            "ls-refs", [f"agent={_AGENT}"], ["peel", *(f"ref-prefix {one}" for one in prefixes)]
-        )
-        headers = dict(_HEADERS)
-        if value := authorization(spec.credentials):
-            headers["Authorization"] = value
+
+        async def ask(route: Route) -> Mapping[str, str]:
+            try:
+                return await self._ask(self._request(spec, route, prefixes))
+            except pktline.Malformed:
+                return await self._ask_again(spec, route, prefixes)
+
+        return await self._routes.use(spec, ask)
+
+    async def _ask(self, asked: _Asked) -> Mapping[str, str]:
+        async with self._http.request(
+            "POST", asked.route, asked.url, headers=asked.headers, body=asked.body
+        ) as answer:
+            self._http.check(answer)
+            if answer.status != 200 or answer.content_type != _RESULT:
+                raise NotVersion2
+            data = await read(answer, _MAX_ANSWER, "the server's list of refs")
+        if asked.refs is None or data != asked.answer:
+            asked.refs, asked.answer = pktline.parse_refs(data), data
+        return asked.refs
+
+    async def _ask_again(
+        self, spec: RepositorySpec, route: Route, prefixes: Sequence[str]
+    ) -> Mapping[str, str]:
+        """Find out why the answer was none: another object format, or no version 2 at all."""
+        self._asked.pop(spec.id, None)
+        known = self._capabilities.known(route)
+        told = known or await self._capabilities.of(route)
+        if known is not None or not told.version2:
+            raise NotVersion2
         try:
-            data = await self._post(remote, body, headers)
-            return pktline.parse_refs(data)
+            return await self._ask(self._request(spec, route, prefixes))
         except pktline.Malformed as error:
             raise NotVersion2 from error
 
-    async def close(self) -> None:
-        """Close all connections."""
-        if self._session is not None:
-            await self._session.close()
-
-    async def _post(self, remote: Remote, body: bytes, headers: Mapping[str, str]) -> bytes:
-        url = f"{remote.text}/git-upload-pack"
-        try:
-            async with self._open().post(
-                url, data=body, headers=headers, allow_redirects=False
-            ) as answer:
-                _check(answer, remote)
-                return await _read(answer)
-        except TimeoutError as error:
-            raise Unavailable(f"{remote.host} did not answer in time") from error
-        except aiohttp.ClientError as error:
-            _raise_refused(error)
-            raise Unavailable(f"{remote.host} cannot be reached: {_reason(error)}") from error
-
-    def _open(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            connector = aiohttp.TCPConnector(
-                limit=0, limit_per_host=self._per_host, resolver=self._admission
-            )
-            self._session = aiohttp.ClientSession(
-                connector=connector, timeout=self._timeout, cookie_jar=aiohttp.DummyCookieJar()
-            )
-        return self._session
-
-
-def _check(answer: aiohttp.ClientResponse, remote: Remote) -> None:
-    if answer.status == 200 and answer.content_type == _RESULT:
-        return
-    if answer.status in {401, 403}:
-        raise Unavailable(f"{remote.host} refused the credentials ({answer.status})")
-    if answer.status == 404:
-        raise Unavailable(f"{remote.host} has no such repository, or not for these credentials")
-    if 300 <= answer.status < 400:
-        target = urlsplit(answer.headers.get("Location", ""))._replace(query="", fragment="")
-        raise Unavailable(f"the repository has moved to {target.hostname}{target.path}: use that")
-    if answer.status == 429 or answer.status >= 500:
-        raise Unavailable(
-            f"{remote.host} answered {answer.status}", retry_after=_retry_after(answer)
+    def _request(self, spec: RepositorySpec, route: Route, prefixes: Sequence[str]) -> _Asked:
+        kept = self._asked.get(spec.id)
+        if kept is not None and kept.route is route and kept.prefixes == prefixes:
+            return kept
+        known = self._capabilities.known(route)
+        form = f"object-format={known.object_format}" if known and known.version2 else None
+        body = pktline.command(
+            "ls-refs",
+            ["agent=git/towline", *([form] if form else [])],
+            ["peel", *(f"ref-prefix {one}" for one in prefixes)],
         )
-    raise NotVersion2
-
-
-def _retry_after(answer: aiohttp.ClientResponse) -> float | None:
-    text = answer.headers.get("Retry-After", "")
-    return min(float(text), 3600.0) if text.isdecimal() and len(text) < 8 else None
-
-
-async def _read(answer: aiohttp.ClientResponse) -> bytes:
-    data = bytearray()
-    async for chunk in answer.content.iter_any():
-        data += chunk
-        if len(data) > _MAX_ANSWER:
-            raise Unavailable("the server's list of refs is too long")
-    return bytes(data)
-
-
-def _raise_refused(error: BaseException) -> None:
-    """An address that Admission refused comes wrapped in the client's own error."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, Invalid):
-            raise cause
-        cause = cause.__cause__ or cause.__context__
-
-
-def _reason(error: aiohttp.ClientError) -> str:
-    if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError):
-        return "its TLS certificate is not trusted"
-    if isinstance(error, aiohttp.ClientConnectorDNSError):
-        return "its name cannot be resolved"
-    if isinstance(error, aiohttp.ClientConnectorError):
-        return _os_reason(error.os_error)
-    return "the connection broke"
-
-
-def _os_reason(error: OSError) -> str:
-    return (error.strerror or "connection failed").partition("[")[0].lower().strip()
+        headers = dict(POST_HEADERS)
+        if route.authorization:
+            headers["Authorization"] = route.authorization
+        url = URL(f"{route.remote.text}/git-upload-pack")
+        asked = self._asked[spec.id] = _Asked(route, prefixes, url, headers, body)
+        return asked

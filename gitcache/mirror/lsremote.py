@@ -7,10 +7,8 @@ import structlog
 from fleet.remotes import parse_remote
 from fleet.runtime.clock import Clock
 from fleet.source import RepositorySpec
-from gitcache.mirror.access import Access, secrets_of
-from gitcache.mirror.admission import Admission
 from gitcache.mirror.lsrefs import HttpRefLister, NotVersion2
-from gitcache.mirror.runner import GitRunner
+from gitcache.mirror.remotegit import RemoteGit
 
 log = structlog.get_logger(__name__)
 
@@ -20,26 +18,16 @@ _PEELED = "^{}"
 class GitRefLister:
     """A git process per poll."""
 
-    def __init__(
-        self, runner: GitRunner, access: Access, admission: Admission, *, seconds: float
-    ) -> None:
-        self._runner = runner
-        self._access = access
-        self._admission = admission
+    def __init__(self, remotes: RemoteGit, *, seconds: float) -> None:
+        self._remotes = remotes
         self._seconds = seconds
 
     async def list_refs(self, spec: RepositorySpec, prefixes: Sequence[str]) -> Mapping[str, str]:
         """As `RefLister.list_refs`."""
-        remote = parse_remote(spec.url)
-        addresses = await self._admission.addresses(remote)
         patterns = [name for ref in prefixes for name in (ref, ref + _PEELED)]
-        with self._access.environment(remote, spec.credentials, addresses) as env:
-            text = await self._runner.run(
-                ["ls-remote", "--quiet", "--", remote.text, *patterns],
-                env,
-                seconds=self._seconds,
-                secrets=secrets_of(spec.credentials),
-            )
+        text = await self._remotes.run(
+            spec, lambda url: ["ls-remote", "--quiet", "--", url, *patterns], seconds=self._seconds
+        )
         return parse_lines(text)
 
 

@@ -5,8 +5,10 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,9 @@ from gitcache.mirror.access import environment
 _OLDEST = (2, 36)
 _MAX_THREADS = 32
 _MAX_MESSAGE = 400
+_TELLING = re.compile(
+    r"(fatal|error|remote|ERROR)\b|.*(host key is known|Host key|HAS CHANGED|Permission denied)"
+)
 
 
 class GitError(Unavailable):
@@ -46,12 +51,15 @@ class GitRunner:
         *,
         seconds: float,
         secrets: Sequence[str] = (),
+        stdin: bytes | Path = b"",
     ) -> str:
-        """Standard output of `git <arguments>`. GitError: it failed or took too long."""
+        """Standard output of `git <arguments>`. GitError: it failed or took too long.
+
+        `stdin` is what it reads, or the file that holds it.
+        """
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(
-            self._threads, self._execute, list(arguments), dict(env), seconds, list(secrets)
-        )
+        work = partial(self._execute, list(arguments), dict(env), seconds, list(secrets), stdin)
+        return await loop.run_in_executor(self._threads, work)
 
     async def check_version(self) -> None:
         """GitError: there is no git, or one older than 2.36, which reads objects differently."""
@@ -67,34 +75,52 @@ class GitRunner:
         self._threads.shutdown(wait=True, cancel_futures=True)
 
     def _execute(
-        self, arguments: list[str], env: dict[str, str], seconds: float, secrets: list[str]
+        self,
+        arguments: list[str],
+        env: dict[str, str],
+        seconds: float,
+        secrets: list[str],
+        stdin: bytes | Path,
     ) -> str:
         # GitPython ends the process when its wrapper is let go of, so this holds on to it.
-        started = self._start(arguments, env)
+        with _input(stdin) as (stream, data):
+            started = self._start(arguments, env, stream)
         process: subprocess.Popen[bytes] = started.proc
         self._running.add(process.pid)
         try:
-            out, err = process.communicate(timeout=seconds)
+            out, err = process.communicate(data, timeout=seconds)
         except subprocess.TimeoutExpired:
             _kill_group(process.pid)
             process.communicate()
-            raise GitError(f"git {arguments[0]} did not finish in {seconds:g} s") from None
+            verb = next((one for one in arguments if not one.startswith("-")), "")
+            raise GitError(f"git {verb} did not finish in {seconds:g} s") from None
         finally:
             self._running.discard(process.pid)
         if process.returncode:
             raise GitError(_told(err, secrets) or f"git ended with status {process.returncode}")
         return out.decode("utf-8", "surrogateescape")
 
-    def _start(self, arguments: list[str], env: dict[str, str]) -> Any:
+    def _start(self, arguments: list[str], env: dict[str, str], stream: Any) -> Any:
         try:
             return git.Git(self._home).execute(
                 ["git", *arguments],
                 as_process=True,
+                istream=stream,
                 env=dict.fromkeys(os.environ, "") | env,
                 start_new_session=True,
             )
         except (git.GitCommandNotFound, OSError) as error:
             raise GitError("git cannot be started: is it installed and on the PATH?") from error
+
+
+@contextmanager
+def _input(stdin: bytes | Path) -> Generator[tuple[Any, bytes | None]]:
+    """What the process reads: a file, a pipe with what is to be written to it, or nothing."""
+    if isinstance(stdin, Path):
+        with stdin.open("rb") as file:
+            yield file, None
+    else:
+        yield (subprocess.PIPE, stdin) if stdin else (None, None)
 
 
 def _kill_group(pid: int) -> None:
@@ -111,5 +137,5 @@ def _told(stderr: bytes, secrets: Sequence[str]) -> str:
         text = text.replace(secret, "[redacted]")
     text = redact(re.sub(r"[^\x20-\x7e\n]", "", text))
     lines = [line.strip() for line in text.splitlines()]
-    told = [one for one in lines if re.match(r"(fatal|error|remote|ERROR)\b", one)] or lines
+    told = [one for one in lines if _TELLING.match(one)] or lines
     return " / ".join(one for one in told if one)[-_MAX_MESSAGE:]

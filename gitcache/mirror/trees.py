@@ -1,7 +1,8 @@
 """Reads commits, trees and files of the clones; a tree is parsed once, its id never changes."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from fleet.errors import Invalid, Unavailable
@@ -15,9 +16,13 @@ from gitcache.domain.objects import (
     parse_commit,
     parse_tree,
 )
+from gitcache.domain.submodules import MODULES_FILE, parse_modules
 from gitcache.mirror.catfile import Info, OpenClones
+from gitcache.mirror.largefiles import LargeFiles
+from gitcache.mirror.submodules import Submodules
 
 Tree = Mapping[str, Entry]
+Complete = Callable[[RepositorySpec, Collection[str]], Awaitable[None]]
 
 _MAX_TREE_BYTES = 64 << 20
 _MAX_COMMIT_BYTES = 1 << 20
@@ -28,7 +33,8 @@ class GitTrees:
 
     `files`, `total_bytes` and `depth` bound one walk or one reading of files; `memory` is the
     number of tree entries kept parsed (about 300 bytes each); `processes` the number of clones
-    held open.
+    held open. `complete` fetches files that a lean copy has left out, `large` those of Git LFS,
+    `submodules` the commits of other repositories.
     """
 
     def __init__(
@@ -37,11 +43,17 @@ class GitTrees:
         *,
         files: int,
         total_bytes: int,
+        complete: Complete | None = None,
+        large: LargeFiles | None = None,
+        submodules: Submodules | None = None,
         depth: int = 64,
         memory: int = 60_000,
         processes: int = 8,
     ) -> None:
         self._path_of = path_of
+        self._complete = complete
+        self._large = large
+        self._submodules = submodules
         self._max_files = files
         self._max_bytes = total_bytes
         self._max_depth = depth
@@ -59,7 +71,10 @@ class GitTrees:
             if info.kind != "commit" or info.size > _MAX_COMMIT_BYTES:
                 raise Invalid(f"{sha} is not a commit")
             (data,) = await objects.contents([sha])
-        return parse_commit(sha, data)
+        record = parse_commit(sha, data)
+        if spec.submodules:
+            await self._learn_submodules(spec, record.tree)
+        return record
 
     async def ids(
         self, spec: RepositorySpec, tree: str, paths: Collection[str]
@@ -85,7 +100,7 @@ class GitTrees:
             found[path] = inside[parent].get(name)
 
     async def walk(self, spec: RepositorySpec, tree: str) -> Mapping[str, Entry]:
-        """As `TreeReader.walk`; submodules are left out, their content is not in the commit."""
+        """As `TreeReader.walk`; submodules are left out unless the repository has them on."""
         files: dict[str, Entry] = {}
         level = {"": tree}
         depth = 0
@@ -102,6 +117,8 @@ class GitTrees:
                         below[f"{prefix}{name}/"] = entry.id
                     elif entry.mode != SUBMODULE:
                         files[prefix + name] = entry
+                    elif spec.submodules:
+                        below[f"{prefix}{name}/"] = await self._linked(spec, prefix + name, entry)
                 if len(files) + len(below) > self._max_files:
                     raise Invalid(f"the folder holds more than {self._max_files:,} files")
             level = below
@@ -111,13 +128,19 @@ class GitTrees:
         """As `TreeReader.blobs`: sizes are checked before anything is read."""
         asked = list(dict.fromkeys(ids))
         async with self._open.reading(self._path_of(spec)) as objects:
-            total = _total_size(await objects.infos(asked), "blob", "file")
+            infos = await objects.infos(asked)
+            missing = [one for one, info in zip(asked, infos, strict=True) if info is None]
+            if missing and self._complete is not None:
+                await self._complete(spec, missing)
+                infos = await objects.infos(asked)
+            total = _total_size(infos, "blob", "file")
             if total > self._max_bytes:
                 raise Invalid(
                     f"the folder's files have {total:,} bytes; {self._max_bytes:,} at most are read"
                 )
             found = await objects.contents(asked)
-        return dict(zip(asked, found, strict=True))
+        contents = dict(zip(asked, found, strict=True))
+        return contents if self._large is None else await self._large.resolve(spec, contents)
 
     async def release(self, spec: RepositorySpec) -> None:
         """As `TreeReader.release`."""
@@ -126,6 +149,27 @@ class GitTrees:
     async def close(self) -> None:
         """End all processes."""
         await self._open.close_all()
+
+    async def _learn_submodules(self, spec: RepositorySpec, tree: str) -> None:
+        """Note which URL stands for which commit, for when a folder with it is read."""
+        file = (await self.ids(spec, tree, [MODULES_FILE]))[MODULES_FILE]
+        if file is None or not file.is_file or self._submodules is None:
+            return
+        modules = parse_modules((await self.blobs(spec, [file.id]))[file.id])
+        found = await self.ids(spec, tree, modules.keys())
+        commits = {path: one.id for path, one in found.items() if one and one.mode == SUBMODULE}
+        self._submodules.learn(spec, modules, commits)
+
+    async def _linked(self, spec: RepositorySpec, path: str, entry: Entry) -> str:
+        """The root tree of a submodule's commit, brought here if need be."""
+        plain = replace(spec, submodules=False)
+        record = await self.commit(plain, entry.id)
+        if record is None and self._submodules is not None:
+            await self._submodules.bring(spec, path, entry.id)
+            record = await self.commit(plain, entry.id)
+        if record is None:
+            raise Unavailable(f"the submodule {path[:200]!r} is not in the local copy")
+        return record.tree
 
     async def _trees(self, spec: RepositorySpec, ids: Collection[str]) -> Mapping[str, Tree]:
         known = {one: tree for one in ids if (tree := self._parsed.get(one)) is not None}

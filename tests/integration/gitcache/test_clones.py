@@ -9,10 +9,8 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import Invalid
-from gitcache.mirror.access import Access
-from gitcache.mirror.admission import Admission
-from gitcache.mirror.clones import GitClones
-from gitcache.mirror.runner import GitRunner
+from fleet.runtime.clock import SystemClock
+from gitcache.mirror.mirror import Mirror, MirrorOptions
 from gitcache.mirror.trees import GitTrees
 from tests.integration.gitcache.hostile import git
 from tests.integration.gitcache.stand import spec
@@ -24,9 +22,8 @@ class Place:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        self.runner = GitRunner(home)
-        admission = Admission(allow_private_hosts=True)
-        self.clones = GitClones(home, self.runner, Access(home), admission, seconds=30)
+        self.mirror = Mirror(home, MirrorOptions(), SystemClock())
+        self.clones = self.mirror.clones
         self.clones.open()
         self.trees = GitTrees(
             self.clones.path, files=100, total_bytes=10_000, processes=2, memory=1
@@ -38,7 +35,7 @@ async def place(tmp_path: Path) -> AsyncIterator[Place]:
     place = Place(tmp_path / "repositories")
     yield place
     await place.trees.close()
-    place.runner.close()
+    await place.mirror.close()
 
 
 @pytest.fixture

@@ -1,8 +1,10 @@
 """Reaching servers: ssh keys, servers of the old protocol, redirects, refused addresses."""
 
 import stat
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import ClientSession, web
@@ -10,12 +12,15 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fleet.errors import Invalid
+from fleet.runtime.clock import SystemClock
 from fleet.source import GitCredentials
 from gitcache.mirror.access import Access
 from gitcache.mirror.admission import Admission
-from gitcache.mirror.clones import GitClones
-from gitcache.mirror.lsrefs import HttpRefLister
 from gitcache.mirror.lsremote import GitRefLister
+from gitcache.mirror.mirror import Mirror, MirrorOptions
+from gitcache.mirror.pacing import Pacing
+from gitcache.mirror.remotegit import RemoteGit
+from gitcache.mirror.routes import Routes
 from gitcache.mirror.runner import GitError, GitRunner
 from gitcache.sync.cache import GitCache
 from tests.integration.gitcache.manifests import config_map
@@ -48,6 +53,14 @@ def runner(home: Path) -> Iterator[GitRunner]:
     runner = GitRunner(home)
     yield runner
     runner.close()
+
+
+@asynccontextmanager
+async def mirror(home: Path, **options: Any) -> AsyncGenerator[Mirror]:
+    """The git side, closed at the end."""
+    one = Mirror(home, MirrorOptions(request_seconds=10, **options), SystemClock())
+    yield one
+    await one.close()
 
 
 @pytest.fixture
@@ -110,7 +123,7 @@ async def test_a_redirect_is_told_and_not_followed(cache: GitCache) -> None:
 
 
 async def test_an_ssh_key_is_read_from_memory_and_never_from_a_file(
-    git_server: GitServer, runner: GitRunner, home: Path, tmp_path: Path
+    git_server: GitServer, home: Path, tmp_path: Path
 ) -> None:
     """The key has a passphrase; ssh sees it without, under a path that is no file on disk."""
     repository = git_server.create_repository("shop")
@@ -123,14 +136,11 @@ async def test_an_ssh_key_is_read_from_memory_and_never_from_a_file(
     ).decode()
     credentials = GitCredentials(private_key=private, passphrase="open sesame")
     ssh = fake_ssh(tmp_path)
-    access = Access(home, known_hosts=tmp_path / "known_hosts", ssh=str(ssh))
-    admission = Admission(allow_private_hosts=True)
     followed = spec(f"ssh://git@127.0.0.1{repository.path}", credentials=credentials)
-    lister = GitRefLister(runner, access, admission, seconds=10)
-    assert await lister.list_refs(followed, [MAIN]) == {MAIN: sha}
-    clones = GitClones(home, runner, access, admission, seconds=10)
-    await clones.fetch(followed, {"x": sha})
-    assert await clones.pins(followed) == {"x": sha}
+    async with mirror(home, known_hosts=tmp_path / "known_hosts", ssh=str(ssh)) as one:
+        assert await one.lister.list_refs(followed, [MAIN]) == {MAIN: sha}
+        await one.clones.fetch(followed, {"x": sha})
+        assert await one.clones.pins(followed) == {"x": sha}
     public = key.public_key().public_bytes(
         serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
     )
@@ -161,31 +171,27 @@ def check_ssh_options(arguments: str) -> None:
     ],
 )
 async def test_a_key_that_cannot_be_read_is_named_and_not_shown(
-    runner: GitRunner, home: Path, credentials: GitCredentials
+    home: Path, credentials: GitCredentials
 ) -> None:
-    admission = Admission(allow_private_hosts=True)
-    lister = GitRefLister(runner, Access(home), admission, seconds=5)
-    with pytest.raises(Invalid, match="private key cannot be read") as caught:
-        await lister.list_refs(spec("ssh://git@127.0.0.1/x", credentials=credentials), [MAIN])
+    followed = spec("ssh://git@127.0.0.1/x", credentials=credentials)
+    async with mirror(home) as one:
+        with pytest.raises(Invalid, match="private key cannot be read") as caught:
+            await one.lister.list_refs(followed, [MAIN])
     assert "AAAA" not in str(caught.value)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 async def test_private_addresses_are_refused_where_the_setting_says_so(
-    git_server: GitServer, runner: GitRunner, home: Path, host: str
+    git_server: GitServer, home: Path, host: str
 ) -> None:
     """By address and by a name that leads to one, over both ways to list refs."""
     repository = git_server.create_repository("shop")
     repository.commit({"a": "b"})
     followed = spec(repository.url.replace("127.0.0.1", host))
-    admission = Admission(allow_private_hosts=False)
-    http = HttpRefLister(admission, seconds=5, per_host=1)
-    process = GitRefLister(runner, Access(home), admission, seconds=5)
-    for lister in (http, process):
-        with pytest.raises(Invalid, match="private address"):
-            await lister.list_refs(followed, [MAIN])
-    await http.close()
-    await admission.close()
+    async with mirror(home, allow_private_hosts=False) as one:
+        for lister in (one.http_lister, one.git_lister):
+            with pytest.raises(Invalid, match="private address"):
+                await lister.list_refs(followed, [MAIN])
     assert not git_server.requests
 
 
@@ -201,8 +207,10 @@ async def test_git_is_bound_to_the_address_that_was_admitted(
             return ["127.0.0.1"]
 
     admission = Pinned(allow_private_hosts=True)
-    lister = GitRefLister(runner, Access(home), admission, seconds=5)
+    pacing = Pacing(SystemClock(), at_once=1, per_second=10)
+    remotes = RemoteGit(runner, Access(home), Routes(admission), pacing)
     followed = spec(repository.url.replace("127.0.0.1", "git.invalid"))
+    lister = GitRefLister(remotes, seconds=5)
     assert await lister.list_refs(followed, [MAIN]) == {MAIN: sha}
 
 

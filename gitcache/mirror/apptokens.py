@@ -1,0 +1,126 @@
+"""Installation tokens of GitHub Apps: asked for by a signed JWT, renewed before they expire."""
+
+import asyncio
+from collections import OrderedDict
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import jwt
+import orjson
+from yarl import URL
+
+from fleet.errors import Invalid, Unavailable
+from fleet.runtime.clock import Clock
+from fleet.source import GitCredentials
+from gitcache.mirror.http import HttpClient, read
+from gitcache.mirror.route import Route
+
+_RENEW_BEFORE = timedelta(minutes=10)
+"""A fetch that has begun may go on for minutes with the token it was given."""
+_MIN_AGE = timedelta(seconds=30)
+"""A token this young that is refused is not renewed: the App lacks the right."""
+_MAX_ANSWER = 1 << 20
+_MAX_TOKENS = 1000
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _Token:
+    text: str
+    made_at: datetime
+    expires_at: datetime
+
+
+class AppTokens:
+    """Tokens by App and installation, each asked for once however many wait for it."""
+
+    def __init__(self, http: HttpClient, clock: Clock) -> None:
+        self._http = http
+        self._clock = clock
+        self._tokens: OrderedDict[tuple[str | None, ...], _Token] = OrderedDict()
+        self._asking = asyncio.Lock()
+
+    async def token(self, credentials: GitCredentials, route: Route) -> str:
+        """A token that is good for a while. Unavailable, Invalid: why there is none."""
+        key = _key(credentials)
+        if (found := self._good(key)) is not None:
+            return found
+        async with self._asking:
+            if (found := self._good(key)) is not None:
+                return found
+            token = await self._ask(credentials, route)
+            self._tokens[key] = token
+            if len(self._tokens) > _MAX_TOKENS:
+                self._tokens.popitem(last=False)
+            return token.text
+
+    def forget(self, credentials: GitCredentials) -> bool:
+        """Drop a token that was refused; False if it is so new that another would be no better."""
+        token = self._tokens.get(_key(credentials))
+        if token is None or self._clock.now() - token.made_at < _MIN_AGE:
+            return False
+        del self._tokens[_key(credentials)]
+        return True
+
+    def _good(self, key: tuple[str | None, ...]) -> str | None:
+        token = self._tokens.get(key)
+        if token is None or token.expires_at - self._clock.now() < _RENEW_BEFORE:
+            return None
+        return token.text
+
+    async def _ask(self, credentials: GitCredentials, route: Route) -> _Token:
+        """`POST /app/installations/{id}/access_tokens`, for reading contents only."""
+        url = URL(
+            f"{api_of(credentials, route)}/app/installations/"
+            f"{credentials.installation_id}/access_tokens"
+        )
+        headers = {
+            "Authorization": f"Bearer {self._signed(credentials)}",
+            "Accept": "application/vnd.github+json",
+            "User-Agent": "towline",
+        }
+        async with self._http.request("POST", route, url, headers=headers) as answer:
+            data = await read(answer, _MAX_ANSWER, "the answer for a token")
+        if answer.status != 201:
+            raise Unavailable(
+                f"{url.host} gives no token for installation {credentials.installation_id} of "
+                f"App {credentials.app_id} ({answer.status}): check both numbers and the key"
+            )
+        return self._parsed(data)
+
+    def _signed(self, credentials: GitCredentials) -> str:
+        now = int(self._clock.now().timestamp())
+        claims = {"iat": now - 60, "exp": now + 540, "iss": credentials.app_id}
+        try:
+            return jwt.encode(claims, credentials.private_key or "", algorithm="RS256")
+        except (ValueError, TypeError, jwt.PyJWTError):
+            raise Invalid(
+                "the App's private key is no RSA key in PEM form", field="credentials"
+            ) from None
+
+    def _parsed(self, data: bytes) -> _Token:
+        try:
+            found = orjson.loads(data)
+            expires = datetime.fromisoformat(found["expires_at"])
+            return _Token(str(found["token"]), self._clock.now(), expires)
+        except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+            raise Unavailable("the answer for an App's token cannot be read") from None
+
+
+def api_of(credentials: GitCredentials | None, route: Route) -> str:
+    """The base URL of the host's REST interface; of GitHub's, if none is named."""
+    if credentials is not None and credentials.api_url:
+        return credentials.api_url.rstrip("/")
+    if route.remote.host == "github.com":
+        return "https://api.github.com"
+    if not route.remote.is_http:
+        return f"https://{route.remote.host}/api/v3"
+    return f"{route.remote.scheme}://{route.remote.host}:{route.remote.port}/api/v3"
+
+
+def _key(credentials: GitCredentials) -> tuple[str | None, ...]:
+    return (
+        credentials.app_id,
+        credentials.installation_id,
+        credentials.api_url,
+        credentials.private_key,
+    )

@@ -1,0 +1,89 @@
+"""What a git server can do (gitprotocol-v2(5)), asked once and kept for an hour."""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from yarl import URL
+
+from fleet.runtime.clock import Clock
+from gitcache.mirror import pktline
+from gitcache.mirror.http import HttpClient, read
+from gitcache.mirror.route import Route
+
+VERSION2 = {"Git-Protocol": "version=2", "User-Agent": "git/towline"}
+
+_KEPT_SECONDS = 3600.0
+_MAX_KEPT = 10_000
+_MAX_ANSWER = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a server told of one repository; all false where it does not speak version 2."""
+
+    version2: bool = False
+    object_format: str = "sha1"
+    shallow: bool = False
+    filters: bool = False
+
+
+class KnownCapabilities:
+    """The capabilities of repositories by their URL."""
+
+    def __init__(self, http: HttpClient, clock: Clock) -> None:
+        self._http = http
+        self._clock = clock
+        self._kept: OrderedDict[str, tuple[float, Capabilities]] = OrderedDict()
+
+    def known(self, route: Route) -> Capabilities | None:
+        """What was learned within the last hour."""
+        found = self._kept.get(route.remote.text)
+        if found is None or found[0] < self._clock.monotonic():
+            return None
+        return found[1]
+
+    async def of(self, route: Route) -> Capabilities:
+        """What the server can do. Unavailable: it cannot be asked."""
+        if (found := self.known(route)) is not None:
+            return found
+        url = URL(f"{route.remote.text}/info/refs?service=git-upload-pack")
+        headers = dict(VERSION2)
+        if route.authorization:
+            headers["Authorization"] = route.authorization
+        async with self._http.request("GET", route, url, headers=headers) as answer:
+            self._http.check(answer)
+            data = (
+                await read(answer, _MAX_ANSWER, "the list of capabilities")
+                if _speaks(answer.content_type, answer.status)
+                else b""
+            )
+        return self.learn(route, parse_capabilities(data))
+
+    def learn(self, route: Route, capabilities: Capabilities) -> Capabilities:
+        """Keep what is known now."""
+        until = self._clock.monotonic() + _KEPT_SECONDS
+        self._kept[route.remote.text] = (until, capabilities)
+        if len(self._kept) > _MAX_KEPT:
+            self._kept.popitem(last=False)
+        return capabilities
+
+
+def parse_capabilities(data: bytes) -> Capabilities:
+    """The advertisement of a server; of anything else, that it can do nothing."""
+    try:
+        lines = [
+            one.rstrip(b"\n").decode("utf-8", "replace") for one in pktline.decode(data) if one
+        ]
+    except pktline.Malformed:
+        return Capabilities()
+    if "version 2" not in lines[:2]:
+        return Capabilities()
+    told = dict(line.partition("=")[::2] for line in lines)
+    fetch = told.get("fetch", "").split()
+    return Capabilities(
+        True, told.get("object-format", "sha1"), "shallow" in fetch, "filter" in fetch
+    )
+
+
+def _speaks(content_type: str, status: int) -> bool:
+    return status == 200 and content_type == "application/x-git-upload-pack-advertisement"

@@ -1,0 +1,146 @@
+"""One bare clone on disk: pins, shallow boundaries, sweeping, packing."""
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from gitcache.mirror.access import environment
+from gitcache.mirror.runner import GitRunner
+
+PINS = "refs/k/"
+_LEAN = "lean"
+_MAX_LOOSE = 2000
+_MAX_PACKS = 20
+_SECONDS = 120.0
+
+
+class Clone:
+    """A clone at `path`, which need not exist yet."""
+
+    def __init__(self, path: Path, runner: GitRunner) -> None:
+        self.path = path
+        self._runner = runner
+
+    def exists(self) -> bool:
+        """Whether there is one."""
+        return self.path.exists()
+
+    def is_lean(self) -> bool:
+        """Whether it has folders only, and files as they are needed."""
+        return (self.path / _LEAN).exists()
+
+    def make_lean(self) -> None:
+        """Mark it so."""
+        (self.path / _LEAN).touch()
+
+    async def init(self, *, sha256: bool) -> None:
+        """Create it, empty."""
+        form = "sha256" if sha256 else "sha1"
+        await self._runner.run(
+            ["init", "--quiet", "--bare", "--template=", f"--object-format={form}", str(self.path)],
+            environment(self.path.parent),
+            seconds=_SECONDS,
+        )
+
+    async def git(self, *arguments: str, stdin: bytes = b"", seconds: float = _SECONDS) -> str:
+        """Output of a git command that stays on this machine. GitError."""
+        return await self._runner.run(
+            [f"--git-dir={self.path}", *arguments],
+            environment(self.path.parent),
+            seconds=seconds,
+            stdin=stdin,
+        )
+
+    def pins(self) -> dict[str, str]:
+        """Pin name to object id. Nothing here ever packs refs, so that each is a file."""
+        found = {}
+        for path in (self.path / PINS).glob("*"):
+            if not path.name.endswith(".lock"):
+                found[path.name] = path.read_text().strip()
+        return found
+
+    async def pin(self, wants: Mapping[str, str]) -> None:
+        """Keep objects by name. GitError: one of them is not there."""
+        if all(self._is_loose(sha) for sha in wants.values()):
+            self._write_pins(wants)
+            return
+        lines = [f"update {PINS}{pin} {sha}\n" for pin, sha in sorted(wants.items())]
+        await self.git("update-ref", "--stdin", stdin="".join(lines).encode())
+
+    def _is_loose(self, sha: str) -> bool:
+        return (self.path / "objects" / sha[:2] / sha[2:]).exists()
+
+    def _write_pins(self, wants: Mapping[str, str]) -> None:
+        """What `git update-ref` does, without a process of a few milliseconds for it."""
+        folder = self.path / PINS
+        folder.mkdir(parents=True, exist_ok=True)
+        for pin, sha in wants.items():
+            lock = folder / f"{pin}.lock"
+            with lock.open("x") as file:
+                file.write(f"{sha}\n")
+            lock.replace(folder / pin)
+
+    async def unpin(self, pins: Iterable[str]) -> None:
+        """Let go of pins."""
+        lines = [f"delete {PINS}{pin}\n" for pin in pins]
+        if lines:
+            await self.git("update-ref", "--stdin", stdin="".join(lines).encode())
+
+    async def index(self, pack: Path, *, seconds: float) -> None:
+        """Take a pack in; links to files that are not here are allowed. GitError: broken."""
+        await self._runner.run(
+            [f"--git-dir={self.path}", "index-pack", "--stdin", "--fix-thin", "--fsck-objects"],
+            environment(self.path.parent),
+            seconds=seconds,
+            stdin=pack,
+        )
+
+    def shallow(self) -> list[str]:
+        """The commits whose parents are not here."""
+        try:
+            return (self.path / "shallow").read_text().split()
+        except FileNotFoundError:
+            return []
+
+    def cut(self, shallow: Iterable[str], unshallow: Iterable[str]) -> None:
+        """Note where history is cut now, in one step."""
+        boundary = sorted((set(self.shallow()) | set(shallow)) - set(unshallow))
+        temporary = self.path / "shallow.lock"
+        temporary.write_text("".join(f"{sha}\n" for sha in boundary))
+        temporary.rename(self.path / "shallow")
+
+    def is_scattered(self) -> bool:
+        """Whether packing is worth it: beyond 2,000 loose objects or 20 packs."""
+        packs = len(list(self.path.glob("objects/pack/*.pack")))
+        # One of the 256 folders stands for all: object names are evenly spread.
+        loose = len(list(self.path.glob("objects/17/*"))) * 256
+        return packs > _MAX_PACKS or loose > _MAX_LOOSE
+
+    async def pack(self) -> None:
+        """Pack everything that is pinned and drop the rest after an hour."""
+        if self.is_lean():
+            # Files that are not here stop a walk over what is reachable.
+            await self.git("repack", "--geometric=2", "-d", "-q")
+        else:
+            await self.git("repack", "-a", "-d", "-q")
+            await self.git("prune", "--expire=1.hour.ago")
+
+    def size(self) -> int:
+        """Bytes on disk."""
+        total = 0
+        for folder, _, names in os.walk(self.path):
+            for name in names:
+                try:
+                    total += os.lstat(os.path.join(folder, name)).st_size
+                except OSError:
+                    continue
+        return total
+
+    def sweep(self) -> None:
+        """Remove locks and half-written packs; nothing else may be writing to the clone."""
+        stale = [*self.path.glob("*.lock"), *(self.path / "refs").rglob("*.lock")]
+        stale += self.path.glob("objects/pack/tmp_*")
+        stale += self.path.glob("objects/tmp_*")
+        stale += self.path.glob("objects/??/tmp_obj_*")
+        for one in stale:
+            one.unlink(missing_ok=True)

@@ -1,0 +1,71 @@
+"""What ssh runs to get through a proxy: `python -m gitcache.mirror.connect HOST PORT`.
+
+Asks the proxy named by the environment for a tunnel (RFC 9110, 9.3.6), then carries bytes
+between it and standard input and output.
+"""
+
+import base64
+import os
+import socket
+import sys
+import threading
+from urllib.parse import unquote, urlsplit
+
+PROXY_VARIABLE = "TOWLINE_GIT_PROXY"
+
+_CHUNK = 64 << 10
+_MAX_HEAD = 16 << 10
+_SECONDS = 15.0
+
+
+def tunnel(proxy: str, host: str, port: str) -> socket.socket:
+    """A connection that the proxy carries to the host. OSError: it does not."""
+    parts = urlsplit(proxy)
+    connection = socket.create_connection((parts.hostname or "", parts.port or 0), _SECONDS)
+    target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
+    if parts.username is not None:
+        pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
+        lines.append(f"Proxy-Authorization: Basic {base64.b64encode(pair).decode()}")
+    connection.sendall("\r\n".join([*lines, "", ""]).encode())
+    head = _read_head(connection)
+    if not head.startswith(b"HTTP/1.") or head.split(b" ", 2)[1:2] != [b"200"]:
+        told = head[:80].partition(b"\r")[0].decode("latin-1")
+        raise OSError(f"the proxy refused: {told}")
+    connection.settimeout(None)
+    return connection
+
+
+def _read_head(connection: socket.socket) -> bytes:
+    """The answer's head, byte by byte: what follows belongs to ssh."""
+    head = b""
+    while not head.endswith(b"\r\n\r\n"):
+        byte = connection.recv(1)
+        if not byte or len(head) > _MAX_HEAD:
+            raise OSError("the proxy closed the connection")
+        head += byte
+    return head
+
+
+def _upward(connection: socket.socket) -> None:
+    while data := os.read(sys.stdin.fileno(), _CHUNK):
+        connection.sendall(data)
+    connection.shutdown(socket.SHUT_WR)
+
+
+def main() -> int:
+    """Carry bytes until either side ends."""
+    try:
+        connection = tunnel(os.environ[PROXY_VARIABLE], sys.argv[1], sys.argv[2])
+    except (OSError, IndexError, KeyError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    threading.Thread(target=_upward, args=(connection,), daemon=True).start()
+    while data := connection.recv(_CHUNK):
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

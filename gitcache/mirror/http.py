@@ -1,0 +1,164 @@
+"""Requests to git servers over http(s) on warm connections, with errors made for people."""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from email.utils import parsedate_to_datetime
+from urllib.parse import urlsplit
+
+import aiohttp
+from yarl import URL
+
+from fleet.errors import Invalid, Unavailable
+from fleet.runtime.clock import Clock
+from gitcache.mirror.admission import Admission
+from gitcache.mirror.pacing import Pacing
+from gitcache.mirror.route import Refused, Route
+
+_LONGEST_PAUSE = 3600.0
+
+
+class HttpClient:
+    """One pool of connections for all repositories.
+
+    Addresses are judged on connecting, unless a proxy of the installation makes the connection.
+    """
+
+    def __init__(
+        self, admission: Admission, pacing: Pacing, clock: Clock, *, seconds: float
+    ) -> None:
+        self._admission = admission
+        self._pacing = pacing
+        self._clock = clock
+        self._seconds = seconds
+        self._sessions: dict[bool, aiohttp.ClientSession] = {}
+
+    @asynccontextmanager
+    async def request(
+        self,
+        method: str,
+        route: Route,
+        url: URL,
+        *,
+        headers: Mapping[str, str],
+        body: bytes | None = None,
+        seconds: float | None = None,
+    ) -> AsyncGenerator[aiohttp.ClientResponse]:
+        """The answer, its body not yet read. Unavailable: no answer. Invalid: refused address."""
+        host = url.host or ""
+        if host != route.remote.host:
+            self._admission.check_host(host)
+        try:
+            async with (
+                self._pacing.turn(host),
+                self._session(route).request(
+                    method,
+                    url,
+                    data=body,
+                    headers=headers,
+                    allow_redirects=False,
+                    ssl=route.tls,
+                    proxy=route.proxy,
+                    timeout=_timeout(seconds or self._seconds),
+                ) as answer,
+            ):
+                yield answer
+        except TimeoutError as error:
+            raise Unavailable(f"{host} did not answer in time") from error
+        except (aiohttp.ClientError, ConnectionError) as error:
+            _raise_refused(error)
+            raise Unavailable(f"{host} cannot be reached: {_reason(error)}") from None
+
+    def check(self, answer: aiohttp.ClientResponse) -> None:
+        """Raise what a failing status means; any other status passes. Unavailable, Refused."""
+        host, status = answer.url.host or "", answer.status
+        if status < 300:
+            return
+        pause = self._retry_after(answer)
+        if status in {429, 503} or (status == 403 and pause):
+            self._pacing.pause(host, pause or 0.0)
+            raise Unavailable(f"{host} asks for fewer requests ({status})", retry_after=pause)
+        if status in {401, 403}:
+            raise Refused(f"{host} refused the credentials ({status})")
+        if status == 404:
+            raise Unavailable(f"{host} has no such repository, or not for these credentials")
+        if status < 400:
+            target = urlsplit(answer.headers.get("Location", ""))._replace(query="", fragment="")
+            raise Unavailable(
+                f"the repository has moved to {target.hostname}{target.path}: use that"
+            )
+        if status == 407:
+            raise Unavailable("the proxy refused its credentials (407)")
+        if status >= 500:
+            raise Unavailable(f"{host} answered {status}")
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for session in self._sessions.values():
+            await session.close()
+
+    def _session(self, route: Route) -> aiohttp.ClientSession:
+        guarded = route.proxy is None or not route.trusted_proxy
+        found = self._sessions.get(guarded)
+        if found is None:
+            connector = aiohttp.TCPConnector(limit=0, resolver=self._admission if guarded else None)
+            found = self._sessions[guarded] = aiohttp.ClientSession(
+                connector=connector, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=True
+            )
+        return found
+
+    def _retry_after(self, answer: aiohttp.ClientResponse) -> float | None:
+        """Seconds or a date (RFC 9110, 10.2.3); None if there is neither."""
+        text = answer.headers.get("Retry-After", "")
+        if text.isdecimal() and len(text) < 8:
+            return min(float(text), _LONGEST_PAUSE)
+        try:
+            until = parsedate_to_datetime(text)
+            left = (until - self._clock.now()).total_seconds()
+        except (ValueError, TypeError):
+            return None
+        return min(max(left, 0.0), _LONGEST_PAUSE)
+
+
+async def read(answer: aiohttp.ClientResponse, limit: int, what: str) -> bytes:
+    """The whole body. Unavailable: it is longer than `limit` bytes."""
+    parts: list[bytes] = []
+    size = 0
+    async for chunk in answer.content.iter_any():
+        parts.append(chunk)
+        size += len(chunk)
+        if size > limit:
+            raise Unavailable(f"{what} is too long")
+    return b"".join(parts)
+
+
+def _timeout(seconds: float) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=seconds, sock_connect=min(5.0, seconds))
+
+
+def _raise_refused(error: BaseException) -> None:
+    """An address that Admission refused comes wrapped in the client's own error."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, Invalid):
+            raise cause
+        cause = cause.__cause__ or cause.__context__
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return "its TLS certificate is not trusted; add its authority to the repository"
+    if isinstance(error, aiohttp.ClientSSLError):
+        return "TLS failed; does it ask for a client certificate?"
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return "its name cannot be resolved"
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        return f"the proxy answered {error.status}"
+    if isinstance(error, aiohttp.ClientProxyConnectionError):
+        return "the proxy cannot be reached"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return _os_reason(error.os_error)
+    return "the connection broke"
+
+
+def _os_reason(error: OSError) -> str:
+    return (error.strerror or "connection failed").partition("[")[0].lower().strip()

@@ -1,0 +1,161 @@
+"""Files kept by Git LFS: asked for by the batch interface, kept beside the clone they belong to."""
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+from yarl import URL
+
+from fleet.errors import Invalid, Unavailable
+from fleet.source import RepositorySpec
+from gitcache.domain.pointers import Pointer, parse_pointer
+from gitcache.mirror.http import HttpClient, read
+from gitcache.mirror.route import Route
+from gitcache.mirror.routes import Routes
+
+_JSON = "application/vnd.git-lfs+json"
+_MAX_ANSWER = 4 << 20
+_AT_ONCE = 100
+
+
+class LargeFiles:
+    """Puts files in the place of pointers. `limit` bounds one file in bytes, 0 refuses all."""
+
+    def __init__(
+        self,
+        http: HttpClient,
+        routes: Routes,
+        path_of: Callable[[RepositorySpec], Path],
+        *,
+        limit: int,
+        total: int,
+        seconds: float,
+    ) -> None:
+        self._http = http
+        self._routes = routes
+        self._path_of = path_of
+        self._limit = limit
+        self._total = total
+        self._seconds = seconds
+
+    async def resolve(
+        self, spec: RepositorySpec, blobs: Mapping[str, bytes]
+    ) -> Mapping[str, bytes]:
+        """The same contents, with files for pointers. Invalid: too large. Unavailable."""
+        found = {one: parse_pointer(data) for one, data in blobs.items()}
+        pointers = {one: pointer for one, pointer in found.items() if pointer is not None}
+        if not pointers:
+            return blobs
+        self._check(list(pointers.values()))
+        files = await self._files(spec, list(dict.fromkeys(pointers.values())))
+        return {**blobs, **{one: files[pointer] for one, pointer in pointers.items()}}
+
+    def _check(self, pointers: Sequence[Pointer]) -> None:
+        largest = max(pointers, key=lambda one: one.size)
+        if largest.size > self._limit:
+            raise Invalid(
+                f"a file kept by Git LFS has {largest.size:,} bytes; {self._limit:,} at most are "
+                "fetched (setting git.fetch.large_file)"
+            )
+        if sum(one.size for one in pointers) > self._total:
+            raise Invalid(f"the folder's Git LFS files have more than {self._total:,} bytes")
+
+    async def _files(
+        self, spec: RepositorySpec, pointers: Sequence[Pointer]
+    ) -> dict[Pointer, bytes]:
+        files = await asyncio.to_thread(self._kept, spec, pointers)
+        missing = [one for one in pointers if one not in files]
+        for start in range(0, len(missing), _AT_ONCE):
+            batch = missing[start : start + _AT_ONCE]
+
+            async def work(route: Route, batch: Sequence[Pointer] = batch) -> None:
+                for pointer, action in (await self._batch(route, batch)).items():
+                    files[pointer] = await self._download(route, pointer, action)
+                    await asyncio.to_thread(self._keep, spec, pointer, files[pointer])
+
+            await self._routes.use(spec, work)
+        return files
+
+    async def _batch(
+        self, route: Route, pointers: Sequence[Pointer]
+    ) -> dict[Pointer, Mapping[str, Any]]:
+        """Where each file can be had (git-lfs, docs/api/batch.md)."""
+        if not route.remote.is_http:
+            raise Unavailable("files kept by Git LFS are fetched over https only, not over ssh")
+        base = route.remote.text.removesuffix(".git")
+        asked = {
+            "operation": "download",
+            "transfers": ["basic"],
+            "objects": [{"oid": one.oid, "size": one.size} for one in pointers],
+        }
+        headers = {"Accept": _JSON, "Content-Type": _JSON, "User-Agent": "git-lfs/towline"}
+        if route.authorization:
+            headers["Authorization"] = route.authorization
+        url = URL(f"{base}.git/info/lfs/objects/batch")
+        async with self._http.request(
+            "POST", route, url, headers=headers, body=orjson.dumps(asked)
+        ) as answer:
+            self._http.check(answer)
+            data = await read(answer, _MAX_ANSWER, "the answer of the Git LFS server")
+        if answer.status != 200:
+            raise Unavailable(f"{url.host} has no Git LFS for this repository ({answer.status})")
+        return _actions(data, pointers)
+
+    async def _download(self, route: Route, pointer: Pointer, action: Mapping[str, Any]) -> bytes:
+        url, headers = _target(action)
+        own = (url.scheme, url.host, url.port) == route.remote.origin
+        if own and route.authorization and "authorization" not in {key.lower() for key in headers}:
+            headers["Authorization"] = route.authorization
+        async with self._http.request(
+            "GET", route, url, headers=headers, seconds=self._seconds
+        ) as answer:
+            self._http.check(answer)
+            data = await read(answer, pointer.size, "a file from the Git LFS server")
+        if answer.status != 200 or hashlib.sha256(data).hexdigest() != pointer.oid:
+            raise Unavailable(f"{url.host} gave another file than {pointer.oid[:12]} of Git LFS")
+        return data
+
+    def _place(self, spec: RepositorySpec, pointer: Pointer) -> Path:
+        return self._path_of(spec) / "lfs" / pointer.oid[:2] / pointer.oid
+
+    def _kept(self, spec: RepositorySpec, pointers: Sequence[Pointer]) -> dict[Pointer, bytes]:
+        found = {}
+        for pointer in pointers:
+            try:
+                data = self._place(spec, pointer).read_bytes()
+            except FileNotFoundError:
+                continue
+            if hashlib.sha256(data).hexdigest() == pointer.oid:
+                found[pointer] = data
+        return found
+
+    def _keep(self, spec: RepositorySpec, pointer: Pointer, data: bytes) -> None:
+        place = self._place(spec, pointer)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        temporary = place.with_suffix(".lock")
+        temporary.write_bytes(data)
+        temporary.replace(place)
+
+
+def _actions(data: bytes, pointers: Sequence[Pointer]) -> dict[Pointer, Mapping[str, Any]]:
+    try:
+        told = {one["oid"]: one for one in orjson.loads(data)["objects"]}
+        return {one: told[one.oid]["actions"]["download"] for one in pointers}
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        raise Unavailable(
+            "the Git LFS server does not have all files, or not for these credentials"
+        ) from None
+
+
+def _target(action: Mapping[str, Any]) -> tuple[URL, dict[str, str]]:
+    try:
+        url = URL(action["href"], encoded=True)
+        headers = {str(key): str(value) for key, value in (action.get("header") or {}).items()}
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise Unavailable("the Git LFS server's answer cannot be read") from None
+    if url.scheme not in {"http", "https"} or not url.host:
+        raise Unavailable("the Git LFS server names a place that is no http URL")
+    return url, headers

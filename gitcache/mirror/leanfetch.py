@@ -1,0 +1,114 @@
+"""Huge repositories: folders of all commits, files only of what is used.
+
+Files are fetched before a render reads them, many at once; nothing is ever fetched while
+something is served. git is not told of a promisor, so that it never fetches by itself.
+"""
+
+import asyncio
+import tempfile
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+import structlog
+
+from fleet.errors import Unavailable
+from fleet.remotes import parse_remote
+from fleet.source import RepositorySpec
+from gitcache.mirror.capabilities import Capabilities, KnownCapabilities
+from gitcache.mirror.clone import Clone
+from gitcache.mirror.packs import NoPack, Order, PackClient
+from gitcache.mirror.route import Route
+from gitcache.mirror.routes import Routes
+
+log = structlog.get_logger(__name__)
+
+_MAX_BYTES = 2 << 30
+_AT_ONCE = 20_000
+
+
+class LeanFetch:
+    """Fetches folders without files, and files by their ids.
+
+    A repository with more than `entries` files and folders is kept lean.
+    """
+
+    def __init__(
+        self,
+        packs: PackClient,
+        routes: Routes,
+        capabilities: KnownCapabilities,
+        *,
+        entries: int,
+        seconds: float,
+    ) -> None:
+        self._packs = packs
+        self._routes = routes
+        self._capabilities = capabilities
+        self._entries = entries
+        self._seconds = seconds
+        self._waiting: dict[Path, set[str]] = defaultdict(set)
+        self._turns: dict[Path, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def create(self, spec: RepositorySpec, clone: Clone, wants: Mapping[str, str]) -> bool:
+        """Fill a new clone with folders; False: small enough to have whole, or not to be had."""
+        if not parse_remote(spec.url).is_http:
+            return False
+        try:
+            await self.fetch(spec, clone, wants)
+        except NoPack:
+            return False
+        counts = [await self._count(clone, sha) for sha in set(wants.values())]
+        if max(counts, default=0) <= self._entries:
+            return False
+        clone.make_lean()
+        log.info("repository is kept lean", repository=spec.id, entries=max(counts))
+        return True
+
+    async def fetch(self, spec: RepositorySpec, clone: Clone, wants: Mapping[str, str]) -> None:
+        """Have the folders of commits, and pin them. NoPack: the server does not filter."""
+        haves = list(dict.fromkeys(clone.pins().values()))
+        shas = sorted(set(wants.values()))
+        order = Order(shas, haves, clone.shallow(), depth=1, filter="blob:none")
+        await self._into(spec, clone, order)
+        await clone.pin(wants)
+
+    async def complete(self, spec: RepositorySpec, clone: Clone, blobs: Collection[str]) -> None:
+        """Have files. Those who come while a request is under way share the next one."""
+        self._waiting[clone.path].update(blobs)
+        async with self._turns[clone.path]:
+            wanted = sorted(self._waiting.pop(clone.path, ()))
+            for start in range(0, len(wanted), _AT_ONCE):
+                await self._get(spec, clone, wanted[start : start + _AT_ONCE])
+
+    async def _get(self, spec: RepositorySpec, clone: Clone, blobs: list[str]) -> None:
+        try:
+            await self._into(spec, clone, Order(blobs))
+        except NoPack as error:
+            raise Unavailable(f"the server does not give out files by their ids: {error}") from None
+
+    async def _into(self, spec: RepositorySpec, clone: Clone, order: Order) -> None:
+        async def work(route: Route) -> None:
+            capabilities = await self._capabilities.of(route)
+            if not (capabilities.version2 and capabilities.filters and capabilities.shallow):
+                raise NoPack("no partial clones")
+            await self._take(route, capabilities, clone, order)
+
+        await self._routes.use(spec, work)
+
+    async def _take(
+        self, route: Route, capabilities: Capabilities, clone: Clone, order: Order
+    ) -> None:
+        place = clone.path / "objects" / "pack"
+        with tempfile.NamedTemporaryFile(prefix="tmp_in_", dir=place) as file:
+            answer = await self._packs.fetch(
+                route, capabilities, order, file.file, limit=_MAX_BYTES, seconds=self._seconds
+            )
+            file.flush()
+            await clone.index(Path(file.name), seconds=self._seconds)
+        clone.cut(answer.shallow, answer.unshallow)
+
+    async def _count(self, clone: Clone, sha: str) -> int:
+        """Entries of a commit's tree; no names are needed, so they are counted as they come."""
+        text = await clone.git("ls-tree", "-r", "-t", "--format=x", sha)
+        return text.count("\n")

@@ -1,0 +1,127 @@
+"""The git side in one piece: listing refs, clones, reading, over one pool of connections."""
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+
+from fleet.runtime.clock import Clock
+from gitcache.mirror.access import Access
+from gitcache.mirror.admission import Admission
+from gitcache.mirror.apptokens import AppTokens
+from gitcache.mirror.capabilities import KnownCapabilities
+from gitcache.mirror.clones import GitClones, Ways
+from gitcache.mirror.disk import Disk
+from gitcache.mirror.http import HttpClient
+from gitcache.mirror.largefiles import LargeFiles
+from gitcache.mirror.leanfetch import LeanFetch
+from gitcache.mirror.lsrefs import HttpRefLister
+from gitcache.mirror.lsremote import AdaptiveRefLister, GitRefLister
+from gitcache.mirror.pacing import Pacing
+from gitcache.mirror.packs import PackClient
+from gitcache.mirror.quickfetch import QuickFetch
+from gitcache.mirror.remotegit import RemoteGit
+from gitcache.mirror.routes import Routes
+from gitcache.mirror.runner import GitRunner
+from gitcache.mirror.submodules import Submodules
+from gitcache.mirror.trees import GitTrees
+from gitcache.ports import Egress
+
+_ASK_CHEAPLY_AGAIN = 3600.0
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class MirrorOptions:
+    """Sizes in bytes, times in seconds. `proxy` is a URL, `authority` PEM.
+
+    `at_once` and `per_second` bound what one server is asked. Repositories of more than
+    `lean_entries` files and folders are kept lean. `large_file` bounds one file of Git LFS,
+    `files` and `total_bytes` one folder. Beyond `watermark`, a share of the disk, nothing new
+    is cloned.
+    """
+
+    request_seconds: float = 20.0
+    fetch_seconds: float = 300.0
+    at_once: int = 8
+    per_second: float = 50.0
+    allow_private_hosts: bool = True
+    known_hosts: Path | None = None
+    proxy: str | None = None
+    authority: str | None = None
+    lean_entries: int = 20_000
+    large_file: int = 64 << 20
+    watermark: float = 0.85
+    files: int = 10_000
+    total_bytes: int = 128 << 20
+    ssh: str = "ssh"
+
+
+class Mirror:
+    """Everything that talks to git, in the folder `home`."""
+
+    def __init__(
+        self, home: Path, options: MirrorOptions, clock: Clock, *, egress: Egress | None = None
+    ) -> None:
+        self.admission = Admission(allow_private_hosts=options.allow_private_hosts)
+        self.pacing = Pacing(clock, at_once=options.at_once, per_second=options.per_second)
+        self.http = HttpClient(self.admission, self.pacing, clock, seconds=options.request_seconds)
+        self.routes = Routes(
+            self.admission,
+            AppTokens(self.http, clock),
+            egress=egress,
+            proxy=options.proxy,
+            authority=options.authority,
+        )
+        self.runner = GitRunner(home)
+        access = Access(home, known_hosts=options.known_hosts, ssh=options.ssh)
+        self.git = RemoteGit(self.runner, access, self.routes, self.pacing)
+        known = KnownCapabilities(self.http, clock)
+        self.http_lister = HttpRefLister(self.http, self.routes, known)
+        self.git_lister = GitRefLister(self.git, seconds=options.request_seconds)
+        self.lister = AdaptiveRefLister(
+            self.http_lister, self.git_lister, clock, retry_seconds=_ASK_CHEAPLY_AGAIN
+        )
+        packs = PackClient(self.http)
+        self.lean = LeanFetch(
+            packs,
+            self.routes,
+            known,
+            entries=options.lean_entries,
+            seconds=options.fetch_seconds,
+        )
+        self.quick = QuickFetch(packs, self.routes, known)
+        self.disk = Disk(home, watermark=options.watermark)
+        self.clones = GitClones(
+            home,
+            self.runner,
+            Ways(self.git, self.quick, self.lean),
+            self.disk,
+            seconds=options.fetch_seconds,
+        )
+        self.submodules = Submodules(self.clones.graft)
+        self.reader = GitTrees(
+            self.clones.path,
+            files=options.files,
+            total_bytes=options.total_bytes,
+            complete=self.clones.complete,
+            large=LargeFiles(
+                self.http,
+                self.routes,
+                self.clones.path,
+                limit=options.large_file,
+                total=options.total_bytes,
+                seconds=options.fetch_seconds,
+            ),
+            submodules=self.submodules,
+        )
+
+    async def open(self) -> None:
+        """Make the folder, sweep it, and see whether git is there. GitError."""
+        await asyncio.to_thread(self.clones.open)
+        await self.runner.check_version()
+
+    async def close(self) -> None:
+        """End processes and close connections."""
+        await self.reader.close()
+        await self.http.close()
+        await self.admission.close()
+        await asyncio.to_thread(self.runner.close)

@@ -1,0 +1,90 @@
+"""Asks a server for a pack by one protocol version 2 `fetch` on a warm connection."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import IO
+
+from yarl import URL
+
+from fleet.errors import Unavailable
+from gitcache.mirror import pktline
+from gitcache.mirror.capabilities import Capabilities
+from gitcache.mirror.fetchanswer import FetchAnswer, ServerSaid
+from gitcache.mirror.http import HttpClient
+from gitcache.mirror.lsrefs import POST_HEADERS
+from gitcache.mirror.route import Route
+
+_RESULT = POST_HEADERS["Accept"]
+
+
+class NoPack(Exception):
+    """The server did not give a pack within the bounds; there are other ways to fetch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What to ask for: objects wanted, commits that are here complete, where history is cut."""
+
+    wants: Sequence[str]
+    haves: Sequence[str] = ()
+    shallow: Sequence[str] = ()
+    depth: int | None = None
+    filter: str | None = None
+
+    def body(self, capabilities: Capabilities) -> bytes:
+        """The request; `done` at once, so that there is one round trip."""
+        lines = ["thin-pack", "no-progress", "ofs-delta"]
+        lines += [f"shallow {one}" for one in self.shallow]
+        lines += [f"deepen {self.depth}"] if self.depth else []
+        lines += [f"filter {self.filter}"] if self.filter else []
+        lines += [f"want {one}" for one in self.wants]
+        lines += [f"have {one}" for one in self.haves]
+        given = ["agent=git/towline", f"object-format={capabilities.object_format}"]
+        return pktline.command("fetch", given, [*lines, "done"])
+
+
+class PackClient:
+    """Writes packs to files as they come in."""
+
+    def __init__(self, http: HttpClient) -> None:
+        self._http = http
+
+    async def fetch(
+        self,
+        route: Route,
+        capabilities: Capabilities,
+        order: Order,
+        into: IO[bytes],
+        *,
+        limit: int,
+        seconds: float,
+    ) -> FetchAnswer:
+        """The answer's head; the pack is in `into`. NoPack: beyond `limit` bytes, or refused."""
+        headers = dict(POST_HEADERS)
+        if route.authorization:
+            headers["Authorization"] = route.authorization
+        url = URL(f"{route.remote.text}/git-upload-pack")
+        answer, size = FetchAnswer(), 0
+        try:
+            async with self._http.request(
+                "POST",
+                route,
+                url,
+                headers=headers,
+                body=order.body(capabilities),
+                seconds=seconds,
+            ) as response:
+                self._http.check(response)
+                if response.status != 200 or response.content_type != _RESULT:
+                    raise NoPack(f"answered {response.status}")
+                async for chunk in response.content.iter_any():
+                    data = answer.feed(chunk)
+                    size += len(data)
+                    if size > limit:
+                        raise NoPack(f"more than {limit} bytes")
+                    into.write(data)
+        except (pktline.Malformed, ServerSaid) as error:
+            raise NoPack(str(error)) from None
+        if not answer.complete:
+            raise Unavailable("the server's pack is cut off")
+        return answer

@@ -1,0 +1,67 @@
+"""The fast way for small fast-forwards: one request, its pack straight into `unpack-objects`.
+
+What git's own fetch adds, a check that all history is connected, costs most of its time in
+large repositories. Here git checks the links of every object that came in.
+"""
+
+import io
+from collections.abc import Mapping
+
+import structlog
+
+from fleet.errors import Unavailable
+from fleet.remotes import parse_remote
+from fleet.source import RepositorySpec
+from gitcache.mirror.capabilities import KnownCapabilities
+from gitcache.mirror.clone import Clone
+from gitcache.mirror.packs import NoPack, Order, PackClient
+from gitcache.mirror.route import Refused, Route
+from gitcache.mirror.routes import Routes
+from gitcache.mirror.runner import GitError
+
+log = structlog.get_logger(__name__)
+
+_MAX_BYTES = 2 << 20
+_SECONDS = 1.5
+_MAX_HAVES = 64
+
+
+class QuickFetch:
+    """Tries; whoever asks goes on with git's own fetch where it did not work."""
+
+    def __init__(self, packs: PackClient, routes: Routes, capabilities: KnownCapabilities) -> None:
+        self._packs = packs
+        self._routes = routes
+        self._capabilities = capabilities
+
+    async def fetch(self, spec: RepositorySpec, clone: Clone, wants: Mapping[str, str]) -> bool:
+        """Have and pin the wanted commits; False: it was not to be had in this way."""
+        if not parse_remote(spec.url).is_http:
+            return False
+
+        async def work(route: Route) -> bool:
+            return await self._fetch(route, clone, wants)
+
+        try:
+            return await self._routes.use(spec, work)
+        except Refused:
+            raise
+        except (NoPack, GitError, Unavailable) as error:
+            log.debug("no quick fetch", repository=spec.id, reason=str(error))
+            return False
+
+    async def _fetch(self, route: Route, clone: Clone, wants: Mapping[str, str]) -> bool:
+        capabilities = await self._capabilities.of(route)
+        if not capabilities.version2:
+            return False
+        haves = list(dict.fromkeys(clone.pins().values()))[-_MAX_HAVES:]
+        if not haves:
+            return False
+        order = Order(sorted(set(wants.values())), haves, clone.shallow())
+        pack = io.BytesIO()
+        await self._packs.fetch(
+            route, capabilities, order, pack, limit=_MAX_BYTES, seconds=_SECONDS
+        )
+        await clone.git("unpack-objects", "-q", "--strict", stdin=pack.getvalue())
+        await clone.pin(wants)
+        return True

@@ -1,0 +1,84 @@
+"""Runs git commands that talk to a repository's server, and names what went wrong there."""
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping
+
+from fleet.source import RepositorySpec
+from gitcache.mirror.access import Access, plain_key
+from gitcache.mirror.hostkeys import offered
+from gitcache.mirror.pacing import Pacing
+from gitcache.mirror.route import Refused, Route
+from gitcache.mirror.routes import Routes
+from gitcache.mirror.runner import GitError, GitRunner
+
+_REFUSED = re.compile(
+    r"Authentication failed|could not read Username|returned error: 40[13]|Permission denied",
+    re.IGNORECASE,
+)
+_UNKNOWN_HOST = re.compile(r"host key is known for|Host key verification failed")
+_CHANGED_HOST = re.compile(r"IDENTIFICATION HAS CHANGED|Host key for .* has changed")
+
+Arguments = Callable[[str], list[str]]
+
+
+class RemoteGit:
+    """git with a repository's route: credentials, proxy, addresses, turns at its server."""
+
+    def __init__(self, runner: GitRunner, access: Access, routes: Routes, pacing: Pacing) -> None:
+        self._runner = runner
+        self._access = access
+        self._routes = routes
+        self._pacing = pacing
+
+    async def run(
+        self,
+        spec: RepositorySpec,
+        arguments: Arguments,
+        *,
+        seconds: float,
+        env: Mapping[str, str] | None = None,
+    ) -> str:
+        """Standard output; `arguments` are made from the URL. GitError, Refused, Unavailable."""
+
+        async def work(route: Route) -> str:
+            # Deriving a key from a passphrase takes a tenth of a second of CPU.
+            await asyncio.to_thread(plain_key, route.credentials)
+            async with self._pacing.turn(route.remote.host):
+                with self._access.environment(route) as environment:
+                    return await self._try(
+                        route, arguments(route.remote.text), environment | dict(env or {}), seconds
+                    )
+
+        return await self._routes.use_bound(spec, work)
+
+    async def _try(
+        self, route: Route, arguments: list[str], env: Mapping[str, str], seconds: float
+    ) -> str:
+        try:
+            return await self._runner.run(arguments, env, seconds=seconds, secrets=route.secrets)
+        except GitError as error:
+            raise await _named(error, route) from error
+
+
+async def _named(error: GitError, route: Route) -> Exception:
+    host = route.remote.host
+    if _CHANGED_HOST.search(error.message):
+        return GitError(
+            f"{host} shows another host key than the known one{await _shown(route)}: if its "
+            "owner has changed it, replace the line in known_hosts"
+        )
+    if _UNKNOWN_HOST.search(error.message):
+        return GitError(
+            f"the ssh host {host} is not known{await _shown(route)}: compare this with what its "
+            "owner says, then add the line to the repository's known hosts or to the "
+            "installation's setting git.fetch.known_hosts"
+        )
+    if _REFUSED.search(error.message):
+        return Refused(f"{host} refused the credentials: {error.message}")
+    return error
+
+
+async def _shown(route: Route) -> str:
+    keys = await offered(route.addresses[0], route.remote.port) if route.addresses else []
+    return f" (it shows {', '.join(keys)})" if keys else ""

@@ -1,0 +1,57 @@
+"""TLS towards git servers: the system's authorities, one more, and a client certificate."""
+
+import ssl
+from functools import lru_cache
+
+from fleet.errors import Invalid
+from fleet.source import GitCredentials
+from gitcache.mirror.secretfiles import secret_path
+
+
+def client_context(credentials: GitCredentials | None, authority: str | None) -> ssl.SSLContext:
+    """The context for a repository; equal needs share one, so that connections stay warm.
+
+    `authority` (PEM) is that of the installation. Invalid: a certificate or key is unusable.
+    """
+    if credentials is None:
+        return _context(authority, None, None, None)
+    return _context(
+        authority, credentials.authority, credentials.client_certificate, credentials.client_key
+    )
+
+
+def authorities(credentials: GitCredentials | None, authority: str | None) -> str | None:
+    """What is trusted beside the system's own, as one PEM text; None: nothing."""
+    texts = [authority, credentials.authority if credentials else None]
+    return "\n".join(text for text in texts if text) or None
+
+
+@lru_cache(256)
+def _context(
+    installation: str | None, own: str | None, certificate: str | None, key: str | None
+) -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    for text in (installation, own):
+        if text:
+            _trust(context, text)
+    if certificate:
+        _sign_in(context, certificate, key)
+    return context
+
+
+def _trust(context: ssl.SSLContext, text: str) -> None:
+    try:
+        context.load_verify_locations(cadata=text)
+    except (ssl.SSLError, ValueError):
+        raise Invalid("the certificate authority is no PEM", field="credentials") from None
+
+
+def _sign_in(context: ssl.SSLContext, certificate: str, key: str | None) -> None:
+    with secret_path(certificate) as path, secret_path(key) as key_path:
+        try:
+            context.load_cert_chain(path or "", key_path, password=lambda: b"")
+        except (ssl.SSLError, OSError, ValueError):
+            raise Invalid(
+                "the client certificate and its key cannot be read or do not fit together",
+                field="credentials",
+            ) from None
