@@ -10,10 +10,14 @@ from typing import Any
 
 import orjson
 
+from syncagent.domain.changes import FieldChange, bounded, field_change, is_secret
 from syncagent.domain.objects import KubeObject, metadata_of
 from syncagent.domain.ownership import FIELD_MANAGER, fingerprint
+from syncagent.domain.pointers import MISSING, find, pointer_of
 
 Path = tuple[str, ...]
+
+_COUNTED = {("metadata", name) for name in ("managedFields", "resourceVersion", "generation")}
 
 
 def project(manifest: Any, live: Any) -> Any:
@@ -33,6 +37,24 @@ def live_digest(manifest: KubeObject, live: KubeObject) -> str:
 def changed_paths(before: Any, after: Any) -> list[Path]:
     """Where two projections differ, outermost first."""
     return list(_differences(before, after, ()))
+
+
+def field_changes(before: KubeObject, after: KubeObject) -> tuple[FieldChange, ...]:
+    """How two states of an object differ, without what the server itself counts and our marks."""
+    masked = is_secret(before)
+    return bounded(
+        [
+            field_change(
+                pointer_of(_plain(path)),
+                _at(before, path),
+                _at(after, path),
+                masked=masked,
+                absent=MISSING,
+            )
+            for path in _differences(before, after, ())
+            if not _is_bookkeeping(path)
+        ]
+    )
 
 
 def format_path(path: Path) -> str:
@@ -58,6 +80,24 @@ def foreign_manager(live: KubeObject, paths: Sequence[Path]) -> str:
         return depth, entry.get("time") or ""
 
     return max(entries, key=likelihood).get("manager") or ""
+
+
+def _at(value: Any, path: Path) -> Any:
+    for step in path:
+        value = find(value, (step[6:-1] if step.startswith("[name=") else step.strip("[]"),))
+    return value
+
+
+def _plain(path: Path) -> list[str]:
+    return [
+        step.removeprefix("[name=").strip("[]") if step.startswith("[") else step for step in path
+    ]
+
+
+def _is_bookkeeping(path: Path) -> bool:
+    if path[0] == "status" or path[:2] in _COUNTED:
+        return True
+    return path[0] == "metadata" and path[-1].startswith("towline.dev/")
 
 
 def _project_list(manifest: list[Any], live: list[Any]) -> list[Any]:

@@ -9,10 +9,11 @@ from syncagent.domain.objects import Api, KubeObject, ObjectKey, ObjectRef
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """An object as it is now."""
+    """An object as it is now; `partial`: only its metadata were told."""
 
     api: Api
     live: KubeObject
+    partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)

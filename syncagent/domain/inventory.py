@@ -1,6 +1,6 @@
 """What a service has in the cluster: the objects applied for it and all that grew from them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from syncagent.domain.health import HEALTHY, Health, Verdict, assess
@@ -14,7 +14,8 @@ from syncagent.domain.objects import (
     resource_version,
 )
 from syncagent.domain.pods import images_of
-from syncagent.domain.waves import wave_of
+from syncagent.domain.rules import health_of
+from syncagent.domain.services import HealthRule
 
 
 @dataclass(slots=True)
@@ -35,6 +36,9 @@ class Owned:
     version: int = 0
     verdict: Verdict = HEALTHY
     images: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    generation: int = 0
+    finalizers: tuple[str, ...] = ()
     seen: bool = False
     synced: bool = False
     doubtful: bool = False
@@ -46,10 +50,6 @@ class Owned:
     def key(self) -> ObjectKey:
         return self.ref.key
 
-    @property
-    def wave(self) -> int:
-        return wave_of(self.ref)
-
     @classmethod
     def intended(cls, service_id: str, ref: ObjectRef) -> "Owned":
         """An object that is about to be applied for the first time."""
@@ -57,12 +57,15 @@ class Owned:
         one.vanish()
         return one
 
-    def observe(self, live: KubeObject) -> None:
-        """Take over what a live object tells of itself."""
+    def observe(self, live: KubeObject, rules: Sequence[HealthRule] = ()) -> None:
+        """Take over what a live object tells of itself, its health by a user's rules."""
         self.uid = metadata_of(live).get("uid") or ""
         self.version = resource_version(live)
-        self.verdict = assess(live)
+        self.verdict = health_of(live, rules)
         self.images = images_of(live)
+        self.labels = _labels(live)
+        self.generation = metadata_of(live).get("generation") or 0
+        self.finalizers = _holders(live)
         self.seen = True
 
     def vanish(self) -> None:
@@ -119,6 +122,10 @@ def child_of(live: KubeObject) -> Component:
         verdict.reason,
         True,
         images_of(live),
+        _labels(live),
+        metadata_of(live).get("generation") or 0,
+        "",
+        _holders(live),
     )
 
 
@@ -211,6 +218,10 @@ def _root(one: Owned, below: list[Component]) -> Component:
         verdict.reason,
         one.synced,
         one.images,
+        one.labels,
+        one.generation,
+        one.applied,
+        one.finalizers,
     )
 
 
@@ -236,3 +247,14 @@ def split(change: InventoryChange, size: int) -> Iterator[InventoryChange]:
     for start in range(size, len(change.present), size):
         part = change.present[start : start + size]
         yield InventoryChange(change.service_id, False, part, ())
+
+
+def _labels(live: KubeObject) -> Mapping[str, str]:
+    labels = metadata_of(live).get("labels")
+    return labels if isinstance(labels, dict) else {}
+
+
+def _holders(live: KubeObject) -> tuple[str, ...]:
+    """Who holds an object that is being deleted."""
+    meta = metadata_of(live)
+    return tuple(meta.get("finalizers") or ()) if meta.get("deletionTimestamp") else ()

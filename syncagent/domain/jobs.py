@@ -4,18 +4,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from fleet.sealing import SealedSecret
 from syncagent.domain.objects import KubeObject, ObjectRef
 
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """One Job or Pod to be run once in `namespace`; `follow`: its log is sent while it runs."""
+    """One Job or Pod to be run once in `namespace`; `follow`: its log is sent while it runs.
+
+    `secrets` are what its environment names by placeholders.
+    """
 
     command_id: str
     namespace: str
     manifest: KubeObject
     timeout_s: int
     follow: bool = False
+    secrets: tuple[SealedSecret, ...] = ()
 
 
 class JobPhase(StrEnum):

@@ -63,7 +63,9 @@ def ref_of(one: KubeObject) -> ObjectRef:
 
 
 def metadata_of(one: KubeObject) -> dict[str, Any]:
-    return one.get("metadata") or {}
+    """An object's metadata; empty if they are not what they should be."""
+    found = one.get("metadata")
+    return found if isinstance(found, dict) else {}
 
 
 def resource_version(one: KubeObject) -> int:

@@ -14,7 +14,8 @@ import orjson
 from syncagent.domain.directives import ORDINARY, Directives, annotations_of, directives_of
 from syncagent.domain.hooks import Hook, hook_of
 from syncagent.domain.objects import KubeObject, ObjectKey, ObjectRef, metadata_of, ref_of
-from syncagent.domain.services import ServiceSpec
+from syncagent.domain.rules import concerns
+from syncagent.domain.services import IgnoredDifference, ServiceSpec
 from syncagent.domain.waves import Wave, wave_of
 
 FIELD_MANAGER = "towline"
@@ -30,13 +31,17 @@ _SERVER_FIELDS = ("managedFields", "resourceVersion", "uid", "creationTimestamp"
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """An object as it is applied: named, marked, cleaned; `digest` changes with its content."""
+    """An object as it is applied: named, marked, cleaned; `digest` changes with its content.
+
+    `left` says which of its fields are left to others once it exists.
+    """
 
     ref: ObjectRef
     body: KubeObject
     digest: str
     wave: Wave
     directives: Directives = ORDINARY
+    left: tuple[IgnoredDifference, ...] = ()
 
     @property
     def key(self) -> ObjectKey:
@@ -52,19 +57,16 @@ class HookManifest:
     hook: Hook
 
 
-def manifest_of(
-    raw: KubeObject, service_id: str, spec: ServiceSpec, namespaced: bool, drops: str = ""
-) -> Manifest:
-    """The manifest of one object of a bundle; `raw` itself is not changed.
-
-    `drops` names what is left to others in it: with that its digest changes too.
-    """
+def manifest_of(raw: KubeObject, service_id: str, spec: ServiceSpec, namespaced: bool) -> Manifest:
+    """The manifest of one object of a bundle; `raw` itself is not changed."""
     body = _cleaned(raw, spec, namespaced)
     ref = ref_of(body)
     _mark(body, service_id, spec, OBJECT_ANNOTATION, _identity(ref))
     directives = directives_of(body)
-    digest = fingerprint([body, drops] if drops else body)
-    return Manifest(ref, body, digest, (directives.wave, wave_of(ref)), directives)
+    left = tuple(one for one in spec.options.ignored if concerns(one, ref))
+    words = [[*one.pointers, "", *one.managers] for one in left]
+    digest = fingerprint([body, words] if left else body)
+    return Manifest(ref, body, digest, (directives.wave, wave_of(ref)), directives, left)
 
 
 def hook_manifest(

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from fleet.bundle import MAX_OBJECT_BYTES, describe
 from fleet.errors import Invalid
+from syncagent.domain.hooks import hook_of
 from syncagent.domain.objects import KubeObject, ObjectKey, api_of, metadata_of
 
 _LONGEST_NAME = 253
@@ -14,17 +15,22 @@ _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _FREE_NAMES = re.compile(r"rbac\.authorization\.k8s\.io|(.*\.)?openshift\.io|metrics\.k8s\.io")
 
 
-def check_object(one: KubeObject, size: int, *, hook: bool = False) -> None:
+def check_object(one: KubeObject, size: int) -> None:
     """Invalid: this can be no object, or would reach another path than that of one object."""
     if size > MAX_OBJECT_BYTES:
         raise Invalid(
             f"{describe(one)} has {size:,} bytes; the API server takes {MAX_OBJECT_BYTES:,} at most"
         )
+    if not isinstance(one.get("metadata"), dict):
+        raise Invalid(f"{one.get('kind', 'object')} without metadata")
     if not isinstance(one.get("kind"), str) or not isinstance(one.get("apiVersion"), str):
         raise Invalid(f"{describe(one)} has no apiVersion or kind")
     meta = metadata_of(one)
+    for part in ("labels", "annotations"):
+        if not _is_words(meta.get(part)):
+            raise Invalid(f"{describe(one)}: its {part} must be text, each with a text")
     name, namespace = meta.get("name"), meta.get("namespace") or ""
-    if hook and not name and _is_prefix(meta.get("generateName")):
+    if not name and isinstance(meta.get("generateName"), str) and hook_of(one) is not None:
         name = meta["generateName"] + "0"
     if not isinstance(name, str) or not name:
         raise Invalid(f"{describe(one)} has no name; a generated one cannot be kept as desired")
@@ -70,12 +76,14 @@ def _owners(key: ObjectKey, one: KubeObject) -> set[ObjectKey]:
     return found
 
 
+def _is_words(value: object) -> bool:
+    return value is None or (
+        isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
+    )
+
+
 def _names(keys: Iterable[ObjectKey]) -> str:
     return " → ".join(f"{kind} {name}" for _, kind, _, name in list(keys)[:5])
-
-
-def _is_prefix(text: object) -> bool:
-    return isinstance(text, str) and bool(text)
 
 
 def _check_name(one: KubeObject, name: str, namespace: str) -> None:

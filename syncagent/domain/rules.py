@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from syncagent.domain.health import Health, Verdict
-from syncagent.domain.objects import KubeObject, ObjectRef, api_of
+from syncagent.domain.health import Health, Verdict, assess
+from syncagent.domain.objects import KubeObject, ObjectRef, api_of, metadata_of
 from syncagent.domain.pointers import MISSING, find, steps_of
 from syncagent.domain.services import FieldCondition, HealthRule, IgnoredDifference
 
@@ -20,6 +20,13 @@ def concerns(ignored: IgnoredDifference, ref: ObjectRef) -> bool:
         (ignored.name, ref.name),
     )
     return all(wanted in ("", "*", actual) for wanted, actual in pairs)
+
+
+def health_of(live: KubeObject, rules: Sequence[HealthRule]) -> Verdict:
+    """The health of an object by a user's rules, or by what is known of its kind."""
+    if not rules or metadata_of(live).get("deletionTimestamp"):
+        return assess(live)
+    return judge(live, rules) or assess(live)
 
 
 def judge(live: KubeObject, rules: Sequence[HealthRule]) -> Verdict | None:

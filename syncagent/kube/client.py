@@ -20,6 +20,7 @@ log = structlog.get_logger(__name__)
 JSON = "application/json"
 APPLY = "application/apply-patch+yaml"
 MERGE = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
 
 _TRIES = 4
 _OVERLOADED = {429, 503, 504}
@@ -34,14 +35,17 @@ _CONNECTIONS_KEPT_S = 30.0
 class KubeClient:
     """One session with the API server.
 
-    At most `concurrency` requests at once (watches not counted). A 429 or 503 with Retry-After
-    holds all requests back for that time, not only the one that was told so.
+    At most `concurrency` requests at once to one API group, and twice as many in all (watches not
+    counted): a slow webhook or aggregated API does not hold up the others. A 429 or 503 with
+    Retry-After holds all requests back for that time, not only the one that was told so.
     """
 
     def __init__(self, access: Access, clock: Clock, concurrency: int = 16) -> None:
         self._access = access
         self._clock = clock
-        self._turn = asyncio.Semaphore(concurrency)
+        self._concurrency = concurrency
+        self._turn = asyncio.Semaphore(2 * concurrency)
+        self._turns: dict[str, asyncio.Semaphore] = {}
         self._resume_at = 0.0
         self._session: aiohttp.ClientSession | None = None
 
@@ -61,16 +65,21 @@ class KubeClient:
         accept: str = JSON,
     ) -> dict[str, Any]:
         """The parsed answer. Refused: the server said no; Unavailable: it could not be asked."""
-        data = None if body is None else orjson.dumps(body)
         headers = {"Accept": accept, "Content-Type": content_type}
         for attempt in range(1, _TRIES + 1):
-            status, retry_after, answer = await self._once(method, path, query, data, headers)
+            status, retry_after, answer = await self._once(method, path, query, body, headers)
             if status < 400:
                 return answer
-            if status not in _OVERLOADED or attempt == _TRIES:
+            if attempt == _TRIES or not self._again(status, attempt):
                 break
-            self._hold_back(retry_after, attempt)
+            if status in _OVERLOADED:
+                self._hold_back(retry_after, attempt)
         raise _error(status, answer)
+
+    async def text(self, path: str, query: Mapping[str, str], limit: int) -> str:
+        """The beginning of an answer that is no JSON. Refused, Unavailable as for `request`."""
+        async with self.stream(path, query) as stream:
+            return (await stream.read(limit)).decode(errors="replace")
 
     async def ping(self) -> None:
         """A short question past all queues. Unavailable: no answer, or one that bodes ill."""
@@ -89,11 +98,11 @@ class KubeClient:
 
     @asynccontextmanager
     async def stream(
-        self, path: str, query: Mapping[str, str]
+        self, path: str, query: Mapping[str, str], accept: str = JSON
     ) -> AsyncGenerator[aiohttp.StreamReader]:
         """The body of a long answer (a watch). Refused, Unavailable as for `request`."""
         with _named_failures():
-            headers = await self._access.headers()
+            headers = await self._access.headers() | {"Accept": accept}
             timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=_SILENCE_S)
             async with self._open().get(
                 self._access.server + path, params=query, headers=headers, timeout=timeout
@@ -108,11 +117,13 @@ class KubeClient:
         method: str,
         path: str,
         query: Mapping[str, str] | None,
-        data: bytes | None,
+        body: Any,
         headers: dict[str, str],
     ) -> tuple[int, float, dict[str, Any]]:
-        async with self._turn:
-            await self._clock.sleep(self._resume_at - self._clock.monotonic())
+        async with self._turn_of(path), self._turn:
+            if (wait := self._resume_at - self._clock.monotonic()) > 0:
+                await self._clock.sleep(wait)
+            data = None if body is None else orjson.dumps(body)
             with _named_failures():
                 signed = headers | await self._access.headers()
                 async with self._open().request(
@@ -121,6 +132,21 @@ class KubeClient:
                     answer = _parse(await response.read())
                     self._note_refusal(response.status)
                     return response.status, _retry_after(response), answer
+
+    def _again(self, status: int, attempt: int) -> bool:
+        """Whether an answer is worth a second try: a token may just have run out."""
+        return status in _OVERLOADED or (
+            status == 401 and attempt == 1 and self._access.token is not None
+        )
+
+    def _turn_of(self, path: str) -> asyncio.Semaphore:
+        """The queue of an API group: `/api/v1/…`, `/apis/<group>/…`."""
+        parts = path.split("/", 3)
+        group = parts[2] if len(parts) > 2 else ""
+        turn = self._turns.get(group)
+        if turn is None:
+            turn = self._turns[group] = asyncio.Semaphore(self._concurrency)
+        return turn
 
     def _hold_back(self, retry_after: float, attempt: int) -> None:
         wait = min(_MAX_WAIT_S, retry_after or 0.5 * 2**attempt) * random.uniform(1.0, 1.5)

@@ -1,19 +1,29 @@
 """The cluster as the use cases see it: the port `Cluster` over HTTP."""
 
+import hashlib
 from urllib.parse import quote
+
+import structlog
 
 from fleet.runtime.clock import Clock
 from syncagent.domain.events import ClusterFacts
-from syncagent.domain.objects import Api, KubeObject, ObjectRef, metadata_of
+from syncagent.domain.fields import Entry
+from syncagent.domain.objects import Api, KubeObject, ObjectRef, metadata_of, ref_of
 from syncagent.domain.ownership import FIELD_MANAGER
-from syncagent.kube.client import APPLY, MERGE, KubeClient
+from syncagent.kube.client import APPLY, JSON_PATCH, MERGE, KubeClient
 from syncagent.kube.discovery import Discovery, Resource
 from syncagent.kube.watch import Follower
-from syncagent.ports import Deletion, Refused, Sink, UnknownApi
+from syncagent.ports import Deletion, Notice, Refused, Sink, UnknownApi
 
 _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _PAGE = 500
+_LOG_LINES, _LOG_BYTES = 20, 2048
+_WARNINGS_READ, _WARNINGS_TOLD = 50, 3
+_EVENT = Api("", "v1", "Event")
+_SAID = 1024
 _DISTRIBUTIONS = ("eks", "gke", "aks", "k3s", "rke2", "k0s")
+
+log = structlog.get_logger(__name__)
 
 
 class KubeCluster:
@@ -54,11 +64,11 @@ class KubeCluster:
                 return None
             raise
 
-    async def delete(self, ref: ObjectRef, live: KubeObject) -> Deletion:
+    async def delete(self, ref: ObjectRef, live: KubeObject, *, orphan: bool = False) -> Deletion:
         resource = await self._discovery.resource(ref.api)
         meta = metadata_of(live)
         body = {
-            "propagationPolicy": "Background",
+            "propagationPolicy": "Orphan" if orphan else "Background",
             "preconditions": {
                 "uid": meta.get("uid"),
                 "resourceVersion": meta.get("resourceVersion"),
@@ -84,6 +94,42 @@ class KubeCluster:
             if error.status != 404:
                 raise
 
+    async def assign(self, ref: ObjectRef, live: KubeObject, entries: list[Entry]) -> KubeObject:
+        resource = await self._discovery.resource(ref.api)
+        version = metadata_of(live).get("resourceVersion")
+        patch = [
+            {"op": "replace", "path": "/metadata/managedFields", "value": entries},
+            {"op": "replace", "path": "/metadata/resourceVersion", "value": version},
+        ]
+        return await self._client.request(
+            "PATCH", _path(resource, ref), body=patch, content_type=JSON_PATCH
+        )
+
+    async def log_tail(self, pod: ObjectRef, container: str, *, previous: bool) -> str:
+        resource = await self._discovery.resource(pod.api)
+        query = {
+            "container": container,
+            "previous": "true" if previous else "false",
+            "tailLines": str(_LOG_LINES),
+            "limitBytes": str(_LOG_BYTES),
+        }
+        return await self._client.text(_path(resource, pod) + "/log", query, _LOG_BYTES)
+
+    async def warnings(self, ref: ObjectRef, uid: str) -> list[str]:
+        resource = await self._discovery.resource(_EVENT)
+        query = {
+            "fieldSelector": f"involvedObject.uid={uid},type=Warning",
+            "limit": str(_WARNINGS_READ),
+        }
+        answer = await self._client.request("GET", resource.path(ref.namespace), query=query)
+        events = sorted(answer.get("items") or (), key=_when, reverse=True)
+        said = (f"{event.get('reason')}: {event.get('message')}" for event in events)
+        return list(dict.fromkeys(said))[:_WARNINGS_TOLD]
+
+    async def tell(self, notice: Notice) -> None:
+        event = _event(notice, self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ"))
+        await self.apply(ref_of(event), event, force=True)
+
     async def follow(self, api: Api, namespace: str, selector: str, sink: Sink) -> None:
         follower = Follower(self._client, self._discovery, self._clock, sink)
         await follower.run(api, namespace, selector)
@@ -91,7 +137,10 @@ class KubeCluster:
     async def find(self, selector: str) -> list[KubeObject]:
         found = []
         for resource in await self._discovery.listable():
-            found += await self._find_kind(resource, selector)
+            try:
+                found += await self._find_kind(resource, selector)
+            except Refused as error:
+                log.warning("kind left out", api=str(resource.api), reason=error.message)
         return found
 
     async def ping(self) -> None:
@@ -126,3 +175,38 @@ def _path(resource: Resource, ref: ObjectRef) -> str:
 
 def _is_namespace_missing(error: Refused) -> bool:
     return error.message.startswith("namespaces ")
+
+
+def _when(event: KubeObject) -> str:
+    """When an event was last seen, in either of the two forms that it may have."""
+    return event.get("lastTimestamp") or event.get("eventTime") or ""
+
+
+def _event(notice: Notice, now: str) -> KubeObject:
+    """The event of a notice; the same notice has the same name."""
+    ref = notice.ref
+    about = f"{ref.kind}/{notice.uid}/{notice.reason}/{notice.message}"
+    digest = hashlib.blake2b(about.encode(), digest_size=8).hexdigest()
+    regarding = {
+        "apiVersion": ref.api.group_version,
+        "kind": ref.kind,
+        "name": ref.name,
+        **({"namespace": ref.namespace} if ref.namespace else {}),
+        **({"uid": notice.uid} if notice.uid else {}),
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {
+            "name": f"{ref.name[:200]}.{digest}",
+            "namespace": ref.namespace or "default",
+        },
+        "involvedObject": regarding,
+        "type": "Warning" if notice.warns else "Normal",
+        "reason": notice.reason or "Towline",
+        "message": notice.message[:_SAID],
+        "source": {"component": "towline-agent"},
+        "count": notice.count,
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+    }

@@ -17,13 +17,17 @@ from fleet.runtime.backoff import Backoff
 from fleet.runtime.clock import Clock
 from syncagent.domain.events import Gone, Relisted, Seen
 from syncagent.domain.objects import Api, KubeObject, ObjectKey, metadata_of, ref_of
-from syncagent.kube.client import KubeClient
+from syncagent.kube.client import JSON, KubeClient
 from syncagent.kube.discovery import Discovery, Resource
 from syncagent.ports import Refused, Sink
 
 log = structlog.get_logger(__name__)
 
 _PAGE = 500
+# Kinds whose content is large or secret, and says nothing of health: their metadata is followed,
+# and an object is read when that has changed.
+_BY_METADATA = {("", "ConfigMap"), ("", "Secret")}
+_METADATA = "application/json;as=PartialObjectMetadata{list};g=meta.k8s.io;v=v1"
 _WATCH_S = (240, 360)
 _MAX_LINE = 16 << 20
 
@@ -42,10 +46,12 @@ class Follower:
         self._sink = sink
         self._backoff = Backoff(first=0.5, limit=30.0)
         self._version = ""
+        self._partial = False
 
     async def run(self, api: Api, namespace: str, selector: str) -> None:
         """Tell the sink about everything that matches. Ends only by cancellation."""
         query = {"labelSelector": selector} if selector else {}
+        self._partial = (api.group, api.kind) in _BY_METADATA
         while True:
             try:
                 resource = await self._discovery.resource(api)
@@ -74,13 +80,15 @@ class Follower:
         page = {**query, "limit": str(_PAGE)}
         while True:
             try:
-                answer = await self._client.request("GET", path, query=page)
+                answer = await self._client.request(
+                    "GET", path, query=page, accept=self._accept("List")
+                )
             except Refused as error:
                 raise _Expired from error if error.status == 410 else error
             for item in answer.get("items") or ():
                 live = _typed(item, resource.api)
                 keys.add(ref_of(live).key)
-                self._sink(Seen(resource.api, live))
+                self._sink(Seen(resource.api, live, self._partial))
             meta = answer.get("metadata") or {}
             if not meta.get("continue"):
                 break
@@ -100,7 +108,7 @@ class Follower:
             "timeoutSeconds": str(random.randint(*_WATCH_S)),
         }
         try:
-            async with self._client.stream(path, options) as stream:
+            async with self._client.stream(path, options, self._accept("")) as stream:
                 async for line in _lines(stream):
                     self._version = self._event(api, orjson.loads(line)) or self._version
                     self._backoff.reset()
@@ -108,6 +116,9 @@ class Follower:
             if error.status == 410:
                 raise _Expired from error
             raise
+
+    def _accept(self, of: str) -> str:
+        return _METADATA.format(list=of) if self._partial else JSON
 
     def _event(self, api: Api, event: dict[str, Any]) -> str:
         """Tell the sink about one event; the version reached by it."""
@@ -119,14 +130,13 @@ class Follower:
             raise Unavailable(f"watch of {api}: {live.get('message')}")
         if kind != "BOOKMARK":
             one = _typed(live, api)
-            self._sink(Gone(api, one) if kind == "DELETED" else Seen(api, one))
+            self._sink(Gone(api, one) if kind == "DELETED" else Seen(api, one, self._partial))
         return metadata_of(live).get("resourceVersion") or ""
 
 
 def _typed(item: KubeObject, api: Api) -> KubeObject:
-    """Items of a list come without apiVersion and kind."""
-    item.setdefault("apiVersion", api.group_version)
-    item.setdefault("kind", api.kind)
+    """Items of a list come without apiVersion and kind, metadata with those of its own."""
+    item["apiVersion"], item["kind"] = api.group_version, api.kind
     return item
 
 

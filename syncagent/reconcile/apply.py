@@ -1,13 +1,17 @@
-"""Writing manifests into the cluster, wave by wave; what fails, fails alone."""
+"""Writing manifests into the cluster, kind by kind; what fails, fails alone."""
 
 import asyncio
+import re
 from dataclasses import dataclass
 
 import structlog
 
 from fleet.errors import TowlineError, Unavailable
+from syncagent.domain.adoption import former_tools, handed_over, relinquished
+from syncagent.domain.deletion import is_precious
 from syncagent.domain.drift import live_digest
-from syncagent.domain.objects import KubeObject, ObjectRef, resource_version
+from syncagent.domain.leaving import given_up, kept
+from syncagent.domain.objects import KubeObject, ObjectRef, metadata_of, resource_version
 from syncagent.domain.ownership import Manifest
 from syncagent.domain.services import Problem, ServiceSpec, SyncOptions
 from syncagent.domain.waves import in_waves
@@ -22,7 +26,13 @@ log = structlog.get_logger(__name__)
 _UNANSWERED_LIMIT = 3
 # A new kind is served about a second after its definition; waits between looks, seconds.
 _ESTABLISHING_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 2.0, 2.0, 4.0, 8.0, 10.0)
+_GOING_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 2.0, 4.0, 8.0, 15.0)
 _TOGETHER = 64
+_IMMUTABLE = re.compile(
+    r"immutable|updates to \w+ spec for fields other than|may not (be )?change|cannot be changed"
+    r"|not be updated|forbidden: spec is immutable",
+    re.IGNORECASE,
+)
 HEALS_KEPT = 15
 
 
@@ -61,11 +71,23 @@ class Writer:
             self.service.failures[manifest.key] = Problem(text, "Internal", manifest.ref)
 
     async def _apply(self, manifest: Manifest) -> None:
+        known = self.service.owned[manifest.key].uid
         live = await self._send(manifest)
-        if not self.spec.options.dry_run:
-            self.service.written += adopt(self.tools, self.service, manifest, live)
+        if not known:
+            live = await self._take_over(manifest, live)
+        self.service.written += note(self.tools, self.service, manifest, live)
 
     async def _send(self, manifest: Manifest) -> KubeObject:
+        try:
+            return await self._when_served(manifest)
+        except Refused as error:
+            if not is_immutable(error):
+                raise
+            if not (self.spec.options.replace_immutable or manifest.directives.replace):
+                raise _cannot_change(error) from error
+            return await self._replace(manifest)
+
+    async def _when_served(self, manifest: Manifest) -> KubeObject:
         kind = (manifest.ref.group, manifest.ref.kind)
         for wait in _ESTABLISHING_S if kind in self.plan.defines else ():
             try:
@@ -74,34 +96,99 @@ class Writer:
                 await self.tools.clock.sleep(wait)
         return await send(self.tools, self.spec.options, manifest)
 
+    async def _replace(self, manifest: Manifest) -> KubeObject:
+        """Delete and make anew. The pods of a stateful set stay and are taken over."""
+        ref, live = manifest.ref, await self.tools.cluster.get(manifest.ref)
+        confirmed = {one.key for one in self.spec.options.confirmed}
+        stateful = ref.kind == "StatefulSet"
+        if is_precious(ref) and not stateful and ref.key not in confirmed:
+            self.service.awaiting = (*self.service.awaiting, ref)
+            raise Refused(
+                "must be deleted to be changed, and with it its content: confirm the deletion",
+                status=409,
+                reason="Unconfirmed",
+            )
+        if live is not None:
+            await self.tools.cluster.delete(ref, live, orphan=stateful)
+            await until_gone(self.tools, ref, metadata_of(live).get("uid") or "")
+        return await self._when_served(manifest)
+
+    async def _take_over(self, manifest: Manifest, live: KubeObject) -> KubeObject:
+        """Make what another tool applied wholly ours; a new object is nobody else's."""
+        entries = handed_over(live)
+        if entries is None:
+            return live
+        tools = former_tools(live)
+        live = await self.tools.cluster.assign(manifest.ref, live, entries)
+        live = await send(self.tools, self.spec.options, manifest)
+        for tool in tools:
+            self.service.adopted[tool] = self.service.adopted.get(tool, 0) + 1
+        log.info("object adopted", object=str(manifest.ref), tools=tools)
+        return live
+
 
 async def send(tools: Tools, options: SyncOptions, manifest: Manifest) -> KubeObject:
-    """Server-side apply of one manifest; the live object."""
-    return await tools.cluster.apply(
-        manifest.ref, manifest.body, force=options.force, dry_run=options.dry_run
-    )
+    """Server-side apply of one manifest; the live object. Refused, UnknownApi, Unavailable."""
+    ref, force = manifest.ref, options.force
+    if not manifest.left:
+        return await tools.cluster.apply(ref, manifest.body, force=force)
+    before = await tools.cluster.get(ref)
+    live = before or await tools.cluster.apply(ref, manifest.body, force=force)
+    entries = relinquished(live, given_up(manifest, live))
+    if entries is not None:
+        live = await tools.cluster.assign(ref, live, entries)
+    if before is None:
+        return live
+    return await tools.cluster.apply(ref, kept(manifest, live), force=force)
 
 
-def adopt(tools: Tools, service: Service, manifest: Manifest, live: KubeObject) -> bool:
+async def until_gone(tools: Tools, ref: ObjectRef, uid: str) -> None:
+    """Wait until an object has really gone. Unavailable: something holds it."""
+    for wait in _GOING_S:
+        live = await tools.cluster.get(ref)
+        if live is None or metadata_of(live).get("uid") != uid:
+            return
+        await tools.clock.sleep(wait)
+    held_by = ", ".join(metadata_of(live).get("finalizers") or ()) or "its own grace period"
+    raise Unavailable(f"{ref} is being deleted, held by {held_by}")
+
+
+def note(tools: Tools, service: Service, manifest: Manifest, live: KubeObject) -> bool:
     """Note what an apply has led to; whether it changed the object."""
     one = service.owned[manifest.key]
     changed = resource_version(live) != one.version or not one.uid
     if changed and one.applied == manifest.digest:
         one.heals = (*one.heals[-HEALS_KEPT:], tools.clock.monotonic())
     one.ref = manifest.ref
-    one.observe(live)
+    one.observe(live, service.rules)
     one.applied = manifest.digest
-    one.live = live_digest(manifest.body, live)
+    one.live = live_digest(kept(manifest, live), live)
     one.synced, one.doubtful, one.leaving = True, False, False
     tools.registry.identify(one)
     tools.watch(one.ref)
     return changed
 
 
+def is_immutable(error: Refused) -> bool:
+    """Whether the API server refuses because a field cannot be changed in place."""
+    return error.status == 422 and _IMMUTABLE.search(error.message) is not None
+
+
 def problem_of(error: TowlineError, ref: ObjectRef | None) -> Problem:
     """A failure as people read it."""
     if isinstance(error, Refused):
-        return Problem(error.message, error.reason, ref)
+        return Problem(error.message + _advice(error), error.reason, ref)
     if isinstance(error, UnknownApi):
         return Problem(error.message, "UnknownKind", ref)
     return Problem(error.message, str(error.code), ref)
+
+
+def _advice(error: Refused) -> str:
+    if error.reason == "Conflict" and "conflict with" in error.message:
+        return "; let this service take the fields over, or leave them to that manager"
+    return ""
+
+
+def _cannot_change(error: Refused) -> Refused:
+    text = f"{error.message}; to delete and create it anew, annotate it towline.dev/replace: true"
+    return Refused(text, status=error.status, reason="Immutable")

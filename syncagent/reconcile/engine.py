@@ -16,11 +16,12 @@ from syncagent.domain.events import CommandDone, Outcome
 from syncagent.domain.services import Desired, Problem, Stamps
 from syncagent.ports import Bundles, Cluster, Fetcher, LinkDown, Memory, Reports
 from syncagent.reconcile.apply import problem_of
+from syncagent.reconcile.gates import Ended, is_closed
 from syncagent.reconcile.heal import look
 from syncagent.reconcile.lanes import Lanes
 from syncagent.reconcile.reach import Reach
 from syncagent.reconcile.recovery import recover
-from syncagent.reconcile.registry import Registry, Service
+from syncagent.reconcile.registry import Gate, Registry, Service
 from syncagent.reconcile.removal import remove, removed
 from syncagent.reconcile.reporter import Reporter
 from syncagent.reconcile.steps import synchronize
@@ -147,6 +148,7 @@ class Engine:
         elif service.desired.spec.options.paused:
             self._answer(CommandDone(command_id, Outcome.REFUSED, "the service is paused"))
         elif command_id not in service.commands:
+            service.asked_again = True
             service.commands.append(command_id)
             self._now(service)
 
@@ -194,7 +196,7 @@ class Engine:
         if commands:
             for one in service.owned.values():
                 one.doubtful = True
-        walks = service.due and (commands or self._clock.monotonic() >= service.hold_until)
+        walks = service.due and (commands or self._may_walk(service))
         if walks:
             await self._walk(service)
         for command_id in commands:
@@ -207,6 +209,10 @@ class Engine:
         else:
             self._reporter.touch(service_id)
 
+    def _may_walk(self, service: Service) -> bool:
+        now = self._clock.monotonic()
+        return now >= service.hold_until and not is_closed(service, now)
+
     async def _walk(self, service: Service) -> None:
         """Walk through the steps; what ends the walk early becomes a failure of the whole."""
         async with self._turn:
@@ -214,6 +220,8 @@ class Engine:
             service.busy_since = self._clock.monotonic()
             try:
                 await (synchronize if target.spec else remove)(self._tools, service)
+            except Ended:
+                log.debug("walk ended", service=service.id)
             except TowlineError as error:
                 self._ended_early(service, error)
             except Exception:
@@ -250,9 +258,20 @@ class Engine:
         if self._reach.problem is not None:
             return
         now = self._clock.monotonic()
+        if service.gate is not None and not service.failures:
+            self._look_at_gate(service, service.gate, now)
+            return
         if service.hold_until <= now:
             service.hold_until = now + (wait or service.retry.next())
         self._lanes.trigger_in(service.id, service.hold_until - now)
+
+    def _look_at_gate(self, service: Service, gate: Gate, now: float) -> None:
+        """What is awaited may have come already, or will be seen; hooks are asked after."""
+        if not is_closed(service, now):
+            self._lanes.trigger(service.id)
+            return
+        at = min(gate.until, gate.look_at) if gate.hooks else gate.until
+        self._lanes.trigger_in(service.id, max(0.0, at - now))
 
     def _answer(self, done: CommandDone) -> None:
         self._memory.answer(done)

@@ -8,13 +8,20 @@ never wear out the API server between them.
 from collections.abc import Sequence
 
 from fleet.errors import TowlineError, Unavailable
-from syncagent.domain.drift import changed_paths, foreign_manager, format_path, project
+from syncagent.domain.drift import (
+    changed_paths,
+    field_changes,
+    foreign_manager,
+    format_path,
+    project,
+)
 from syncagent.domain.events import DriftFound, Gone, Seen, Sighting
 from syncagent.domain.inventory import Owned
+from syncagent.domain.leaving import kept
 from syncagent.domain.objects import KubeObject, ObjectKey, metadata_of, resource_version
 from syncagent.domain.ownership import SERVICE_LABEL, Manifest, fingerprint
 from syncagent.domain.services import DriftPolicy, Problem
-from syncagent.reconcile.apply import adopt, problem_of, send
+from syncagent.reconcile.apply import note, problem_of, send
 from syncagent.reconcile.manifests import manifest_for
 from syncagent.reconcile.prune import forget
 from syncagent.reconcile.registry import Service
@@ -24,6 +31,8 @@ _WINDOW_S = 60.0
 _FREE_HEALS = 5
 _SLOWEST_S = 60.0
 _MAX_PATHS = 32
+# What comes after an object that has just gone need not wait.
+_SOON_S = 0.01
 
 
 async def look(tools: Tools, service: Service, key: ObjectKey, sighting: Sighting) -> float:
@@ -33,8 +42,12 @@ async def look(tools: Tools, service: Service, key: ObjectKey, sighting: Sightin
         return 0.0
     if isinstance(sighting, Gone):
         return await _lost(tools, service, one)
-    if isinstance(sighting, Seen) and (resource_version(sighting.live) > one.version):
-        return await _seen(tools, service, one, sighting.live)
+    if not isinstance(sighting, Seen):
+        return 0.0
+    if resource_version(sighting.live) > one.version:
+        return await _changed(tools, service, one, sighting)
+    if not one.seen and resource_version(sighting.live) == one.version:
+        one.observe(sighting.live, service.rules)
     return 0.0
 
 
@@ -51,7 +64,7 @@ async def _lost(tools: Tools, service: Service, one: Owned) -> float:
     """An owned object is gone, or has lost our mark."""
     if one.leaving:
         forget(tools, service, one)
-        return 0.0
+        return _SOON_S
     if not one.uid:
         return 0.0
     one.vanish()
@@ -65,9 +78,23 @@ async def _lost(tools: Tools, service: Service, one: Owned) -> float:
     return await _react(tools, service, manifest, one, None)
 
 
+async def _changed(tools: Tools, service: Service, one: Owned, sighting: Seen) -> float:
+    """Look at an object that is not as it was; what has gone since will be seen to have."""
+    if not sighting.partial:
+        return await _seen(tools, service, one, sighting.live)
+    live = await tools.cluster.get(one.ref)
+    if live is None:
+        return 0.0
+    wait = await _seen(tools, service, one, live)
+    if one.synced:
+        # So that it need not be read again at the next start.
+        tools.memory.record((one,))
+    return wait
+
+
 async def _seen(tools: Tools, service: Service, one: Owned, live: KubeObject) -> float:
     before = one.uid
-    one.observe(live)
+    one.observe(live, service.rules)
     if one.uid != before:
         tools.registry.identify(one)
     if one.leaving or not one.live or metadata_of(live).get("deletionTimestamp"):
@@ -75,7 +102,7 @@ async def _seen(tools: Tools, service: Service, one: Owned, live: KubeObject) ->
     manifest = await manifest_for(tools.cluster, tools.bundles, service, one.key)
     if manifest is None or manifest.digest != one.applied:
         return 0.0
-    if fingerprint(project(manifest.body, live)) == one.live:
+    if fingerprint(project(kept(manifest, live), live)) == one.live:
         one.synced, one.told = True, ""
         return 0.0
     return await _react(tools, service, manifest, one, live)
@@ -91,7 +118,7 @@ async def _react(
     if options.drift == DriftPolicy.IGNORE:
         return 0.0
     if options.drift == DriftPolicy.REPORT:
-        state = fingerprint(project(manifest.body, live))
+        state = fingerprint(project(kept(manifest, live), live))
         if one.told != state:
             await _tell(tools, service, manifest, live)
             one.told = state
@@ -119,7 +146,7 @@ async def _heal(
     except TowlineError as error:
         service.failures[one.key] = problem_of(error, one.ref)
         return
-    changed = adopt(tools, service, manifest, healed)
+    changed = note(tools, service, manifest, healed)
     tools.memory.record((one,))
     if changed:
         _report(tools, manifest, live, healed, healed_now=True)
@@ -132,8 +159,8 @@ async def _tell(
     assert service.current is not None and service.current.spec is not None
     would_be = live
     if live is not None:
-        force = service.current.spec.options.force
-        would_be = await tools.cluster.apply(manifest.ref, manifest.body, force=force, dry_run=True)
+        force, body = service.current.spec.options.force, kept(manifest, live)
+        would_be = await tools.cluster.apply(manifest.ref, body, force=force, dry_run=True)
     _report(tools, manifest, live, would_be, healed_now=False)
 
 
@@ -149,10 +176,17 @@ def _report(
     if live is None or right is None:
         tools.reports.drift(DriftFound(service_id, manifest.ref, "", (), True, healed_now))
         return
-    paths = changed_paths(project(manifest.body, live), project(manifest.body, right))
+
+    def projected(state: KubeObject) -> KubeObject:
+        return project(kept(manifest, live), state)
+
+    paths = changed_paths(projected(live), projected(right))
     shown = tuple(sorted(format_path(path) for path in paths)[:_MAX_PATHS])
     manager = foreign_manager(live, paths)
-    tools.reports.drift(DriftFound(service_id, manifest.ref, manager, shown, False, healed_now))
+    changes = field_changes(projected(right), projected(live))
+    tools.reports.drift(
+        DriftFound(service_id, manifest.ref, manager, shown, False, healed_now, changes)
+    )
 
 
 def _note_fight(service: Service, one: Owned, live: KubeObject | None) -> None:

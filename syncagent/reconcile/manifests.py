@@ -1,13 +1,14 @@
-"""From the bytes of a bundle to manifests."""
+"""From the bytes of a bundle to manifests and hooks."""
 
 from dataclasses import dataclass, field
 
 import orjson
 
-from fleet.bundle import describe
+from fleet.bundle import MAX_OBJECTS
 from fleet.errors import Invalid
-from syncagent.domain.objects import KubeObject, ObjectKey, api_of, metadata_of
-from syncagent.domain.ownership import Manifest, manifest_of
+from syncagent.domain.objects import KubeObject, ObjectKey, api_of, ref_of
+from syncagent.domain.ownership import HookManifest, Manifest, hook_manifest, manifest_of
+from syncagent.domain.refusals import check_object, check_owners
 from syncagent.domain.services import Desired, Problem
 from syncagent.ports import Bundles, Cluster, UnknownApi
 from syncagent.reconcile.registry import Service, Span
@@ -15,37 +16,38 @@ from syncagent.reconcile.registry import Service, Span
 
 @dataclass(slots=True)
 class Plan:
-    """The manifests of a bundle and where each stands in it.
+    """The manifests of a bundle, where each stands in it, and its hooks.
 
     `defines` maps kinds (group, kind) that the bundle itself defines to whether they live in
-    namespaces. `problems`: what cannot be a manifest at all, so that nothing may be concluded
-    from its absence.
+    namespaces. `problems`: what is wrong with the bundle; then nothing of it may be applied, and
+    nothing concluded from what it lacks.
     """
 
     manifests: dict[ObjectKey, Manifest] = field(default_factory=dict)
     spans: dict[ObjectKey, Span] = field(default_factory=dict)
+    hooks: list[HookManifest] = field(default_factory=list)
     defines: dict[tuple[str, str], bool] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
 
 async def plan_bundle(cluster: Cluster, target: Desired, data: bytes) -> Plan:
     """Read a whole bundle. Unavailable: the cluster cannot tell where a kind belongs."""
-    assert target.spec is not None
     lines = data.splitlines()
-    raws = [orjson.loads(line) for line in lines]
-    plan, offset = Plan(defines=dict(filter(None, map(_definition, raws)))), 0
-    for line, raw in zip(lines, raws, strict=True):
+    if len(lines) > MAX_OBJECTS:
+        text = f"{len(lines):,} objects in one service; {MAX_OBJECTS:,} at most"
+        return Plan(problems=[Problem(text, "Invalid")])
+    plan, offset = Plan(defines=_definitions(lines)), 0
+    for line in lines:
+        raw = orjson.loads(line)
         try:
-            _check_name(raw)
-            namespaced = await _namespaced(cluster, raw, plan)
-            manifest = manifest_of(raw, target.service_id, target.spec, namespaced)
-            if manifest.key in plan.manifests:
-                raise Invalid(f"{manifest.ref} is in the bundle twice")
-            plan.manifests[manifest.key] = manifest
-            plan.spans[manifest.key] = (offset, len(line))
+            await _take(cluster, plan, target, raw, (offset, len(line)))
         except Invalid as error:
-            plan.problems.append(Problem(error.message, "Invalid"))
+            plan.problems.append(Problem(error.message, "Invalid", ref_of(raw)))
         offset += len(line) + 1
+    try:
+        check_owners({key: one.body for key, one in plan.manifests.items()})
+    except Invalid as error:
+        plan.problems.append(Problem(error.message, "Invalid"))
     return plan
 
 
@@ -66,6 +68,22 @@ async def manifest_for(
     return manifest_of(raw, service.id, spec, namespaced=bool(key[2]))
 
 
+async def _take(cluster: Cluster, plan: Plan, target: Desired, raw: KubeObject, span: Span) -> None:
+    """Add one object of a bundle to the plan. Invalid."""
+    assert target.spec is not None
+    check_object(raw, span[1])
+    namespaced = await _namespaced(cluster, raw, plan)
+    hook = hook_manifest(raw, target.service_id, target.spec, namespaced)
+    if hook is not None:
+        plan.hooks.append(hook)
+        return
+    manifest = manifest_of(raw, target.service_id, target.spec, namespaced)
+    if manifest.key in plan.manifests:
+        raise Invalid(f"{manifest.ref} is in the bundle twice")
+    plan.manifests[manifest.key] = manifest
+    plan.spans[manifest.key] = span
+
+
 async def _namespaced(cluster: Cluster, raw: KubeObject, plan: Plan) -> bool:
     """Whether an object lives in a namespace; the bundle tells of kinds that are not there yet."""
     api = api_of(raw)
@@ -75,23 +93,16 @@ async def _namespaced(cluster: Cluster, raw: KubeObject, plan: Plan) -> bool:
         return plan.defines.get((api.group, api.kind), True)
 
 
-def _definition(raw: KubeObject) -> tuple[tuple[str, str], bool] | None:
-    """The kind that an object defines, and whether it lives in namespaces."""
-    spec = raw.get("spec")
-    if raw.get("kind") != "CustomResourceDefinition" or not isinstance(spec, dict):
-        return None
-    names = spec.get("names") or {}
-    return (spec.get("group", ""), names.get("kind", "")), spec.get("scope") != "Cluster"
-
-
-def _check_name(raw: KubeObject) -> None:
-    """Refuse what would reach another path of the API server than that of one object."""
-    name, kind = metadata_of(raw).get("name"), raw.get("kind")
-    namespace = metadata_of(raw).get("namespace") or ""
-    if not isinstance(kind, str) or not isinstance(raw.get("apiVersion"), str):
-        raise Invalid(f"{describe(raw)} has no apiVersion or kind")
-    if not isinstance(name, str) or not name:
-        raise Invalid(f"{describe(raw)} has no name; a generated one cannot be kept as desired")
-    for part in (name, namespace):
-        if "/" in part or "%" in part or part in {".", ".."}:
-            raise Invalid(f"{describe(raw)}: {part!r} is not a name")
+def _definitions(lines: list[bytes]) -> dict[tuple[str, str], bool]:
+    """The kinds that objects of a bundle define, and whether they live in namespaces."""
+    found = {}
+    for line in lines:
+        if b'"CustomResourceDefinition"' not in line:
+            continue
+        raw = orjson.loads(line)
+        spec = raw.get("spec")
+        if raw.get("kind") == "CustomResourceDefinition" and isinstance(spec, dict):
+            names = spec.get("names") or {}
+            kind = (spec.get("group", ""), names.get("kind", ""))
+            found[kind] = spec.get("scope") != "Cluster"
+    return found

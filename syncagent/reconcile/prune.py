@@ -2,15 +2,46 @@
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import groupby
 
 from fleet.errors import TowlineError
+from syncagent.domain.deletion import Candidate, awaiting, budget
+from syncagent.domain.directives import Directives, Leave, directives_of
 from syncagent.domain.inventory import Owned
-from syncagent.domain.objects import ObjectKey
-from syncagent.domain.ownership import may_prune, owner_of, release_patch
-from syncagent.domain.waves import in_waves
+from syncagent.domain.objects import KubeObject, ObjectKey, ObjectRef, metadata_of
+from syncagent.domain.ownership import owner_of, release_patch
+from syncagent.domain.waves import Wave, in_waves, wave_of
 from syncagent.reconcile.apply import problem_of
+from syncagent.reconcile.gates import is_well
 from syncagent.reconcile.registry import Service
 from syncagent.reconcile.tools import Tools
+
+_TOGETHER = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How objects go. `keep`: only our marks are taken off. `prunes`: the service itself stays, so
+    its deletions are guarded: `confirmed` ones may go, `most` others without a word."""
+
+    keep: bool
+    prunes: bool
+    confirmed: frozenset[ObjectKey] = frozenset()
+    most: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Going:
+    """An owned object that is to go, as it is now."""
+
+    one: Owned
+    live: KubeObject
+    directives: Directives
+
+    @property
+    def wave(self) -> Wave:
+        return (self.directives.wave, wave_of(self.one.ref))
 
 
 def prunable(service: Service, wanted: Iterable[ObjectKey]) -> list[Owned]:
@@ -28,10 +59,21 @@ def prunable(service: Service, wanted: Iterable[ObjectKey]) -> list[Owned]:
     ]
 
 
-async def take_away(tools: Tools, service: Service, going: list[Owned], *, keep: bool) -> None:
-    """Delete objects, last wave first; with `keep` only take our marks off them."""
-    for wave in reversed(in_waves(going)):
-        await asyncio.gather(*(_one(tools, service, one, keep) for one in wave))
+async def take_away(
+    tools: Tools, service: Service, going: list[Owned], terms: Terms
+) -> tuple[ObjectRef, ...]:
+    """Delete objects, last wave first; each annotated wave has gone before the one beneath it.
+
+    What a person must agree to first is left, and returned.
+    """
+    if not going:
+        return ()
+    owned = len(service.owned)
+    found = await _examine(tools, service, going, terms)
+    held = _held(found, terms, owned)
+    kept = {ref.key for ref in held}
+    await _delete(tools, service, [one for one in found if one.one.key not in kept])
+    return tuple(held)
 
 
 def forget(tools: Tools, service: Service, one: Owned) -> None:
@@ -41,26 +83,83 @@ def forget(tools: Tools, service: Service, one: Owned) -> None:
     tools.memory.record((), gone=(one,))
 
 
-async def _one(tools: Tools, service: Service, one: Owned, keep: bool) -> None:
+async def _examine(
+    tools: Tools, service: Service, going: list[Owned], terms: Terms
+) -> list[_Going]:
+    found: list[_Going | None] = []
+    for start in range(0, len(going), _TOGETHER):
+        part = going[start : start + _TOGETHER]
+        found += await asyncio.gather(*(_look_at(tools, service, one, terms) for one in part))
+    return [one for one in found if one is not None]
+
+
+async def _look_at(tools: Tools, service: Service, one: Owned, terms: Terms) -> _Going | None:
+    """An object that is to be deleted; None if there is nothing (more) to delete."""
     try:
-        if await _is_gone(tools, service, one, keep):
-            service.pruned += not one.leaving
-            forget(tools, service, one)
-        elif not one.leaving:
-            service.pruned += 1
-            one.leaving = True
+        live = await tools.cluster.get(one.ref)
+        if live is None or owner_of(live) != service.id:
+            _has_gone(tools, service, one)
+            return None
+        directives = directives_of(live)
+        if terms.keep or (directives.prune if terms.prunes else directives.delete) == Leave.NEVER:
+            await tools.cluster.merge(one.ref, release_patch())
+            _has_gone(tools, service, one)
+            return None
+        return _Going(one, live, directives)
     except TowlineError as error:
         service.failures[one.key] = problem_of(error, one.ref)
+        return None
 
 
-async def _is_gone(tools: Tools, service: Service, one: Owned, keep: bool) -> bool:
-    live = await tools.cluster.get(one.ref)
-    if live is None or owner_of(live) != service.id:
-        return True
-    if keep or not may_prune(live):
-        await tools.cluster.merge(one.ref, release_patch())
-        return True
-    if live["metadata"].get("deletionTimestamp"):
-        one.observe(live)
+def _held(found: list[_Going], terms: Terms, owned: int) -> list[ObjectRef]:
+    open_ones = [one for one in found if not metadata_of(one.live).get("deletionTimestamp")]
+    if not terms.prunes:
+        return [one.one.ref for one in open_ones if one.directives.delete == Leave.CONFIRM]
+    candidates = [Candidate(one.one.ref, one.directives) for one in open_ones]
+    return awaiting(candidates, terms.confirmed, budget(owned, terms.most))
+
+
+async def _delete(tools: Tools, service: Service, going: list[_Going]) -> None:
+    if not all(is_well(one) for one in service.owned.values() if not one.leaving):
+        going = [one for one in going if not _postponed(service, one)]
+    waves = list(reversed(in_waves(going)))
+    for _, annotated in groupby(waves, key=lambda wave: wave[0].wave[0]):
+        stays = False
+        for wave in annotated:
+            gone = await asyncio.gather(*(_one(tools, service, one) for one in wave))
+            stays = stays or not all(gone)
+        if stays:
+            return
+
+
+def _postponed(service: Service, going: _Going) -> bool:
+    """Whether an object is to go once all else is well; it counts as leaving already."""
+    if going.directives.prune_last:
+        service.pruned += not going.one.leaving
+        going.one.leaving = True
+    return going.directives.prune_last
+
+
+async def _one(tools: Tools, service: Service, going: _Going) -> bool:
+    """Whether an object has gone already."""
+    one = going.one
+    try:
+        if metadata_of(going.live).get("deletionTimestamp"):
+            one.observe(going.live)
+            gone = False
+        else:
+            gone = (await tools.cluster.delete(one.ref, going.live)).gone
+    except TowlineError as error:
+        service.failures[one.key] = problem_of(error, one.ref)
         return False
-    return (await tools.cluster.delete(one.ref, live)).gone
+    if gone:
+        _has_gone(tools, service, one)
+    elif not one.leaving:
+        service.pruned += 1
+        one.leaving = True
+    return gone
+
+
+def _has_gone(tools: Tools, service: Service, one: Owned) -> None:
+    service.pruned += not one.leaving
+    forget(tools, service, one)

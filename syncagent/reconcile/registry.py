@@ -4,11 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from fleet.runtime.backoff import Backoff
+from syncagent.domain.changes import PlannedChange
 from syncagent.domain.events import Sighting
 from syncagent.domain.health import Health, Verdict
 from syncagent.domain.inventory import Component, Owned, Tree
-from syncagent.domain.objects import Api, ObjectKey
-from syncagent.domain.services import Desired, Phase, Problem, Stamps
+from syncagent.domain.objects import Api, KubeObject, ObjectKey, ObjectRef
+from syncagent.domain.services import Desired, HealthRule, Phase, Problem, Stamps
 from syncagent.ports import KnownService
 
 _UNSEEN = Verdict(Health.PROGRESSING, "has not been looked at since the agent started", "Unknown")
@@ -23,6 +24,22 @@ def _retry() -> Backoff:
     return Backoff(first=_RETRY_FIRST_S, limit=_RETRY_LIMIT_S, factor=2.0)
 
 
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What a sync waits for before it goes on: objects to be healthy, hooks to end.
+
+    `until` is when it has taken too long (monotonic seconds), `look_at` when the hooks are asked
+    after although nothing was seen.
+    """
+
+    name: str
+    sequence: int
+    objects: frozenset[ObjectKey]
+    hooks: frozenset[ObjectKey]
+    until: float
+    look_at: float
+
+
 @dataclass(slots=True)
 class Service:
     """One service at work. `busy` is what is being done to it, since `busy_since` (monotonic
@@ -31,7 +48,11 @@ class Service:
     `failures` holds what keeps it from being as desired, by object; None stands for the whole.
     `inbox` holds what was seen of its objects and not been looked at, newest only. Before
     `hold_until` (monotonic seconds) what is due is not tried again. `urgings` counts the times
-    that something new made trying again worth while.
+    that something new made trying again worth while. `written` and `pruned` count for the
+    sequence `counted`; `tried` is the one whose walk has come to its end. `gate` is what the sync
+    waits for; `awaiting` are deletions that a person must agree to, `planned` what a dry run
+    found, `adopted` counts objects taken over, by tool. `hooks_seen` are objects of hooks as last
+    seen; `asked_again`: failed hooks are to have another try.
     """
 
     desired: Desired
@@ -48,9 +69,16 @@ class Service:
     written: int = 0
     pruned: int = 0
     tried: int = 0
+    counted: int = 0
     retry: Backoff = field(default_factory=_retry)
     hold_until: float = 0.0
     urgings: int = 0
+    gate: Gate | None = None
+    asked_again: bool = False
+    awaiting: tuple[ObjectRef, ...] = ()
+    planned: tuple[PlannedChange, ...] = ()
+    adopted: dict[str, int] = field(default_factory=dict)
+    hooks_seen: dict[ObjectKey, KubeObject] = field(default_factory=dict)
 
     @property
     def id(self) -> str:
@@ -69,8 +97,17 @@ class Service:
         return (
             self.current != self.desired
             or bool(self.failures)
+            or (
+                spec is not None and self.tried != self.desired.sequence and not self.stamps.applied
+            )
             or any(one.doubtful or one.leaving for one in self.owned.values())
         )
+
+    @property
+    def rules(self) -> tuple[HealthRule, ...]:
+        """How its users want health to be read."""
+        spec = self.desired.spec or (self.current.spec if self.current else None)
+        return spec.options.health_rules if spec else ()
 
     @property
     def unseen(self) -> bool:

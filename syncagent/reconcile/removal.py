@@ -1,8 +1,15 @@
 """Removing a service: with its objects, or leaving them as they are."""
 
+from fleet.errors import NotFound
+from syncagent.domain.hooks import Moment
+from syncagent.domain.runs import Run, run_for
 from syncagent.domain.services import Phase, Removal, Status
-from syncagent.reconcile.prune import take_away
+from syncagent.reconcile.gates import Ended, await_stage
+from syncagent.reconcile.hooking import clean_up, run_hooks
+from syncagent.reconcile.manifests import Plan, plan_bundle
+from syncagent.reconcile.prune import Terms, take_away
 from syncagent.reconcile.registry import Service
+from syncagent.reconcile.stages import hooks_at
 from syncagent.reconcile.tools import Tools
 
 
@@ -11,12 +18,20 @@ async def remove(tools: Tools, service: Service) -> None:
     await tools.require_cluster()
     service.busy = Phase.APPLYING
     service.failures.clear()
+    service.gate = None
     orphan = service.desired.removal == Removal.ORPHAN
-    await take_away(tools, service, list(service.owned.values()), keep=orphan)
-    if not service.owned:
-        tools.reports.status(removed(service))
-        tools.memory.forget(service.id)
-        tools.registry.remove(service)
+    plan = Plan() if orphan else await _last_plan(tools, service)
+    run = _run(tools, service)
+    await _hooks(tools, service, run, plan, Moment.PRE_DELETE)
+    terms = Terms(keep=orphan, prunes=False)
+    service.awaiting = await take_away(tools, service, list(service.owned.values()), terms)
+    if service.owned:
+        return
+    await _hooks(tools, service, run, plan, Moment.POST_DELETE)
+    await clean_up(tools, run)
+    tools.reports.status(removed(service))
+    tools.memory.forget(service.id)
+    tools.registry.remove(service)
 
 
 def removed(service: Service) -> Status:
@@ -31,3 +46,27 @@ def removed(service: Service) -> Status:
         service.stamps,
         pruned=service.pruned,
     )
+
+
+def _run(tools: Tools, service: Service) -> Run:
+    stored = tools.memory.runs.get(service.id)
+    return run_for(stored, service.id, "", service.desired.sequence, first=False)
+
+
+async def _last_plan(tools: Tools, service: Service) -> Plan:
+    """What was applied last, for its hooks; nothing if it is no longer on disk."""
+    if service.current is None or service.current.spec is None:
+        return Plan()
+    try:
+        data = await tools.bundles.load(service.current.spec.digest)
+    except NotFound:
+        return Plan()
+    return await plan_bundle(tools.cluster, service.current, data)
+
+
+async def _hooks(tools: Tools, service: Service, run: Run, plan: Plan, moment: Moment) -> None:
+    """Run the hooks of one moment; the walk ends while they run and when one has failed."""
+    for stage in hooks_at(moment, plan.hooks, first=False):
+        running = await run_hooks(tools, service, run, moment, stage.hooks)
+        if await await_stage(tools, service, run, stage.name, (), running):
+            raise Ended

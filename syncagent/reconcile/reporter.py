@@ -12,6 +12,7 @@ from syncagent.domain.objects import ObjectKey
 from syncagent.domain.services import Phase, Problem, Status
 from syncagent.domain.summary import summarize
 from syncagent.ports import Memory, Reports
+from syncagent.reconcile.gates import saying
 from syncagent.reconcile.reach import Reach
 from syncagent.reconcile.registry import Registry, Service
 
@@ -135,6 +136,9 @@ class Reporter:
             service.stamps,
             service.written,
             service.pruned,
+            service.awaiting,
+            _message(service),
+            service.planned,
         )
 
     def _phase(
@@ -145,6 +149,10 @@ class Reporter:
             return Phase.FAILED, (self._reach.problem,)
         if service.busy is not None:
             return service.busy, problems
+        if service.gate is not None and not service.failures:
+            return Phase.APPLYING, problems
+        if service.awaiting and not service.failures:
+            return Phase.AWAITING, problems
         spec = service.desired.spec
         if spec is not None and (spec.options.dry_run or spec.options.paused):
             return (Phase.FAILED if service.failures else Phase.APPLIED), problems
@@ -159,3 +167,18 @@ class Reporter:
 
     def _impatient(self) -> bool:
         return self._clock.monotonic() > self._patient_until
+
+
+def _message(service: Service) -> str:
+    """What is going on, for people."""
+    if service.gate is not None:
+        return saying(service)
+    if service.awaiting:
+        return f"a person must agree to {len(service.awaiting)} deletions"
+    held = [one for one in service.owned.values() if one.finalizers]
+    if held:
+        return f"{held[0].ref} {held[0].verdict.message}"
+    if service.adopted:
+        taken = ", ".join(f"{count} from {tool}" for tool, count in service.adopted.items())
+        return f"adopted {taken}"
+    return ""

@@ -7,26 +7,38 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 
 from fleet.errors import NotFound
+from syncagent.domain.changes import Change, PlannedChange
+from syncagent.domain.hooks import Moment
 from syncagent.domain.inventory import Owned
 from syncagent.domain.objects import KubeObject, ObjectKey, ObjectRef
 from syncagent.domain.ownership import fingerprint
+from syncagent.domain.runs import Run, run_for
 from syncagent.domain.services import Desired, DriftPolicy, Phase, Problem, ServiceSpec
 from syncagent.reconcile.apply import Writer
+from syncagent.reconcile.gates import Ended, await_stage
+from syncagent.reconcile.hooking import clean_up, run_hooks
 from syncagent.reconcile.manifests import Plan, plan_bundle
-from syncagent.reconcile.prune import prunable, take_away
+from syncagent.reconcile.planning import plan_changes
+from syncagent.reconcile.prune import Terms, prunable, take_away
 from syncagent.reconcile.registry import Service
+from syncagent.reconcile.stages import Stage, hooks_at, stages_of
 from syncagent.reconcile.tools import Tools
 
 
 @dataclass(slots=True)
 class Walk:
-    """One walk of a service to `target`; filled in step by step."""
+    """One walk of a service to `target`; filled in step by step.
+
+    `run` is what a restart must know of it; there is none where there is but one stage.
+    """
 
     service: Service
     target: Desired
     spec: ServiceSpec
     data: bytes = b""
     plan: Plan = field(default_factory=Plan)
+    stages: list[Stage] = field(default_factory=list)
+    run: Run | None = None
 
 
 Step = Callable[[Tools, Walk], Awaitable[None]]
@@ -37,7 +49,10 @@ async def synchronize(tools: Tools, service: Service) -> None:
     assert service.desired.spec is not None
     walk = Walk(service, service.desired, service.desired.spec)
     service.failures.clear()
-    service.written = service.pruned = 0
+    service.awaiting, service.planned, service.gate = (), (), None
+    if service.counted != walk.target.sequence:
+        service.counted, service.written, service.pruned = walk.target.sequence, 0, 0
+        service.adopted.clear()
     for step in STEPS:
         await step(tools, walk)
 
@@ -52,17 +67,26 @@ async def obtain(tools: Tools, walk: Walk) -> None:
 
 
 async def plan(tools: Tools, walk: Walk) -> None:
-    """The manifests; objects of other services among them are not ours to write."""
+    """The manifests; objects of other services among them are not ours to write.
+
+    A bundle with anything wrong in it is refused as a whole.
+    """
     await tools.require_cluster()
     walk.service.busy = Phase.APPLYING
     walk.plan = await plan_bundle(tools.cluster, walk.target, walk.data)
     walk.data = b""
     for problem in walk.plan.problems:
-        walk.service.failures[None] = problem
+        walk.service.failures[problem.ref.key if problem.ref else None] = problem
+    if walk.plan.problems:
+        walk.service.tried = walk.target.sequence
+        raise Ended
     for key, manifest in walk.plan.manifests.items():
         holder = tools.registry.claimant(key)
         if holder is not None and holder is not walk.service:
-            text = f"{manifest.ref} belongs to service {_name(holder)} already"
+            text = (
+                f"{manifest.ref} belongs to service {_name(holder)} already;"
+                f" service {walk.spec.name} leaves it alone: one of the two must give it up"
+            )
             walk.service.failures[key] = Problem(text, "Claimed", manifest.ref)
 
 
@@ -71,6 +95,7 @@ async def announce(tools: Tools, walk: Walk) -> None:
     if walk.spec.options.dry_run:
         return
     service = walk.service
+    _arrange(tools, walk)
     coming = [
         manifest.ref
         for key, manifest in walk.plan.manifests.items()
@@ -102,37 +127,112 @@ async def prepare_namespace(tools: Tools, walk: Walk) -> None:
         tools.registry.namespaces.add(made)
 
 
-async def write(tools: Tools, walk: Walk) -> None:
-    """Apply what is not as desired."""
-    service = walk.service
-    stale = [
-        manifest
-        for key, manifest in walk.plan.manifests.items()
-        if _ours(walk, key) and not _is_applied(walk, manifest.digest, key)
-    ]
-    await Writer(tools, service, walk.plan, walk.spec).write(stale)
+async def rehearse(tools: Tools, walk: Walk) -> None:
+    """A dry run ends here: what would be done is told."""
     if not walk.spec.options.dry_run:
-        tools.memory.record(service.owned[manifest.key] for manifest in stale)
+        return
+    service, manifests = walk.service, walk.plan.manifests
+    mine = [one for key, one in manifests.items() if _ours(walk, key)]
+    changes = await plan_changes(tools, service, walk.plan, walk.spec, mine)
+    going = [] if walk.spec.options.keep_on_prune else prunable(service, manifests)
+    changes += [PlannedChange(one.ref, Change.DELETE) for one in going]
+    service.planned = tuple(changes)
+    service.tried = walk.target.sequence
+    raise Ended
+
+
+async def carry_out(tools: Tools, walk: Walk) -> None:
+    """Stage by stage: apply what is not as desired, run hooks; the next begins when all is well."""
+    for place, stage in enumerate(walk.stages, 1):
+        await _write(tools, walk, stage)
+        if walk.run is None:
+            continue
+        service = walk.service
+        running = await run_hooks(tools, service, walk.run, stage.moment, stage.hooks)
+        last = place == len(walk.stages)
+        awaited = [] if last else [one.key for one in stage.manifests]
+        if await await_stage(tools, service, walk.run, stage.name, awaited, running):
+            await _break_off(tools, walk)
 
 
 async def prune(tools: Tools, walk: Walk) -> None:
-    """Take away what the bundle no longer has."""
-    if walk.spec.options.dry_run:
-        return
-    going = prunable(walk.service, walk.plan.manifests)
-    await take_away(tools, walk.service, going, keep=walk.spec.options.keep_on_prune)
+    """Take away what the bundle no longer has, as far as that needs no person's word."""
+    service, options = walk.service, walk.spec.options
+    going = prunable(service, walk.plan.manifests)
+    confirmed = frozenset(ref.key for ref in options.confirmed)
+    terms = Terms(options.keep_on_prune, True, confirmed, options.deletion_budget)
+    service.awaiting += await take_away(tools, service, going, terms)
 
 
 async def finish(tools: Tools, walk: Walk) -> None:
     """The walk is over; when everything was applied, so says the time."""
     service = walk.service
     service.tried = walk.target.sequence
-    if _is_newest(walk) and not service.failures and not service.stamps.applied:
+    if service.failures and walk.run is not None:
+        await _break_off(tools, walk)
+    if walk.run is not None:
+        await clean_up(tools, walk.run, keep=[hook.ref.key for hook in walk.plan.hooks])
+    if _is_newest(walk) and not _is_open(service) and not service.stamps.applied:
         service.stamps = replace(service.stamps, applied=tools.now_ms())
         tools.memory.stamp(service.id, service.stamps)
 
 
-STEPS: tuple[Step, ...] = (obtain, plan, announce, prepare_namespace, write, prune, finish)
+STEPS: tuple[Step, ...] = (
+    obtain,
+    plan,
+    announce,
+    prepare_namespace,
+    rehearse,
+    carry_out,
+    prune,
+    finish,
+)
+
+
+def _arrange(tools: Tools, walk: Walk) -> None:
+    """The stages, and what is known on disk of the run through them."""
+    service, spec = walk.service, walk.spec
+    hooks = walk.plan.hooks
+    manifests = [one for key, one in walk.plan.manifests.items() if _ours(walk, key)]
+    if not hooks and len({one.wave[0] for one in manifests}) <= 1:
+        walk.stages = [Stage("", Moment.SYNC, manifests)]
+        return
+    stored, first = tools.memory.runs.get(service.id), service.current is None
+    run = run_for(stored, service.id, spec.digest, walk.target.sequence, first)
+    if service.asked_again:
+        run.again(walk.target.sequence)
+    service.asked_again = False
+    tools.memory.runs.keep(run)
+    walk.run, walk.stages = run, stages_of(manifests, hooks, first=run.first)
+
+
+async def _write(tools: Tools, walk: Walk, stage: Stage) -> None:
+    service = walk.service
+    stale = [one for one in stage.manifests if not _is_applied(walk, one.digest, one.key)]
+    if not stale:
+        return
+    await Writer(tools, service, walk.plan, walk.spec).write(stale)
+    tools.memory.record(service.owned[manifest.key] for manifest in stale)
+
+
+async def _break_off(tools: Tools, walk: Walk) -> None:
+    """The sync has failed: the hooks for that run, and nothing after it."""
+    assert walk.run is not None
+    service, run = walk.service, walk.run
+    service.tried = walk.target.sequence
+    run.broken = True
+    tools.memory.runs.keep(run)
+    for stage in hooks_at(Moment.SYNC_FAIL, walk.plan.hooks, first=run.first):
+        if await run_hooks(tools, service, run, stage.moment, stage.hooks):
+            break
+    raise Ended
+
+
+def _is_open(service: Service) -> bool:
+    """Whether something is left to be done or agreed to."""
+    return bool(service.failures or service.awaiting) or any(
+        one.leaving for one in service.owned.values()
+    )
 
 
 async def _load_or_fetch(tools: Tools, spec: ServiceSpec) -> bytes:

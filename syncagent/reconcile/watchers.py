@@ -19,7 +19,7 @@ from syncagent.domain.objects import (
     metadata_of,
     ref_of,
 )
-from syncagent.domain.ownership import SERVICE_LABEL, owner_of
+from syncagent.domain.ownership import SERVICE_LABEL, owner_of, run_of
 from syncagent.ports import Cluster, Sink
 from syncagent.reconcile.registry import Registry, Service
 
@@ -84,6 +84,9 @@ class Watchers:
             self._missing(sighting)
             return
         ref = ref_of(sighting.live)
+        if run_of(sighting.live) is not None:
+            self._on_hook(ref, sighting.live)
+            return
         service = self._registry.claimant(ref.key)
         if service is None or service.owned[ref.key].ref.api != sighting.api:
             return
@@ -93,6 +96,13 @@ class Watchers:
             # Our marks were changed: to us it is as good as gone, and is put right like that.
             service.inbox[ref.key] = Gone(sighting.api, sighting.live)
         self._tell(service, True)
+
+    def _on_hook(self, ref: ObjectRef, live: KubeObject) -> None:
+        labels = metadata_of(live).get("labels") or {}
+        service = self._registry.get(labels.get(SERVICE_LABEL) or "")
+        if service is not None and service.gate is not None and ref.key in service.gate.hooks:
+            service.hooks_seen[ref.key] = live
+            self._tell(service, True)
 
     def _missing(self, sighting: Relisted) -> None:
         """What we own and a fresh list does not show has gone while nobody watched."""

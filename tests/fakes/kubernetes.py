@@ -6,8 +6,9 @@ from typing import Any
 
 from fleet.errors import TowlineError
 from syncagent.domain.events import Gone, Relisted, Seen
+from syncagent.domain.fields import Entry
 from syncagent.domain.objects import Api, KubeObject, ObjectKey, ObjectRef, api_of, ref_of
-from syncagent.ports import Deletion, Sink
+from syncagent.ports import Deletion, Notice, Sink
 
 _CLUSTER_WIDE = {"Namespace", "CustomResourceDefinition"}
 
@@ -15,7 +16,8 @@ _CLUSTER_WIDE = {"Namespace", "CustomResourceDefinition"}
 class FakeCluster:
     """`fail` maps kinds or names to the error that touching them gives; `calls` counts verbs.
 
-    `out_of_reach` is the error that everything gives.
+    `out_of_reach` is the error that everything gives. `logs` and `warned` are told of objects by
+    name; `told` are the events written.
     """
 
     def __init__(self) -> None:
@@ -23,6 +25,9 @@ class FakeCluster:
         self.fail: dict[str, TowlineError] = {}
         self.calls: list[tuple[str, str]] = []
         self.out_of_reach: TowlineError | None = None
+        self.logs: dict[str, str] = {}
+        self.warned: dict[str, list[str]] = {}
+        self.told: list[Notice] = []
         self._version = 100
         self._sinks: list[tuple[Api, str, str, Sink]] = []
 
@@ -47,10 +52,27 @@ class FakeCluster:
         await self._touch("get", ref)
         return copy.deepcopy(self.objects.get(ref.key))
 
-    async def delete(self, ref: ObjectRef, live: KubeObject) -> Deletion:
+    async def delete(self, ref: ObjectRef, live: KubeObject, *, orphan: bool = False) -> Deletion:
         await self._touch("delete", ref)
-        self.drop(ref.key)
+        if ref.key in self.objects:
+            self.drop(ref.key)
         return Deletion(gone=True)
+
+    async def assign(self, ref: ObjectRef, live: KubeObject, entries: list[Entry]) -> KubeObject:
+        await self._touch("assign", ref)
+        one = self.objects[ref.key]
+        return self.put(one | {"metadata": one["metadata"] | {"managedFields": entries}})
+
+    async def log_tail(self, pod: ObjectRef, container: str, *, previous: bool) -> str:
+        await self._touch("log", pod)
+        return self.logs.get(pod.name, "")
+
+    async def warnings(self, ref: ObjectRef, uid: str) -> list[str]:
+        await self._touch("warnings", ref)
+        return self.warned.get(ref.name, [])
+
+    async def tell(self, notice: Notice) -> None:
+        self.told.append(notice)
 
     async def merge(self, ref: ObjectRef, patch: KubeObject) -> None:
         await self._touch("merge", ref)

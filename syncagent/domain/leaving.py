@@ -1,0 +1,34 @@
+"""Fields of our own objects that are left to others (`ignoreDifferences`).
+
+They are applied when the object is made and then given up: what we no longer send must not be
+ours, or the API server would take it away.
+"""
+
+from syncagent.domain.fields import entries_of, fields_of, leaves, path_of, union, without_fields
+from syncagent.domain.objects import KubeObject
+from syncagent.domain.ownership import Manifest
+from syncagent.domain.pointers import steps_of, without
+
+
+def kept(manifest: Manifest, live: KubeObject | None) -> KubeObject:
+    """The part of a manifest that stays ours, given who owns what of the live object."""
+    body = manifest.body
+    for one in manifest.left:
+        for pointer in one.pointers:
+            body = without(body, steps_of(pointer))
+    theirs = _theirs(manifest, live)
+    return without_fields(body, theirs) if theirs else body
+
+
+def given_up(manifest: Manifest, live: KubeObject) -> list[list[str]]:
+    """The fields that are left to others, as keys of a set of fields."""
+    pointers = (pointer for one in manifest.left for pointer in one.pointers)
+    paths = [path_of(manifest.body, steps_of(pointer)) for pointer in pointers]
+    return [*filter(None, paths), *(list(path) for path in leaves(_theirs(manifest, live)))]
+
+
+def _theirs(manifest: Manifest, live: KubeObject | None) -> dict:
+    managers = {manager for one in manifest.left for manager in one.managers}
+    if not managers or live is None:
+        return {}
+    return union(fields_of(e) for e in entries_of(live) if e.get("manager") in managers)

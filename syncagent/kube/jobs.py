@@ -1,0 +1,89 @@
+"""Jobs and Pods that are run once, and their logs: the port `JobCluster` over HTTP."""
+
+from collections.abc import AsyncIterator
+from urllib.parse import quote
+
+from syncagent.domain.objects import KubeObject, ObjectRef, metadata_of
+from syncagent.domain.ownership import FIELD_MANAGER
+from syncagent.kube.client import KubeClient
+from syncagent.kube.cluster import KubeCluster
+from syncagent.ports import Deletion
+
+_TAIL_LINES = 2000
+_LONGEST_LINE = 32 << 10
+_PLURALS = {"Job": "/apis/batch/v1", "Pod": "/api/v1", "Secret": "/api/v1"}
+
+
+class KubeJobs:
+    """Knows the three kinds that jobs are made of; their paths need no discovery."""
+
+    def __init__(self, client: KubeClient, cluster: KubeCluster) -> None:
+        self._client = client
+        self._cluster = cluster
+
+    async def create(self, ref: ObjectRef, body: KubeObject) -> KubeObject:
+        query = {"fieldManager": FIELD_MANAGER}
+        return await self._client.request("POST", _collection(ref), query=query, body=body)
+
+    async def get(self, ref: ObjectRef) -> KubeObject | None:
+        live = await self._cluster.get(ref)
+        return live and _named(live, ref)
+
+    async def delete(self, ref: ObjectRef, live: KubeObject) -> Deletion:
+        """Whatever version it has by now: a job is written by its controller all the time."""
+        return await self._cluster.delete(ref, _of_any_version(live))
+
+    async def merge(self, ref: ObjectRef, patch: KubeObject) -> None:
+        await self._cluster.merge(ref, patch)
+
+    async def pods(self, ref: ObjectRef) -> list[KubeObject]:
+        if ref.kind == "Pod":
+            live = await self.get(ref)
+            return [live] if live else []
+        pods = ObjectRef("", "v1", "Pod", ref.namespace, "")
+        query = {"labelSelector": f"batch.kubernetes.io/job-name={ref.name}", "limit": "50"}
+        answer = await self._client.request("GET", _collection(pods), query=query)
+        found = [_named(item, pods) for item in answer.get("items") or ()]
+        return sorted(found, key=lambda pod: metadata_of(pod).get("creationTimestamp") or "")
+
+    async def job_log(self, pod: ObjectRef, container: str, most: int) -> str:
+        query = {"container": container, "tailLines": str(_TAIL_LINES)}
+        end = bytearray()
+        async with self._client.stream(_log(pod), query) as content:
+            async for data in content.iter_any():
+                end += data
+                del end[:-most]
+        return end.decode(errors="replace")
+
+    async def follow_log(self, pod: ObjectRef, container: str) -> AsyncIterator[bytes]:
+        query = {"container": container, "follow": "true"}
+        rest = b""
+        async with self._client.stream(_log(pod), query) as content:
+            async for data in content.iter_any():
+                *lines, rest = (rest + data).split(b"\n")
+                for line in lines:
+                    yield line + b"\n"
+                if len(rest) > _LONGEST_LINE:
+                    yield rest
+                    rest = b""
+        if rest:
+            yield rest
+
+
+def _collection(ref: ObjectRef) -> str:
+    place = f"{_PLURALS[ref.kind]}/namespaces/{quote(ref.namespace, safe='')}"
+    return f"{place}/{ref.kind.lower()}s"
+
+
+def _log(pod: ObjectRef) -> str:
+    return f"{_collection(pod)}/{quote(pod.name, safe='')}/log"
+
+
+def _named(live: KubeObject, ref: ObjectRef) -> KubeObject:
+    """Objects of a list do not say what they are."""
+    return {"apiVersion": ref.api.group_version, "kind": ref.kind, **live}
+
+
+def _of_any_version(live: KubeObject) -> KubeObject:
+    meta = {k: v for k, v in metadata_of(live).items() if k != "resourceVersion"}
+    return live | {"metadata": meta}

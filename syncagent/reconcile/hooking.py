@@ -1,0 +1,132 @@
+"""Running hooks: each once in a run, whatever is restarted meanwhile.
+
+That a hook has ended is written to disk; that it has begun is read from the mark on its object.
+"""
+
+from collections.abc import Iterable
+
+from fleet.errors import TowlineError
+from syncagent.domain.health import Health, Verdict
+from syncagent.domain.hooks import Cleaning, Moment, ended
+from syncagent.domain.objects import KubeObject, ObjectKey, metadata_of
+from syncagent.domain.ownership import HookManifest, run_of, with_run
+from syncagent.domain.runs import Run
+from syncagent.domain.services import Problem
+from syncagent.reconcile.apply import problem_of, until_gone
+from syncagent.reconcile.evidence import last_words
+from syncagent.reconcile.registry import Service
+from syncagent.reconcile.tools import Tools
+
+_VANISHED = "its object has gone before its end was seen"
+
+
+async def run_hooks(
+    tools: Tools, service: Service, run: Run, moment: Moment, hooks: Iterable[HookManifest]
+) -> list[ObjectKey]:
+    """Start and look after hooks; those that still run. Failed ones are failures of the service."""
+    running = []
+    for hook in hooks:
+        name = f"{moment}/{hook.ref.kind}/{hook.ref.namespace}/{hook.ref.name}"
+        try:
+            if not await _has_ended(tools, service, run, name, hook):
+                running.append(hook.ref.key)
+        except TowlineError as error:
+            service.failures[hook.ref.key] = problem_of(error, hook.ref)
+    return running
+
+
+async def clean_up(tools: Tools, run: Run, keep: Iterable[ObjectKey] = ()) -> None:
+    """Delete what hooks of this and earlier runs have left, except for some."""
+    kept = set(keep)
+    for name, ref in list(run.made.items()):
+        if ref.key in kept:
+            continue
+        live = await tools.cluster.get(ref)
+        if live is not None and (run_of(live) or "").startswith(f"{run.service_id}."):
+            await tools.cluster.delete(ref, live)
+        del run.made[name]
+    tools.memory.runs.keep(run)
+
+
+async def _has_ended(
+    tools: Tools, service: Service, run: Run, name: str, hook: HookManifest
+) -> bool:
+    if name in run.ended:
+        _fail(service, hook, run.ended[name])
+        return True
+    live = await _live(tools, service, hook)
+    if live is not None and not _is_current(live, run):
+        await _clear(tools, hook, live)
+        live = None
+    elif live is None and name in run.begun:
+        _end(tools, service, run, name, hook, _VANISHED)
+        return True
+    if live is None:
+        live = await _start(tools, service, run, name, hook)
+    verdict = ended(live)
+    if verdict is None:
+        return False
+    why = "" if verdict.health == Health.HEALTHY else await _why(tools, live, verdict)
+    _end(tools, service, run, name, hook, why)
+    if (Cleaning.FAILED if why else Cleaning.SUCCEEDED) in hook.hook.cleaning:
+        await tools.cluster.delete(hook.ref, live)
+        run.made.pop(name, None)
+        tools.memory.runs.keep(run)
+    return True
+
+
+async def _live(tools: Tools, service: Service, hook: HookManifest) -> KubeObject | None:
+    """The hook's object; one that has gone counts as it was seen last."""
+    live = await tools.cluster.get(hook.ref)
+    seen = service.hooks_seen.get(hook.ref.key)
+    if live is None and seen is not None and ended(seen) is not None:
+        return seen
+    return live
+
+
+def _is_current(live: KubeObject, run: Run) -> bool:
+    """Whether an object is of this run, and not a failed one of an earlier attempt."""
+    mark, _, attempt = (run_of(live) or "").rpartition("/")
+    if mark != run.mark or metadata_of(live).get("deletionTimestamp"):
+        return False
+    verdict = ended(live)
+    failed = verdict is not None and verdict.health == Health.FAILED
+    return not failed or attempt == str(run.attempt)
+
+
+async def _start(
+    tools: Tools, service: Service, run: Run, name: str, hook: HookManifest
+) -> KubeObject:
+    run.made[name] = hook.ref
+    tools.memory.runs.keep(run)
+    tools.watch(hook.ref)
+    body = with_run(hook, f"{run.mark}/{run.attempt}")
+    live = await tools.cluster.apply(hook.ref, body, force=True)
+    run.begun.append(name)
+    tools.memory.runs.keep(run)
+    return live
+
+
+async def _clear(tools: Tools, hook: HookManifest, live: KubeObject) -> None:
+    """Delete what stands where a hook's object is to be made, and see it gone."""
+    if not metadata_of(live).get("deletionTimestamp"):
+        await tools.cluster.delete(hook.ref, live)
+    await until_gone(tools, hook.ref, metadata_of(live).get("uid") or "")
+
+
+def _end(tools: Tools, service: Service, run: Run, name: str, hook: HookManifest, why: str) -> None:
+    run.ended[name] = why
+    tools.memory.runs.keep(run)
+    service.hooks_seen.pop(hook.ref.key, None)
+    _fail(service, hook, why)
+
+
+def _fail(service: Service, hook: HookManifest, why: str) -> None:
+    if why:
+        service.failures[hook.ref.key] = Problem(f"hook has failed: {why}", "HookFailed", hook.ref)
+
+
+async def _why(tools: Tools, live: KubeObject, verdict: Verdict) -> str:
+    said = verdict.message or verdict.reason or "no reason given"
+    tail = await last_words(tools, live)
+    return f"{said}; its log ends: {tail}" if tail else said

@@ -1,0 +1,58 @@
+"""The stages of a sync, one after the other: hooks before it, its waves, hooks after it."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from syncagent.domain.hooks import Moment
+from syncagent.domain.ownership import HookManifest, Manifest
+
+
+@dataclass(slots=True)
+class Stage:
+    """What is done together; the next one waits until its hooks have ended and all is healthy."""
+
+    name: str
+    moment: Moment
+    manifests: list[Manifest] = field(default_factory=list)
+    hooks: list[HookManifest] = field(default_factory=list)
+
+
+def stages_of(
+    manifests: Iterable[Manifest], hooks: Iterable[HookManifest], *, first: bool
+) -> list[Stage]:
+    """The stages of one sync, in order."""
+    hooks = list(hooks)
+    return [
+        *_hooked(Moment.PRE_SYNC, hooks, first),
+        *_waves(manifests, hooks, first),
+        *_hooked(Moment.POST_SYNC, hooks, first),
+    ]
+
+
+def hooks_at(moment: Moment, hooks: Iterable[HookManifest], *, first: bool) -> list[Stage]:
+    """The stages of hooks that belong to no sync: its failure, or the removal of the service."""
+    return _hooked(moment, hooks, first)
+
+
+def _waves(
+    manifests: Iterable[Manifest], hooks: Iterable[HookManifest], first: bool
+) -> list[Stage]:
+    waves: dict[int, Stage] = defaultdict(lambda: Stage("", Moment.SYNC))
+    for manifest in manifests:
+        waves[manifest.wave[0]].manifests.append(manifest)
+    for one in hooks:
+        if one.hook.runs_at(Moment.SYNC, first=first):
+            waves[one.hook.wave].hooks.append(one)
+    for number, stage in waves.items():
+        stage.name = f"wave {number}"
+    return [waves[number] for number in sorted(waves)]
+
+
+def _hooked(moment: Moment, hooks: Iterable[HookManifest], first: bool) -> list[Stage]:
+    waves: dict[int, Stage] = {}
+    for one in hooks:
+        if one.hook.runs_at(moment, first=first):
+            name = f"{moment} hooks, wave {one.hook.wave}" if one.hook.wave else f"{moment} hooks"
+            waves.setdefault(one.hook.wave, Stage(name, moment)).hooks.append(one)
+    return [waves[number] for number in sorted(waves)]
