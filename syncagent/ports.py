@@ -1,6 +1,6 @@
 """What the agent's use cases need of the world; each is filled in by `compose`."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -8,6 +8,7 @@ from fleet.errors import TowlineError, Unavailable
 from syncagent.domain.events import CommandDone, DriftFound, Sighting
 from syncagent.domain.fields import Entry
 from syncagent.domain.inventory import InventoryChange, Owned
+from syncagent.domain.jobs import JobSpec, JobStatus
 from syncagent.domain.objects import Api, KubeObject, ObjectRef
 from syncagent.domain.runs import Run
 from syncagent.domain.services import Desired, Stamps, Status
@@ -193,7 +194,8 @@ class Runs(Protocol):
 class Memory(Protocol):
     """The agent's durable state. Each call is one transaction. Unavailable: the disk refuses."""
 
-    runs: Runs
+    @property
+    def runs(self) -> Runs: ...
 
     fresh: bool
     """True until `recovered`: first boot or a lost disk, the cluster may hold unknown objects."""
@@ -254,6 +256,10 @@ class Reconciler(Protocol):
         """Check a service now, and answer."""
         ...
 
+    def terminate(self, command_id: str, service_id: str) -> None:
+        """Stop what is being applied for a service, and answer; its next change starts anew."""
+        ...
+
     def refuse(self, command_id: str, reason: str) -> None:
         """Answer a command that cannot be executed."""
         ...
@@ -296,4 +302,75 @@ class Outbox(Protocol):
 
     async def wait(self) -> None:
         """Until there may be something to take."""
+        ...
+
+
+LiveLog = Callable[[str, int, bytes], None]
+"""Takes a piece of a job's log (command id, offset, bytes) and sends it if that is possible now."""
+
+Allowed = Callable[[ObjectRef], None]
+"""Raises Invalid for an object that nobody may have this agent write; see `autonomy.policy`."""
+
+
+class JobCluster(Protocol):
+    """What jobs need of the API server. All raise Unavailable when it cannot be asked."""
+
+    async def create(self, ref: ObjectRef, body: KubeObject) -> KubeObject:
+        """Create an object. Refused, with status 409 if there is one of this name."""
+        ...
+
+    async def get(self, ref: ObjectRef) -> KubeObject | None:
+        """The live object; None if there is none."""
+        ...
+
+    async def delete(self, ref: ObjectRef, live: KubeObject) -> Deletion:
+        """Delete exactly this object; dependants follow."""
+        ...
+
+    async def merge(self, ref: ObjectRef, patch: KubeObject) -> None:
+        """Merge-patch an object."""
+        ...
+
+    async def pods(self, ref: ObjectRef) -> list[KubeObject]:
+        """The pods of a Job, oldest first; of a Pod itself."""
+        ...
+
+    async def job_log(self, pod: ObjectRef, container: str, most: int) -> str:
+        """The end of a container's log. Refused: it has none."""
+        ...
+
+    def follow_log(self, pod: ObjectRef, container: str) -> AsyncIterator[bytes]:
+        """A container's log, line by line, until it ends."""
+        ...
+
+
+class JobMemory(Protocol):
+    """Jobs on disk. Unavailable: the disk refuses."""
+
+    def jobs(self) -> list[tuple[JobSpec, JobStatus]]: ...
+
+    def job(self, command_id: str) -> JobStatus | None: ...
+
+    def keep(self, spec: JobSpec, status: JobStatus) -> None: ...
+
+    def forget_job(self, command_id: str) -> None: ...
+
+
+class JobReports(Protocol):
+    """What is said upwards of jobs."""
+
+    def job(self, status: JobStatus) -> None: ...
+
+    def done(self, done: CommandDone) -> None: ...
+
+
+class Jobs(Protocol):
+    """What the link asks of jobs."""
+
+    def run(self, spec: JobSpec) -> None:
+        """Run a job, or say again what became of it. Unavailable: it could not be remembered."""
+        ...
+
+    def cancel(self, command_id: str, job_id: str) -> None:
+        """End a job, and answer."""
         ...
