@@ -1,0 +1,113 @@
+"""What leaves the disk: bundles that nobody may still ask for, and old memos; never live ones."""
+
+import asyncio
+import contextlib
+import shutil
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import structlog
+
+from fleet.runtime.clock import Clock
+from gitcache.ports import LiveDigests
+
+log = structlog.get_logger(__name__)
+
+
+class ToldLive:
+    """Live digests as control planes of other processes have told them, one set of each time."""
+
+    def __init__(self) -> None:
+        self._told: frozenset[str] | None = None
+
+    def tell(self, digests: Collection[str]) -> None:
+        """Take the newest set."""
+        self._told = frozenset(digests)
+
+    async def live(self) -> Collection[str] | None:
+        """As `LiveDigests.live`."""
+        return self._told
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    path: Path
+    written: float
+    size: int
+
+
+class Eviction:
+    """Removes what is not live after `keep`; at once, oldest first, while the disk is too full.
+
+    `watermark` is a share of the disk. As long as it is not known what is live, bundles stay.
+    """
+
+    def __init__(
+        self,
+        bundles: Path,
+        memos: Path,
+        live: LiveDigests,
+        clock: Clock,
+        *,
+        keep: timedelta,
+        watermark: float,
+        usage: Callable[[Path], tuple[int, int, int]] = shutil.disk_usage,
+    ) -> None:
+        self._bundles = bundles
+        self._memos = memos
+        self._live = live
+        self._clock = clock
+        self._keep = keep
+        self._watermark = watermark
+        self._usage = usage
+
+    async def run(self) -> None:
+        """One round. What cannot be removed stays for the next."""
+        live = await self._live.live()
+        removed, freed = await asyncio.to_thread(self._run, live)
+        if removed:
+            log.info("evicted from the content store", files=removed, bytes=freed)
+
+    def _run(self, live: Collection[str] | None) -> tuple[int, int]:
+        before = (self._clock.now() - self._keep).timestamp()
+        gone = [one for one in _files(self._memos) if one.written < before and _remove(one)]
+        if live is not None:
+            kept = {digest.removeprefix("sha256:") for digest in live}
+            spare = [one for one in _files(self._bundles) if _name(one.path) not in kept]
+            gone += self._evict(sorted(spare, key=lambda one: one.written), before)
+        return len(gone), sum(one.size for one in gone)
+
+    def _evict(self, spare: list[_File], before: float) -> Iterator[_File]:
+        too_much = self._too_much()
+        for one in spare:
+            if (one.written < before or too_much > 0) and _remove(one):
+                too_much -= one.size
+                yield one
+
+    def _too_much(self) -> int:
+        """Bytes beyond the watermark."""
+        if not self._bundles.exists():
+            return 0
+        total, used, _ = self._usage(self._bundles)
+        return used - int(total * self._watermark)
+
+
+def _files(root: Path) -> Iterator[_File]:
+    for path in root.glob("??/*"):
+        with contextlib.suppress(OSError):
+            stat = path.stat()
+            yield _File(path, stat.st_mtime, stat.st_size)
+
+
+def _name(path: Path) -> str:
+    return path.parent.name + path.name
+
+
+def _remove(one: _File) -> bool:
+    try:
+        one.path.unlink()
+    except OSError:
+        return False
+    return True
