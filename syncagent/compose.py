@@ -22,12 +22,13 @@ from syncagent.link.fetch import HubFetcher
 from syncagent.link.reports import OutboxReports
 from syncagent.link.supervisor import Link
 from syncagent.reconcile.engine import Engine
-from syncagent.settings import HubSettings, KubernetesSettings, Settings
+from syncagent.settings import EgressSettings, HubSettings, KubernetesSettings, Settings
 from syncagent.state.bundles import BundleFiles
 from syncagent.state.database import Database
 from syncagent.state.memory import SqliteMemory
 from syncagent.state.outbox import SqliteOutbox
 from syncagent.tunnel.client import TunnelClient
+from syncagent.tunnel.egress import EgressPolicy
 from syncagent.tunnel.guard import ImpersonationPolicy
 from syncagent.tunnel.keeper import TunnelKeeper
 from syncagent.tunnel.upstream import Upstream
@@ -104,7 +105,7 @@ def build(settings: Settings, clock: Clock | None = None) -> Agent:
         fetcher,
         cluster.facts,
         clock,
-        _companions(access, endpoint, instance_id, clock),
+        _companions(access, endpoint, instance_id, settings.egress, clock),
     )
     return Agent(engine, link, client, database, pipe)
 
@@ -117,7 +118,7 @@ def access_to(settings: KubernetesSettings, clock: Clock) -> Access:
 
 
 def _companions(
-    access: Access, endpoint: Endpoint, instance_id: str, clock: Clock
+    access: Access, endpoint: Endpoint, instance_id: str, ways: EgressSettings, clock: Clock
 ) -> tuple[Companion, ...]:
     """The tunnel, where the agent speaks to its API server by token alone."""
     server = urlsplit(access.server)
@@ -126,11 +127,18 @@ def _companions(
         return ()
     port = server.port or (443 if server.scheme == "https" else 80)
     upstream = Upstream(server.hostname, port, access.tls, access.token.get)
+    egress = EgressPolicy.parse(ways.allow)
 
     def dial(channel: grpc.aio.Channel) -> TunnelClient:
-        instance = UUID(instance_id).bytes
-        policy = ImpersonationPolicy()
-        return TunnelClient(channel, endpoint.metadata, upstream, clock, policy, instance=instance)
+        return TunnelClient(
+            channel,
+            endpoint.metadata,
+            upstream,
+            clock,
+            ImpersonationPolicy(),
+            instance=UUID(instance_id).bytes,
+            egress=egress,
+        )
 
     return (TunnelKeeper(dial, clock).run,)
 

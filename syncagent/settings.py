@@ -49,18 +49,30 @@ class StateSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class EgressSettings:
+    """What the control plane's git cache may reach through this cluster; nothing unless said.
+
+    `allow`: `host:port` with commas between; `*.example.org:443` has all hosts below it.
+    """
+
+    allow: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings of an agent."""
 
     hub: HubSettings
     kubernetes: KubernetesSettings = KubernetesSettings()
     state: StateSettings = StateSettings()
+    egress: EgressSettings = EgressSettings()
 
 
 _GROUPS: dict[str, Any] = {
     "hub": HubSettings,
     "kubernetes": KubernetesSettings,
     "state": StateSettings,
+    "egress": EgressSettings,
 }
 
 

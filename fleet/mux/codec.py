@@ -30,6 +30,9 @@ VERSION = 1
 CANCELLED, PROTOCOL, FLOW, NOT_HERE = range(4)
 
 KIND_HTTP, KIND_TCP = range(2)
+# Feature bits of HELLO.
+FEATURE_TCP = 1 << 0
+
 FLAG_HEAD, FLAG_UPGRADE, FLAG_NOBODY, FLAG_PASSTHROUGH = 1, 2, 4, 8
 
 _HEADER = struct.Struct(">II")
@@ -76,8 +79,8 @@ class Hello:
 class Open:
     """A request to the agent: who asks (`identity`, header lines) and the request head.
 
-    `head` has no Host field and ends in an empty line; `flags` are FLAG_*. `window`, as received,
-    is what the hub grants for the answer.
+    `head` has no Host field and ends in an empty line; for KIND_TCP it is `host:port`. `flags`
+    are FLAG_*. `window`, as received, is what the hub grants for the answer.
     """
 
     head: bytes

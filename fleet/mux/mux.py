@@ -116,6 +116,11 @@ class Mux:
         """The far side has said hello and neither side is going away."""
         return not (self.closed or self.draining or self.drained) and self.peer is not None
 
+    @property
+    def features(self) -> int:
+        """Feature bits that the far side has offered."""
+        return self.peer.features if self.peer is not None else 0
+
     def open(self, owner: StreamOwner, request: Open, *, tenant: bytes) -> Stream:
         """Send a request; its answer goes to `owner`. `tenant`: who shares turns fairly."""
         if self.peer is None or self.closed:

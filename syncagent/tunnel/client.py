@@ -10,11 +10,12 @@ import structlog
 from fleet.errors import Unauthenticated
 from fleet.links.grpc_stream import METHOD, GrpcLink
 from fleet.mux.budget import Budget
-from fleet.mux.codec import FLAG_PASSTHROUGH, KIND_HTTP, Drain, Hello, Open
+from fleet.mux.codec import FEATURE_TCP, FLAG_PASSTHROUGH, KIND_HTTP, KIND_TCP, Drain, Hello, Open
 from fleet.mux.mux import Mux, MuxSettings
 from fleet.mux.stream import Stream
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
+from syncagent.tunnel.egress import EgressExchange, EgressPolicy
 from syncagent.tunnel.exchange import UpstreamExchange
 from syncagent.tunnel.guard import Guard, ImpersonationPolicy, Refused
 from syncagent.tunnel.upstream import Upstream, UpstreamPool
@@ -24,6 +25,7 @@ log = structlog.get_logger(__name__)
 MEMORY = 32 << 20
 WIDEST = 2 << 20
 FORBIDDEN, NOT_SERVED = 403, 501
+NO_EGRESS = EgressPolicy()
 GRACE, LINGER, LOOK = 60.0, 1.0, 0.2
 
 
@@ -32,7 +34,8 @@ class TunnelClient:
 
     `metadata` must carry the agent's token. `instance`, 16 bytes chosen once per process, lets
     the hub tell a reconnect from a second agent. `draining` is set when the hub asks to connect
-    anew: dial again, and `finish` this one meanwhile.
+    anew: dial again, and `finish` this one meanwhile. `egress`: what the hub may reach through
+    this agent beside the API server.
     """
 
     def __init__(
@@ -44,12 +47,14 @@ class TunnelClient:
         allow: ImpersonationPolicy,
         *,
         instance: bytes | None = None,
+        egress: EgressPolicy = NO_EGRESS,
     ) -> None:
         self.draining = asyncio.Event()
         self._channel, self._metadata = channel, metadata
         self._clock = clock
         self._instance = instance or secrets.token_bytes(16)
         self._guard = Guard(allow)
+        self._egress = egress
         self._pool = UpstreamPool(upstream, clock)
         self._tasks = Tasks("tunnel")
         self._mux: Mux | None = None
@@ -67,7 +72,7 @@ class TunnelClient:
             link,
             self,
             hub=False,
-            hello=Hello(self._instance, settings.window),
+            hello=Hello(self._instance, settings.window, features=self._features),
             clock=self._clock,
             timers=asyncio.get_running_loop(),
             budget=Budget(MEMORY, links=1, tenants=2),
@@ -105,6 +110,36 @@ class TunnelClient:
         log.info("tunnel open")
 
     def on_open(self, stream: Stream, request: Open) -> None:
+        if request.kind == KIND_TCP:
+            self._open_tcp(stream, request)
+        else:
+            self._open_http(stream, request)
+
+    def on_hand_over(self, drain: Drain) -> None:
+        log.info("asked to connect anew", why=drain.text)
+        self._grace = max(GRACE, drain.grace_ms / 1000)
+        self.draining.set()
+
+    def on_closed(self, reason: str) -> None:
+        log.info("tunnel closed", why=reason)
+
+    # Inside
+
+    @property
+    def _features(self) -> int:
+        return FEATURE_TCP if self._egress.allowed else 0
+
+    def _open_tcp(self, stream: Stream, request: Open) -> None:
+        target = self._egress.target(request.head)
+        exchange = EgressExchange(stream, target or ("", 0))
+        stream.owner = exchange
+        if target is None:
+            log.warning("way out refused", target=request.head[:300].decode("ascii", "replace"))
+            stream.reset(FORBIDDEN, "the agent's list does not allow this host and port")
+        else:
+            self._tasks.spawn("way out", exchange.start())
+
+    def _open_http(self, stream: Stream, request: Open) -> None:
         exchange = UpstreamExchange(stream, request, self._pool)
         exchange.on_retry = self._start
         stream.owner = exchange
@@ -119,14 +154,6 @@ class TunnelClient:
             return
         if not exchange.start_at_once():
             self._start(exchange)
-
-    def on_hand_over(self, drain: Drain) -> None:
-        log.info("asked to connect anew", why=drain.text)
-        self._grace = max(GRACE, drain.grace_ms / 1000)
-        self.draining.set()
-
-    def on_closed(self, reason: str) -> None:
-        log.info("tunnel closed", why=reason)
 
     def _start(self, exchange: UpstreamExchange) -> None:
         self._tasks.spawn("request", exchange.start())

@@ -1,0 +1,232 @@
+"""Ways out through agents: a CONNECT proxy on this machine whose tunnels end in clusters.
+
+For git, which reaches repositories that only a cluster reaches. Each URL bears a credential of
+its own that names the cluster; the agent decides by its own list which hosts may be reached.
+"""
+
+import asyncio
+import base64
+import hashlib
+import re
+import secrets
+from collections.abc import Callable
+from typing import cast
+
+import structlog
+
+from fleet.errors import Unavailable
+from fleet.identity import ClusterId
+from fleet.mux.codec import END, FEATURE_TCP, KIND_TCP, Buffer, Open, ProtocolError
+from fleet.mux.mux import Mux
+from fleet.mux.stream import Stream
+from fleet.runtime.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+LEASE_SECONDS = 900.0
+HEAD_SECONDS = 10.0
+HEAD_BYTES = 8 << 10
+WRITE_HIGH, WRITE_LOW = 256 << 10, 64 << 10
+HOST = "127.0.0.1"
+TENANT = b"egress"
+USER = "towline"
+_CONNECT = re.compile(rb"CONNECT ([0-9A-Za-z.:\[\]-]{3,300}) HTTP/1\.[01]\r\n")
+_CREDENTIAL = re.compile(rb"(?i)\r\nproxy-authorization: *basic +([A-Za-z0-9+/=]+) *\r\n")
+
+Find = Callable[[ClusterId], Mux | None]
+
+
+class Egress:
+    """The proxy, and who may use it. `find` gives the link to a cluster's agent."""
+
+    def __init__(self, find: Find, clock: Clock) -> None:
+        self._find, self._clock = find, clock
+        self._leases: dict[bytes, tuple[ClusterId, float]] = {}
+        self._connections: set[EgressConnection] = set()
+        self._server: asyncio.Server | None = None
+        self._port = 0
+
+    async def start(self) -> None:
+        """Listen on a free port of this machine."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(self._accept, HOST, 0)
+        self._port = self._server.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        """Take no new connection and break off those that are open."""
+        if self._server is not None:
+            self._server.close()
+        for connection in tuple(self._connections):
+            connection.abort()
+
+    async def proxy_url(self, cluster_id: ClusterId) -> str:
+        """A URL for `http.proxy`, good for connections of the next 15 minutes.
+
+        It holds a secret: not for arguments or logs. Unavailable: the agent is not connected, or
+        its list is empty.
+        """
+        self._link(cluster_id)
+        now = self._clock.monotonic()
+        self._leases = {key: one for key, one in self._leases.items() if one[1] > now}
+        secret = secrets.token_urlsafe(24)
+        self._leases[_digest(secret.encode())] = (cluster_id, now + LEASE_SECONDS)
+        return f"http://{USER}:{secret}@{HOST}:{self._port}"
+
+    def open_tcp(self, owner: "EgressConnection", cluster_id: ClusterId, target: bytes) -> Stream:
+        """A stream to `host:port` as the cluster's agent reaches it.
+
+        Its first bytes are the answer of a proxy to CONNECT; a refusal is a reset with the
+        status to show. Unavailable: no way to the agent.
+        """
+        request = Open(target, b"", secrets.token_bytes(16), kind=KIND_TCP)
+        return self._link(cluster_id).open(owner, request, tenant=TENANT)
+
+    def lease(self, credential: bytes) -> ClusterId | None:
+        """The cluster that a Basic credential leads to, while it is good."""
+        user, _, secret = credential.partition(b":")
+        cluster_id, until = self._leases.get(_digest(secret), (None, 0.0))
+        good = user == USER.encode() and self._clock.monotonic() < until
+        return cluster_id if good else None
+
+    def _link(self, cluster_id: ClusterId) -> Mux:
+        link = self._find(cluster_id)
+        if link is None or not link.open_for_new:
+            raise Unavailable("the agent of the cluster that leads there is not connected")
+        if not link.features & FEATURE_TCP:
+            raise Unavailable("the agent of the cluster that leads there allows no host")
+        return link
+
+    def _accept(self) -> "EgressConnection":
+        return EgressConnection(self, self._connections)
+
+
+class EgressConnection(asyncio.Protocol):
+    """A client of the proxy: its CONNECT, then bytes both ways. Owner of its stream."""
+
+    def __init__(self, egress: Egress, connections: set["EgressConnection"]) -> None:
+        self._egress, self._connections = egress, connections
+        self._transport: asyncio.Transport
+        self._stream: Stream | None = None
+        self._head = b""
+        self._answered = self._paused = False
+        self._owed = 0
+        self._deadline: asyncio.TimerHandle
+
+    # What asyncio says
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transports are no subclasses of asyncio's.
+        self._transport = transport = cast(asyncio.Transport, transport)
+        transport.set_write_buffer_limits(high=WRITE_HIGH, low=WRITE_LOW)
+        self._connections.add(self)
+        self._deadline = asyncio.get_running_loop().call_later(HEAD_SECONDS, transport.abort)
+
+    def data_received(self, data: bytes) -> None:
+        if self._stream is None:
+            self._on_head(self._head + data)
+        elif not self._stream.send(data):
+            self._transport.pause_reading()
+
+    def eof_received(self) -> bool:
+        if self._stream is not None:
+            self._stream.send(b"", END)
+        return self._stream is not None
+
+    def pause_writing(self) -> None:
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        self._paused = False
+        owed, self._owed = self._owed, 0
+        if owed and self._stream is not None:
+            self._stream.consumed(owed)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._deadline.cancel()
+        self._connections.discard(self)
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.reset()
+
+    def abort(self) -> None:
+        """Break the connection off."""
+        self._transport.abort()
+
+    # What the stream says (see `fleet.mux.stream.StreamOwner`)
+
+    def on_data(self, data: Buffer) -> None:
+        self._answered = True
+        self._transport.write(data)
+        if self._paused:
+            self._owed += len(data)
+        elif self._stream is not None:
+            self._stream.consumed(len(data))
+
+    def on_end(self, close: bool) -> None:
+        if self._stream is not None and self._stream.sent_end:
+            self._transport.close()
+        elif self._transport.can_write_eof():
+            self._transport.write_eof()
+
+    def on_writable(self) -> None:
+        self._transport.resume_reading()
+
+    def on_reset(self, code: int, text: str) -> None:
+        self._stream = None
+        if self._answered:
+            self._transport.abort()
+        else:
+            self._refuse(code if 400 <= code < 600 else 502, text or "broke the connection off")
+
+    # Inside
+
+    def _on_head(self, head: bytes) -> None:
+        self._head = head
+        if b"\r\n\r\n" not in head and len(head) <= HEAD_BYTES:
+            return
+        self._deadline.cancel()
+        head, _, rest = head.partition(b"\r\n\r\n")
+        request = _CONNECT.match(head + b"\r\n")
+        if request is None or len(head) > HEAD_BYTES:
+            self._refuse(400, "this proxy takes only CONNECT host:port")
+            return
+        cluster_id = self._egress.lease(_credential(head + b"\r\n"))
+        if cluster_id is None:
+            self._refuse(407, "the proxy's credential is unknown or has expired")
+            return
+        self._open(cluster_id, request[1], rest)
+
+    def _open(self, cluster_id: ClusterId, target: bytes, rest: bytes) -> None:
+        try:
+            stream = self._stream = self._egress.open_tcp(self, cluster_id, target)
+        except Unavailable as error:
+            self._refuse(503, error.message)
+        except ProtocolError as error:
+            self._refuse(503, str(error))
+        else:
+            self._head = b""
+            if rest:
+                stream.send(rest)
+
+    def _refuse(self, status: int, text: str) -> None:
+        log.info("way out refused", status=status, why=text)
+        line = text.replace("\r", " ").replace("\n", " ").encode("ascii", "replace")
+        fields = b'Proxy-Authenticate: Basic realm="towline"\r\n' if status == 407 else b""
+        self._transport.write(
+            b"HTTP/1.1 %d %s\r\n%sContent-Length: 0\r\nConnection: close\r\n\r\n"
+            % (status, line, fields)
+        )
+        self._transport.close()
+
+
+def _credential(head: bytes) -> bytes:
+    found = _CREDENTIAL.search(head)
+    try:
+        return base64.b64decode(found[1]) if found else b""
+    except ValueError:
+        return b""
+
+
+def _digest(secret: bytes) -> bytes:
+    """Under which a lease is kept: not the secret itself."""
+    return hashlib.sha256(secret).digest()

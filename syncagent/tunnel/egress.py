@@ -1,0 +1,138 @@
+"""Streams that become connections to hosts of this cluster's network, if its list has them."""
+
+import asyncio
+import re
+from dataclasses import dataclass
+
+import structlog
+
+from fleet.errors import Invalid
+from fleet.mux.codec import CLOSE, END, Buffer
+from fleet.mux.stream import Stream
+from syncagent.tunnel.connection import UpstreamConnection
+
+log = structlog.get_logger(__name__)
+
+ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
+DIAL_SECONDS = 10.0
+FORBIDDEN, BAD_GATEWAY = 403, 502
+_TARGET = re.compile(r"(\*\.)?([0-9a-z.-]{1,253}|\[[0-9a-f:.]{2,45}\]):([0-9]{1,5})\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class EgressPolicy:
+    """`host:port` that the hub may have connections to; `*.example.org:443` has all below it."""
+
+    allowed: frozenset[str] = frozenset()
+
+    @classmethod
+    def parse(cls, text: str) -> "EgressPolicy":
+        """From a list with commas. Invalid: one entry is no host with a port."""
+        entries = [one.strip().lower() for one in text.split(",") if one.strip()]
+        for entry in entries:
+            if not _TARGET.match(entry):
+                raise Invalid(f"{entry!r} is not host:port", field="egress.allow")
+        return cls(frozenset(entries))
+
+    def target(self, text: bytes) -> tuple[str, int] | None:
+        """Host and port to dial, if they may be."""
+        name = text.decode("ascii", "replace").lower()
+        match = _TARGET.match(name)
+        if match is None or match[1]:
+            return None
+        parents = match[2].split(".")
+        wild = {f"*.{'.'.join(parents[at:])}:{match[3]}" for at in range(1, len(parents))}
+        if not self.allowed & (wild | {name}):
+            return None
+        return match[2].strip("[]"), int(match[3])
+
+
+class EgressExchange:
+    """Owner of a stream; user of the connection that it leads to."""
+
+    def __init__(self, stream: Stream, target: tuple[str, int]) -> None:
+        self._stream, self._target = stream, target
+        self._connection: UpstreamConnection | None = None
+        self._waiting: list[Buffer] = []
+        self._owed = 0
+        self._ended = self._gone = False
+
+    async def start(self) -> None:
+        """Connect, and say so as a proxy does."""
+        host, port = self._target
+        try:
+            async with asyncio.timeout(DIAL_SECONDS):
+                _, connection = await asyncio.get_running_loop().create_connection(
+                    lambda: UpstreamConnection(_ignore), host, port
+                )
+        except TimeoutError:
+            self._stream.reset(BAD_GATEWAY, f"cannot reach {host}:{port}: it does not answer")
+        except OSError as error:
+            why = (error.strerror or str(error)).lower()
+            self._stream.reset(BAD_GATEWAY, f"cannot reach {host}:{port}: {why}")
+        else:
+            self._begin(connection)
+
+    def _begin(self, connection: UpstreamConnection) -> None:
+        if self._stream.closed:
+            connection.abort()
+            return
+        self._connection = connection
+        connection.user = self
+        self._stream.send(ESTABLISHED)
+        waiting, self._waiting = self._waiting, []
+        for data in waiting:
+            self._write(connection, data)
+        if self._ended:
+            connection.write_eof()
+
+    # What the stream says (see `fleet.mux.stream.StreamOwner`)
+
+    def on_data(self, data: Buffer) -> None:
+        if self._connection is not None:
+            self._write(self._connection, data)
+        elif self._gone:
+            self._stream.consumed(len(data))
+        else:
+            self._waiting.append(data)
+
+    def on_end(self, close: bool) -> None:
+        self._ended = True
+        if self._connection is not None:
+            self._connection.write_eof()
+
+    def on_writable(self) -> None:
+        if self._connection is not None:
+            self._connection.release()
+
+    def on_reset(self, code: int, text: str) -> None:
+        self._waiting.clear()
+        if self._connection is not None:
+            self._connection.abort()
+            self._connection = None
+
+    # What the connection says (see `syncagent.tunnel.connection.ConnectionUser`)
+
+    def on_upstream_data(self, data: bytes) -> None:
+        if not self._stream.send(data) and self._connection is not None:
+            self._connection.hold()
+
+    def on_upstream_closed(self) -> None:
+        self._connection, self._gone = None, True
+        self._stream.send(b"", END | CLOSE)
+
+    def on_upstream_drained(self) -> None:
+        owed, self._owed = self._owed, 0
+        if owed:
+            self._stream.consumed(owed)
+
+    def _write(self, connection: UpstreamConnection, data: Buffer) -> None:
+        connection.write(data)
+        if connection.write_paused:
+            self._owed += len(data)
+        else:
+            self._stream.consumed(len(data))
+
+
+def _ignore(_: UpstreamConnection) -> None:
+    """Nobody keeps these connections for later."""
