@@ -10,6 +10,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from fleet.attestation import Attestation
 from fleet.identity import ClusterId, RepositoryId
 
 
@@ -87,19 +88,56 @@ class RepositoryState:
 
 
 class Renderer(StrEnum):
-    """How a folder becomes objects. AUTO looks at the folder: a kustomization, else plain files."""
+    """How a folder becomes objects.
+
+    AUTO looks at the folder: a kustomization, a chart, a `main.jsonnet`, else plain files.
+    """
 
     AUTO = "auto"
     RAW = "raw"
     KUSTOMIZE = "kustomize"
+    HELM = "helm"
+    JSONNET = "jsonnet"
+
+
+@dataclass(frozen=True, slots=True)
+class HelmRelease:
+    """How a chart is rendered.
+
+    Without `url` the chart is the folder `chart`, relative to the service's folder, or that
+    folder itself. With `url` (a chart repository, or `oci://…`) `chart` is its name there and
+    `version` one version, a range, or None for the newest. `values_files` are relative to the
+    service's folder; later ones win, and `values` (YAML text) wins over all.
+    """
+
+    release: str
+    namespace: str
+    chart: str | None = None
+    version: str | None = None
+    url: str | None = None
+    values: str | None = None
+    values_files: tuple[str, ...] = ()
+    ignore_hooks: bool = False
+    ignore_crds: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFolder:
+    """Another folder of some repository; its files are put below `path` of the service's."""
+
+    repository_id: RepositoryId
+    commit: str
+    folder: str
+    path: str
 
 
 @dataclass(frozen=True, slots=True)
 class RenderRequest:
     """Everything a render depends on. `folder` is relative to the root, empty for the root.
 
-    `kustomize_path` is relative to `folder`. `parameters` is JSON-like and is used only where
-    `templated` is set.
+    `kustomize_path` is relative to `folder`. `parameters` is JSON-like; templates may use it
+    only where `templated` is set, and only what they use makes a difference. `sources` are
+    merged into the folder in their order.
     """
 
     repository_id: RepositoryId
@@ -109,6 +147,8 @@ class RenderRequest:
     kustomize_path: str | None = None
     templated: bool = False
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    helm: HelmRelease | None = None
+    sources: tuple[SourceFolder, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +156,8 @@ class Rendered:
     """A finished render: `source` is the digest of all inputs, `digest` names the bundle.
 
     `reads` names every folder and file of the commit that the render depends on, its own folder
-    first: as long as the git ids of all these stay the same, so does the result.
+    first: as long as the git ids of all these stay the same, so does the result. `attestation`
+    is the render tier's word on it, if it signs.
     """
 
     source: str
@@ -125,3 +166,4 @@ class Rendered:
     count: int
     cached: bool
     reads: tuple[str, ...] = ()
+    attestation: Attestation | None = None

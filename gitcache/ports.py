@@ -1,12 +1,12 @@
 """What the verbs need of the world, as Protocols over plain values."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
-from fleet.errors import Unavailable
+from fleet.errors import Invalid, Unavailable
 from fleet.identity import ClusterId, RepositoryId
-from fleet.source import Rendered, RenderRequest, RepositorySpec, RepositoryState
+from fleet.source import HelmRelease, Rendered, RenderRequest, RepositorySpec, RepositoryState
 from gitcache.domain.objects import CommitRecord, Entry
 
 ASKED_PIN = "at-"
@@ -139,38 +139,113 @@ class RenderJob:
     """One piece of work for a worker: everything it may see.
 
     `files` maps paths relative to the root of the repository to contents. `folder` is the
-    service's folder, `root` the folder that kustomize starts at. Without `parameters` nothing
-    is treated as a template.
+    service's folder, `root` the folder that kustomize, Helm or Jsonnet starts at. Templates are
+    filled in only where `templated` is set. For Helm, `values` are paths of `files` in their
+    order, and `archives` says below which folder each chart archive among `files` belongs.
     """
 
     renderer: str
     folder: str
     root: str
     files: Mapping[str, bytes]
-    parameters: Mapping | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    templated: bool = False
+    helm: HelmRelease | None = None
+    values: Sequence[str] = ()
+    archives: Mapping[str, str] = field(default_factory=dict)
+
+
+Reads = Sequence[Sequence[str]]
+"""Paths of the parameters that a worker looked at; others made no difference to its result."""
+
+
+class RenderFailed(Invalid):
+    """The input is at fault; so it would be with any parameters that agree on `reads`."""
+
+    def __init__(self, message: str, reads: Reads) -> None:
+        super().__init__(message)
+        self.reads = reads
 
 
 @dataclass(frozen=True, slots=True)
 class RenderResult:
-    """The canonical bundle's bytes and how many objects it holds."""
+    """The canonical bundle's bytes, how many objects it holds, and which parameters were read."""
 
     data: bytes
     count: int
+    reads: Reads = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChartRef:
+    """A chart as people name it: `version` is one, a range, or empty for the newest.
+
+    `repository` is the URL of a chart repository, `oci://…`, or `file://…` beside the chart.
+    """
+
+    repository: str
+    name: str
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ChartPin:
+    """One exact chart; `digest` is the sha256 of its archive's bytes (`sha256:<hex>`)."""
+
+    name: str
+    version: str
+    digest: str
+    origin: ChartRef
+
+
+@dataclass(frozen=True, slots=True)
+class ChartVersion:
+    """A version that a chart repository's index offers; `digest` is empty or 64 hex digits."""
+
+    version: str
+    digest: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class References:
+    """What a folder's files name, relative to it: paths, charts, and targets of links outside."""
+
+    paths: Sequence[str] = ()
+    charts: Sequence[ChartRef] = ()
+    reads: Reads = ()
+    links: Sequence[str] = ()
+
+
+class Charts(Protocol):
+    """Fetches charts from chart repositories and OCI registries, within bounds."""
+
+    async def pin(self, wanted: ChartRef) -> ChartPin:
+        """Which chart that is now. Invalid: there is none. Unavailable: ask again."""
+        ...
+
+    async def archive(self, pin: ChartPin) -> bytes:
+        """The bytes of a pinned chart; they have its digest. Unavailable: not to be had now."""
+        ...
 
 
 class Workers(Protocol):
     """Runs jobs outside this process, within limits of time and memory."""
 
     async def render(self, job: RenderJob) -> RenderResult:
-        """Objects from files. Invalid: the input is at fault. Unavailable: try again."""
+        """Objects from files. RenderFailed: the input is at fault. Unavailable: try again."""
         ...
 
-    async def references(self, job: RenderJob) -> Sequence[str]:
-        """Paths (relative to the repository's root) that kustomizations of `folder` name."""
+    async def references(self, job: RenderJob) -> References:
+        """What the sources below `folder` name, relative to the repository's root."""
         ...
 
-    async def tool(self) -> str:
-        """Name and version of kustomize. Unavailable: there is none."""
+    async def versions(self, index: bytes, chart: str) -> Sequence[ChartVersion]:
+        """The versions of a chart in a chart repository's index. Invalid: none, or no index."""
+        ...
+
+    async def tool(self, renderer: str) -> str:
+        """Name and version of what renders. Unavailable: it is needed and not there."""
         ...
 
 

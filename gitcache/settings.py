@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
 
 class _Group(BaseModel):
@@ -63,6 +63,10 @@ class RenderSettings(_Group):
     """Files of one folder with all that it refers to."""
     input_bytes: int = Field(128 << 20, ge=1 << 20)
     """Size of these files together: twice the largest bundle."""
+    chart_index_bytes: int = Field(32 << 20, ge=1 << 20)
+    """The largest index of a chart repository that is read; large public ones have about 20 MB."""
+    chart_bytes: int = Field(32 << 20, ge=1 << 10)
+    """The largest archive of a chart."""
 
 
 class StoreSettings(_Group):
@@ -71,7 +75,40 @@ class StoreSettings(_Group):
     memory: int = Field(32 << 20, ge=0)
     """The most recently used bundles; a bundle is a few kB mostly."""
     watermark: float = Field(0.85, gt=0, le=1)
-    """The share of the disk beyond which no further repository is cloned."""
+    """The share of the disk beyond which no further repository is cloned, and bundles that are
+    not live leave."""
+    keep_days: float = Field(30.0, ge=0)
+    """How long a bundle stays that no service wants and none is rolled back to."""
+    objects: str | None = None
+    """`s3://bucket/prefix`, or another URL of an object store, which keeps a copy of all bundles
+    for all replicas; its credentials come from the environment of the cloud. Needs the extra
+    `s3`."""
+
+
+class PeerSettings(_Group):
+    """Several replicas of the git cache: with `--redis`, or as servers of their own."""
+
+    key: SecretStr | None = Field(None, min_length=32)
+    """What all replicas and their control planes share: from it they derive their TLS
+    authority and the seal on what lies in Redis. `openssl rand -hex 32` makes one."""
+    name: str | None = None
+    """Of this replica, the same after a restart; without it, the machine's name."""
+    address: str | None = None
+    """`host:port` under which other replicas reach this one; without it, where it listens."""
+    servers: tuple[str, ...] = ()
+    """`host:port` of replicas that run as `--target gitcache`; with it, nothing is followed or
+    rendered in this process."""
+    heartbeat_seconds: float = Field(1.0, ge=0.05)
+    """How often a replica says that it lives."""
+    lease_seconds: float = Field(4.0, ge=0.2)
+    """How long a dead replica's repositories wait for another; three heartbeats at least."""
+
+    @field_validator("servers", mode="before")
+    @classmethod
+    def _listed(cls, servers: object) -> object:
+        if isinstance(servers, str):
+            return [one.strip() for one in servers.split(",") if one.strip()]
+        return servers
 
 
 class GitCacheSettings(_Group):
@@ -82,3 +119,4 @@ class GitCacheSettings(_Group):
     fetch: FetchSettings = FetchSettings()
     render: RenderSettings = RenderSettings()
     store: StoreSettings = StoreSettings()
+    peers: PeerSettings = PeerSettings()

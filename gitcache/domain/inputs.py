@@ -1,16 +1,17 @@
 """The digest of everything that a render depends on, known without rendering."""
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import orjson
 
 from fleet.errors import Invalid
-from fleet.source import Renderer
+from fleet.source import HelmRelease, Renderer
+from gitcache.domain import parameters as given
 
-FORMAT = 1
+FORMAT = 2
 """Raised whenever the same inputs may give other objects than before."""
 
 _MAX_PARAMETERS = 1 << 20
@@ -18,30 +19,46 @@ _MAX_PARAMETERS = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """What a render reads: `trees` maps each folder (relative to the root) to its tree id.
+    """What a render reads besides parameters.
 
-    `folder` is part of the inputs only as far as `trees` is relative to it, so a folder that is
-    moved with equal content and no outside references keeps its digest.
+    `trees` maps each folder or file (relative to the service's folder) to its git id, so a folder
+    that is moved with equal content and no outside references keeps its digest. `root` is the
+    folder that the renderer starts at, relative too. `charts` maps places to digests of fetched
+    archives, `mounts` places to the git ids of folders that are put there.
     """
 
     renderer: Renderer
     trees: Mapping[str, str]
     tool: str | None = None
-    kustomize_path: str | None = None
-    parameters: Mapping[str, Any] | None = field(default=None)
+    root: str | None = None
+    templated: bool = False
+    helm: HelmRelease | None = None
+    charts: Mapping[str, str] | None = None
+    mounts: Sequence[tuple[str, str]] = ()
 
     def digest(self) -> str:
-        """`sha256:<hex>` over the canonical JSON of all inputs. Invalid: odd parameters."""
+        """`sha256:<hex>` over the canonical JSON of these inputs."""
         return digest_of_json(
             {
                 "format": FORMAT,
                 "renderer": self.renderer.value,
                 "trees": dict(self.trees),
                 "tool": self.tool,
-                "kustomizePath": self.kustomize_path,
-                "parameters": None if self.parameters is None else dict(self.parameters),
+                "root": self.root,
+                "templated": self.templated,
+                "helm": asdict(self.helm) if self.helm else None,
+                "charts": dict(self.charts or {}),
+                "mounts": [list(one) for one in self.mounts],
             }
         )
+
+
+def source_of(static: str, reads: Iterable[given.Path], parameters: Mapping[str, Any]) -> str:
+    """The digest of all inputs: the static ones, and the parameters that were read.
+
+    Invalid: parameters that are no JSON, or too large.
+    """
+    return digest_of_json({"static": static, "parameters": given.picked(parameters, reads)})
 
 
 def digest_of_json(value: Any) -> str:

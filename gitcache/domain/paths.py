@@ -45,3 +45,8 @@ def relative(path: str, folder: str) -> str:
 def child(folder: str, name: str) -> str:
     """The path of something in a folder, which may be the root."""
     return f"{folder}/{name}" if folder else name
+
+
+def relative_target(path: str, text: str) -> str:
+    """Where a link at `path` points, relative to the same folder as `path`."""
+    return posixpath.normpath(posixpath.join(posixpath.dirname(path), text))

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fleet.bundle import MAX_BUNDLE_BYTES, KubeObject
+from fleet.bundle import KubeObject
 from fleet.errors import Invalid
-from gitcache.render import kubeyaml, manifests, sandbox
+from gitcache.render import kubeyaml, manifests
+from gitcache.render.scratch import materialise, run_tool
 
 NAMES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 
@@ -33,7 +34,6 @@ _REMOTE = re.compile(
     r"^[a-zA-Z][a-zA-Z0-9+.-]*::?//|^[\w.-]+@[\w.-]+:|^(github\.com|gitlab\.com|bitbucket\.org)[/:]"
     r"|://|^git::|[?&](ref|version|timeout|submodules)=|(?<=[^/])//|\.git(/|\?|$)"
 )
-_MAX_STDERR = 2000
 # kubectl logs its failure with the time and its own process id.
 _KLOG = re.compile(r'^E\d{4} [^]]*\] "command failed" err="(?P<message>.*?)"?$', re.DOTALL)
 
@@ -63,7 +63,7 @@ def build(
     """
     with tempfile.TemporaryDirectory(dir=scratch, prefix="k") as name:
         top = Path(name) / "repository"
-        _materialise(top, files)
+        materialise(top, files)
         output = _run([*command, str(top / root)], Path(name), top, seconds)
     return manifests.collect(manifests.parse("(output of kustomize)", output))
 
@@ -123,45 +123,14 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _materialise(top: Path, files: Mapping[str, bytes]) -> None:
-    top.mkdir()
-    made = set()
-    for path, data in files.items():
-        target = top / path
-        if target.parent not in made:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            made.add(target.parent)
-        target.write_bytes(data)
-
-
 def _run(command: Sequence[str], home: Path, top: Path, seconds: float) -> bytes:
-    output, errors = home / "output", home / "errors"
-    with output.open("wb") as out, errors.open("wb") as err:
-        try:
-            done = subprocess.run(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                cwd=top,
-                env=_environment(home),
-                timeout=seconds,
-                preexec_fn=sandbox.raise_memory_limit,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise Invalid(f"kustomize did not finish in {seconds:g} s") from error
-    if done.returncode:
-        with errors.open("rb") as file:
-            raise Invalid(_told(file.read(_MAX_STDERR), top) or "kustomize failed")
-    if output.stat().st_size > MAX_BUNDLE_BYTES:
-        raise Invalid(f"kustomize gives more than {MAX_BUNDLE_BYTES:,} bytes")
-    return output.read_bytes()
-
-
-def _environment(home: Path) -> dict[str, str]:
-    """No PATH: kustomize would find git there and fetch remote bases."""
-    return {"HOME": str(home), "TMPDIR": str(home), "PATH": str(home / "nothing"), "LC_ALL": "C"}
+    try:
+        code, output, errors = run_tool(command, home, top, seconds)
+    except subprocess.TimeoutExpired as error:
+        raise Invalid(f"kustomize did not finish in {seconds:g} s") from error
+    if code:
+        raise Invalid(_told(errors, top) or "kustomize failed")
+    return output
 
 
 def _told(stderr: bytes, top: Path) -> str:

@@ -32,7 +32,7 @@ def parse(path: str, data: bytes) -> Iterator[Located]:
         raise Invalid(f"{path}, line {line}: not UTF-8 text") from error
     for line, value in _documents(path, text):
         where = f"{path}, line {line}"
-        yield from _flatten(value, where)
+        yield from flatten(value, where)
 
 
 def collect(located: Iterable[Located]) -> list[KubeObject]:
@@ -98,14 +98,15 @@ def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON number")
 
 
-def _flatten(value: Any, where: str) -> Iterator[Located]:
+def flatten(value: Any, where: str) -> Iterator[Located]:
+    """An object, or the objects of a list. Invalid: neither."""
     if not isinstance(value, dict):
         raise Invalid(f"{where}: not a Kubernetes object but {_kind_of(value)}")
     kind = value.get("kind")
     items = value.get("items")
     if isinstance(kind, str) and kind.endswith("List") and isinstance(items, list):
         for number, one in enumerate(items, 1):
-            yield from _flatten(one, f"{where}, item {number}")
+            yield from flatten(one, f"{where}, item {number}")
         return
     yield Located(value, where)
 

@@ -1,4 +1,8 @@
-"""Worker processes: started when needed, used one job at a time, killed alone when they overrun."""
+"""Worker processes: started when needed, used one job at a time, killed alone when they overrun.
+
+A worker that is killed by something else, such as the machine's need of memory, gets its job
+done by another, once.
+"""
 
 import asyncio
 import contextlib
@@ -8,8 +12,8 @@ import signal
 import sys
 import uuid
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import orjson
@@ -17,12 +21,20 @@ import structlog
 
 from fleet.bundle import MAX_BUNDLE_BYTES
 from fleet.errors import Code, Invalid, Unavailable
-from gitcache.ports import RenderJob, RenderResult
-from gitcache.render import framing, tool
+from gitcache.ports import ChartRef, ChartVersion, References, RenderFailed, RenderJob, RenderResult
+from gitcache.render import framing
+from gitcache.render.tool import Tools
 
 log = structlog.get_logger(__name__)
 
 _START_SECONDS = 20.0
+_NOBODY = 65534
+_FOREIGN_DEATHS = {-signal.SIGKILL, -signal.SIGBUS}
+_ALL = [[]]
+
+
+class _Died(Exception):
+    """A worker was killed, and not by us."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +60,7 @@ class WorkerPool:
         self._free = asyncio.Semaphore(size)
         self._idle: list[_Worker] = []
         self._all: set[_Worker] = set()
-        self._tool: tuple[list[str], str] | None = None
+        self._tools = Tools()
         self._warned = False
 
     async def start(self) -> None:
@@ -63,9 +75,9 @@ class WorkerPool:
         for worker in tuple(self._all):
             await self._discard(worker)
 
-    async def tool(self) -> str:
+    async def tool(self, renderer: str) -> str:
         """As `Workers.tool`."""
-        return (await self._find_tool())[1]
+        return (await self._tools.find(renderer)).version
 
     async def render(self, job: RenderJob) -> RenderResult:
         """As `Workers.render`."""
@@ -73,25 +85,44 @@ class WorkerPool:
         count, data = answer.fields.get("count"), answer.blobs.get("bundle")
         if not isinstance(count, int) or data is None:
             raise Unavailable("a render worker gave no result")
-        return RenderResult(data, count)
+        return RenderResult(data, count, _reads(answer))
 
-    async def references(self, job: RenderJob) -> Sequence[str]:
+    async def references(self, job: RenderJob) -> References:
         """As `Workers.references`."""
         answer = await self._run("references", job)
-        return [str(path) for path in answer.fields.get("paths", [])]
+        charts = [
+            ChartRef(str(one["repository"]), str(one["name"]), str(one["version"]))
+            for one in answer.fields.get("charts", [])
+        ]
+        return References(
+            [str(path) for path in answer.fields.get("paths", [])], charts, _reads(answer)
+        )
+
+    async def versions(self, index: bytes, chart: str) -> Sequence[ChartVersion]:
+        """As `Workers.versions`."""
+        answer = await self._run("versions", RenderJob("raw", chart, "", {"index.yaml": index}))
+        return [
+            ChartVersion(str(one["version"]), str(one["digest"]), str(one["url"]))
+            for one in answer.fields.get("charts", [])
+        ]
 
     async def _run(self, verb: str, job: RenderJob) -> framing.Message:
-        request = framing.encode(
-            {
-                "verb": verb,
-                "renderer": job.renderer,
-                "folder": job.folder,
-                "root": job.root,
-                "parameters": job.parameters,
-                "command": await self._command(),
-            },
-            job.files,
-        )
+        needs_tool = verb == "render" and job.renderer in ("kustomize", "helm")
+        command = (await self._tools.find(job.renderer)).command if needs_tool else ()
+        request = _request(verb, job, command)
+        try:
+            answer = await self._asked(request)
+        except _Died:
+            log.warning("a render worker was killed; its job is done once more")
+            try:
+                answer = await self._asked(request)
+            except _Died:
+                message = "the process that rendered was killed twice; the machine may lack memory"
+                raise RenderFailed(message, _ALL) from None
+        _raise_told(answer)
+        return answer
+
+    async def _asked(self, request: bytes) -> framing.Message:
         async with self._free:
             worker = await self._take()
             kept = False
@@ -103,7 +134,6 @@ class WorkerPool:
                     self._idle.append(worker)
                 else:
                     await self._discard(worker)
-        _raise_told(answer)
         return answer
 
     async def _take(self) -> "_Worker":
@@ -118,6 +148,8 @@ class WorkerPool:
         scratch = self._scratch / uuid.uuid4().hex
         try:
             scratch.mkdir()
+            if os.geteuid() == 0:
+                os.chown(scratch, _NOBODY, _NOBODY)
         except OSError as error:
             raise Unavailable("the git cache's disk cannot be written") from error
         settings = {
@@ -126,6 +158,7 @@ class WorkerPool:
             "fileBytes": self._limits.file_bytes,
             "seconds": self._limits.seconds,
             "scratch": str(scratch),
+            "uid": _NOBODY,
         }
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -147,7 +180,7 @@ class WorkerPool:
         except BaseException:
             await self._discard(worker)
             raise
-        self._note_isolation(bool(hello.fields.get("isolated")))
+        self._note_isolation(hello.fields)
         return worker
 
     async def _discard(self, worker: "_Worker") -> None:
@@ -155,29 +188,16 @@ class WorkerPool:
         await worker.kill()
         await asyncio.to_thread(shutil.rmtree, worker.scratch, True)
 
-    def _note_isolation(self, isolated: bool) -> None:
-        if not isolated and not self._warned:
-            self._warned = True
-            log.warning("render workers keep the network: namespaces are not permitted here")
-
-    async def _command(self) -> list[str]:
-        try:
-            return (await self._find_tool())[0]
-        except Unavailable:
-            return []
-
-    async def _find_tool(self) -> tuple[list[str], str]:
-        if self._tool is None:
-            command = tool.find_tool()
-            version = tool.version_command(command)
-            process = await asyncio.create_subprocess_exec(
-                *version, stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, env=_environment()
+    def _note_isolation(self, given: Mapping[str, object]) -> None:
+        if self._warned:
+            return
+        self._warned = True
+        log.info("render workers are isolated", **{key: bool(one) for key, one in given.items()})
+        if not given.get("isolated") and not given.get("filtered"):
+            log.warning(
+                "render workers keep the network: neither namespaces nor filters of system calls "
+                "are permitted here"
             )
-            out, _ = await process.communicate()
-            if process.returncode:
-                raise Unavailable(f"`{' '.join(version)}` failed; kustomize cannot be used")
-            self._tool = (command, f"{Path(command[0]).name} {out.decode(errors='replace')}")
-        return self._tool
 
 
 class _Worker:
@@ -194,7 +214,7 @@ class _Worker:
         return self._process.returncode is None
 
     async def ask(self, request: bytes, seconds: float) -> framing.Message:
-        """One job. Invalid: it took too long, or killed the worker."""
+        """One job. RenderFailed: it took too long, or broke the worker. _Died: killed from out."""
         self.jobs += 1
         writer = self._process.stdin
         if writer is None:
@@ -208,10 +228,12 @@ class _Worker:
         except TimeoutError:
             raise _too_slow(seconds) from None
         except (EOFError, OSError, framing.BadMessage):
-            await self.kill()
-            if self._process.returncode == -signal.SIGXCPU:
+            ended = await self._ending()
+            if ended == -signal.SIGXCPU:
                 raise _too_slow(seconds) from None
-            raise Invalid("rendering broke its limits of memory or size") from None
+            if ended in _FOREIGN_DEATHS:
+                raise _Died from None
+            raise RenderFailed("rendering broke its limits of memory or size", _ALL) from None
 
     async def receive(self, seconds: float) -> framing.Message:
         """The first message. Unavailable: the worker does not start."""
@@ -220,6 +242,13 @@ class _Worker:
                 return await self._read()
         except (TimeoutError, EOFError, OSError, framing.BadMessage):
             raise Unavailable("a render worker does not start") from None
+
+    async def _ending(self) -> int | None:
+        """How the process ended by itself; None: it lives, or did until now."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1.0):
+                return await self._process.wait()
+        return None
 
     async def kill(self) -> None:
         """End the process and all that it has started."""
@@ -244,8 +273,28 @@ class _Worker:
         )
 
 
+def _request(verb: str, job: RenderJob, command: Sequence[str]) -> bytes:
+    fields = {
+        "verb": verb,
+        "renderer": job.renderer,
+        "folder": job.folder,
+        "root": job.root,
+        "parameters": dict(job.parameters),
+        "templated": job.templated,
+        "helm": asdict(job.helm) if job.helm else None,
+        "values": list(job.values),
+        "archives": dict(job.archives),
+        "command": list(command),
+    }
+    return framing.encode(fields, job.files)
+
+
+def _reads(answer: framing.Message) -> list[list[str]]:
+    return [[str(name) for name in path] for path in answer.fields.get("reads", _ALL)]
+
+
 def _too_slow(seconds: float) -> Invalid:
-    return Invalid(f"rendering did not finish in {seconds:g} s")
+    return RenderFailed(f"rendering did not finish in {seconds:g} s", _ALL)
 
 
 def _raise_told(answer: framing.Message) -> None:
@@ -253,7 +302,7 @@ def _raise_told(answer: framing.Message) -> None:
     if message is None:
         return
     if answer.fields.get("code") == Code.INVALID:
-        raise Invalid(str(message))
+        raise RenderFailed(str(message), _reads(answer))
     raise Unavailable(str(message))
 
 

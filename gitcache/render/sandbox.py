@@ -2,18 +2,44 @@
 
 import ctypes
 import os
+import platform
 import resource
+import signal
+import struct
+import sys
+from collections.abc import Iterable
+from pathlib import Path
 
 _NEW_USER = 0x10000000
 _NEW_NETWORK = 0x40000000
+_SET_PDEATHSIG = 1
+_SET_SECCOMP = 22
+_SET_NO_NEW_PRIVS = 38
+_SECCOMP_FILTER = 2
+
+_LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
+_X32 = 0x40000000
+_ALLOW, _KILL, _REFUSE = 0x7FFF0000, 0x80000000, 0x00050001
+_UNIX = 1
+_ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+_SOCKET = {"x86_64": 41, "aarch64": 198}
+# What no renderer needs and what kernels have been broken through.
+_REFUSED = {
+    # ptrace, mount, umount2, unshare, bpf, userfaultfd, keyctl, process_vm_readv, io_uring_setup
+    "x86_64": (101, 165, 166, 272, 321, 323, 250, 310, 425),
+    "aarch64": (117, 40, 39, 97, 280, 282, 219, 270, 425),
+}
+_MOST_PROCESSES = 256
 
 
 def leave_network() -> bool:
     """Move into a network namespace without any interface; False where that is not permitted."""
     libc = ctypes.CDLL(None, use_errno=True)
+    if os.geteuid() == 0:
+        return bool(libc.unshare(_NEW_NETWORK) == 0)
     uid, gid = os.geteuid(), os.getegid()
     if libc.unshare(_NEW_USER | _NEW_NETWORK) != 0:
-        return bool(libc.unshare(_NEW_NETWORK) == 0)
+        return False
     try:
         for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1")):
             _write_proc(name, text)
@@ -22,6 +48,33 @@ def leave_network() -> bool:
         # Without a map files belong to nobody; they can still be read and written.
         return True
     return True
+
+
+def become(uid: int) -> bool:
+    """Become another user for good, if this one is root and the other can read the program."""
+    if os.geteuid() != 0 or not _can_be_read(uid):
+        return False
+    os.setgroups([])
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+    resource.setrlimit(resource.RLIMIT_NPROC, (_MOST_PROCESSES, _MOST_PROCESSES))
+    return True
+
+
+def refuse_system_calls() -> bool:
+    """No sockets but local ones, no tracing, no mounts, from here on; False: not possible here.
+
+    A tool that this process starts is bound as well.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    machine = platform.machine()
+    if machine not in _ARCHITECTURES or libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+        return False
+    program = b"".join(_filter(machine))
+    buffer = ctypes.create_string_buffer(program)
+    head = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(buffer))
+    return bool(libc.prctl(_SET_SECCOMP, _SECCOMP_FILTER, head, 0, 0) == 0)
 
 
 def limit_resources(memory: int, tool_memory: int, file_bytes: int) -> None:
@@ -41,9 +94,51 @@ def allow_cpu(seconds: float) -> None:
 
 
 def raise_memory_limit() -> None:
-    """In a tool's process, before it starts: take the larger limit of memory."""
+    """Take the larger limit of memory: a tool before it starts, or a runtime before it loads."""
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+
+
+def limit_memory_from_here(memory: int) -> None:
+    """Allow so many bytes of address space beyond what this process has now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    soft = pages * resource.getpagesize() + memory
+    resource.setrlimit(resource.RLIMIT_AS, (min(soft, hard), hard))
+
+
+def _filter(machine: str) -> Iterable[bytes]:
+    """The BPF program: system calls by number, `socket` by its family too."""
+    refused = _REFUSED[machine]
+    yield _instruction(_LOAD, 4)
+    yield _instruction(_EQUAL, _ARCHITECTURES[machine], yes=1)
+    yield _instruction(_RETURN, _KILL)
+    yield _instruction(_LOAD, 0)
+    # Numbers of the x32 interface would name the same calls anew.
+    tests = [(_AT_LEAST, _X32), *((_EQUAL, number) for number in refused)]
+    for left, (code, number) in zip(range(len(tests), 0, -1), tests, strict=True):
+        yield _instruction(code, number, yes=left + 2)
+    yield _instruction(_EQUAL, _SOCKET[machine], no=3)
+    yield _instruction(_LOAD, 16)
+    yield _instruction(_EQUAL, _UNIX, yes=1)
+    yield _instruction(_RETURN, _REFUSE)
+    yield _instruction(_RETURN, _ALLOW)
+
+
+def _instruction(code: int, value: int, *, yes: int = 0, no: int = 0) -> bytes:
+    return struct.pack("HBBI", code, yes, no, value)
+
+
+def _can_be_read(uid: int) -> bool:
+    """Whether a user without any group reads Python, its libraries and this program."""
+    places = {sys.prefix, sys.base_prefix, str(Path(__file__).parents[2]), os.getcwd()}
+    for place in places:
+        for folder in (Path(place), *Path(place).parents):
+            status = folder.stat()
+            own = status.st_uid == uid and status.st_mode & 0o500 == 0o500
+            if not own and status.st_mode & 0o005 != 0o005:
+                return False
+    return True
 
 
 def _write_proc(name: str, text: str) -> None:

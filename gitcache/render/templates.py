@@ -31,8 +31,12 @@ def _environment() -> "Environment":
     return Limited(undefined=StrictUndefined)
 
 
-def expand(files: Mapping[str, bytes], parameters: Mapping[str, Any]) -> dict[str, bytes]:
-    """The files with templates rendered: manifests, and `*.liquid`, which lose that suffix.
+def expand(
+    files: Mapping[str, bytes],
+    parameters: Mapping[str, Any],
+    suffixes: tuple[str, ...] = MANIFEST_SUFFIXES,
+) -> dict[str, bytes]:
+    """The files with templates rendered: `*.liquid`, which lose that suffix, and `suffixes`.
 
     Invalid: names file, line and what is wrong, for example an undefined name.
     """
@@ -41,12 +45,13 @@ def expand(files: Mapping[str, bytes], parameters: Mapping[str, Any]) -> dict[st
         target = path.removesuffix(TEMPLATE_SUFFIX)
         if target != path and target in files:
             raise Invalid(f"{path}: there is a file {target} too; which one is meant?")
-        is_template = target != path or path.endswith(MANIFEST_SUFFIXES)
-        result[target] = _expand(path, data, parameters) if is_template else data
+        is_template = target != path or path.endswith(suffixes)
+        result[target] = expand_text(path, data, parameters) if is_template else data
     return result
 
 
-def _expand(path: str, data: bytes, parameters: Mapping[str, Any]) -> bytes:
+def expand_text(path: str, data: bytes, parameters: Mapping[str, Any]) -> bytes:
+    """One template rendered; `path` is how errors call it."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -1,22 +1,85 @@
-"""Which kustomize there is on this machine."""
+"""What renders on this machine besides Python: kustomize, Helm, Jsonnet, and their versions.
 
+A version is part of a render's inputs: another one may give another result.
+"""
+
+import asyncio
+import os
 import shutil
-from collections.abc import Sequence
+from asyncio.subprocess import DEVNULL, PIPE
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 from fleet.errors import Unavailable
 
+_HELM_LIBRARY = "helm-python-sdk"
+_JSONNET_LIBRARY = "rjsonnet"
 
-def find_tool() -> list[str]:
-    """The command that builds a kustomization. Unavailable: neither is on the PATH."""
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A renderer's tool: its command, empty for a library, and its name with its version."""
+
+    command: tuple[str, ...]
+    version: str
+
+
+class Tools:
+    """Finds each tool once."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, Tool] = {}
+
+    async def find(self, renderer: str) -> Tool:
+        """What renders `kustomize`, `helm` or `jsonnet`. Unavailable: it is not there."""
+        if renderer not in self._found:
+            self._found[renderer] = await _FINDERS[renderer]()
+        return self._found[renderer]
+
+
+async def _kustomize() -> Tool:
     if (kustomize := shutil.which("kustomize")) is not None:
-        return [kustomize, "build"]
+        return await _asked((kustomize, "build"), (kustomize, "version"))
     if (kubectl := shutil.which("kubectl")) is not None:
-        return [kubectl, "kustomize"]
+        return await _asked((kubectl, "kustomize"), (kubectl, "version", "--client"))
     raise Unavailable("this service needs kustomize: put `kustomize` or `kubectl` on the PATH")
 
 
-def version_command(tool: Sequence[str]) -> list[str]:
-    """The command that prints the tool's version."""
-    if tool[-1] == "build":
-        return [tool[0], "version"]
-    return [tool[0], "version", "--client"]
+async def _helm() -> Tool:
+    if (library := _installed(_HELM_LIBRARY)) is not None:
+        return Tool((), library)
+    if (helm := shutil.which("helm")) is not None:
+        return await _asked((helm,), (helm, "version", "--short"))
+    raise Unavailable("this service needs Helm: install towline[helm], or put `helm` on the PATH")
+
+
+async def _jsonnet() -> Tool:
+    if (library := _installed(_JSONNET_LIBRARY)) is not None:
+        return Tool((), library)
+    raise Unavailable(f"this service needs Jsonnet: install {_JSONNET_LIBRARY}")
+
+
+_FINDERS = {"kustomize": _kustomize, "helm": _helm, "jsonnet": _jsonnet}
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return f"{name} {version(name)}"
+    except PackageNotFoundError:
+        return None
+
+
+async def _asked(command: tuple[str, ...], question: tuple[str, ...]) -> Tool:
+    """A command with the version that it tells."""
+    process = await asyncio.create_subprocess_exec(
+        *question,
+        stdin=DEVNULL,
+        stdout=PIPE,
+        stderr=DEVNULL,
+        env={"PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8"},
+    )
+    out, _ = await process.communicate()
+    if process.returncode:
+        raise Unavailable(f"`{' '.join(question)}` failed; {command[0]} cannot be used")
+    return Tool(command, f"{Path(command[0]).name} {out.decode(errors='replace')}")

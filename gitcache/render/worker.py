@@ -12,11 +12,24 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from fleet.bundle import make_bundle
+from fleet.bundle import KubeObject, make_bundle
 from fleet.errors import Code, TowlineError
-from gitcache.render import framing, kustomize, manifests, sandbox, templates
+from gitcache.render import (
+    charts,
+    framing,
+    helm,
+    jsonnet,
+    kustomize,
+    manifests,
+    sandbox,
+    templates,
+)
+from gitcache.render.parameters import Recorder, as_lists
 
 _MAX_INPUT = 1 << 30
+
+Job = Mapping[str, Any]
+Files = Mapping[str, bytes]
 
 
 def main() -> None:
@@ -27,48 +40,83 @@ def main() -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     isolated = sandbox.leave_network()
     sandbox.limit_resources(settings["memory"], settings["toolMemory"], settings["fileBytes"])
-    _send(answers, framing.encode({"isolated": isolated}))
+    own_user = sandbox.become(settings["uid"])
+    filtered = sandbox.refuse_system_calls()
+    given = {"isolated": isolated, "ownUser": own_user, "filtered": filtered}
+    _send(answers, framing.encode(given))
     while (message := _receive(sys.stdin.buffer)) is not None:
         sandbox.allow_cpu(settings["seconds"])
         _send(answers, _answer(message, settings))
 
 
 def _answer(message: framing.Message, settings: Mapping[str, Any]) -> bytes:
+    job = message.fields
+    recorder = Recorder(job["parameters"])
     try:
-        job = message.fields
-        files = message.blobs
-        if job["parameters"] is not None:
-            files = templates.expand(files, job["parameters"])
-        if job["verb"] == "references":
-            return framing.encode({"paths": kustomize.references(job["folder"], files)})
-        bundle = make_bundle(_objects(job, files, settings))
-        return framing.encode({"count": bundle.count}, {"bundle": bundle.data})
+        fields, blobs = _VERBS[job["verb"]](job, message.blobs, recorder, settings)
     except TowlineError as error:
-        return _failed(error.code, error.message)
+        fields, blobs = _failed(error.code, error.message), {}
     except MemoryError:
-        return _failed(Code.INVALID, "rendering needs too much memory")
+        recorder.note_all()
+        fields, blobs = _failed(Code.INVALID, "rendering needs too much memory"), {}
     except OSError as error:
-        return _failed(Code.UNAVAILABLE, f"the disk for rendering fails: {error.strerror}")
+        reason = f"the disk for rendering fails: {error.strerror}"
+        fields, blobs = _failed(Code.UNAVAILABLE, reason), {}
     except Exception as error:
-        return _failed(Code.INVALID, f"rendering failed ({type(error).__name__})")
+        fields, blobs = _failed(Code.INVALID, f"rendering failed ({type(error).__name__})"), {}
+    return framing.encode({**fields, "reads": as_lists(recorder.reads)}, blobs)
 
 
-def _failed(code: Code, message: str) -> bytes:
-    return framing.encode({"code": code, "message": message})
+def _failed(code: Code, message: str) -> dict[str, Any]:
+    return {"code": code, "message": message}
+
+
+def _render(
+    job: Job, files: Files, recorder: Recorder, settings: Mapping[str, Any]
+) -> tuple[dict[str, Any], Files]:
+    bundle = make_bundle(_objects(job, _expanded(job, files, recorder), recorder, settings))
+    return {"count": bundle.count}, {"bundle": bundle.data}
+
+
+def _references(
+    job: Job, files: Files, recorder: Recorder, settings: Mapping[str, Any]
+) -> tuple[dict[str, Any], Files]:
+    renderer, folder = job["renderer"], job["folder"]
+    if renderer == "helm":
+        return {"paths": [], "charts": charts.dependencies(folder, files)}, {}
+    if renderer == "jsonnet":
+        return {"paths": jsonnet.references(folder, files)}, {}
+    return {"paths": kustomize.references(folder, _expanded(job, files, recorder))}, {}
+
+
+def _versions(
+    job: Job, files: Files, recorder: Recorder, settings: Mapping[str, Any]
+) -> tuple[dict[str, Any], Files]:
+    return {"charts": charts.versions(files["index.yaml"], job["folder"])}, {}
+
+
+_VERBS = {"render": _render, "references": _references, "versions": _versions}
+
+
+def _expanded(job: Job, files: Files, recorder: Recorder) -> Files:
+    """Templates filled in; a chart's own are Helm's, and Jsonnet has its own way."""
+    if not job["templated"] or job["renderer"] in ("helm", "jsonnet"):
+        return files
+    return templates.expand(files, recorder.root)
 
 
 def _objects(
-    job: Mapping[str, Any], files: Mapping[str, bytes], settings: Mapping[str, Any]
-) -> list[dict[str, Any]]:
-    if job["renderer"] == "raw":
+    job: Job, files: Files, recorder: Recorder, settings: Mapping[str, Any]
+) -> list[KubeObject]:
+    renderer, root = job["renderer"], job["root"]
+    if renderer == "raw":
         return manifests.read_folder(job["folder"], files)
-    return kustomize.build(
-        job["root"],
-        files,
-        job["command"],
-        Path(settings["scratch"]),
-        settings["seconds"],
-    )
+    if renderer == "helm":
+        return helm.build(job, files, recorder, settings)
+    if renderer == "jsonnet":
+        return jsonnet.build(root, files, recorder)
+    scratch, seconds = Path(settings["scratch"]), settings["seconds"]
+    return kustomize.build(root, files, job["command"], scratch, seconds)
 
 
 def _receive(stream: BinaryIO) -> framing.Message | None:

@@ -2,20 +2,30 @@
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import replace
 from typing import TypeVar
 
 import structlog
 
+from fleet.attestation import Signer, Statement
 from fleet.errors import Invalid, NotFound, TowlineError, Unavailable
 from fleet.identity import RepositoryId
+from fleet.remotes import parse_remote
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
-from fleet.source import Rendered, RenderRequest, RepositorySpec, RepositoryState
+from fleet.source import (
+    Rendered,
+    RenderRequest,
+    RepositorySpec,
+    RepositoryState,
+    SourceFolder,
+)
 from gitcache.domain import paths
 from gitcache.domain.objects import CommitRecord
 from gitcache.ports import ContentStore, Member, PeerAway, Peers, Replicas
 from gitcache.sync.follower import Pace, Source
 from gitcache.sync.following import Following
+from gitcache.sync.plans import Origin
 from gitcache.sync.renders import Renders
 
 log = structlog.get_logger(__name__)
@@ -54,6 +64,7 @@ class GitCache:
         replicas: Replicas,
         *,
         peers: Peers | None = None,
+        signer: Signer | None = None,
         housework: Collection[Step] = (),
         on_start: Collection[Step] = (),
         on_stop: Collection[Step] = (),
@@ -64,6 +75,7 @@ class GitCache:
         self._clock = clock
         self._replicas = replicas
         self._peers = peers
+        self._signer = signer
         self._housework = housework
         self._on_start = on_start
         self._on_stop = on_stop
@@ -158,7 +170,9 @@ class GitCache:
         """
 
         async def here(spec: RepositorySpec, record: CommitRecord) -> Rendered:
-            return await self._renders.render(spec, record.tree, request)
+            sources = [(await self._origin(one), one) for one in request.sources]
+            rendered = await self._renders.render(spec, record.tree, request, sources)
+            return self._attested(rendered, spec, request)
 
         async def there(member: Member) -> Rendered:
             return await self._others.render(member, request)
@@ -180,6 +194,27 @@ class GitCache:
         if data is None:
             raise NotFound(f"no bundle {digest[:80]!r} here")
         return data
+
+    async def _origin(self, source: SourceFolder) -> Origin:
+        """Where another source of a render lies, which must be in this replica's reach."""
+        found = await self._find(source.repository_id, source.commit)
+        if found is None:
+            raise Unavailable(f"repository {source.repository_id} is followed by another replica")
+        return Origin(found[0], found[1].tree)
+
+    def _attested(
+        self, rendered: Rendered, spec: RepositorySpec, request: RenderRequest
+    ) -> Rendered:
+        if self._signer is None:
+            return rendered
+        statement = Statement(
+            digest=rendered.digest,
+            repository=parse_remote(spec.url).text,
+            commit=request.commit,
+            folder=request.folder,
+            renderer=request.renderer.value,
+        )
+        return replace(rendered, attestation=self._signer.sign(statement))
 
     @property
     def _others(self) -> Peers:

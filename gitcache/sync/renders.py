@@ -1,38 +1,31 @@
 """From a commit's folder to a bundle: the inputs' digest first, work only if it is unknown."""
 
 from collections import OrderedDict
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from fleet.bundle import digest_of
 from fleet.errors import Invalid
 from fleet.runtime.clock import Clock
-from fleet.source import Rendered, Renderer, RenderRequest, RepositorySpec
+from fleet.source import Rendered, Renderer, RenderRequest, RepositorySpec, SourceFolder
 from gitcache.domain import paths
-from gitcache.domain.closure import resolve_links
-from gitcache.domain.inputs import FORMAT, Inputs, digest_of_json
-from gitcache.domain.objects import SYMLINK, Entry
-from gitcache.ports import ContentStore, Memo, RenderJob, TreeReader, Workers
+from gitcache.domain.objects import Entry
+from gitcache.ports import (
+    Charts,
+    ContentStore,
+    Memo,
+    RenderFailed,
+    RenderJob,
+    TreeReader,
+    Workers,
+)
+from gitcache.sync.files import contents
 from gitcache.sync.flights import Flights
+from gitcache.sync.groups import Groups
+from gitcache.sync.plans import Origin, Part, Plan, Planner
 
-_KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 _MANIFESTS = (".yaml", ".yml", ".json")
 _TEMPLATE = ".liquid"
-_MAX_FOLDERS = 64
 _MAX_FAILURES = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """A render that is fully determined: its inputs, and what of the commit it reads."""
-
-    request: RenderRequest
-    renderer: Renderer
-    folder: str
-    root: str
-    reads: Mapping[str, Entry]
-    source: str
 
 
 class Renders:
@@ -48,196 +41,156 @@ class Renders:
         content: ContentStore,
         memo: Memo,
         workers: Workers,
+        charts: Charts,
         clock: Clock,
         *,
         failure_seconds: float = 5.0,
     ) -> None:
         self._reader = reader
         self._content = content
+        self._groups = Groups(memo)
         self._memo = memo
         self._workers = workers
+        self._charts = charts
+        self._planner = Planner(reader, memo, workers, charts)
         self._clock = clock
         self._failure_seconds = failure_seconds
-        self._failures: OrderedDict[str, tuple[float, Invalid]] = OrderedDict()
-        self._flights: Flights[Rendered] = Flights()
+        self._failures: OrderedDict[str, tuple[float, str]] = OrderedDict()
+        self._flights: Flights[Rendered | None] = Flights()
 
-    async def render(self, spec: RepositorySpec, tree: str, request: RenderRequest) -> Rendered:
-        """The bundle of a request; `tree` is the root tree of its commit. Invalid, Unavailable."""
-        plan = await self._plan(spec, tree, request)
-        if (kept := await self._kept(plan)) is not None:
-            return kept
-        self._raise_known_failure(plan.source)
-        return await self._flights.once(plan.source, lambda: self._render(spec, plan))
-
-    async def _plan(self, spec: RepositorySpec, tree: str, request: RenderRequest) -> _Plan:
-        folder = paths.folder_path(request.folder)
-        root = _kustomize_root(folder, request.kustomize_path)
-        found = await self._reader.ids(spec, tree, [folder, root])
-        own, start = found[folder], found[root]
-        if own is None or start is None or not (own.is_tree and start.is_tree):
-            missing = folder if own is None or not own.is_tree else root
-            raise Invalid(f"folder {missing!r} is not in commit {request.commit[:12]}")
-        renderer = await self._renderer(spec, tree, root, request)
-        reads = {folder: own}
-        if renderer is Renderer.KUSTOMIZE:
-            reads = await self._closure(spec, tree, reads, request)
-        inputs = Inputs(
-            renderer=renderer,
-            trees={paths.relative(path, folder): entry.id for path, entry in reads.items()},
-            tool=await self._workers.tool() if renderer is Renderer.KUSTOMIZE else None,
-            kustomize_path=paths.relative(root, folder),
-            parameters=_parameters(request),
-        )
-        return _Plan(request, renderer, folder, root, reads, inputs.digest())
-
-    async def _renderer(
-        self, spec: RepositorySpec, tree: str, root: str, request: RenderRequest
-    ) -> Renderer:
-        if request.renderer is not Renderer.AUTO:
-            return request.renderer
-        suffixes = ("", _TEMPLATE) if request.templated else ("",)
-        names = [paths.child(root, name + end) for name in _KUSTOMIZATIONS for end in suffixes]
-        found = await self._reader.ids(spec, tree, names)
-        return Renderer.KUSTOMIZE if any(found.values()) else Renderer.RAW
-
-    async def _closure(
+    async def render(
         self,
         spec: RepositorySpec,
         tree: str,
-        start: Mapping[str, Entry],
         request: RenderRequest,
-    ) -> dict[str, Entry]:
-        """The folder and, again and again, whatever outside of it its kustomizations name."""
-        reads = dict(start)
-        unread = list(start)
-        while unread:
-            folder = unread.pop()
-            entry = reads[folder]
-            names = await self._outside(spec, folder, entry, request) if entry.is_tree else []
-            found = await self._reader.ids(spec, tree, names)
-            for name, one in found.items():
-                if one is not None and not any(paths.below(name, other) for other in reads):
-                    reads[name] = one
-                    unread.append(name)
-            if len(reads) > _MAX_FOLDERS:
-                raise Invalid(f"kustomizations refer to more than {_MAX_FOLDERS} other folders")
-        return reads
+        sources: Sequence[tuple[Origin, SourceFolder]] = (),
+    ) -> Rendered:
+        """The bundle of a request; `tree` is the root tree of its commit. Invalid, Unavailable.
 
-    async def _outside(
-        self, spec: RepositorySpec, folder: str, entry: Entry, request: RenderRequest
-    ) -> list[str]:
-        """Paths outside of a folder that its kustomizations name, from the root."""
-        relative = await self._references(spec, entry.id, request)
-        names = []
-        for one in relative:
-            name = paths.join(folder, one)
-            if name is None:
-                raise Invalid(f"a kustomization below {folder or '.'!r} leaves the repository")
-            names.append(name)
-        return names
+        Who asks while another renders for the same group, as far as groups are known, waits and
+        then looks again: what was read meanwhile tells whether the result is theirs as well.
+        """
+        plan = await self._planner.plan(Origin(spec, tree), request, sources)
+        while True:
+            if (kept := await self._kept(plan)) is not None:
+                return kept
+            flight = await self._groups.flight(plan.static, request.parameters)
+            turn = _Turn(self, plan)
+            done = await self._flights.once(flight, turn)
+            if turn.failure is not None:
+                raise Invalid(turn.failure)
+            if turn.taken and done is not None:
+                return done
 
-    async def _references(
-        self, spec: RepositorySpec, tree: str, request: RenderRequest
-    ) -> list[str]:
-        """What a tree's kustomizations name outside of it; depends on nothing but the tree."""
-        parameters = _parameters(request)
-        key = digest_of_json({"references": FORMAT, "tree": tree, "parameters": parameters})
-        if (kept := await self._memo.get(key)) is not None:
-            return kept["paths"]
-        walked = await self._reader.walk(spec, tree)
-        wanted = {path: one for path, one in walked.items() if _is_kustomization(path)}
-        files = await self._read(spec, wanted, walked)
-        job = RenderJob("kustomize", "", "", files, parameters)
-        named = await self._workers.references(job)
-        outside = [path for path in named if path == ".." or path.startswith("../")]
-        await self._memo.put(key, {"paths": outside})
-        return outside
+    async def _kept(self, plan: Plan) -> Rendered | None:
+        """A result that is there already. Invalid: rendering has just failed on these inputs."""
+        for source in await self._groups.sources(plan.static, plan.request.parameters):
+            memo = await self._memo.get(source)
+            if memo is not None and await self._content.get(memo["digest"]) is not None:
+                return _rendered(plan, source, memo, cached=True)
+            until, message = self._failures.get(source, (0.0, ""))
+            if self._clock.monotonic() < until:
+                raise Invalid(message)
+        return None
 
-    async def _kept(self, plan: _Plan) -> Rendered | None:
-        memo = await self._memo.get(plan.source)
-        if memo is None or await self._content.get(memo["digest"]) is None:
-            return None
-        return Rendered(
-            plan.source, memo["digest"], memo["size"], memo["count"], True, tuple(plan.reads)
-        )
-
-    def _raise_known_failure(self, source: str) -> None:
-        until, error = self._failures.get(source, (0.0, None))
-        if error is not None and self._clock.monotonic() < until:
-            raise Invalid(error.message)
-
-    async def _render(self, spec: RepositorySpec, plan: _Plan) -> Rendered:
+    async def render_now(self, plan: Plan) -> Rendered:
+        """Render in a worker and keep the result. Invalid: the content is at fault."""
+        parameters = plan.request.parameters
         try:
-            files = await self._files(spec, plan)
-            job = RenderJob(
-                plan.renderer.value,
-                plan.folder,
-                plan.root,
-                files,
-                _parameters(plan.request),
-            )
-            result = await self._workers.render(job)
+            result = await self._workers.render(await self._job(plan))
         except Invalid as error:
-            self._remember_failure(plan.source, error)
+            reads = error.reads if isinstance(error, RenderFailed) else ()
+            await self._groups.note(plan.static, reads)
+            self._remember_failure(plan.source(reads), error)
             raise
         digest = digest_of(result.data)
         await self._content.put(digest, result.data)
         memo = {"digest": digest, "size": len(result.data), "count": result.count}
-        await self._memo.put(plan.source, memo)
-        return Rendered(
-            plan.source, digest, len(result.data), result.count, False, tuple(plan.reads)
+        source = await self._groups.keep(plan.static, parameters, result.reads, memo)
+        return _rendered(plan, source, memo, cached=False)
+
+    async def _job(self, plan: Plan) -> RenderJob:
+        files = await self._files(plan)
+        archives = {f"{place}.tgz": place for place in plan.pins}
+        for place, pin in plan.pins.items():
+            files[f"{place}.tgz"] = await self._charts.archive(pin)
+        for path in plan.values:
+            if path not in files:
+                raise Invalid(f"values file {path!r} is not in this commit")
+        return RenderJob(
+            plan.renderer.value,
+            plan.folder,
+            plan.root,
+            files,
+            plan.request.parameters,
+            plan.request.templated,
+            plan.request.helm if plan.renderer is Renderer.HELM else None,
+            plan.values,
+            archives,
         )
 
-    async def _files(self, spec: RepositorySpec, plan: _Plan) -> Mapping[str, bytes]:
-        entries: dict[str, Entry] = {}
-        for path, entry in plan.reads.items():
-            if entry.is_tree:
-                walked = await self._reader.walk(spec, entry.id)
-                entries |= {paths.child(path, name): one for name, one in walked.items()}
-            else:
-                entries[path] = entry
-        if plan.renderer is Renderer.RAW:
-            templated = plan.request.templated
-            wanted = {p: e for p, e in entries.items() if _is_manifest(p, templated)}
-            return await self._read(spec, wanted, entries)
-        return await self._read(spec, entries, entries)
+    async def _files(self, plan: Plan) -> dict[str, bytes]:
+        """All files of a plan by the path at which the renderer finds them."""
+        entries = {id(part): await self._entries(part) for part in plan.parts}
+        files: dict[str, bytes] = {}
+        for part in plan.parts:
+            around: dict[str, Entry] = {}
+            for other in plan.parts:
+                if (other.spec.id, other.is_mounted) == (part.spec.id, part.is_mounted):
+                    around |= entries[id(other)]
+            wanted = {p: e for p, e in entries[id(part)].items() if _is_needed(p, plan)}
+            found = await contents(self._reader, part.spec, wanted, around)
+            for path, data in found.items():
+                at = paths.child(part.at, path.removeprefix(part.path).lstrip("/"))
+                at = at.rstrip("/")
+                if at in files:
+                    raise Invalid(f"{at} comes from two sources; which one is meant?")
+                files[at] = data
+        return files
 
-    async def _read(
-        self,
-        spec: RepositorySpec,
-        wanted: Mapping[str, Entry],
-        around: Mapping[str, Entry],
-    ) -> Mapping[str, bytes]:
-        """Contents of the wanted files; links are resolved among `around`."""
-        links = {p: e for p, e in around.items() if e.mode == SYMLINK}
-        texts = await self._reader.blobs(spec, {entry.id for entry in links.values()})
-        targets = {path: texts[one.id].decode("utf-8", "replace") for path, one in links.items()}
-        resolved = resolve_links(wanted, around, targets)
-        contents = await self._reader.blobs(spec, {entry.id for entry in resolved.values()})
-        return {path: contents[entry.id] for path, entry in resolved.items()}
+    async def _entries(self, part: Part) -> Mapping[str, Entry]:
+        """The files of a part by their path in its own repository."""
+        if not part.entry.is_tree:
+            return {part.path: part.entry}
+        walked = await self._reader.walk(part.spec, part.entry.id)
+        return {paths.child(part.path, name): one for name, one in walked.items()}
 
     def _remember_failure(self, source: str, error: Invalid) -> None:
-        self._failures[source] = (self._clock.monotonic() + self._failure_seconds, error)
+        until = self._clock.monotonic() + self._failure_seconds
+        self._failures[source] = (until, error.message)
         if len(self._failures) > _MAX_FAILURES:
             self._failures.popitem(last=False)
 
 
-def _parameters(request: RenderRequest) -> dict[str, Any] | None:
-    return dict(request.parameters) if request.templated else None
+class _Turn:
+    """One try to render, by whoever comes first of a group.
+
+    A failure goes to its own caller only: others may differ in what was read.
+    """
+
+    def __init__(self, renders: Renders, plan: Plan) -> None:
+        self._renders = renders
+        self._plan = plan
+        self.taken = False
+        self.failure: str | None = None
+
+    async def __call__(self) -> Rendered | None:
+        self.taken = True
+        try:
+            return await self._renders.render_now(self._plan)
+        except Invalid as error:
+            self.failure = error.message
+            return None
 
 
-def _kustomize_root(folder: str, kustomize_path: str | None) -> str:
-    if kustomize_path is None:
-        return folder
-    root = paths.join(folder, kustomize_path)
-    if root is None or not paths.below(root, folder):
-        raise Invalid("leaves the service's folder", field="kustomizePath")
-    return root
+def _rendered(plan: Plan, source: str, memo: Mapping, *, cached: bool) -> Rendered:
+    reads = tuple(plan.reads)
+    return Rendered(source, memo["digest"], memo["size"], memo["count"], cached, reads)
 
 
-def _is_kustomization(path: str) -> bool:
-    return path.rpartition("/")[2].removesuffix(_TEMPLATE) in _KUSTOMIZATIONS
-
-
-def _is_manifest(path: str, templated: bool) -> bool:
-    return (path.removesuffix(_TEMPLATE) if templated else path).endswith(_MANIFESTS)
+def _is_needed(path: str, plan: Plan) -> bool:
+    """Plain rendering reads manifests only; tools may read anything."""
+    if plan.renderer is not Renderer.RAW:
+        return True
+    name = path.removesuffix(_TEMPLATE) if plan.request.templated else path
+    return name.endswith(_MANIFESTS)

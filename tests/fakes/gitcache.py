@@ -4,13 +4,22 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 
-from fleet.bundle import make_bundle
+from fleet.bundle import digest_of, make_bundle
 from fleet.errors import Invalid, TowlineError, Unavailable
 from fleet.identity import RepositoryId
 from fleet.source import Commit, RepositorySpec
 from gitcache.coordination.local import SoleReplica
 from gitcache.domain.objects import TREE, CommitRecord, Entry
-from gitcache.ports import Rejected, RenderJob, RenderResult
+from gitcache.domain.parameters import picked
+from gitcache.ports import (
+    ChartPin,
+    ChartRef,
+    ChartVersion,
+    References,
+    Rejected,
+    RenderJob,
+    RenderResult,
+)
 
 FILE = 0o100644
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -127,14 +136,19 @@ class FakeGit:
 
 
 class FakeWorkers:
-    """Makes one object per job; `failure` fails, `gate` holds jobs back while it is clear."""
+    """Makes one object per job; `failure` fails, `gate` holds jobs back while it is clear.
+
+    `reads` are the parameters that each render looks at; their values are in its object.
+    """
 
     def __init__(self) -> None:
         self.jobs: list[RenderJob] = []
         self.scans: list[RenderJob] = []
         self.named: dict[bytes, list[str]] = {}
+        self.charts: list[ChartRef] = []
         self.failure: Invalid | None = None
-        self.version = "kustomize v5"
+        self.reads: list[list[str]] = []
+        self.tools = {"kustomize": "kustomize v5", "helm": "helm v4", "jsonnet": "rjsonnet"}
         self.started = asyncio.Event()
         self.gate = asyncio.Event()
         self.gate.set()
@@ -146,15 +160,37 @@ class FakeWorkers:
         if self.failure is not None:
             raise self.failure
         texts = {path: data.decode() for path, data in job.files.items()}
-        bundle = make_bundle([{"kind": job.renderer, "files": texts}])
-        return RenderResult(bundle.data, bundle.count)
+        values = picked(job.parameters, self.reads)
+        bundle = make_bundle([{"kind": job.renderer, "files": texts, "values": values}])
+        return RenderResult(bundle.data, bundle.count, self.reads)
 
-    async def references(self, job: RenderJob) -> Sequence[str]:
+    async def references(self, job: RenderJob) -> References:
         self.scans.append(job)
-        return [name for data in job.files.values() for name in self.named.get(data, [])]
+        named = [name for data in job.files.values() for name in self.named.get(data, [])]
+        return References(named, self.charts)
 
-    async def tool(self) -> str:
-        return self.version
+    async def versions(self, index: bytes, chart: str) -> Sequence[ChartVersion]:
+        lines = index.decode().splitlines()
+        return [ChartVersion(*line.split()) for line in lines if chart in line]
+
+    async def tool(self, renderer: str) -> str:
+        return self.tools[renderer]
+
+
+class FakeCharts:
+    """Chart archives by name; each has version 1.0.0 and the digest of its bytes."""
+
+    def __init__(self) -> None:
+        self.archives: dict[str, bytes] = {}
+
+    async def pin(self, wanted: ChartRef) -> ChartPin:
+        if wanted.name not in self.archives:
+            raise Invalid(f"there is no chart {wanted.name!r}")
+        digest = digest_of(self.archives[wanted.name])
+        return ChartPin(wanted.name, "1.0.0", digest, wanted)
+
+    async def archive(self, pin: ChartPin) -> bytes:
+        return self.archives[pin.name]
 
 
 class FakeContent:

@@ -13,6 +13,7 @@ from gitcache.sync.follower import Pace, Source
 from gitcache.sync.renders import Renders
 from tests.fakes.clock import FakeClock, settle
 from tests.fakes.gitcache import (
+    FakeCharts,
     FakeContent,
     FakeCoordinator,
     FakeGit,
@@ -36,7 +37,7 @@ class Room:
         self.coordinator = FakeCoordinator()
         self.cache = GitCache(
             Source(self.git, self.git, self.git, self.coordinator),
-            Renders(self.git, self.content, FakeMemo(), self.workers, self.clock),
+            Renders(self.git, self.content, FakeMemo(), self.workers, FakeCharts(), self.clock),
             self.content,
             self.clock,
             Pace(10, 100),

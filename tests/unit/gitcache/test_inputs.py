@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.errors import Invalid
-from fleet.source import Renderer
-from gitcache.domain.inputs import Inputs
+from fleet.source import HelmRelease, Renderer
+from gitcache.domain.inputs import Inputs, source_of
+from gitcache.domain.parameters import union
 
 BASE = Inputs(Renderer.RAW, {".": "1" * 40})
 json_values = st.recursive(
@@ -22,8 +23,27 @@ json_values = st.recursive(
 @given(st.dictionaries(st.text(), json_values, max_size=5))
 def test_the_order_of_parameters_does_not_matter(parameters: dict[str, Any]) -> None:
     turned = dict(reversed(parameters.items()))
-    one = replace(BASE, parameters=parameters)
-    assert one.digest() == replace(BASE, parameters=turned).digest()
+    assert source_of("s", [[]], parameters) == source_of("s", [[]], turned)
+
+
+@given(st.dictionaries(st.text(), json_values, min_size=1, max_size=5), json_values)
+def test_only_what_was_read_counts(parameters: dict[str, Any], other: Any) -> None:
+    name, *rest = parameters
+    reads = [[one] for one in rest]
+    assert source_of("s", reads, parameters) == source_of("s", reads, {**parameters, name: other})
+    changed = source_of("s", [[name]], {**parameters, name: {"other": other}})
+    assert (parameters[name] == {"other": other}) or source_of("s", [[name]], parameters) != changed
+
+
+def test_nothing_and_null_are_two_things() -> None:
+    reads = [["a", "b"]]
+    assert source_of("s", reads, {"a": {}}) != source_of("s", reads, {"a": {"b": None}})
+
+
+def test_the_union_of_read_sets_has_no_path_below_another() -> None:
+    assert union([[["a", "b"], ["c"]], [["a"], ["c", "d"]]]) == [["a"], ["c"]]
+    assert union([[]]) == []
+    assert union([[[]], [["a"]]]) == [[]]
 
 
 @pytest.mark.parametrize(
@@ -33,10 +53,12 @@ def test_the_order_of_parameters_does_not_matter(parameters: dict[str, Any]) -> 
         replace(BASE, trees={".": "2" * 40}),
         replace(BASE, trees={".": "1" * 40, "../base": "2" * 40}),
         replace(BASE, tool="kustomize v5"),
-        replace(BASE, kustomize_path="prod"),
-        replace(BASE, parameters={}),
-        replace(BASE, parameters={"a": 1}),
-        replace(BASE, parameters={"a": "1"}),
+        replace(BASE, root="prod"),
+        replace(BASE, templated=True),
+        replace(BASE, helm=HelmRelease("a", "n")),
+        replace(BASE, helm=HelmRelease("b", "n")),
+        replace(BASE, charts={"charts/db": "sha256:1"}),
+        replace(BASE, mounts=[("values", "2" * 40)]),
     ],
 )
 def test_every_input_counts(other: Inputs) -> None:
@@ -46,9 +68,9 @@ def test_every_input_counts(other: Inputs) -> None:
 @pytest.mark.parametrize("value", [object(), {1, 2}, 2**70, {1: 2}])
 def test_parameters_that_are_no_json_are_refused(value: Any) -> None:
     with pytest.raises(Invalid, match="JSON"):
-        replace(BASE, parameters={"a": value}).digest()
+        source_of("s", [["a"]], {"a": value})
 
 
 def test_parameters_have_a_largest_size() -> None:
     with pytest.raises(Invalid, match="bytes"):
-        replace(BASE, parameters={"a": "x" * (2 << 20)}).digest()
+        source_of("s", [["a"]], {"a": "x" * (2 << 20)})

@@ -8,9 +8,10 @@ import pytest
 from fleet.errors import Invalid, Unavailable
 from fleet.identity import RepositoryId
 from fleet.source import Renderer, RenderRequest, RepositorySpec
+from gitcache.ports import RenderFailed
 from gitcache.sync.renders import Renders
 from tests.fakes.clock import FakeClock
-from tests.fakes.gitcache import FakeContent, FakeGit, FakeMemo, FakeWorkers, sha_of
+from tests.fakes.gitcache import FakeCharts, FakeContent, FakeGit, FakeMemo, FakeWorkers, sha_of
 
 SPEC = RepositorySpec(RepositoryId("r"), "https://git.test/r", frozenset({"main"}))
 ROOT = sha_of(1)
@@ -22,13 +23,15 @@ class Room:
 
     def __init__(self, files: dict[str, bytes]) -> None:
         self.git, self.content, self.memo = FakeGit(), FakeContent(), FakeMemo()
-        self.workers, self.clock = FakeWorkers(), FakeClock()
+        self.workers, self.charts, self.clock = FakeWorkers(), FakeCharts(), FakeClock()
         self.git.tree(ROOT, files)
         self.restart()
 
     def restart(self) -> None:
         """Forget what is only in memory."""
-        self.renders = Renders(self.git, self.content, self.memo, self.workers, self.clock)
+        self.renders = Renders(
+            self.git, self.content, self.memo, self.workers, FakeCharts(), self.clock
+        )
 
     async def render(self, request: RenderRequest = REQUEST):
         return await self.renders.render(SPEC, ROOT, request)
@@ -118,18 +121,77 @@ async def test_a_full_disk_is_told_and_nothing_is_remembered() -> None:
     room.content.broken = True
     with pytest.raises(Unavailable, match="disk"):
         await room.render()
-    assert room.memo.kept == {}
+    assert not any("digest" in memo for memo in room.memo.kept.values())
     room.content.broken = False
     assert not (await room.render()).cached
 
 
-async def test_parameters_count_only_for_templates() -> None:
+HANDLE = ["cluster", "handle"]
+
+
+def for_cluster(number: int, groups: int = 3) -> RenderRequest:
+    """A templated request of one of many clusters, which fall into groups by their tier."""
+    cluster = {"handle": f"c{number}", "tags": {"tier": f"t{number % groups}"}}
+    return replace(REQUEST, templated=True, parameters={"cluster": cluster})
+
+
+async def test_parameters_that_nothing_reads_make_no_difference() -> None:
     room = Room(PLAIN)
-    one = replace(REQUEST, parameters={"cluster": {"handle": "a"}})
-    two = replace(REQUEST, parameters={"cluster": {"handle": "b"}})
-    assert (await room.render(one)).source == (await room.render(two)).source
-    one, two = replace(one, templated=True), replace(two, templated=True)
-    assert (await room.render(one)).source != (await room.render(two)).source
+    first, second = [await room.render(for_cluster(n)) for n in (1, 2)]
+    assert first.source == second.source and len(room.workers.jobs) == 1
+
+
+async def test_parameters_that_are_read_make_a_difference() -> None:
+    room = Room(PLAIN)
+    room.workers.reads = [HANDLE]
+    first, second = [await room.render(for_cluster(n)) for n in (1, 2)]
+    assert first.source != second.source and first.digest != second.digest
+
+
+async def test_a_thousand_clusters_in_three_groups_cost_three_renders() -> None:
+    room = Room(PLAIN)
+    room.workers.reads = [["cluster", "tags", "tier"]]
+    done = await asyncio.gather(*(room.render(for_cluster(n)) for n in range(1000)))
+    assert len(room.workers.jobs) == 3
+    assert len({one.digest for one in done}) == 3
+    assert [one.digest for one in done[:3]] * 333 == [one.digest for one in done[:999]]
+
+
+async def test_groups_are_known_after_a_restart() -> None:
+    room = Room(PLAIN)
+    room.workers.reads = [["cluster", "tags"]]
+    await room.render(for_cluster(1))
+    room.restart()
+    assert (await room.render(for_cluster(4))).cached
+    assert not (await room.render(for_cluster(2))).cached
+
+
+async def test_what_is_read_may_depend_on_what_was_read() -> None:
+    room = Room(PLAIN)
+    room.workers.reads = [["cluster", "tags", "tier"]]
+    small = await room.render(for_cluster(0))
+    room.workers.reads = [["cluster", "tags", "tier"], HANDLE]
+    one, other = await room.render(for_cluster(1)), await room.render(for_cluster(4))
+    assert one.digest != other.digest
+    assert (await room.render(for_cluster(3))) == replace(small, cached=True)
+    assert len(room.workers.jobs) == 3
+
+
+async def test_the_failure_of_one_group_is_not_that_of_another() -> None:
+    room = Room(PLAIN)
+    room.workers.failure = RenderFailed("web/a.yaml: undefined", [["cluster", "tags", "tier"]])
+    room.workers.gate.clear()
+    tasks = [asyncio.ensure_future(room.render(for_cluster(n))) for n in (0, 3, 1)]
+    await room.workers.started.wait()
+    room.workers.gate.set()
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    assert all(isinstance(one, Invalid) for one in results)
+    assert len(room.workers.jobs) == 2
+    room.workers.failure = None
+    room.workers.reads = [["cluster", "tags", "tier"]]
+    assert (await room.render(for_cluster(2))).count == 1
+    with pytest.raises(Invalid, match="undefined"):
+        await room.render(for_cluster(6))
 
 
 async def test_what_kustomizations_name_outside_the_folder_is_read_and_counts() -> None:
@@ -167,7 +229,7 @@ async def test_another_version_of_the_tool_renders_anew() -> None:
     room = Room(LAYERED)
     request = replace(REQUEST, folder="base")
     first = await room.render(request)
-    room.workers.version = "kustomize v6"
+    room.workers.tools["kustomize"] = "kustomize v6"
     assert (await room.render(request)).source != first.source
 
 

@@ -1,0 +1,111 @@
+"""Charts in OCI registries, by the OCI distribution specification 1.1 (pull and tags)."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import orjson
+from yarl import URL
+
+from fleet.bundle import digest_of
+from fleet.errors import Invalid, Unavailable
+from gitcache.charts.fetcher import Answer, Fetcher, is_local
+
+_LAYER = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
+_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+_MAX_JSON = 4 << 20
+_MAX_PAGES = 20
+_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_CHALLENGE = re.compile(r'(\w+)="([^"]*)"')
+_NAME = re.compile(r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*(?:/[a-z0-9]+(?:[._-]+[a-z0-9]+)*)*")
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """The one layer of a chart's artefact: its digest and size in bytes."""
+
+    digest: str
+    size: int
+
+
+class Registry:
+    """One repository of a registry. Signs in with the anonymous token that it hands out."""
+
+    def __init__(self, fetcher: Fetcher, url: str, name: str) -> None:
+        place = URL(url)
+        self._name = "/".join(part for part in (place.path.strip("/"), name) if part)
+        if not place.host or not _NAME.fullmatch(self._name):
+            raise Invalid(f"{self._name[:120]!r} is not the name of a chart", field="chart")
+        scheme = "http" if is_local(place.host) else "https"
+        self._base = f"{scheme}://{place.authority}/v2/{self._name}"
+        self._fetcher = fetcher
+        self._token = ""
+
+    async def tags(self) -> list[str]:
+        """All versions of the chart. Unavailable; Invalid: there is no such chart."""
+        found: list[str] = []
+        path = "/tags/list?n=1000"
+        for _ in range(_MAX_PAGES):
+            answer = await self._get(path, _MAX_JSON)
+            listed = _json(answer).get("tags")
+            found += [str(one) for one in listed] if isinstance(listed, list) else []
+            if "Link" not in answer.headers or not found:
+                break
+            path = f"/tags/list?n=1000&last={found[-1]}"
+        return [tag.replace("_", "+") for tag in found]
+
+    async def layer(self, version: str) -> Layer:
+        """Where the archive of a version is. Invalid: no such version, or no chart."""
+        manifest = _json(await self._get(f"/manifests/{version.replace('+', '_')}", _MAX_JSON))
+        layers = manifest.get("layers")
+        for one in layers if isinstance(layers, list) else []:
+            if isinstance(one, dict) and one.get("mediaType") == _LAYER:
+                digest = str(one.get("digest"))
+                if _DIGEST.fullmatch(digest):
+                    return Layer(digest, int(one.get("size") or 0))
+        raise Invalid(f"{self._name}:{version} is no Helm chart")
+
+    async def blob(self, layer: Layer, max_bytes: int) -> bytes:
+        """The archive. Invalid: larger than allowed. Unavailable: not what its digest says."""
+        if layer.size > max_bytes:
+            raise Invalid(f"the chart has {layer.size:,} bytes; {max_bytes:,} at most")
+        answer = await self._get(f"/blobs/{layer.digest}", max_bytes)
+        if digest_of(answer.body) != layer.digest:
+            raise Unavailable(f"the registry sent something else than {layer.digest}: refused")
+        return answer.body
+
+    async def _get(self, path: str, max_bytes: int) -> Answer:
+        url = self._base + path
+        answer = await self._fetcher.get(url, max_bytes=max_bytes, headers=self._headers())
+        if answer.status == 401 and not self._token:
+            self._token = await self._new_token(answer.headers)
+            answer = await self._fetcher.get(url, max_bytes=max_bytes, headers=self._headers())
+        if answer.status in (401, 403):
+            raise Unavailable(f"the registry does not give out {self._name} without signing in")
+        if answer.status != 200:
+            raise Invalid(f"the registry has no {self._name}{path.partition('?')[0]}")
+        return answer
+
+    def _headers(self) -> dict[str, str]:
+        bearer = {"Authorization": f"Bearer {self._token}"} if self._token else {}
+        return {"Accept": f"{_MANIFEST}, application/json, */*", **bearer}
+
+    async def _new_token(self, headers: Mapping[str, str]) -> str:
+        challenge = headers.get("WWW-Authenticate", "")
+        fields = dict(_CHALLENGE.findall(challenge))
+        if not challenge.lower().startswith("bearer") or "realm" not in fields:
+            raise Unavailable("the registry asks for a sign-in that is not supported")
+        asked = {key: fields[key] for key in ("service", "scope") if key in fields}
+        url = URL(fields["realm"]).update_query(asked)
+        answer = _json(await self._fetcher.get(str(url), max_bytes=_MAX_JSON))
+        return str(answer.get("token") or answer.get("access_token") or "")
+
+
+def _json(answer: Answer) -> dict:
+    try:
+        value = orjson.loads(answer.body)
+    except orjson.JSONDecodeError as error:
+        raise Unavailable("the registry's answer is not JSON") from error
+    if not isinstance(value, dict):
+        raise Unavailable("the registry's answer is not what the specification says")
+    return value

@@ -1,0 +1,168 @@
+"""Which exact chart a name and a version mean, and its archive: fetched once, kept by digest."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+from weakref import WeakValueDictionary
+
+from semantic_version import NpmSpec, Version
+from yarl import URL
+
+from fleet.bundle import digest_of
+from fleet.errors import Invalid, Unavailable
+from fleet.runtime.clock import Clock
+from gitcache.charts.fetcher import Fetcher
+from gitcache.charts.registry import Registry
+from gitcache.domain.inputs import digest_of_json
+from gitcache.ports import ChartPin, ChartRef, ChartVersion, ContentStore, Memo, Workers
+
+_FRESH_SECONDS = 60.0
+_MOST_REMEMBERED = 1000
+
+
+class ChartSource:
+    """The port `Charts`.
+
+    A version that was seen once stays the bytes that it was: one that is published anew with
+    other content is refused. Sizes are in bytes.
+    """
+
+    def __init__(
+        self,
+        fetcher: Fetcher,
+        content: ContentStore,
+        memo: Memo,
+        workers: Workers,
+        clock: Clock,
+        *,
+        index_bytes: int,
+        archive_bytes: int,
+    ) -> None:
+        self._fetcher = fetcher
+        self._content = content
+        self._memo = memo
+        self._workers = workers
+        self._clock = clock
+        self._index_bytes = index_bytes
+        self._archive_bytes = archive_bytes
+        self._newest: OrderedDict[ChartRef, tuple[float, str]] = OrderedDict()
+        self._locks: WeakValueDictionary[ChartRef, asyncio.Lock] = WeakValueDictionary()
+
+    async def pin(self, wanted: ChartRef) -> ChartPin:
+        """As `Charts.pin`."""
+        lock = self._locks.setdefault(wanted, asyncio.Lock())
+        async with lock:
+            version = _exact(wanted.version) or await self._resolved(wanted)
+            exact = ChartRef(wanted.repository, wanted.name, version)
+            memo = await self._memo.get(_key(exact))
+            if memo is None:
+                memo = {"digest": await self._fetched(exact)}
+                await self._memo.put(_key(exact), memo)
+            pin = ChartPin(wanted.name, version, memo["digest"], exact)
+            if await self._content.get(pin.digest) is None:
+                await self._again(pin)
+            return pin
+
+    async def archive(self, pin: ChartPin) -> bytes:
+        """As `Charts.archive`."""
+        data = await self._content.get(pin.digest)
+        if data is None:
+            await self._again(pin)
+            data = await self._content.get(pin.digest)
+        if data is None:
+            raise Unavailable(f"chart {pin.name} {pin.version} cannot be kept")
+        return data
+
+    async def _again(self, pin: ChartPin) -> None:
+        digest = await self._fetched(pin.origin)
+        if digest != pin.digest:
+            raise Invalid(
+                f"chart {pin.name} {pin.version} was published anew with other content "
+                f"({digest} instead of {pin.digest}): refused; take another version"
+            )
+
+    async def _resolved(self, wanted: ChartRef) -> str:
+        """The newest version that a range allows; asked for again after a minute."""
+        until, version = self._newest.get(wanted, (0.0, ""))
+        if self._clock.monotonic() < until:
+            return version
+        if wanted.repository.startswith("oci://"):
+            offered = await self._registry(wanted).tags()
+        else:
+            offered = [one.version for one in await self._index(wanted)]
+        version = newest(offered, wanted.version)
+        if version is None:
+            raise Invalid(f"there is no version {wanted.version!r} of chart {wanted.name!r}")
+        self._newest[wanted] = (self._clock.monotonic() + _FRESH_SECONDS, version)
+        if len(self._newest) > _MOST_REMEMBERED:
+            self._newest.popitem(last=False)
+        return version
+
+    async def _fetched(self, exact: ChartRef) -> str:
+        """Fetch and keep an archive; its digest."""
+        if exact.repository.startswith("oci://"):
+            registry = self._registry(exact)
+            data = await registry.blob(await registry.layer(exact.version), self._archive_bytes)
+        else:
+            data = await self._download(exact)
+        digest = digest_of(data)
+        await self._content.put(digest, data)
+        return digest
+
+    async def _download(self, exact: ChartRef) -> bytes:
+        listed = {one.version.lstrip("v"): one for one in await self._index(exact)}
+        found = listed.get(exact.version.lstrip("v"))
+        if found is None:
+            raise Invalid(f"there is no version {exact.version!r} of chart {exact.name!r}")
+        base = URL(exact.repository.rstrip("/") + "/")
+        answer = await self._fetcher.get(
+            str(base.join(URL(found.url))), max_bytes=self._archive_bytes
+        )
+        if answer.status != 200:
+            raise Unavailable(f"{base.host} answers {answer.status} for chart {exact.name}")
+        if found.digest and digest_of(answer.body) != f"sha256:{found.digest}":
+            raise Unavailable(f"chart {exact.name} {found.version} is not what its index says")
+        return answer.body
+
+    async def _index(self, wanted: ChartRef) -> Sequence[ChartVersion]:
+        """The versions of a chart; an index that did not change is parsed once."""
+        url = wanted.repository.rstrip("/") + "/index.yaml"
+        answer = await self._fetcher.get(url, max_bytes=self._index_bytes)
+        if answer.status != 200:
+            raise Unavailable(f"{URL(url).host} answers {answer.status} for {url}")
+        key = digest_of_json({"index": digest_of(answer.body), "chart": wanted.name})
+        if (memo := await self._memo.get(key)) is None:
+            found = await self._workers.versions(answer.body, wanted.name)
+            memo = {"versions": [[one.version, one.digest, one.url] for one in found]}
+            await self._memo.put(key, memo)
+        return [ChartVersion(*one) for one in memo["versions"]]
+
+    def _registry(self, wanted: ChartRef) -> Registry:
+        return Registry(self._fetcher, wanted.repository, wanted.name)
+
+
+def newest(offered: Sequence[str], wanted: str) -> str | None:
+    """The newest version that a range allows; without one, the newest that is no pre-release."""
+    try:
+        spec = NpmSpec(wanted.replace(",", " ").strip() or "*")
+    except ValueError as error:
+        raise Invalid(f"{wanted[:80]!r} is no version and no range", field="version") from error
+    known = {parsed: text for text in offered if (parsed := _parsed(text)) is not None}
+    best = spec.select(known)
+    return known[best] if best is not None else None
+
+
+def _parsed(text: str) -> Version | None:
+    try:
+        return Version(text.removeprefix("v"))
+    except ValueError:
+        return None
+
+
+def _exact(text: str) -> str:
+    """The version itself, if it is one; empty for a range."""
+    return text if text and _parsed(text) is not None else ""
+
+
+def _key(exact: ChartRef) -> str:
+    return digest_of_json({"chart": [exact.repository, exact.name, exact.version]})

@@ -1,0 +1,29 @@
+"""Which parameters a render depends on: those that it read, and no others."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+Path = Sequence[str]
+
+
+def picked(parameters: Mapping[str, Any], reads: Iterable[Path]) -> list[list[Any]]:
+    """Each path that was read with what is there: one value, or none if there is nothing."""
+    return [[list(path), *_at(parameters, path)] for path in reads]
+
+
+def union(sets: Iterable[Iterable[Path]]) -> list[list[str]]:
+    """All paths of some read sets, sorted, none below another."""
+    kept: list[list[str]] = []
+    for path in sorted({tuple(path) for reads in sets for path in reads}):
+        if not kept or list(path[: len(kept[-1])]) != kept[-1]:
+            kept.append(list(path))
+    return kept
+
+
+def _at(parameters: Mapping[str, Any], path: Path) -> list[Any]:
+    here: Any = parameters
+    for name in path:
+        if not isinstance(here, Mapping) or name not in here:
+            return []
+        here = here[name]
+    return [here]

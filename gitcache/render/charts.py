@@ -1,0 +1,160 @@
+"""What is read of Helm charts before they are rendered: dependencies, indexes, archives."""
+
+import io
+import posixpath
+import tarfile
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fleet.errors import Invalid
+from gitcache.domain import paths
+from gitcache.render import kubeyaml
+
+CHART = "Chart.yaml"
+_REQUIREMENTS = "requirements.yaml"
+_LOCKS = ("Chart.lock", "requirements.lock")
+_MOST_DEPENDENCIES = 64
+_MOST_VERSIONS = 2000
+_MOST_ENTRIES = 10_000
+_MOST_BYTES = 64 << 20
+
+
+def dependencies(folder: str, files: Mapping[str, bytes]) -> list[dict[str, str]]:
+    """Dependencies that a chart names and does not bring along, as name, version, repository.
+
+    A version that the chart's lock has wins. Invalid: a chart that cannot be read.
+    """
+    chart = _document(files, paths.child(folder, CHART))
+    listed = _dependencies_of(chart) or _dependencies_of(
+        _document(files, paths.child(folder, _REQUIREMENTS), needed=False)
+    )
+    if len(listed) > _MOST_DEPENDENCIES:
+        raise Invalid(f"the chart names more than {_MOST_DEPENDENCIES} dependencies")
+    locked = {
+        one["name"]: one["version"]
+        for name in _LOCKS
+        for one in _dependencies_of(_document(files, paths.child(folder, name), needed=False))
+    }
+    brought = _brought(folder, files)
+    return [
+        {**one, "version": locked.get(one["name"], one["version"])}
+        for one in listed
+        if one["name"] not in brought
+    ]
+
+
+def versions(data: bytes, name: str) -> list[dict[str, str]]:
+    """The versions of a chart in a repository's index: version, digest, url; newest first.
+
+    Invalid: no index, or a chart that is not in it.
+    """
+    try:
+        documents = list(kubeyaml.load_all(data.decode("utf-8-sig"), 2))
+    except (kubeyaml.YamlError, UnicodeDecodeError) as error:
+        raise Invalid(f"the chart repository's index cannot be read: {error}") from error
+    index = documents[0][1] if documents else None
+    entries = index.get("entries") if isinstance(index, dict) else None
+    if not isinstance(entries, dict):
+        raise Invalid("the chart repository has no index that names charts")
+    found = entries.get(name)
+    if not isinstance(found, list) or not found:
+        raise Invalid(f"the chart repository has no chart {name[:80]!r}")
+    listed = (_version(one) for one in found[:_MOST_VERSIONS])
+    return [one for one in listed if one is not None]
+
+
+def unpack(data: bytes) -> dict[str, bytes]:
+    """The files of a chart archive, without the folder that holds them all.
+
+    Only plain files are taken. Invalid: no archive, a path that leaves it, a link, or one that
+    grows beyond the bounds; nothing is ever written to a disk here.
+    """
+    files: dict[str, bytes] = {}
+    free = _MOST_BYTES
+    try:
+        with tarfile.open(fileobj=io.BytesIO(_inflate(data)), mode="r:") as archive:
+            for count, member in enumerate(archive):
+                if count >= _MOST_ENTRIES:
+                    raise Invalid(f"the chart's archive has more than {_MOST_ENTRIES:,} entries")
+                if member.isdir() or member.type == tarfile.XGLTYPE:
+                    continue
+                free -= member.size
+                content = archive.extractfile(member) if member.isreg() and free >= 0 else None
+                if content is None:
+                    raise Invalid("the chart's archive holds a link, a device or too much")
+                files[_inside(member.name)] = content.read()
+    except (tarfile.TarError, EOFError, OSError, ValueError) as error:
+        raise Invalid("the chart's archive cannot be read") from error
+    if CHART not in files:
+        raise Invalid(f"the chart's archive holds no {CHART}")
+    return files
+
+
+def _inflate(data: bytes) -> bytes:
+    stream = zlib.decompressobj(wbits=31)
+    try:
+        plain = stream.decompress(data, _MOST_BYTES + 1)
+    except zlib.error as error:
+        raise Invalid("the chart's archive cannot be read") from error
+    if len(plain) > _MOST_BYTES:
+        raise Invalid(f"the chart's archive unpacks to more than {_MOST_BYTES:,} bytes")
+    return plain
+
+
+def _inside(name: str) -> str:
+    """A member's path below the chart's one folder."""
+    _, slash, inside = name.removeprefix("./").partition("/")
+    odd = "\\" in name or "\0" in name or name.startswith("/") or len(name) > 1024
+    normal = posixpath.normpath(inside) if inside else ""
+    if odd or not slash or normal != inside or normal.startswith(("..", "/")):
+        raise Invalid("the chart's archive holds a path that leaves it")
+    return inside
+
+
+def _brought(folder: str, files: Mapping[str, bytes]) -> set[str]:
+    """Names of the charts below `charts/`: folders, and archives by their file's name."""
+    prefix = f"{paths.child(folder, 'charts')}/"
+    names = set()
+    for path in files:
+        name, slash, rest = path.removeprefix(prefix).partition("/")
+        if not path.startswith(prefix):
+            continue
+        if slash and rest == CHART:
+            names.add(name)
+        elif not slash and name.endswith(".tgz"):
+            names |= {name.rsplit("-", cut)[0] for cut in range(1, 1 + name.count("-"))}
+    return names
+
+
+def _document(files: Mapping[str, bytes], path: str, *, needed: bool = True) -> dict[str, Any]:
+    if path not in files:
+        if needed:
+            raise Invalid(f"{path}: there is no such file, so this folder is no Helm chart")
+        return {}
+    try:
+        documents = list(kubeyaml.load_all(files[path].decode("utf-8-sig"), 2))
+    except (kubeyaml.YamlError, UnicodeDecodeError) as error:
+        raise Invalid(f"{path}, {error}") from error
+    value = documents[0][1] if documents else {}
+    if not isinstance(value, dict):
+        raise Invalid(f"{path}, line 1: a map is needed here")
+    return value
+
+
+def _dependencies_of(value: Mapping[str, Any]) -> list[dict[str, str]]:
+    listed = value.get("dependencies")
+    return list(_named(listed)) if isinstance(listed, list) else []
+
+
+def _named(listed: list[Any]) -> Iterator[dict[str, str]]:
+    for one in listed:
+        if isinstance(one, dict) and isinstance(one.get("name"), str):
+            yield {key: str(one.get(key) or "") for key in ("name", "version", "repository")}
+
+
+def _version(one: Any) -> dict[str, str] | None:
+    if not isinstance(one, dict) or not isinstance(one.get("urls"), list) or not one["urls"]:
+        return None
+    digest = str(one.get("digest") or "").removeprefix("sha256:")
+    return {"version": str(one.get("version")), "digest": digest, "url": str(one["urls"][0])}

@@ -1,0 +1,237 @@
+"""Helm: values merged, a chart's templates rendered, hooks kept or dropped."""
+
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Protocol
+
+import orjson
+
+from fleet.bundle import KubeObject
+from fleet.errors import Invalid, Unavailable
+from gitcache.domain import paths
+from gitcache.render import charts, kubeyaml, manifests, sandbox, templates
+from gitcache.render.parameters import Recorder
+from gitcache.render.scratch import materialise, run_tool
+
+_HOOK = "helm.sh/hook"
+_TESTS = {"test", "test-success", "test-failure"}
+_CLUSTER_MARKS = (b"Capabilities", b"kubeVersion")
+_MAX_TOLD = 2000
+
+
+class Engine(Protocol):
+    """Something that renders a chart in a folder."""
+
+    def render(self, chart: Path, values: dict[str, Any], options: Mapping[str, Any]) -> str | dict:
+        """Texts by template, or all in one. Invalid: what Helm says is wrong."""
+        ...
+
+
+def build(
+    job: Mapping[str, Any],
+    files: Mapping[str, bytes],
+    recorder: Recorder,
+    settings: Mapping[str, Any],
+) -> list[KubeObject]:
+    """The objects of a chart: CRDs first, then templates by path. Invalid: names template, line."""
+    wanted, root = job["helm"], job["root"]
+    files = _with_archives(job["archives"], files)
+    inside = {path: data for path, data in files.items() if paths.below(path, root)}
+    values = _values(job, files, recorder)
+    options = {
+        "name": wanted["release"],
+        "namespace": wanted["namespace"],
+        **_capabilities(inside, values, recorder),
+    }
+    with tempfile.TemporaryDirectory(dir=settings["scratch"], prefix="h") as name:
+        top = Path(name) / "chart"
+        materialise(top, {path: data for path, data in _relative(inside, root)})
+        texts = _engine(job["command"], settings).render(top, values, options)
+    found = [*_crds(inside, root, wanted), *_rendered(texts)]
+    return manifests.collect(one for one in found if _is_kept(one, wanted))
+
+
+def _with_archives(archives: Mapping[str, str], files: Mapping[str, bytes]) -> Mapping[str, bytes]:
+    """The files with fetched chart archives unpacked to where they belong."""
+    if not archives:
+        return files
+    result = {path: data for path, data in files.items() if path not in archives}
+    for name, target in archives.items():
+        unpacked = charts.unpack(files[name])
+        result |= {paths.child(target, path): data for path, data in unpacked.items()}
+    return result
+
+
+def _relative(files: Mapping[str, bytes], root: str) -> Iterator[tuple[str, bytes]]:
+    for path, data in files.items():
+        yield (path.removeprefix(f"{root}/") if root else path), data
+
+
+def _values(
+    job: Mapping[str, Any], files: Mapping[str, bytes], recorder: Recorder
+) -> dict[str, Any]:
+    """Values files in their order, then inline values; later ones win, maps are merged."""
+    result: dict[str, Any] = {}
+    for path in job["values"]:
+        data = files[path]
+        if job["templated"] and path.endswith(templates.TEMPLATE_SUFFIX):
+            data = templates.expand_text(path, data, recorder.root)
+        result = _merged(result, _parsed(path, data))
+    inline = (job["helm"]["values"] or "").encode()
+    if job["templated"]:
+        inline = templates.expand_text("helm.values", inline, recorder.root)
+    return _merged(result, _parsed("helm.values", inline))
+
+
+def _parsed(path: str, data: bytes) -> dict[str, Any]:
+    if len(data) > manifests.MAX_FILE_BYTES:
+        raise Invalid(f"{path}: {len(data):,} bytes; {manifests.MAX_FILE_BYTES:,} at most")
+    try:
+        documents = [value for _, value in kubeyaml.load_all(data.decode("utf-8-sig"), 2)]
+    except (kubeyaml.YamlError, UnicodeDecodeError) as error:
+        raise Invalid(f"{path}, {error}") from error
+    if len(documents) > 1 or not all(isinstance(one, dict) for one in documents):
+        raise Invalid(f"{path}, line 1: values are one map of names to values")
+    return documents[0] if documents else {}
+
+
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    result = dict(below)
+    for key, value in above.items():
+        was = result.get(key)
+        both = isinstance(was, dict) and isinstance(value, dict)
+        result[key] = _merged(was, value) if both else value
+    return result
+
+
+def _capabilities(
+    files: Mapping[str, bytes], values: Mapping[str, Any], recorder: Recorder
+) -> dict[str, Any]:
+    """What the chart may know of the cluster, read only where it asks for it.
+
+    A chart inside the chart as an archive may ask, so it counts as asking.
+    """
+    packed = any(path.endswith(".tgz") for path in files)
+    texts = (*files.values(), orjson.dumps(values))
+    if not packed and not any(mark in text for text in texts for mark in _CLUSTER_MARKS):
+        return {}
+    version = recorder.value("cluster", "currentVersion")
+    apis = recorder.value("cluster", "apiVersions")
+    known = {"kube_version": str(version).removeprefix("v")} if version else {}
+    return {**known, "api_versions": [str(one) for one in apis]} if apis else known
+
+
+def _crds(
+    files: Mapping[str, bytes], root: str, wanted: Mapping[str, Any]
+) -> Iterator[manifests.Located]:
+    """Objects of `crds/` of the chart and of the charts in it, which Helm does not template."""
+    if wanted["ignore_crds"]:
+        return
+    for path, data in sorted(_relative(files, root)):
+        if _is_crd(path.split("/")) and path.endswith(manifests.MANIFEST_SUFFIXES):
+            yield from manifests.parse(path, data)
+
+
+def _is_crd(parts: Sequence[str]) -> bool:
+    while len(parts) > 2 and parts[0] == "charts":
+        parts = parts[2:]
+    return len(parts) > 1 and parts[0] == "crds"
+
+
+def _rendered(texts: str | Mapping[str, str]) -> Iterator[manifests.Located]:
+    if isinstance(texts, str):
+        yield from manifests.parse("(output of helm)", texts.encode())
+        return
+    for path in sorted(texts):
+        if not path.endswith("NOTES.txt") and texts[path].strip():
+            yield from manifests.parse(path, texts[path].encode())
+
+
+def _is_kept(item: manifests.Located, wanted: Mapping[str, Any]) -> bool:
+    metadata = item.one.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    hook = annotations.get(_HOOK) if isinstance(annotations, dict) else None
+    if not hook:
+        return True
+    events = {one.strip() for one in str(hook).split(",")}
+    return not wanted["ignore_hooks"] and not events <= _TESTS
+
+
+def _engine(command: Sequence[str], settings: Mapping[str, Any]) -> Engine:
+    return _Command(command, settings["seconds"]) if command else _library(settings["memory"])
+
+
+@cache
+def _library(memory: int) -> "_Library":
+    """Loaded at the first chart: a Go runtime reserves address space that it does not use."""
+    sandbox.raise_memory_limit()
+    try:
+        import helm_python
+        from helm_python import _native
+    except ImportError as error:
+        raise Unavailable(
+            "this service needs Helm: install towline[helm], or put `helm` on the PATH"
+        ) from error
+    sandbox.limit_memory_from_here(memory)
+    return _Library(helm_python, _native)
+
+
+class _Library:
+    """Helm's own engine in this process."""
+
+    def __init__(self, api: Any, native: Any) -> None:
+        self._api = api
+        self._native = native
+
+    def render(self, chart: Path, values: dict[str, Any], options: Mapping[str, Any]) -> dict:
+        """As `Engine.render`."""
+        try:
+            with self._api.Chart.load(chart) as loaded:
+                # The public method knows no version of the cluster; the call beneath it does.
+                text = self._native.call_string(
+                    "helm_render",
+                    loaded._raw(),
+                    orjson.dumps(values).decode(),
+                    orjson.dumps(dict(options)).decode(),
+                )
+        except self._api.HelmError as error:
+            raise Invalid(_told(str(error), chart)) from error
+        return orjson.loads(text)
+
+
+class _Command:
+    """The `helm` of this machine."""
+
+    def __init__(self, command: Sequence[str], seconds: float) -> None:
+        self._command = command
+        self._seconds = seconds
+
+    def render(self, chart: Path, values: dict[str, Any], options: Mapping[str, Any]) -> str:
+        """As `Engine.render`."""
+        home = chart.parent
+        (home / "values.json").write_bytes(orjson.dumps(values))
+        arguments = ["template", options["name"], str(chart), "--namespace", options["namespace"]]
+        arguments += ["--values", str(home / "values.json")]
+        if "kube_version" in options:
+            arguments += ["--kube-version", options["kube_version"]]
+        for one in options.get("api_versions", ()):
+            arguments += ["--api-versions", one]
+        try:
+            code, output, errors = run_tool(
+                [*self._command, *arguments], home, chart, self._seconds
+            )
+        except subprocess.TimeoutExpired as error:
+            raise Invalid(f"helm did not finish in {self._seconds:g} s") from error
+        if code:
+            raise Invalid(_told(errors.decode("utf-8", "replace"), chart))
+        return output.decode("utf-8", "replace")
+
+
+def _told(text: str, chart: Path) -> str:
+    """Helm's words without paths of this machine."""
+    plain = text.strip().removeprefix("Error: ").replace(f"{chart}/", "").replace(str(chart), ".")
+    words: Iterable[str] = (char if char.isprintable() else " " for char in plain[:_MAX_TOLD])
+    return "helm: " + "".join(words)

@@ -1,0 +1,156 @@
+"""Jsonnet: one entry file, imports inside the commit, parameters as external variables."""
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import orjson
+
+from fleet.bundle import KubeObject
+from fleet.errors import Invalid
+from gitcache.domain import paths
+from gitcache.render import kubeyaml, manifests
+from gitcache.render.parameters import Recorder, plain
+
+ENTRY = "main.jsonnet"
+SUFFIXES = (".jsonnet", ".libsonnet")
+
+_IMPORT = re.compile(rb"""\bimport(?:str|bin)?\s*@?("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')""")
+_FUNCTION = re.compile(r"\s*function\s*\(([^()]*)\)")
+_COMMENT = re.compile(r"\A(?:\s*(?://|#)[^\n]*\n|\s*/\*.*?\*/)+", re.DOTALL)
+_MAX_DEPTH = 20
+_MAX_TOLD = 2000
+
+
+def references(folder: str, files: Mapping[str, bytes]) -> list[str]:
+    """Paths that the sources of a folder import, relative to the repository; sorted.
+
+    Texts in comments that look like imports count too; what is not there is left out later.
+    """
+    found = set()
+    for path, data in files.items():
+        if not path.endswith(SUFFIXES) or not paths.below(path, folder):
+            continue
+        for quoted in _IMPORT.findall(data):
+            name = quoted[1:-1].decode("utf-8", "replace")
+            found.add(posixpath.normpath(posixpath.join(posixpath.dirname(path), name)))
+    return sorted(found)
+
+
+def build(root: str, files: Mapping[str, bytes], recorder: Recorder) -> list[KubeObject]:
+    """The objects of `main.jsonnet` in the folder `root`. Invalid: names file and line."""
+    entry = paths.child(root, ENTRY)
+    if entry not in files:
+        raise Invalid(f"{entry}: there is no such file, and it is what Jsonnet starts at")
+    source = _text(entry, files[entry])
+    result = _evaluated(
+        entry, source, files, _variables(files, recorder), _arguments(source, recorder)
+    )
+    try:
+        value = manifests.load_json(result)
+    except kubeyaml.YamlError as error:
+        raise Invalid(f"{entry}: the result cannot be read: {error}") from error
+    return manifests.collect(_objects(value, entry, 0))
+
+
+def _evaluated(
+    entry: str,
+    source: str,
+    files: Mapping[str, bytes],
+    variables: Mapping[str, str],
+    arguments: Mapping[str, str],
+) -> str:
+    """The result as JSON; the one place that knows the library, loaded when it is needed."""
+    import rjsonnet
+
+    try:
+        return rjsonnet.evaluate_snippet(
+            entry,
+            source,
+            import_callback=_Imports(files),
+            ext_vars={},
+            ext_codes=dict(variables),
+            tla_vars={},
+            tla_codes=dict(arguments),
+            native_callbacks={},
+        )
+    except (RuntimeError, ValueError) as error:
+        raise Invalid(_told(str(error))) from error
+
+
+class _Imports:
+    """Finds what is imported among the files, and nothing else."""
+
+    def __init__(self, files: Mapping[str, bytes]) -> None:
+        self._files = files
+
+    def __call__(self, folder: str, name: str) -> tuple[str, bytes]:
+        place = folder.strip("/") if not folder.startswith("/") else ""
+        path = paths.join(place, name)
+        if path is None or path not in self._files:
+            raise RuntimeError(f"{name[:200]} is not in this commit beside what imports it")
+        return path, self._files[path]
+
+
+def _variables(files: Mapping[str, bytes], recorder: Recorder) -> dict[str, str]:
+    """Parameters that a source names in quotes, whole (`cluster`) or by path (`cluster.handle`)."""
+    sources = [data for path, data in files.items() if path.endswith(SUFFIXES)]
+    return {
+        name: orjson.dumps(plain(recorder.value(*parts))).decode()
+        for name, parts in _names(recorder)
+        if any(f"{quote}{name}{quote}".encode() in data for data in sources for quote in "\"'")
+    }
+
+
+def _names(recorder: Recorder) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """All that can be asked for by name, without counting as read."""
+    for name, value in dict.items(recorder.root):
+        yield name, (name,)
+        if isinstance(value, dict):
+            for inner, _ in dict.items(value):
+                yield f"{name}.{inner}", (name, inner)
+
+
+def _arguments(source: str, recorder: Recorder) -> dict[str, str]:
+    """Arguments of an entry that is a function: parameters of the same names."""
+    match = _FUNCTION.match(_COMMENT.sub("", source))
+    if match is None:
+        return {}
+    wanted = {part.partition("=")[0].strip() for part in match[1].split(",")}
+    known = {name for name, _ in dict.items(recorder.root)}
+    return {
+        name: orjson.dumps(plain(recorder.value(name))).decode() for name in sorted(wanted & known)
+    }
+
+
+def _objects(value: Any, where: str, depth: int) -> Iterator[manifests.Located]:
+    """Objects of a result: one, a list, or a map of names to either."""
+    if depth > _MAX_DEPTH:
+        raise Invalid(f"{where}: objects are nested too deeply")
+    if isinstance(value, dict) and "kind" in value and "apiVersion" in value:
+        yield from manifests.flatten(value, where)
+    elif isinstance(value, dict):
+        for key, one in value.items():
+            yield from _objects(one, f"{where}, {key[:80]}", depth + 1)
+    elif isinstance(value, list):
+        for number, one in enumerate(value, 1):
+            yield from _objects(one, f"{where}, item {number}", depth + 1)
+    elif value is not None:
+        raise Invalid(f"{where}: not a Kubernetes object")
+
+
+def _text(path: str, data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Invalid(f"{path}: not UTF-8 text") from error
+
+
+def _told(text: str) -> str:
+    """The first lines of a trace in one."""
+    plain_text = text.removeprefix("import_callback error: ").removeprefix("RuntimeError: ")
+    lines = [line.strip() for line in plain_text[:_MAX_TOLD].splitlines()[:4]]
+    return "jsonnet: " + "; ".join(
+        "".join(char if char.isprintable() else " " for char in line) for line in lines if line
+    )

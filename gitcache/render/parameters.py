@@ -1,0 +1,117 @@
+"""Parameters that remember which of them were read, so that a render depends on no others."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+Path = tuple[str, ...]
+
+
+class Recorder:
+    """Hands out parameters to templates; `reads` are the paths of all that was looked at."""
+
+    def __init__(self, parameters: Mapping[str, Any]) -> None:
+        self._found: set[Path] = set()
+        self.root = Recorded(parameters, (), self._found)
+
+    @property
+    def reads(self) -> list[Path]:
+        """The paths that were read, sorted, none below another."""
+        kept: list[Path] = []
+        for path in sorted(self._found):
+            if not kept or path[: len(kept[-1])] != kept[-1]:
+                kept.append(path)
+        return kept
+
+    def value(self, *path: str) -> Any:
+        """Read one value; None if there is none."""
+        here: Any = self.root
+        for name in path:
+            here = here.get(name) if isinstance(here, dict) else None
+        return here
+
+    def note_all(self) -> None:
+        """Count every parameter as read."""
+        self._found.add(())
+
+
+class Recorded(dict[str, Any]):
+    """A mapping of which each look is noted: at one key by its path, at more by its own."""
+
+    def __init__(self, values: Mapping[str, Any], path: Path, found: set[Path]) -> None:
+        super().__init__(
+            (key, Recorded(value, (*path, key), found) if isinstance(value, Mapping) else value)
+            for key, value in values.items()
+        )
+        self._path = path
+        self._found = found
+
+    def __getitem__(self, key: str) -> Any:
+        if not isinstance(key, str):
+            raise KeyError(key)
+        value = self._child(key)
+        if value is _ABSENT:
+            raise KeyError(key)
+        return value
+
+    def get(self, key: object, default: Any = None, /) -> Any:
+        value = self._child(key) if isinstance(key, str) else _ABSENT
+        return default if value is _ABSENT else value
+
+    def __contains__(self, key: object) -> bool:
+        return isinstance(key, str) and self._child(key) is not _ABSENT
+
+    def _child(self, key: str) -> Any:
+        value = super().get(key, _ABSENT)
+        if not isinstance(value, Recorded):
+            self._found.add((*self._path, key))
+        return value
+
+    def _whole(self) -> None:
+        self._found.add(self._path)
+
+    def __iter__(self) -> Iterator[str]:
+        self._whole()
+        return super().__iter__()
+
+    def __len__(self) -> int:
+        self._whole()
+        return super().__len__()
+
+    def keys(self) -> Any:
+        self._whole()
+        return super().keys()
+
+    def values(self) -> Any:
+        self._whole()
+        return super().values()
+
+    def items(self) -> Any:
+        self._whole()
+        return super().items()
+
+    def __eq__(self, other: object) -> bool:
+        self._whole()
+        return super().__eq__(other)
+
+    def __repr__(self) -> str:
+        self._whole()
+        return super().__repr__()
+
+    __hash__ = None
+
+
+_ABSENT: Any = object()
+
+
+def plain(value: Any) -> Any:
+    """A copy as ordinary values; everything in it counts as read."""
+    if isinstance(value, Mapping):
+        return {key: plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    return value
+
+
+def as_lists(reads: Iterable[Path]) -> list[list[str]]:
+    """Reads as JSON has them."""
+    return [list(path) for path in reads]

@@ -1,0 +1,65 @@
+"""Render groups: work is done once for all whose inputs agree on what it read.
+
+What a render reads of its parameters is only known afterwards. So it is remembered in two steps:
+the static inputs give the sets of parameters that earlier work has read, and each set with the
+values that are there now gives the digest of all inputs, under which the result lies. A set is
+right for every caller who agrees on its values, because the work would take the same way again.
+The empty set is always tried: most folders have no templates.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gitcache.domain import parameters as given
+from gitcache.domain.inputs import digest_of_json, source_of
+from gitcache.ports import Memo, Reads
+
+_MOST_SETS = 8
+
+
+class Groups:
+    """Remembers results by static inputs and those parameters that were read."""
+
+    def __init__(self, memo: Memo) -> None:
+        self._memo = memo
+
+    async def sources(self, static: str, parameters: Mapping[str, Any]) -> list[str]:
+        """The digests of all inputs under which a result for these may lie."""
+        return [source_of(static, reads, parameters) for reads in await self._sets(static)]
+
+    async def flight(self, static: str, parameters: Mapping[str, Any]) -> str:
+        """What callers share who, as far as is known, belong to one group."""
+        return source_of(static, given.union(await self._sets(static)), parameters)
+
+    async def find(self, static: str, parameters: Mapping[str, Any]) -> dict | None:
+        """A result that was kept for inputs that agree with these."""
+        for source in await self.sources(static, parameters):
+            if (kept := await self._memo.get(source)) is not None:
+                return kept
+        return None
+
+    async def keep(
+        self, static: str, parameters: Mapping[str, Any], reads: Reads, result: dict
+    ) -> str:
+        """Remember a result and what it read; its digest of all inputs."""
+        source = source_of(static, reads, parameters)
+        await self._memo.put(source, result)
+        await self.note(static, reads)
+        return source
+
+    async def note(self, static: str, reads: Reads) -> None:
+        """Remember only what was read."""
+        sets = await self._sets(static)
+        new = given.union([reads])
+        if new in sets:
+            return
+        kept = [*sets, new] if len(sets) < _MOST_SETS else [given.union([*sets, new])]
+        await self._memo.put(_key(static), {"sets": kept[1:]})
+
+    async def _sets(self, static: str) -> list[list[list[str]]]:
+        kept = await self._memo.get(_key(static))
+        return [[], *kept["sets"]] if kept else [[]]
+
+
+def _key(static: str) -> str:
+    return digest_of_json({"readSets": static})

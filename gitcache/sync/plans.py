@@ -1,0 +1,307 @@
+"""What a render reads of its commit, found without rendering: folders, references, charts."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from fleet.errors import Invalid
+from fleet.source import HelmRelease, Renderer, RenderRequest, RepositorySpec, SourceFolder
+from gitcache.domain import paths
+from gitcache.domain.inputs import FORMAT, Inputs, digest_of_json, source_of
+from gitcache.domain.objects import Entry
+from gitcache.ports import (
+    ChartPin,
+    ChartRef,
+    Charts,
+    Memo,
+    Reads,
+    References,
+    RenderJob,
+    TreeReader,
+    Workers,
+)
+from gitcache.sync.files import contents, links_of
+from gitcache.sync.groups import Groups
+
+_KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
+_CHART_FILES = ("Chart.yaml", "Chart.lock", "requirements.yaml", "requirements.lock")
+_TEMPLATE = ".liquid"
+_FETCHED_CHART = ".fetched-chart"
+_MAX_FOLDERS = 64
+_MARKS = {
+    Renderer.HELM: ("Chart.yaml",),
+    Renderer.JSONNET: ("main.jsonnet",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A place in a commit: its repository and the commit's root tree."""
+
+    spec: RepositorySpec
+    tree: str
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A folder or file that a render reads, and where it appears among the render's files."""
+
+    spec: RepositorySpec
+    path: str
+    entry: Entry
+    at: str
+    is_mounted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A render that is fully determined but for its parameters; `static` is their digest."""
+
+    request: RenderRequest
+    renderer: Renderer
+    folder: str
+    root: str
+    reads: Mapping[str, Entry]
+    parts: Sequence[Part]
+    pins: Mapping[str, ChartPin] = field(default_factory=dict)
+    values: Sequence[str] = ()
+    static: str = ""
+
+    def source(self, reads: Reads) -> str:
+        """The digest of all inputs, if these parameters were read."""
+        return source_of(self.static, reads, self.request.parameters)
+
+
+class Planner:
+    """Finds out what a request reads."""
+
+    def __init__(self, reader: TreeReader, memo: Memo, workers: Workers, charts: Charts) -> None:
+        self._reader = reader
+        self._groups = Groups(memo)
+        self._workers = workers
+        self._charts = charts
+
+    async def plan(
+        self,
+        origin: Origin,
+        request: RenderRequest,
+        sources: Sequence[tuple[Origin, SourceFolder]] = (),
+    ) -> Plan:
+        """The plan of a request. Invalid: something that it names is not there."""
+        folder = paths.folder_path(request.folder)
+        own = await self._folder(origin, folder, request.commit)
+        start = _kustomize_root(folder, request.kustomize_path)
+        renderer = await self._renderer(origin, start, request)
+        plan = Plan(request, renderer, folder, start, {folder: own}, ())
+        if renderer is Renderer.HELM:
+            plan = await self._with_chart(origin, plan, any_sources=bool(sources))
+        elif start != folder:
+            await self._folder(origin, start, request.commit)
+        plan = replace(plan, reads=await self._closure(origin, plan))
+        plan = replace(plan, parts=[*plan.parts, *_own_parts(origin, plan)])
+        for other, source in sources:
+            plan = replace(plan, parts=[*plan.parts, await self._mounted(other, source, folder)])
+        return replace(plan, static=await self._static(origin, plan))
+
+    async def _folder(self, origin: Origin, path: str, commit: str) -> Entry:
+        found = (await self._reader.ids(origin.spec, origin.tree, [path]))[path]
+        if found is None or not found.is_tree:
+            raise Invalid(f"folder {path!r} is not in commit {commit[:12]}")
+        return found
+
+    async def _renderer(self, origin: Origin, root: str, request: RenderRequest) -> Renderer:
+        if request.renderer is not Renderer.AUTO:
+            return request.renderer
+        suffixes = ("", _TEMPLATE) if request.templated else ("",)
+        kustomizations = [name + end for name in _KUSTOMIZATIONS for end in suffixes]
+        marks = {Renderer.KUSTOMIZE: kustomizations, **_MARKS}
+        names = [paths.child(root, name) for listed in marks.values() for name in listed]
+        found = await self._reader.ids(origin.spec, origin.tree, names)
+        for renderer, listed in marks.items():
+            if any(found[paths.child(root, name)] for name in listed):
+                return renderer
+        return Renderer.RAW
+
+    async def _static(self, origin: Origin, plan: Plan) -> str:
+        has_tool = plan.renderer is not Renderer.RAW
+        mounts = [
+            (paths.relative(part.at, plan.folder), part.entry.id)
+            for part in plan.parts
+            if part.is_mounted
+        ]
+        return Inputs(
+            renderer=plan.renderer,
+            trees={
+                paths.relative(path, plan.folder): entry.id for path, entry in plan.reads.items()
+            },
+            tool=await self._workers.tool(plan.renderer.value) if has_tool else None,
+            root=paths.relative(plan.root, plan.folder),
+            templated=plan.request.templated,
+            helm=plan.request.helm if plan.renderer is Renderer.HELM else None,
+            charts={
+                paths.relative(place, plan.folder): pin.digest for place, pin in plan.pins.items()
+            },
+            mounts=mounts,
+        ).digest()
+
+    async def _mounted(self, origin: Origin, source: SourceFolder, folder: str) -> Part:
+        """A folder of another source, put below the service's folder."""
+        path = paths.folder_path(source.folder)
+        at = paths.join(folder, source.path)
+        if at is None or not paths.below(at, folder):
+            raise Invalid(f"{source.path[:200]!r} leaves the service's folder", field="sources")
+        return Part(origin.spec, path, await self._folder(origin, path, source.commit), at, True)
+
+    async def _with_chart(self, origin: Origin, plan: Plan, *, any_sources: bool) -> Plan:
+        """The plan of a chart: its folder or archive, values files, and dependencies."""
+        helm = plan.request.helm or HelmRelease("release", "default")
+        plan = replace(plan, request=replace(plan.request, helm=helm))
+        values = [_inside_commit(plan.folder, one, "valuesFiles") for one in helm.values_files]
+        plan = await self._reading(origin, replace(plan, values=values), values)
+        if helm.url:
+            wanted = ChartRef(helm.url, helm.chart or "", helm.version or "")
+            root = paths.child(plan.folder, _FETCHED_CHART)
+            return replace(plan, root=root, pins={root: await self._charts.pin(wanted)})
+        root = _inside_commit(plan.folder, helm.chart or "", "chart")
+        found = (await self._reader.ids(origin.spec, origin.tree, [root]))[root]
+        plan = replace(plan, root=root)
+        if found is None and any_sources:
+            return plan
+        if found is None or not found.is_tree:
+            raise Invalid(f"folder {root!r} is not in commit {plan.request.commit[:12]}")
+        plan = await self._reading(origin, plan, [root])
+        named = await self._references(origin, found, plan)
+        for chart in named.charts:
+            plan = await self._with_dependency(origin, plan, chart)
+        return plan
+
+    async def _with_dependency(self, origin: Origin, plan: Plan, chart: ChartRef) -> Plan:
+        place = paths.child(plan.root, f"charts/{chart.name}")
+        if not chart.repository.startswith("file://"):
+            if not chart.repository.startswith(("https://", "http://", "oci://")):
+                raise Invalid(
+                    f"the chart's dependency {chart.name!r} has no repository that can be "
+                    "reached: give its URL, or put it into charts/"
+                )
+            return replace(plan, pins={**plan.pins, place: await self._charts.pin(chart)})
+        path = _inside_commit(plan.root, chart.repository.removeprefix("file://"), "dependencies")
+        entry = await self._folder(origin, path, plan.request.commit)
+        part = Part(origin.spec, path, entry, place, True)
+        plan = await self._reading(origin, plan, [path])
+        return replace(plan, parts=[*plan.parts, part])
+
+    async def _reading(self, origin: Origin, plan: Plan, names: Collection[str]) -> Plan:
+        """The plan that reads these paths too, as far as they are in the commit."""
+        outside = [one for one in names if not any(paths.below(one, r) for r in plan.reads)]
+        found = await self._reader.ids(origin.spec, origin.tree, outside)
+        more = {name: entry for name, entry in found.items() if entry is not None}
+        return replace(plan, reads={**plan.reads, **more})
+
+    async def _closure(self, origin: Origin, plan: Plan) -> dict[str, Entry]:
+        """What is read and, again and again, whatever outside of it that names."""
+        reads = dict(plan.reads)
+        unread = list(plan.reads)
+        while unread:
+            folder = unread.pop()
+            names = await self._outside(origin, folder, reads[folder], plan)
+            found = await self._reader.ids(origin.spec, origin.tree, names)
+            for name, one in found.items():
+                if one is not None and not any(paths.below(name, other) for other in reads):
+                    reads[name] = one
+                    unread.append(name)
+            if len(reads) > _MAX_FOLDERS:
+                raise Invalid(f"the folder refers to more than {_MAX_FOLDERS} other places")
+        return reads
+
+    async def _outside(self, origin: Origin, folder: str, entry: Entry, plan: Plan) -> list[str]:
+        """Paths outside of a folder that its files name, from the root."""
+        if not entry.is_tree:
+            return []
+        found = await self._references(origin, entry, plan)
+        names = [(one, paths.join(folder, one)) for one in found.paths if _leaves(one)]
+        if any(name is None for _, name in names):
+            raise Invalid(f"something below {folder or '.'!r} leaves the repository")
+        links = (paths.join(folder, one) for one in found.links)
+        return [name for name in (*(name for _, name in names), *links) if name is not None]
+
+    async def _references(self, origin: Origin, entry: Entry, plan: Plan) -> References:
+        """What a tree's files name, relative to it; depends on the tree and what it reads."""
+        templated = plan.request.templated
+        static = digest_of_json(
+            {
+                "references": FORMAT,
+                "tree": entry.id,
+                "renderer": plan.renderer.value,
+                "templated": templated,
+            }
+        )
+        parameters = plan.request.parameters
+        kept: dict[str, Any] | None = await self._groups.find(static, parameters)
+        if kept is None:
+            found = await self._scan(origin, entry, plan)
+            charts = [[one.repository, one.name, one.version] for one in found.charts]
+            kept = {"paths": list(found.paths), "links": list(found.links), "charts": charts}
+            await self._groups.keep(static, parameters, found.reads, kept)
+        charts = [ChartRef(*one) for one in kept["charts"]]
+        return References(kept["paths"], charts, links=kept["links"])
+
+    async def _scan(self, origin: Origin, entry: Entry, plan: Plan) -> References:
+        walked = await self._reader.walk(origin.spec, entry.id)
+        linked = await links_of(self._reader, origin.spec, walked)
+        targets = [
+            target for path, text in linked.items() if (target := _target(path, text)) is not None
+        ]
+        wanted = {path: one for path, one in walked.items() if _names_others(path, plan.renderer)}
+        inside = {path: one for path, one in wanted.items() if one.is_file}
+        if not inside or (plan.renderer is Renderer.HELM and _CHART_FILES[0] not in inside):
+            return References(links=targets)
+        packed = {path: b"" for path in inside if path.endswith(".tgz")}
+        read = {path: one for path, one in inside.items() if path not in packed}
+        files = await contents(self._reader, origin.spec, read, read)
+        request = plan.request
+        job = RenderJob(
+            plan.renderer.value, "", "", files | packed, request.parameters, request.templated
+        )
+        return replace(await self._workers.references(job), links=targets)
+
+
+def _own_parts(origin: Origin, plan: Plan) -> list[Part]:
+    return [Part(origin.spec, path, entry, path) for path, entry in plan.reads.items()]
+
+
+def _leaves(path: str) -> bool:
+    return path == ".." or path.startswith("../")
+
+
+def _target(path: str, text: str) -> str | None:
+    """Where a link points, if that is outside its tree; an absolute one points nowhere."""
+    if text.startswith("/") or len(text) > 1024:
+        return None
+    joined = paths.relative_target(path, text)
+    return joined if _leaves(joined) else None
+
+
+def _names_others(path: str, renderer: Renderer) -> bool:
+    """Whether the files of this name may refer to others, for a renderer."""
+    if renderer is Renderer.KUSTOMIZE:
+        return path.rpartition("/")[2].removesuffix(_TEMPLATE) in _KUSTOMIZATIONS
+    if renderer is Renderer.JSONNET:
+        return path.endswith((".jsonnet", ".libsonnet"))
+    in_charts = path.startswith("charts/") and path.endswith((".tgz", "/Chart.yaml"))
+    return renderer is Renderer.HELM and (path in _CHART_FILES or in_charts)
+
+
+def _inside_commit(folder: str, relative: str, field_name: str) -> str:
+    path = paths.join(folder, relative)
+    if path is None:
+        raise Invalid(f"{relative[:200]!r} leaves the repository", field=field_name)
+    return path
+
+
+def _kustomize_root(folder: str, kustomize_path: str | None) -> str:
+    if kustomize_path is None:
+        return folder
+    root = paths.join(folder, kustomize_path)
+    if root is None or not paths.below(root, folder):
+        raise Invalid("leaves the service's folder", field="kustomizePath")
+    return root
