@@ -1,0 +1,206 @@
+"""What differs between two bundles: objects, and fields by JSON pointer (RFC 6901).
+
+Values of Secrets are never told, neither those of `data` nor what kubectl notes of them in an
+annotation; that they differ is told.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import orjson
+
+from fleet.bundle import Bundle, KubeObject
+
+MASKED = "(masked)"
+MAX_OBJECTS = 500
+MAX_FIELDS = 200
+MAX_TEXT = 2000
+
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_MISSING: Any = object()
+
+Key = tuple[str, str, str, str]
+
+
+class Change(StrEnum):
+    """What becomes of an object."""
+
+    ADDED = "added"
+    REMOVED = "removed"
+    CHANGED = "changed"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldChange:
+    """A field that differs. `old` and `new` are JSON, shortened; None where there is none."""
+
+    pointer: str
+    old: str | None
+    new: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectChange:
+    """An object that differs; `more` counts fields beyond those listed."""
+
+    change: Change
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    fields: tuple[FieldChange, ...] = ()
+    more: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """All that differs. The counts are whole; `objects` are at most `MAX_OBJECTS`, in order."""
+
+    added: int = 0
+    removed: int = 0
+    changed: int = 0
+    objects: tuple[ObjectChange, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.changed)
+
+
+def compare(old: Bundle | None, new: Bundle | None) -> Difference:
+    """What differs; without a bundle there are no objects."""
+    before, after = _keyed(old), _keyed(new)
+    counts = dict.fromkeys(Change, 0)
+    listed = []
+    for key in sorted({*before, *after}):
+        change = _change(before.get(key), after.get(key))
+        if change is None:
+            continue
+        counts[change] += 1
+        if len(listed) < MAX_OBJECTS:
+            listed.append(_told(change, before.get(key), after.get(key)))
+    return Difference(
+        counts[Change.ADDED], counts[Change.REMOVED], counts[Change.CHANGED], tuple(listed)
+    )
+
+
+def _keyed(bundle: Bundle | None) -> dict[Key, KubeObject]:
+    return {_key(one): one for one in bundle.objects()} if bundle is not None else {}
+
+
+def _key(one: KubeObject) -> Key:
+    """What names an object: its version is none of it, so that an upgrade is a change."""
+    metadata = one.get("metadata") or {}
+    group = str(one.get("apiVersion", "")).rpartition("/")[0]
+    namespace, name = metadata.get("namespace") or "", metadata.get("name") or ""
+    return (group, str(one.get("kind", "")), str(namespace), str(name))
+
+
+def _change(old: KubeObject | None, new: KubeObject | None) -> Change | None:
+    if old is None:
+        return Change.ADDED
+    if new is None:
+        return Change.REMOVED
+    return Change.CHANGED if _canonical(old) != _canonical(new) else None
+
+
+def _canonical(value: Any) -> bytes:
+    """Python holds 1 and true for equal; JSON does not."""
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+
+
+def _told(change: Change, old: KubeObject | None, new: KubeObject | None) -> ObjectChange:
+    one = new if new is not None else old or {}
+    group, kind, namespace, name = _key(one)
+    found = list(_fields(old, new)) if old is not None and new is not None else []
+    return ObjectChange(
+        change,
+        str(one.get("apiVersion", "")),
+        kind,
+        namespace,
+        name,
+        tuple(_masked(one, group, kind, found[:MAX_FIELDS])),
+        max(0, len(found) - MAX_FIELDS),
+    )
+
+
+def _fields(old: Any, new: Any, pointer: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Each place at which two values differ, the deepest that holds the difference."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted({*old, *new}):
+            below = f"{pointer}/{_escaped(key)}"
+            yield from _fields(old.get(key, _MISSING), new.get(key, _MISSING), below)
+    elif isinstance(old, list) and isinstance(new, list):
+        count = 0
+        for index, was, will in _aligned(old, new):
+            for count, found in enumerate(_fields(was, will, f"{pointer}/{index}"), count + 1):
+                yield found
+        if not count and _canonical(old) != _canonical(new):
+            yield pointer, old, new
+    elif type(old) is not type(new) or old != new:
+        yield pointer, old, new
+
+
+def _aligned(old: list[Any], new: list[Any]) -> Iterator[tuple[int, Any, Any]]:
+    """Items side by side: by their `name` where all have one, else by their place."""
+    names_before, names_after = _names(old), _names(new)
+    if names_before is None or names_after is None:
+        for index in range(max(len(old), len(new))):
+            was = old[index] if index < len(old) else _MISSING
+            yield index, was, new[index] if index < len(new) else _MISSING
+        return
+    for name, index in names_after.items():
+        before = names_before.get(name)
+        yield index, _MISSING if before is None else old[before], new[index]
+    for name, index in names_before.items():
+        if name not in names_after:
+            yield index, old[index], _MISSING
+
+
+def _names(items: list[Any]) -> dict[str, int] | None:
+    names = {
+        one["name"]: index
+        for index, one in enumerate(items)
+        if isinstance(one, dict) and isinstance(one.get("name"), str)
+    }
+    return names if len(names) == len(items) else None
+
+
+def _escaped(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def _masked(
+    one: Mapping[str, Any], group: str, kind: str, found: Iterable[tuple[str, Any, Any]]
+) -> Iterator[FieldChange]:
+    secret = kind == "Secret" and not group
+    hidden = ("/data", "/stringData") if secret else ()
+    last_applied = f"/metadata/annotations/{_escaped(_LAST_APPLIED)}"
+    for pointer, old, new in found:
+        if pointer == last_applied or any(
+            pointer == top or pointer.startswith(f"{top}/") for top in hidden
+        ):
+            yield FieldChange(pointer, _mark(old), _mark(new))
+        else:
+            yield FieldChange(pointer, _text(old), _text(new))
+
+
+def _mark(value: Any) -> str | None:
+    return None if value is _MISSING else MASKED
+
+
+def _text(value: Any) -> str | None:
+    if value is _MISSING:
+        return None
+    text = orjson.dumps(_without_secrets(value)).decode()
+    return text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + "…"
+
+
+def _without_secrets(value: Any) -> Any:
+    """A value that was added whole, without the annotation that repeats an object."""
+    if isinstance(value, dict):
+        return {
+            key: MASKED if key == _LAST_APPLIED else _without_secrets(one)
+            for key, one in value.items()
+        }
+    return [_without_secrets(one) for one in value] if isinstance(value, list) else value
