@@ -131,12 +131,14 @@ def _fields(old: Any, new: Any, pointer: str = "") -> Iterator[tuple[str, Any, A
             below = f"{pointer}/{_escaped(key)}"
             yield from _fields(old.get(key, _MISSING), new.get(key, _MISSING), below)
     elif isinstance(old, list) and isinstance(new, list):
-        count = 0
-        for index, was, will in _aligned(old, new):
-            for count, found in enumerate(_fields(was, will, f"{pointer}/{index}"), count + 1):
-                yield found
-        if not count and _canonical(old) != _canonical(new):
+        found = [
+            one
+            for index, was, will in _aligned(old, new)
+            for one in _fields(was, will, f"{pointer}/{index}")
+        ]
+        if not found and _canonical(old) != _canonical(new):
             yield pointer, old, new
+        yield from found
     elif type(old) is not type(new) or old != new:
         yield pointer, old, new
 
