@@ -5,28 +5,39 @@ from dataclasses import dataclass
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from controlplane.agentlink.server import AgentLink
+from controlplane.events.livelogs import MemoryLiveLogs
 from controlplane.events.memory import MemoryBus
 from controlplane.graphql.context import Verbs
 from controlplane.graphql.schema import schema
 from controlplane.http.graphql import GraphQLEndpoint
 from controlplane.loops.delivery import DeliveryLoop
 from controlplane.loops.pipelines import PipelineLoop
-from controlplane.ports import Manifests
+from controlplane.oidc.issuers import Client, OidcIssuers
+from controlplane.ports import Issuer, Manifests
 from controlplane.secrets.envelope import EnvelopeSealer, load_or_make_key
 from controlplane.settings import ControlPlaneSettings
 from controlplane.storage.engine import make_engine, sqlite_url
 from controlplane.storage.migrate import migrate
 from controlplane.storage.store import SqlStore
+from controlplane.usecases.accounts import Accounts
 from controlplane.usecases.agents import Agents
+from controlplane.usecases.clusterjobs import ClusterJobs
 from controlplane.usecases.clusters import Clusters
 from controlplane.usecases.delivery import Delivery
 from controlplane.usecases.deps import Deps
+from controlplane.usecases.federation import Federation
 from controlplane.usecases.identity import Identity
+from controlplane.usecases.interventions import Interventions
+from controlplane.usecases.people import People
 from controlplane.usecases.pipelines import Pipelines
+from controlplane.usecases.projects import Projects
 from controlplane.usecases.promotions import Promotions
 from controlplane.usecases.records import Records
 from controlplane.usecases.repositories import Repositories
+from controlplane.usecases.requests import AccessRequests
+from controlplane.usecases.rights import Rights
 from controlplane.usecases.services import Services
+from controlplane.usecases.streams import Streams
 from fleet.identity import new_id
 from fleet.runtime.clock import Clock
 
@@ -42,6 +53,7 @@ class ControlPlane:
     delivery: DeliveryLoop
     pipelines: PipelineLoop
     store: SqlStore
+    issuers: OidcIssuers
 
     async def start(self) -> None:
         """Begin background work."""
@@ -54,6 +66,7 @@ class ControlPlane:
         await self.pipelines.tasks.stop()
         await self.delivery.tasks.stop()
         await self.agentlink.stop()
+        await self.issuers.close()
         await self.store.close()
 
 
@@ -79,18 +92,28 @@ async def build(settings: ControlPlaneSettings, manifests: Manifests, clock: Clo
 async def _joined(
     store: SqlStore, settings: ControlPlaneSettings, manifests: Manifests, clock: Clock
 ) -> ControlPlane:
-    bus = MemoryBus()
+    bus, logs = MemoryBus(), MemoryLiveLogs()
     sealer = EnvelopeSealer(load_or_make_key(settings.data_dir / "encryption.key"))
     deps = Deps(store, bus, manifests, sealer, clock)
-    identity, repositories, pipelines = Identity(deps), Repositories(deps), Pipelines(deps)
+    issuers = OidcIssuers(_clients(settings), clock, settings.oidc_ca_file)
+    identity, people = Identity(deps, Federation(deps, issuers)), People(deps)
+    repositories, pipelines = Repositories(deps), Pipelines(deps)
     await repositories.check_key()
     verbs = Verbs(
         identity=identity,
+        people=people,
+        accounts=Accounts(deps, people, issuers),
+        projects=Projects(deps),
+        rights=Rights(deps),
+        requests=AccessRequests(deps),
         clusters=Clusters(deps),
         repositories=repositories,
         services=Services(deps),
         pipelines=pipelines,
         records=Records(deps),
+        interventions=Interventions(deps),
+        cluster_jobs=ClusterJobs(deps, logs),
+        streams=Streams(deps),
         bus=bus,
         agents_port=settings.agents_port,
     )
@@ -98,7 +121,7 @@ async def _joined(
         deps=deps,
         verbs=verbs,
         graphql=GraphQLEndpoint(schema, verbs, clock),
-        agentlink=AgentLink(Agents(deps), identity, bus, clock),
+        agentlink=AgentLink(Agents(deps), identity, bus, logs, clock),
         delivery=DeliveryLoop(Delivery(deps), repositories, manifests, store, bus, clock),
         pipelines=PipelineLoop(
             pipelines,
@@ -109,4 +132,19 @@ async def _joined(
             holder=new_id(clock.now()),
         ),
         store=store,
+        issuers=issuers,
     )
+
+
+def _clients(settings: ControlPlaneSettings) -> list[Client]:
+    return [
+        Client(
+            issuer=Issuer(one.name, one.issuer, one.title or one.name, one.required_groups),
+            client_id=one.client_id,
+            client_secret=one.client_secret.get_secret_value(),
+            scopes=one.scopes,
+            groups_claim=one.groups_claim,
+            audience=one.audience,
+        )
+        for one in settings.oidc
+    ]

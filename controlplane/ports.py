@@ -6,14 +6,20 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
 
+from controlplane.domain.access import Role, Visible
+from controlplane.domain.bindings import AccessRequest, Binding, Project
+from controlplane.domain.clusterjobs import ClusterJob
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.commands import Command
 from controlplane.domain.jobs import Job
 from controlplane.domain.ledger import AuditEntry, LedgerEntry
-from controlplane.domain.people import Token, User
+from controlplane.domain.objects import Plan
+from controlplane.domain.people import Group, Login, Membership, Token, User
 from controlplane.domain.promotion import Pipeline
 from controlplane.domain.repositories import Repository
 from controlplane.domain.services import Component, Revision, Service
+from controlplane.domain.signin import Challenge, Failures, TrustRule
+from controlplane.domain.streams import OpenStream, RecordingPart
 from fleet.identity import RepositoryId
 from fleet.source import Rendered, RenderRequest, RepositorySpec, RepositoryState
 
@@ -28,7 +34,7 @@ class PageQuery:
     """A page of rows by the order of their ids.
 
     `equals` compares columns, `text` is looked for in names; `after` is the id of the last row
-    seen. `newest` turns the order round.
+    seen. `newest` turns the order round. `visible` leaves only rows in scopes that may be seen.
     """
 
     first: int = 50
@@ -36,6 +42,7 @@ class PageQuery:
     equals: Mapping[str, Any] = field(default_factory=dict)
     text: str | None = None
     newest: bool = False
+    visible: Visible = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +149,37 @@ class Transaction(Protocol):
     @property
     def components(self) -> Components: ...
     @property
+    def plans(self) -> Rows[Plan]: ...
+    @property
     def pipelines(self) -> Rows[Pipeline]: ...
     @property
     def users(self) -> Rows[User]: ...
     @property
     def tokens(self) -> Rows[Token]: ...
     @property
+    def groups(self) -> Rows[Group]: ...
+    @property
+    def memberships(self) -> Rows[Membership]: ...
+    @property
+    def logins(self) -> Rows[Login]: ...
+    @property
+    def projects(self) -> Rows[Project]: ...
+    @property
+    def roles(self) -> Rows[Role]: ...
+    @property
+    def bindings(self) -> Rows[Binding]: ...
+    @property
+    def access_requests(self) -> Rows[AccessRequest]: ...
+    @property
+    def challenges(self) -> Rows[Challenge]: ...
+    @property
+    def failures(self) -> Rows[Failures]: ...
+    @property
+    def trust_rules(self) -> Rows[TrustRule]: ...
+    @property
     def commands(self) -> Rows[Command]: ...
+    @property
+    def cluster_jobs(self) -> Rows[ClusterJob]: ...
     @property
     def ledger(self) -> Log[LedgerEntry]: ...
     @property
@@ -186,6 +217,66 @@ class Bus(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What a verified token says. `groups` is None where it says nothing of groups."""
+
+    issuer: str
+    subject: str
+    expires_at: datetime
+    email: str = ""
+    email_verified: bool = False
+    name: str = ""
+    groups: tuple[str, ...] | None = None
+    every: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Issuer:
+    """An identity provider by which people sign in. `required` groups: one of them is needed."""
+
+    name: str
+    url: str
+    title: str = ""
+    required: tuple[str, ...] = ()
+
+
+class Issuers(Protocol):
+    """Identity providers that speak OpenID Connect, and tokens of issuers that rules trust."""
+
+    def known(self) -> tuple[Issuer, ...]:
+        """Those by which people may sign in, as configured."""
+        ...
+
+    async def begin(self, name: str, redirect: str, state: str, nonce: str, challenge: str) -> str:
+        """Where a browser signs in. NotFound: no such issuer. Unavailable: it is away."""
+        ...
+
+    async def finish(
+        self, name: str, redirect: str, code: str, verifier: str, nonce: str
+    ) -> Claims:
+        """Redeem a code. Unauthenticated: the issuer, or what it sent, is not to be believed."""
+        ...
+
+    async def verify(self, token: str) -> Claims:
+        """An ID token of a configured issuer, made for this installation. Unauthenticated: why."""
+        ...
+
+    async def verify_for(self, token: str, issuer: str, audience: str, keys: str | None) -> Claims:
+        """A token of any issuer for an audience; `keys`: its JWKS, where discovery cannot reach."""
+        ...
+
+
+class Passwords(Protocol):
+    """Hashes of passwords. Slow by intent, few at a time."""
+
+    async def hash(self, password: str) -> str: ...
+
+    async def verify(self, hash: str | None, password: str) -> bool:
+        """Whether it is the password; takes the same time without a hash. LimitExceeded: busy."""
+        ...
+
+
 class Manifests(Protocol):
     """The git cache: follows repositories, renders folders, keeps bundles."""
 
@@ -208,6 +299,32 @@ class Manifests(Protocol):
     async def render(self, request: RenderRequest) -> Rendered: ...
 
     async def bundle(self, digest: str) -> bytes: ...
+
+
+class LiveLogs(Protocol):
+    """What running jobs have just written; best effort, some of the newest jobs only."""
+
+    def append(self, job_id: str, offset: int, data: bytes) -> None:
+        """A piece of a log, where it belongs in the whole."""
+        ...
+
+    def read(self, job_id: str, offset: int) -> tuple[int, bytes]:
+        """All from `offset` on that is still there, and where that begins."""
+        ...
+
+
+class Door(Protocol):
+    """The Kubernetes door of this process: requests that are under way, and recordings."""
+
+    def open_streams(self) -> list[OpenStream]: ...
+
+    def end_stream(self, id: str, by: str) -> bool:
+        """End one; False: there is none of this id."""
+        ...
+
+    async def recording(self, request_id: str, offset: int, most: int) -> RecordingPart:
+        """A part of a recording. NotFound: there is none."""
+        ...
 
 
 class Sealer(Protocol):

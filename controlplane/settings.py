@@ -2,7 +2,28 @@
 
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, SecretStr
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+
+class OidcSettings(BaseModel):
+    """An identity provider by which people sign in."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?$")
+    """What it is called in URLs."""
+    issuer: str
+    """Its URL, exactly as its tokens say."""
+    client_id: str
+    client_secret: SecretStr = SecretStr("")
+    title: str = ""
+    """What the button says."""
+    scopes: tuple[str, ...] = ("openid", "email", "profile")
+    groups_claim: str = "groups"
+    required_groups: tuple[str, ...] = ()
+    """Who is in none of them is not let in."""
+    audience: str = ""
+    """Of ID tokens sent as bearer; the client id without."""
 
 
 class ControlPlaneSettings(BaseModel):
@@ -16,3 +37,6 @@ class ControlPlaneSettings(BaseModel):
     """Where agents connect; told to those who add clusters."""
     database: SecretStr | None = None
     """`postgresql://user:password@host/name`; without it, SQLite in the data directory."""
+    oidc: tuple[OidcSettings, ...] = ()
+    oidc_ca_file: Path | None = None
+    """PEM file to trust instead of the system's authorities when asking identity providers."""

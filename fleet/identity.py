@@ -11,7 +11,7 @@ import zlib
 from datetime import datetime
 from enum import StrEnum
 from typing import NewType
-from uuid import UUID
+from uuid import NAMESPACE_URL, UUID, uuid5
 
 ClusterId = NewType("ClusterId", str)
 ServiceId = NewType("ServiceId", str)
@@ -30,6 +30,8 @@ class TokenKind(StrEnum):
     USER = "twu"
     AGENT = "twa"
     SERVICE_ACCOUNT = "tws"
+    SESSION = "twx"
+    TICKET = "twt"
     BOOTSTRAP = "twb"
 
 
@@ -40,6 +42,22 @@ def new_id(now: datetime) -> str:
     value = value & ~(0xF << 76) | (0x7 << 76)
     value = value & ~(0x3 << 62) | (0x2 << 62)
     return str(UUID(int=value))
+
+
+def local_id(cluster: str, name: str) -> str:
+    """The id of a thing that a cluster defines itself: a UUIDv5 (RFC 9562 section 5.5) in text.
+
+    The same for ever for one name in one cluster, and never an id that `new_id` gives.
+    """
+    return str(uuid5(NAMESPACE_URL, f"towline:{cluster}/{name}"))
+
+
+def is_local_id(text: str) -> bool:
+    """Whether `local_id` may have made this id."""
+    try:
+        return UUID(text).version == 5 and str(UUID(text)) == text
+    except ValueError:
+        return False
 
 
 def new_token(kind: TokenKind) -> str:

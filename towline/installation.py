@@ -85,7 +85,7 @@ async def _create_token(settings: ServeSettings, email: str, name: str) -> str:
     git = gitcache.build(GitCacheSettings(data_dir=settings.data / "git"), clock)
     plane = await controlplane.build(_plane(settings), git, clock)
     try:
-        return await plane.verbs.identity.token_for(SYSTEM, email, name)
+        return await plane.verbs.people.token_for(SYSTEM, email, name)
     finally:
         await plane.store.close()
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from controlplane.domain.access import Kind, Target
 from fleet.identity import ClusterId
 
 
@@ -21,13 +22,46 @@ class Distribution(StrEnum):
     OPENSHIFT = "OPENSHIFT"
 
 
+class AgentMode(StrEnum):
+    """Who defines a cluster's services: the control plane, or the cluster itself."""
+
+    MANAGED = "MANAGED"
+    AUTONOMOUS = "AUTONOMOUS"
+
+
+@dataclass(frozen=True, slots=True)
+class DeprecatedApi:
+    """An API that is still asked for; the Kubernetes release `removed_in` (1.25) is without it."""
+
+    group: str
+    version: str
+    resource: str
+    removed_in: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """What its agent tells of a cluster; a number is 0 if it cannot be counted.
+
+    `api_versions` are `group/version`, `v1` for the core.
+    """
+
+    cpu_millis: int = 0
+    memory_bytes: int = 0
+    pod_capacity: int = 0
+    api_versions: tuple[str, ...] = ()
+    deprecated: tuple[DeprecatedApi, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Cluster:
     """A cluster as the control plane knows it.
 
     `pinged_at` is the last time its agent was heard of: liveness is an age, not a flag.
     `acknowledged` is the last report of its agent that is committed. A cluster with
-    `ending_at` waits for its agent to remove all services; then it is deleted.
+    `ending_at` waits for its agent to remove all services; then it is deleted. Without a
+    `project_id` it belongs to the default project. `sealing_key` is what secrets for its agent
+    are sealed to, `alarm` says what is wrong with its agents.
     """
 
     id: ClusterId
@@ -48,3 +82,13 @@ class Cluster:
     acknowledged: int = 0
     ending_at: datetime | None = None
     deleted_at: datetime | None = None
+    mode: AgentMode = AgentMode.MANAGED
+    facts: ClusterFacts = ClusterFacts()
+    sealing_key: bytes | None = None
+    alarm: str = ""
+    project_id: str | None = None
+
+    @property
+    def target(self) -> Target:
+        """Where the cluster stands."""
+        return Target.within(Kind.CLUSTER, self.project_id, self.id, self.handle)

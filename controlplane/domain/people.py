@@ -1,32 +1,99 @@
-"""Users and the tokens they carry."""
+"""Users, groups, and the tokens that users and agents carry."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from enum import StrEnum
 
-from controlplane.domain.access import Role
+from controlplane.domain.access import Kind, Limit, Target
 from fleet.errors import Unauthenticated
 from fleet.identity import TokenKind
 
 USER_TOKEN_LIFE = timedelta(days=90)
 LONGEST_TOKEN_LIFE = timedelta(days=366)
+SESSION_LIFE = timedelta(days=7)
+SESSION_IDLE = timedelta(hours=12)
+TICKET_LIFE = timedelta(seconds=60)
+
+
+class UserKind(StrEnum):
+    """Whether a person or a program."""
+
+    PERSON = "person"
+    SERVICE_ACCOUNT = "service-account"
 
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """A person with a role in this installation."""
+    """A person or a service account. What they may do, bindings of roles say.
+
+    `password` is an argon2 hash; without one, they sign in by an identity provider or a token.
+    """
 
     id: str
     email: str
     name: str
-    role: Role
     inserted_at: datetime
     updated_at: datetime
+    kind: UserKind = UserKind.PERSON
     disabled_at: datetime | None = None
+    password: str | None = field(default=None, repr=False)
+
+    @property
+    def target(self) -> Target:
+        """Where the user stands."""
+        return Target.whole(Kind.USER, self.id, self.email)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """People who are given roles together. `everyone`: all people are in it.
+
+    A group with an `issuer` gets its members from that identity provider.
+    """
+
+    id: str
+    name: str
+    inserted_at: datetime
+    updated_at: datetime
+    description: str | None = None
+    everyone: bool | None = None
+    issuer: str | None = None
+
+    @property
+    def target(self) -> Target:
+        """Where the group stands."""
+        return Target.whole(Kind.GROUP, self.id, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """A user in a group; `issuer` if an identity provider says so, who may also take it back."""
+
+    id: str
+    group_id: str
+    user_id: str
+    inserted_at: datetime
+    issuer: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """As whom an identity provider knows a user."""
+
+    id: str
+    issuer: str
+    subject: str
+    user_id: str
+    inserted_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What is kept of a token: never the token itself, only its sha256."""
+    """What is kept of a token: never the token itself, only its sha256.
+
+    `limits` narrow what its owner may do with it. A session ends when it has not been used until
+    `idle_at`. A ticket has the `parent_id` of the token that it was made with.
+    """
 
     id: str
     kind: TokenKind
@@ -38,6 +105,10 @@ class Token:
     expires_at: datetime | None = None
     last_used_at: datetime | None = None
     revoked_at: datetime | None = None
+    limits: tuple[Limit, ...] = ()
+    idle_at: datetime | None = None
+    parent_id: str | None = None
+    source: str = ""
 
     def check(self, now: datetime) -> None:
         """Raise Unauthenticated, saying why, if the token is no longer good."""
@@ -45,3 +116,5 @@ class Token:
             raise Unauthenticated(f"token {self.name!r} was revoked at {self.revoked_at:%FT%TZ}")
         if self.expires_at is not None and self.expires_at <= now:
             raise Unauthenticated(f"token {self.name!r} expired at {self.expires_at:%FT%TZ}")
+        if self.idle_at is not None and self.idle_at <= now:
+            raise Unauthenticated(f"session {self.name!r} was not used for too long: sign in again")

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from controlplane.domain.access import Kind, Target
+
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
@@ -21,3 +23,9 @@ class Pipeline:
     spec: Mapping[str, Any] = field(default_factory=dict)
     state: Mapping[str, Any] = field(default_factory=dict)
     version: int = 0
+    project_id: str | None = None
+
+    @property
+    def target(self) -> Target:
+        """Where the pipeline stands."""
+        return Target.within(Kind.PIPELINE, self.project_id, self.id, self.name)

@@ -5,16 +5,19 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from controlplane.domain.access import Kind, Target
 from fleet.errors import Invalid
-from fleet.identity import RepositoryId
+from fleet.identity import ClusterId, RepositoryId
 from fleet.source import Commit
 
 
 class AuthMethod(StrEnum):
-    """How a repository is read."""
+    """How a repository is read: a password or token, a key, a GitHub App, or TLS alone."""
 
     BASIC = "BASIC"
     SSH = "SSH"
+    APP = "APP"
+    CERTIFICATE = "CERTIFICATE"
 
 
 class GitHealth(StrEnum):
@@ -29,7 +32,8 @@ class Repository:
     """A repository and what was last seen of it.
 
     `sealed` holds the credentials and `sealed_webhook` the webhook's secret, both encrypted;
-    `commits` maps each ref in use to its newest commit.
+    `commits` maps each ref in use to its newest commit. `via` names the cluster whose agent
+    reaches the server, `size` is that of the local copy in bytes, `owner` who fetches it.
     """
 
     id: RepositoryId
@@ -45,6 +49,16 @@ class Repository:
     commits: Mapping[str, Commit] = field(default_factory=dict)
     polled_at: datetime | None = None
     fetched_at: datetime | None = None
+    via: ClusterId | None = None
+    submodules: bool = False
+    size: int | None = None
+    owner: str | None = None
+    project_id: str | None = None
+
+    @property
+    def target(self) -> Target:
+        """Where the repository stands."""
+        return Target.within(Kind.REPOSITORY, self.project_id, self.id, self.url)
 
 
 def check_ref(ref: str) -> str:

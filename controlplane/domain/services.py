@@ -1,11 +1,15 @@
 """Services: a folder of a repository that should run in a cluster."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from controlplane.domain.access import Kind, Target
+from controlplane.domain.objects import ObjectName
+from fleet.attestation import Attestation
+from fleet.errors import Invalid
 from fleet.identity import ClusterId, RepositoryId, ServiceId
 from fleet.source import Renderer, RenderRequest
 
@@ -30,6 +34,7 @@ class Phase(StrEnum):
     DEGRADED = "degraded"
     FAILED = "failed"
     REMOVED = "removed"
+    AWAITING = "awaiting"
 
 
 class Removal(StrEnum):
@@ -47,14 +52,105 @@ class DriftPolicy(StrEnum):
     IGNORE = "ignore"
 
 
+class ComponentState(StrEnum):
+    """Health of one object, as the API names it."""
+
+    RUNNING = "RUNNING"
+    PENDING = "PENDING"
+    FAILED = "FAILED"
+    PAUSED = "PAUSED"
+
+
+@dataclass(frozen=True, slots=True)
+class IgnoredDifference:
+    """Fields of matching objects that others may set; an empty selector matches all.
+
+    `pointers` are RFC 6901, `managers` are field managers whose fields are left to them.
+    """
+
+    group: str = ""
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    pointers: tuple[str, ...] = ()
+    managers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FieldCondition:
+    """The text at `pointer` (RFC 6901) is one of `any_of`."""
+
+    pointer: str
+    any_of: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HealthRule:
+    """Objects of a kind are in `state` when all conditions hold; `message` points to the why."""
+
+    group: str
+    kind: str
+    state: ComponentState
+    conditions: tuple[FieldCondition, ...] = ()
+    message: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class SyncOptions:
-    """How the agent applies a service."""
+    """How the agent applies a service.
+
+    `wave_timeout_s` and `deletion_budget`: 0 means the agent's default.
+    """
 
     create_namespace: bool = True
     drift: DriftPolicy = DriftPolicy.HEAL
     namespace_labels: Mapping[str, str] = field(default_factory=dict)
     namespace_annotations: Mapping[str, str] = field(default_factory=dict)
+    keep_on_prune: bool = False
+    fail_on_conflict: bool = False
+    replace_immutable: bool = False
+    ignored: tuple[IgnoredDifference, ...] = ()
+    health_rules: tuple[HealthRule, ...] = ()
+    wave_timeout_s: int = 0
+    deletion_budget: int = 0
+
+    def check(self) -> None:
+        """Raise Invalid, naming the field, for what agents have no room for."""
+        _check_count(self.ignored, "syncConfig.diffNormalizers", 256)
+        _check_count(self.health_rules, "syncConfig.healthRules", 64)
+        for one in self.ignored:
+            _check_count(one.pointers, "syncConfig.diffNormalizers.jsonPointers", 64)
+            _check_count(one.managers, "syncConfig.diffNormalizers.managers", 64)
+            _check_pointers(one.pointers, "syncConfig.diffNormalizers.jsonPointers")
+            if not one.pointers and not one.managers:
+                raise Invalid("needs jsonPointers or managers", field="syncConfig.diffNormalizers")
+        for rule in self.health_rules:
+            _check_count(rule.conditions, "syncConfig.healthRules.conditions", 16)
+            pointers = [one.pointer for one in rule.conditions] + [rule.message]
+            _check_pointers(filter(None, pointers), "syncConfig.healthRules")
+        if not 0 <= self.wave_timeout_s <= 86_400:
+            raise Invalid("must be 0 to 86400 s", field="syncConfig.waveTimeout")
+        if not 0 <= self.deletion_budget <= 1_000_000:
+            raise Invalid("must be 0 to 1000000", field="syncConfig.deletionBudget")
+
+
+def _check_count(items: Sequence[object], field: str, most: int) -> None:
+    if len(items) > most:
+        raise Invalid(f"{len(items)} entries, {most} at most", field=field)
+
+
+def _check_pointers(pointers: Iterable[str], field: str) -> None:
+    for one in pointers:
+        if not one.startswith("/") or len(one.encode()) > 1024:
+            raise Invalid(f"{one[:80]!r} is not a JSON pointer (RFC 6901)", field=field)
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """Deletions that a person has confirmed, for one sequence only."""
+
+    sequence: int
+    objects: tuple[ObjectName, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +169,10 @@ class Service:
     that the agent's last status spoke of. `sha` is the commit of the desired state, `author`
     who made it. `pinned` holds the service at a commit (after a rollback); a `promoted` service
     takes commits only from its pipeline. `reads` maps the folders and files of the commit that
-    the render depended on to their git ids.
+    the render depended on to their git ids. `project_id` is always its cluster's.
+    `awaiting` are deletions that a person must confirm, `message` says what the agent is at. A
+    `mirrored` service is defined in its cluster, from the repository `origin`; here it is only
+    shown. `attestation` is the render tier's word on the bundle.
     """
 
     id: ServiceId
@@ -113,6 +212,19 @@ class Service:
     observed_at: datetime | None = None
     deleted_at: datetime | None = None
     removal: Removal | None = None
+    message: str = ""
+    awaiting: tuple[ObjectName, ...] = ()
+    confirmed: Confirmation | None = None
+    mirrored: bool = False
+    origin: str = ""
+    attestation: Attestation | None = None
+    project_id: str | None = None
+
+    @property
+    def target(self) -> Target:
+        """Where the service stands."""
+        cluster = Target.within(Kind.CLUSTER, self.project_id, self.cluster_id)
+        return cluster.below(Kind.SERVICE, self.id, self.name)
 
     @property
     def status(self) -> ServiceStatus:
@@ -133,7 +245,14 @@ class Service:
     def errors(self) -> tuple[Problem, ...]:
         """All that is wrong, rendering first."""
         render = (Problem("render", self.render_error),) if self.render_error else ()
-        return render + self.problems
+        return render + self.problems + self._waiting_for_a_person()
+
+    def _waiting_for_a_person(self) -> tuple[Problem, ...]:
+        if self.phase is not Phase.AWAITING or not self.awaiting:
+            return ()
+        names = ", ".join(str(one) for one in self.awaiting[:5])
+        more = f" and {len(self.awaiting) - 5} more" if len(self.awaiting) > 5 else ""
+        return (Problem("deletion", f"a person must confirm the deletion of {names}{more}"),)
 
     def render_request(self, commit: str, parameters: Mapping[str, Any]) -> RenderRequest:
         """What has to be rendered for this service at a commit."""
@@ -169,15 +288,6 @@ class Revision:
     release_id: str | None = None
 
 
-class ComponentState(StrEnum):
-    """Health of one object, as the API names it."""
-
-    RUNNING = "RUNNING"
-    PENDING = "PENDING"
-    FAILED = "FAILED"
-    PAUSED = "PAUSED"
-
-
 @dataclass(frozen=True, slots=True)
 class Component:
     """An object that belongs to a service, applied or grown from an applied one."""
@@ -197,6 +307,10 @@ class Component:
     synced: bool
     images: tuple[str, ...]
     updated_at: datetime
+    labels: Mapping[str, str] = field(default_factory=dict)
+    generation: int = 0
+    hash: str = ""
+    finalizers: tuple[str, ...] = ()
 
     @property
     def key(self) -> tuple[str, str, str, str]:

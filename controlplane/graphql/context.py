@@ -8,12 +8,20 @@ from strawberry.types import Info as StrawberryInfo
 
 from controlplane.domain.access import ANONYMOUS, Actor
 from controlplane.ports import Bus
+from controlplane.usecases.accounts import Accounts
+from controlplane.usecases.clusterjobs import ClusterJobs
 from controlplane.usecases.clusters import Clusters
 from controlplane.usecases.identity import Identity
+from controlplane.usecases.interventions import Interventions
+from controlplane.usecases.people import People
 from controlplane.usecases.pipelines import Pipelines
+from controlplane.usecases.projects import Projects
 from controlplane.usecases.records import Records
 from controlplane.usecases.repositories import Repositories
+from controlplane.usecases.requests import AccessRequests
+from controlplane.usecases.rights import Rights
 from controlplane.usecases.services import Services
+from controlplane.usecases.streams import Streams
 from fleet.errors import TowlineError
 
 
@@ -22,11 +30,19 @@ class Verbs:
     """The use cases that the API offers."""
 
     identity: Identity
+    people: People
+    accounts: Accounts
+    projects: Projects
+    rights: Rights
+    requests: AccessRequests
     clusters: Clusters
     repositories: Repositories
     services: Services
     pipelines: Pipelines
     records: Records
+    interventions: Interventions
+    cluster_jobs: ClusterJobs
+    streams: Streams
     bus: Bus
     agents_port: int
 

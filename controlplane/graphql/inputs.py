@@ -3,13 +3,22 @@
 A field that is null or absent means "leave it as it is"; so does an empty id or handle.
 """
 
+from dataclasses import fields
 from datetime import timedelta
 from typing import Any
 
 import strawberry
 
-from controlplane.domain.access import Role
-from controlplane.domain.services import SyncOptions
+from controlplane.domain.access.roles import BuiltInRole
+from controlplane.domain.services import (
+    ComponentState,
+    DriftPolicy,
+    FieldCondition,
+    HealthRule,
+    IgnoredDifference,
+    SyncOptions,
+)
+from controlplane.graphql.access import TokenScopeAttributes
 from controlplane.graphql.scalars import Json
 from controlplane.usecases.clusters import ClusterChange
 from controlplane.usecases.repositories import RepositoryChange
@@ -36,6 +45,7 @@ class ConfigAttributes:
 class ClusterAttributes:
     name: str
     handle: str | None = None
+    project_id: strawberry.ID | None = None
     protect: bool | None = None
     metadata: Json | None = None
     tags: list[TagAttributes] | None = None
@@ -58,6 +68,11 @@ class ClusterUpdateAttributes:
 
 @strawberry.input
 class GitAttributes:
+    """Secrets are only written. `appId`, `installationId` and `privateKey` are of a GitHub App,
+    `clientCertificate`, `clientKey` and `authority` PEM, `knownHosts` lines in OpenSSH's form,
+    `proxy` is `http://[user:password@]host:port`. With `viaClusterId` the server is reached
+    through that cluster's agent; empty text, from here again."""
+
     url: str
     private_key: str | None = None
     passphrase: str | None = None
@@ -67,15 +82,29 @@ class GitAttributes:
     https_path: str | None = None
     url_format: str | None = None
     decrypt: bool | None = None
+    project_id: strawberry.ID | None = None
+    app_id: str | None = None
+    installation_id: str | None = None
+    api_url: str | None = None
+    client_certificate: str | None = None
+    client_key: str | None = None
+    authority: str | None = None
+    known_hosts: str | None = None
+    proxy: str | None = None
+    via_cluster_id: str | None = None
+    recurse_submodules: bool | None = None
 
     def change(self) -> RepositoryChange:
-        credentials = GitCredentials(
-            username=self.username,
-            password=self.password,
-            private_key=self.private_key,
-            passphrase=self.passphrase,
+        named = {one.name: getattr(self, one.name) for one in fields(GitCredentials)}
+        return RepositoryChange(
+            self.url,
+            GitCredentials(**named),
+            self.webhook_secret,
+            self.decrypt,
+            self.project_id or None,
+            self.via_cluster_id,
+            self.recurse_submodules,
         )
-        return RepositoryChange(self.url, credentials, self.webhook_secret, self.decrypt)
 
 
 @strawberry.input
@@ -97,14 +126,88 @@ class MetadataAttributes:
 
 
 @strawberry.input
+class DiffNormalizerAttributes:
+    """Fields of matching objects that others may set: JSON pointers, or all of some managers."""
+
+    group: str | None = None
+    kind: str | None = None
+    namespace: str | None = None
+    name: str | None = None
+    json_pointers: list[str] | None = None
+    managers: list[str] | None = None
+
+    def ignored(self) -> IgnoredDifference:
+        return IgnoredDifference(
+            self.group or "",
+            self.kind or "",
+            self.namespace or "",
+            self.name or "",
+            tuple(self.json_pointers or ()),
+            tuple(self.managers or ()),
+        )
+
+
+@strawberry.input
+class HealthConditionAttributes:
+    pointer: str
+    any_of: list[str]
+
+
+@strawberry.input
+class HealthRuleAttributes:
+    """Objects of a kind are in `state` when all conditions hold; the first such rule counts."""
+
+    kind: str
+    state: ComponentState
+    conditions: list[HealthConditionAttributes]
+    group: str | None = None
+    message: str | None = strawberry.field(
+        default=None, description="JSON pointer to the text that says why."
+    )
+
+    def rule(self) -> HealthRule:
+        given = self.conditions
+        conditions = tuple(FieldCondition(one.pointer, tuple(one.any_of)) for one in given)
+        return HealthRule(self.group or "", self.kind, self.state, conditions, self.message or "")
+
+
+@strawberry.input
 class SyncConfigAttributes:
+    """How a service is applied, as a whole: what is left out has its default."""
+
     create_namespace: bool | None = None
     namespace_metadata: MetadataAttributes | None = None
+    diff_normalizers: list[DiffNormalizerAttributes] | None = None
+    drift_policy: DriftPolicy | None = None
+    keep_on_prune: bool | None = strawberry.field(
+        default=None, description="Leave objects that are no longer in git."
+    )
+    fail_on_conflict: bool | None = strawberry.field(
+        default=None, description="Do not take over fields of other managers."
+    )
+    replace_immutable: bool | None = strawberry.field(
+        default=None, description="Delete and create what cannot be changed in place."
+    )
+    health_rules: list[HealthRuleAttributes] | None = None
+    wave_timeout: int | None = strawberry.field(
+        default=None, description="Seconds that a wave may take to become healthy."
+    )
+    deletion_budget: int | None = strawberry.field(
+        default=None, description="More deletions than this wait for a confirmation."
+    )
 
     def options(self) -> SyncOptions:
         metadata = self.namespace_metadata
         return SyncOptions(
             create_namespace=self.create_namespace is not False,
+            drift=self.drift_policy or DriftPolicy.HEAL,
+            keep_on_prune=self.keep_on_prune or False,
+            fail_on_conflict=self.fail_on_conflict or False,
+            replace_immutable=self.replace_immutable or False,
+            ignored=tuple(one.ignored() for one in self.diff_normalizers or ()),
+            health_rules=tuple(one.rule() for one in self.health_rules or ()),
+            wave_timeout_s=self.wave_timeout or 0,
+            deletion_budget=self.deletion_budget or 0,
             namespace_labels=_words(metadata.labels, "labels") if metadata else {},
             namespace_annotations=_words(metadata.annotations, "annotations") if metadata else {},
         )
@@ -156,17 +259,19 @@ class ServiceUpdateAttributes:
 
 @strawberry.input
 class UserAttributes:
-    """A person, by e-mail address. Without a role, a new person is a viewer."""
+    """A person, by e-mail address. `role` is for the whole installation; without one, a new person
+    may nothing until a role is bound."""
 
     email: str | None = None
     name: str | None = None
-    role: Role | None = None
+    role: BuiltInRole | None = None
 
 
 @strawberry.input
 class AccessTokenAttributes:
     name: str
     expires_in_days: int | None = None
+    scopes: list[TokenScopeAttributes] | None = None
 
     def life(self) -> timedelta:
         days = _DEFAULT_DAYS if self.expires_in_days is None else self.expires_in_days
@@ -177,7 +282,9 @@ class AccessTokenAttributes:
 
 
 def _cluster_change(given: ClusterAttributes | ClusterUpdateAttributes) -> ClusterChange:
+    is_new = isinstance(given, ClusterAttributes)
     return ClusterChange(
+        project_id=given.project_id or None if is_new else None,
         name=given.name,
         handle=given.handle,
         protect=given.protect,

@@ -3,15 +3,15 @@
 import strawberry
 
 from controlplane.domain.services import Removal
+from controlplane.graphql.access_mutation import AccessMutation
+from controlplane.graphql.agents import AgentMutation
 from controlplane.graphql.context import Info
 from controlplane.graphql.inputs import (
-    AccessTokenAttributes,
     ClusterAttributes,
     ClusterUpdateAttributes,
     GitAttributes,
     ServiceDeploymentAttributes,
     ServiceUpdateAttributes,
-    UserAttributes,
 )
 from controlplane.graphql.pipelines import (
     DigestAttributes,
@@ -20,11 +20,12 @@ from controlplane.graphql.pipelines import (
     digests_of,
 )
 from controlplane.graphql.services import service_type
-from controlplane.graphql.types import AccessToken, Cluster, GitRepository, ServiceDeployment, User
+from controlplane.graphql.streams import StreamMutation
+from controlplane.graphql.types import Cluster, GitRepository, ServiceDeployment
 
 
 @strawberry.type
-class Mutation:
+class Mutation(AccessMutation, AgentMutation, StreamMutation):
     @strawberry.mutation(description="Register a cluster. `deployToken` is given only here.")
     async def create_cluster(self, info: Info, attributes: ClusterAttributes) -> Cluster | None:
         verbs = info.context.verbs
@@ -179,25 +180,3 @@ class Mutation:
     async def retry_pipeline(self, info: Info, id: strawberry.ID, stage: str) -> Pipeline | None:
         pipelines = info.context.verbs.pipelines
         return Pipeline.of(await pipelines.retry(info.context.actor, id, stage))
-
-    @strawberry.mutation(description="Register a person, or change name and role of a known one.")
-    async def upsert_user(self, info: Info, attributes: UserAttributes) -> User | None:
-        identity = info.context.verbs.identity
-        row = await identity.upsert_user(
-            info.context.actor, attributes.email or "", attributes.name, attributes.role
-        )
-        return User.of(row)
-
-    @strawberry.mutation(description="A token of the caller's. `token` is given only here.")
-    async def create_access_token(
-        self, info: Info, attributes: AccessTokenAttributes
-    ) -> AccessToken:
-        row, secret = await info.context.verbs.identity.create_token(
-            info.context.actor, attributes.name, attributes.life()
-        )
-        return AccessToken.of(row, secret)
-
-    @strawberry.mutation(description="Revoke a token; what it opened ends within seconds.")
-    async def delete_access_token(self, info: Info, id: strawberry.ID) -> AccessToken:
-        identity = info.context.verbs.identity
-        return AccessToken.of(await identity.revoke_token(info.context.actor, id))

@@ -283,6 +283,7 @@ class PipelineEdgeAttributes:
 class PipelineAttributes:
     stages: list[PipelineStageAttributes]
     edges: list[PipelineEdgeAttributes] | None = None
+    project_id: strawberry.ID | None = None
 
     def draft(self, name: str) -> PipelineDraft:
         edges = self.edges or []
@@ -299,6 +300,7 @@ class PipelineAttributes:
                 )
                 for edge in edges
             ],
+            project_id=self.project_id or None,
         )
 
 

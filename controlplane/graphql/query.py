@@ -2,12 +2,15 @@
 
 import strawberry
 
+from controlplane.domain.access import require_member
 from controlplane.graphql import relay
+from controlplane.graphql.access_query import AccessQuery
+from controlplane.graphql.agents import AgentQuery
 from controlplane.graphql.context import Info
 from controlplane.graphql.pipelines import Pipeline
 from controlplane.graphql.services import service_type, service_types
+from controlplane.graphql.streams import StreamQuery
 from controlplane.graphql.types import (
-    AccessToken,
     AuditLog,
     Cluster,
     GitRepository,
@@ -15,41 +18,18 @@ from controlplane.graphql.types import (
     LedgerEvent,
     Revision,
     ServiceDeployment,
-    User,
 )
 from fleet import __version__
 from fleet.errors import Invalid
 
 
 @strawberry.type
-class Query:
-    @strawberry.field(description="The caller.")
-    async def me(self, info: Info) -> User:
-        return User.of(await info.context.verbs.identity.me(info.context.actor))
-
-    @strawberry.field(description="People of this installation.")
-    async def users(
-        self,
-        info: Info,
-        first: int | None = None,
-        after: str | None = None,
-        q: str | None = None,
-    ) -> relay.Connection[User]:
-        asked = relay.query(first, after, q)
-        page = await info.context.verbs.identity.users(info.context.actor, asked)
-        nodes = [User.of(row) for row in page.items]
-        return relay.connection(nodes, page.more, asked, lambda node: node.id)
-
+class Query(AccessQuery, AgentQuery, StreamQuery):
     @strawberry.field(description="The version that runs, and where agents reach it.")
     async def installation(self, info: Info) -> Installation:
-        await info.context.verbs.identity.me(info.context.actor)
+        require_member(info.context.actor)
         verbs = info.context.verbs
         return Installation(version=__version__, agents_port=verbs.agents_port)
-
-    @strawberry.field(description="The caller's own tokens; never their secrets.")
-    async def access_tokens(self, info: Info) -> list[AccessToken]:
-        rows = await info.context.verbs.identity.tokens(info.context.actor)
-        return [AccessToken.of(row) for row in rows]
 
     @strawberry.field(description="A cluster by id or handle.")
     async def cluster(

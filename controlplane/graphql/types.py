@@ -8,24 +8,31 @@ from typing import Any
 
 import strawberry
 
-from controlplane.domain.access import Role
+from controlplane.domain.access.roles import BuiltInRole
+from controlplane.domain.clusters import AgentMode, Distribution
 from controlplane.domain.clusters import Cluster as ClusterRow
-from controlplane.domain.clusters import Distribution
+from controlplane.domain.clusters import ClusterFacts as ClusterFactsRow
 from controlplane.domain.ledger import AuditEntry, LedgerEntry
+from controlplane.domain.objects import ObjectName
 from controlplane.domain.people import Token as TokenRow
 from controlplane.domain.people import User as UserRow
+from controlplane.domain.people import UserKind
 from controlplane.domain.repositories import AuthMethod, GitHealth, Repository
-from controlplane.domain.services import Component, ComponentState, ServiceStatus
+from controlplane.domain.services import Component, ComponentState, DriftPolicy, ServiceStatus
+from controlplane.domain.services import HealthRule as HealthRuleRow
 from controlplane.domain.services import Revision as RevisionRow
 from controlplane.domain.services import Service as ServiceRow
 from controlplane.graphql.scalars import Map
 
 strawberry.enum(Distribution, name="ClusterDistro")
+strawberry.enum(AgentMode, name="AgentMode")
 strawberry.enum(ServiceStatus, name="ServiceDeploymentStatus")
 strawberry.enum(ComponentState, name="ComponentState")
+strawberry.enum(DriftPolicy, name="DriftPolicy")
 strawberry.enum(GitHealth, name="GitHealth")
 strawberry.enum(AuthMethod, name="AuthMethod")
-strawberry.enum(Role, name="Role")
+strawberry.enum(BuiltInRole, name="BuiltInRole")
+strawberry.enum(UserKind, name="UserKind")
 
 
 @strawberry.type
@@ -36,14 +43,26 @@ class Tag:
 
 @strawberry.type
 class User:
+    """A person or a service account. `role` is the built-in one that they have everywhere, where
+    a list or `me` tells it; see `roleBindings` for all others."""
+
     id: strawberry.ID
     name: str
     email: str
-    role: Role
+    kind: UserKind
+    disabled_at: datetime | None
+    role: BuiltInRole | None = None
 
     @classmethod
-    def of(cls, row: UserRow) -> "User":
-        return cls(id=strawberry.ID(row.id), name=row.name, email=row.email, role=row.role)
+    def of(cls, row: UserRow, role: str | None = None) -> "User":
+        return cls(
+            id=strawberry.ID(row.id),
+            name=row.name,
+            email=row.email,
+            kind=row.kind,
+            disabled_at=row.disabled_at,
+            role=BuiltInRole(role) if role else None,
+        )
 
 
 @strawberry.type
@@ -94,7 +113,18 @@ class Commit:
 
 
 @strawberry.type
+class RefCommit:
+    """Where a ref that is in use was last seen."""
+
+    ref: str
+    sha: str
+    subject: str
+
+
+@strawberry.type
 class GitRepository:
+    """`size` is that of the local copy in bytes, `owner` the replica that fetches it."""
+
     id: strawberry.ID
     url: str
     error: str | None
@@ -106,6 +136,10 @@ class GitRepository:
     updated_at: datetime
     pulled_at: datetime | None
     polled_at: datetime | None
+    via_cluster_id: strawberry.ID | None
+    size: float | None
+    owner: str | None
+    commits: list[RefCommit]
 
     @classmethod
     def of(cls, row: Repository) -> "GitRepository":
@@ -116,11 +150,78 @@ class GitRepository:
             health=row.health,
             auth_method=row.auth_method,
             decrypt=row.decrypt,
-            recurse_submodules=False,
+            recurse_submodules=row.submodules,
             inserted_at=row.inserted_at,
             updated_at=row.updated_at,
             pulled_at=row.fetched_at,
             polled_at=row.polled_at,
+            via_cluster_id=strawberry.ID(row.via) if row.via else None,
+            size=row.size,
+            owner=row.owner,
+            commits=[
+                RefCommit(ref=ref, sha=one.sha, subject=one.subject)
+                for ref, one in sorted(row.commits.items())
+            ],
+        )
+
+
+@strawberry.type
+class ObjectReference:
+    """An object of a cluster; without a namespace it is cluster-wide."""
+
+    group: str | None
+    version: str | None
+    kind: str
+    namespace: str | None
+    name: str
+
+    @classmethod
+    def of(cls, one: ObjectName) -> "ObjectReference":
+        return cls(
+            group=one.group or None,
+            version=one.version or None,
+            kind=one.kind,
+            namespace=one.namespace or None,
+            name=one.name,
+        )
+
+
+@strawberry.type
+class DeprecatedApi:
+    """An API that is still asked for; the Kubernetes release `removedIn` is without it."""
+
+    group: str | None
+    version: str
+    resource: str
+    removed_in: str
+
+
+@strawberry.type
+class ClusterFacts:
+    """What the agent tells of a cluster; a number is null if it cannot be counted."""
+
+    cpu_millis: float | None
+    memory_bytes: float | None
+    pod_capacity: int | None
+    api_versions: list[str]
+    deprecated_apis: list[DeprecatedApi]
+
+    @classmethod
+    def of(cls, facts: ClusterFactsRow) -> "ClusterFacts":
+        return cls(
+            cpu_millis=facts.cpu_millis or None,
+            memory_bytes=facts.memory_bytes or None,
+            pod_capacity=facts.pod_capacity or None,
+            api_versions=list(facts.api_versions),
+            deprecated_apis=[
+                DeprecatedApi(
+                    group=one.group or None,
+                    version=one.version,
+                    resource=one.resource,
+                    removed_in=one.removed_in,
+                )
+                for one in facts.deprecated
+            ],
         )
 
 
@@ -144,7 +245,10 @@ class Cluster:
     tags: list[Tag]
     kas_url: str | None
     agent_version: str | None
+    agent_mode: AgentMode
+    agent_alarm: str | None
     node_count: int | None
+    facts: ClusterFacts
     deploy_token: str | None = None
 
     @classmethod
@@ -166,7 +270,10 @@ class Cluster:
             tags=[Tag(name=name, value=value) for name, value in row.tags.items()],
             kas_url=f"/k8s/clusters/{row.handle}",
             agent_version=row.agent_version,
+            agent_mode=row.mode,
+            agent_alarm=row.alarm or None,
             node_count=row.nodes,
+            facts=ClusterFacts.of(row.facts),
             deploy_token=deploy_token,
         )
 
@@ -205,8 +312,47 @@ class NamespaceMetadata:
 
 
 @strawberry.type
+class DiffNormalizer:
+    """Fields of matching objects that others may set; what is null matches all."""
+
+    group: str | None
+    kind: str | None
+    namespace: str | None
+    name: str | None
+    backfill: bool | None
+    json_pointers: list[str]
+    managers: list[str]
+
+
+@strawberry.type
+class HealthCondition:
+    pointer: str
+    any_of: list[str]
+
+
+@strawberry.type
+class HealthRule:
+    """Objects of a kind are in `state` when all conditions hold; the first such rule counts."""
+
+    group: str | None
+    kind: str
+    state: ComponentState
+    conditions: list[HealthCondition]
+    message: str | None
+
+
+@strawberry.type
 class SyncConfig:
     create_namespace: bool | None
+    enforce_namespace: bool | None
+    drift_policy: DriftPolicy
+    keep_on_prune: bool
+    fail_on_conflict: bool
+    replace_immutable: bool
+    wave_timeout: int | None
+    deletion_budget: int | None
+    diff_normalizers: list[DiffNormalizer]
+    health_rules: list[HealthRule]
     namespace_metadata: NamespaceMetadata | None
 
 
@@ -253,6 +399,10 @@ class ServiceComponent:
     version: str | None
     message: str | None
     images: list[str]
+    labels: Map
+    generation: float | None
+    hash: str | None
+    finalizers: list[str]
     updated_at: datetime
 
     @classmethod
@@ -270,6 +420,10 @@ class ServiceComponent:
             version=row.version,
             message=row.message or None,
             images=list(row.images),
+            labels=_map(row.labels),
+            generation=row.generation or None,
+            hash=row.hash or None,
+            finalizers=list(row.finalizers),
             updated_at=row.updated_at,
         )
 
@@ -304,6 +458,10 @@ class ServiceDeployment:
     components: list[ServiceComponent]
     configuration: list[ServiceConfiguration]
     errors: list[ServiceError]
+    message: str | None
+    mirrored: bool
+    origin: str | None
+    awaiting: list[ObjectReference]
     sync_config: SyncConfig
 
     @classmethod
@@ -334,7 +492,7 @@ class ServiceDeployment:
             updated_at=row.updated_at,
             deleted_at=row.deleted_at,
             observed_at=row.observed_at,
-            git=GitRef(ref=row.ref, folder=row.folder) if row.repository_id else None,
+            git=GitRef(ref=row.ref, folder=row.folder) if row.repository_id or row.origin else None,
             kustomize=_kustomize(row),
             helm=_helm(row),
             repository=GitRepository.of(repository) if repository else None,
@@ -345,6 +503,10 @@ class ServiceDeployment:
                 ServiceConfiguration(name=n, value=v) for n, v in row.configuration.items()
             ],
             errors=[ServiceError(source=e.source, message=e.message) for e in row.errors],
+            message=row.message or None,
+            mirrored=row.mirrored,
+            origin=row.origin or None,
+            awaiting=[ObjectReference.of(one) for one in row.awaiting],
             sync_config=_sync_config(row),
         )
 
@@ -444,4 +606,39 @@ def _sync_config(row: ServiceRow) -> SyncConfig:
     metadata = NamespaceMetadata(
         labels=_map(options.namespace_labels), annotations=_map(options.namespace_annotations)
     )
-    return SyncConfig(create_namespace=options.create_namespace, namespace_metadata=metadata)
+    return SyncConfig(
+        create_namespace=options.create_namespace,
+        enforce_namespace=False,
+        drift_policy=options.drift,
+        keep_on_prune=options.keep_on_prune,
+        fail_on_conflict=options.fail_on_conflict,
+        replace_immutable=options.replace_immutable,
+        wave_timeout=options.wave_timeout_s or None,
+        deletion_budget=options.deletion_budget or None,
+        diff_normalizers=[
+            DiffNormalizer(
+                group=one.group or None,
+                kind=one.kind or None,
+                namespace=one.namespace or None,
+                name=one.name or None,
+                backfill=False,
+                json_pointers=list(one.pointers),
+                managers=list(one.managers),
+            )
+            for one in options.ignored
+        ],
+        health_rules=[_health_rule(one) for one in options.health_rules],
+        namespace_metadata=metadata,
+    )
+
+
+def _health_rule(rule: HealthRuleRow) -> HealthRule:
+    return HealthRule(
+        group=rule.group or None,
+        kind=rule.kind,
+        state=rule.state,
+        conditions=[
+            HealthCondition(pointer=one.pointer, any_of=list(one.any_of)) for one in rule.conditions
+        ],
+        message=rule.message or None,
+    )

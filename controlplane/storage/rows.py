@@ -20,6 +20,7 @@ from sqlalchemy.exc import IntegrityError
 
 from controlplane.ports import ANY, MOST_ROWS_A_PAGE, Page, PageQuery
 from controlplane.storage.connection import Connection
+from controlplane.storage.visibility import condition
 from fleet.errors import Conflict, Invalid
 
 T = TypeVar("T")
@@ -62,7 +63,7 @@ class SqlReading(Generic[T]):
     async def page(self, query: PageQuery) -> Page[T]:
         first = min(max(query.first, 1), MOST_ROWS_A_PAGE)
         key = self._table.c.id
-        where = [self._where(query.equals)]
+        where = [self._where(query.equals), condition(self._table, query.visible)]
         if query.after is not None:
             after = self._cursor(query.after)
             where.append(key < after if query.newest else key > after)

@@ -9,13 +9,18 @@ from sqlalchemy import delete
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncEngine
 
+from controlplane.domain.access import Role
+from controlplane.domain.bindings import AccessRequest, Binding, Project
+from controlplane.domain.clusterjobs import ClusterJob
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.commands import Command
 from controlplane.domain.ledger import AuditEntry, LedgerEntry
-from controlplane.domain.people import Token, User
+from controlplane.domain.objects import Plan
+from controlplane.domain.people import Group, Login, Membership, Token, User
 from controlplane.domain.promotion import Pipeline
 from controlplane.domain.repositories import Repository
 from controlplane.domain.services import Component, Revision, Service
+from controlplane.domain.signin import Challenge, Failures, TrustRule
 from controlplane.storage import tables
 from controlplane.storage.connection import Connection, failures_named, transaction
 from controlplane.storage.jobs import SqlJobs
@@ -74,6 +79,10 @@ class SqlTransaction:
         return SqlComponents(self._connection, tables.components, Component, ("name",))
 
     @cached_property
+    def plans(self) -> SqlRows[Plan]:
+        return SqlRows(self._connection, tables.plans, Plan)
+
+    @cached_property
     def pipelines(self) -> SqlRows[Pipeline]:
         return SqlRows(self._connection, tables.pipelines, Pipeline, ("name",))
 
@@ -86,8 +95,52 @@ class SqlTransaction:
         return SqlRows(self._connection, tables.tokens, Token, ("name",))
 
     @cached_property
+    def groups(self) -> SqlRows[Group]:
+        return SqlRows(self._connection, tables.groups, Group, ("name",))
+
+    @cached_property
+    def memberships(self) -> SqlRows[Membership]:
+        return SqlRows(self._connection, tables.memberships, Membership)
+
+    @cached_property
+    def logins(self) -> SqlRows[Login]:
+        return SqlRows(self._connection, tables.logins, Login)
+
+    @cached_property
+    def projects(self) -> SqlRows[Project]:
+        return SqlRows(self._connection, tables.projects, Project, ("name",))
+
+    @cached_property
+    def roles(self) -> SqlRows[Role]:
+        return SqlRows(self._connection, tables.roles, Role, ("name",))
+
+    @cached_property
+    def bindings(self) -> SqlRows[Binding]:
+        return SqlRows(self._connection, tables.role_bindings, Binding)
+
+    @cached_property
+    def access_requests(self) -> SqlRows[AccessRequest]:
+        return SqlRows(self._connection, tables.access_requests, AccessRequest)
+
+    @cached_property
+    def challenges(self) -> SqlRows[Challenge]:
+        return SqlRows(self._connection, tables.challenges, Challenge)
+
+    @cached_property
+    def failures(self) -> SqlRows[Failures]:
+        return SqlRows(self._connection, tables.failures, Failures)
+
+    @cached_property
+    def trust_rules(self) -> SqlRows[TrustRule]:
+        return SqlRows(self._connection, tables.trust_rules, TrustRule)
+
+    @cached_property
     def commands(self) -> SqlRows[Command]:
         return SqlRows(self._connection, tables.commands, Command)
+
+    @cached_property
+    def cluster_jobs(self) -> SqlRows[ClusterJob]:
+        return SqlRows(self._connection, tables.cluster_jobs, ClusterJob)
 
     @cached_property
     def ledger(self) -> SqlLog[LedgerEntry]:

@@ -16,19 +16,25 @@ from sqlalchemy import (
     Text,
 )
 
-from controlplane.domain.access import Role
-from controlplane.domain.clusters import Distribution
+from controlplane.domain.access import KubernetesRights, Limit, Rule
+from controlplane.domain.bindings import RequestState, SubjectKind
+from controlplane.domain.clusterjobs import JobPhase
+from controlplane.domain.clusters import AgentMode, ClusterFacts, Distribution
 from controlplane.domain.commands import CommandKind, CommandState
 from controlplane.domain.ledger import Stage, Verdict
+from controlplane.domain.objects import ObjectName, PlannedChange
+from controlplane.domain.people import UserKind
 from controlplane.domain.repositories import AuthMethod, GitHealth
 from controlplane.domain.services import (
     ComponentState,
+    Confirmation,
     Phase,
     Problem,
     Removal,
     SyncOptions,
 )
-from controlplane.storage.columns import Shape, Utc, Word
+from controlplane.domain.signin import ChallengeKind
+from controlplane.storage.columns import Attested, Shape, Utc, Word
 from fleet.identity import TokenKind
 from fleet.source import Commit, Renderer
 
@@ -59,9 +65,130 @@ users = Table(
     _id(),
     Column("email", String(320), nullable=False, unique=True),
     Column("name", String(255), nullable=False),
-    Column("role", Word(Role), nullable=False),
     *_times(),
+    Column("kind", Word(UserKind), nullable=False),
     Column("disabled_at", Utc),
+    Column("password", String(255)),
+)
+
+groups = Table(
+    "groups",
+    metadata,
+    _id(),
+    Column("name", String(255), nullable=False, unique=True),
+    *_times(),
+    Column("description", Text),
+    Column("everyone", Boolean),
+    Column("issuer", String(512)),
+)
+
+memberships = Table(
+    "memberships",
+    metadata,
+    _id(),
+    Column("group_id", String(36), ForeignKey("groups.id"), nullable=False),
+    Column("user_id", String(36), ForeignKey("users.id"), nullable=False, index=True),
+    Column("inserted_at", Utc, nullable=False),
+    Column("issuer", String(512)),
+    Index("uq_memberships_group_id_user_id", "group_id", "user_id", unique=True),
+)
+
+logins = Table(
+    "logins",
+    metadata,
+    _id(),
+    Column("issuer", String(512), nullable=False),
+    Column("subject", String(512), nullable=False),
+    Column("user_id", String(36), ForeignKey("users.id"), nullable=False, index=True),
+    Column("inserted_at", Utc, nullable=False),
+    Index("uq_logins_issuer_subject", "issuer", "subject", unique=True),
+)
+
+projects = Table(
+    "projects",
+    metadata,
+    _id(),
+    Column("name", String(255), nullable=False, unique=True),
+    *_times(),
+    Column("description", Text),
+)
+
+roles = Table(
+    "roles",
+    metadata,
+    _id(),
+    Column("name", String(255), nullable=False, unique=True),
+    *_times(),
+    Column("description", Text),
+    Column("rules", Shape(tuple[Rule, ...]), nullable=False),
+    Column("kubernetes", Shape(KubernetesRights), nullable=False),
+)
+
+role_bindings = Table(
+    "role_bindings",
+    metadata,
+    _id(),
+    Column("role_id", String(36), nullable=False, index=True),
+    Column("subject_kind", Word(SubjectKind), nullable=False),
+    Column("subject_id", String(36), nullable=False, index=True),
+    Column("scope", String(64), nullable=False, index=True),
+    Column("inserted_at", Utc, nullable=False),
+    Column("expires_at", Utc, index=True),
+    Column("given_by", String(320), nullable=False),
+    Column("reason", Text, nullable=False),
+)
+
+access_requests = Table(
+    "access_requests",
+    metadata,
+    _id(),
+    Column("user_id", String(36), ForeignKey("users.id"), nullable=False, index=True),
+    Column("role_id", String(36), nullable=False),
+    Column("scope", String(64), nullable=False),
+    Column("minutes", Integer, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("inserted_at", Utc, nullable=False),
+    Column("state", Word(RequestState), nullable=False, index=True),
+    Column("decided_by", String(320), nullable=False),
+    Column("decided_at", Utc),
+    Column("binding_id", String(36)),
+    Column("expires_at", Utc),
+)
+
+challenges = Table(
+    "challenges",
+    metadata,
+    _id(),
+    Column("kind", Word(ChallengeKind), nullable=False),
+    Column("hash", String(64), nullable=False, unique=True),
+    Column("inserted_at", Utc, nullable=False),
+    Column("expires_at", Utc, nullable=False, index=True),
+    Column("code", String(16), unique=True),
+    Column("detail", Shape(dict[str, str]), nullable=False),
+    Column("user_id", String(36)),
+    Column("taken_at", Utc),
+)
+
+failures = Table(
+    "failures",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("count", Integer, nullable=False),
+    Column("until", Utc, nullable=False, index=True),
+)
+
+trust_rules = Table(
+    "trust_rules",
+    metadata,
+    _id(),
+    Column("user_id", String(36), ForeignKey("users.id"), nullable=False, index=True),
+    Column("issuer", String(512), nullable=False, index=True),
+    Column("audience", String(512), nullable=False),
+    Column("subject", String(512), nullable=False),
+    Column("inserted_at", Utc, nullable=False),
+    Column("claims", Shape(dict[str, str]), nullable=False),
+    Column("minutes", Integer, nullable=False),
+    Column("keys", Text),
 )
 
 clusters = Table(
@@ -84,6 +211,11 @@ clusters = Table(
     Column("acknowledged", BigInteger, nullable=False),
     Column("ending_at", Utc),
     Column("deleted_at", Utc),
+    Column("mode", Word(AgentMode), nullable=False),
+    Column("facts", Shape(ClusterFacts), nullable=False),
+    Column("sealing_key", LargeBinary),
+    Column("alarm", Text, nullable=False),
+    Column("project_id", String(36), index=True),
 )
 Index(
     "uq_clusters_handle",
@@ -106,6 +238,10 @@ tokens = Table(
     Column("expires_at", Utc),
     Column("last_used_at", Utc),
     Column("revoked_at", Utc),
+    Column("limits", Shape(tuple[Limit, ...]), nullable=False),
+    Column("idle_at", Utc),
+    Column("parent_id", String(36)),
+    Column("source", String(64), nullable=False),
 )
 
 repositories = Table(
@@ -123,6 +259,11 @@ repositories = Table(
     Column("commits", Shape(dict[str, Commit]), nullable=False),
     Column("polled_at", Utc),
     Column("fetched_at", Utc),
+    Column("via", String(36)),
+    Column("submodules", Boolean, nullable=False),
+    Column("size", BigInteger),
+    Column("owner", String(255)),
+    Column("project_id", String(36), index=True),
 )
 
 services = Table(
@@ -164,6 +305,13 @@ services = Table(
     Column("observed_at", Utc),
     Column("deleted_at", Utc),
     Column("removal", Word(Removal)),
+    Column("message", Text, nullable=False),
+    Column("awaiting", Shape(tuple[ObjectName, ...]), nullable=False),
+    Column("confirmed", Shape(Confirmation)),
+    Column("mirrored", Boolean, nullable=False),
+    Column("origin", String(2048), nullable=False),
+    Column("attestation", Attested),
+    Column("project_id", String(36), index=True),
 )
 Index("uq_services_cluster_id_name", services.c.cluster_id, services.c.name, unique=True)
 
@@ -203,6 +351,18 @@ components = Table(
     Column("synced", Boolean, nullable=False),
     Column("images", Shape(tuple[str, ...]), nullable=False),
     Column("updated_at", Utc, nullable=False),
+    Column("labels", Shape(dict[str, str]), nullable=False),
+    Column("generation", BigInteger, nullable=False),
+    Column("hash", String(71), nullable=False),
+    Column("finalizers", Shape(tuple[str, ...]), nullable=False),
+)
+
+plans = Table(
+    "plans",
+    metadata,
+    _id(),
+    Column("sequence", BigInteger, nullable=False),
+    Column("changes", Shape(tuple[PlannedChange, ...]), nullable=False),
 )
 
 pipelines = Table(
@@ -214,6 +374,7 @@ pipelines = Table(
     Column("spec", Shape(dict[str, Any]), nullable=False),
     Column("state", Shape(dict[str, Any]), nullable=False),
     Column("version", Integer, nullable=False),
+    Column("project_id", String(36), index=True),
 )
 
 commands = Table(
@@ -227,7 +388,32 @@ commands = Table(
     Column("state", Word(CommandState), nullable=False),
     Column("message", Text, nullable=False),
     Column("finished_at", Utc),
+    Column("payload", Shape(dict[str, Any]), nullable=False),
     Index(None, "cluster_id", "state"),
+)
+
+cluster_jobs = Table(
+    "cluster_jobs",
+    metadata,
+    _id(),
+    Column("cluster_id", String(36), ForeignKey("clusters.id"), nullable=False, index=True),
+    Column("key", String(255), nullable=False, unique=True),
+    Column("namespace", String(63), nullable=False),
+    Column("manifest", Shape(dict[str, Any]), nullable=False),
+    Column("timeout_s", Integer, nullable=False),
+    Column("follow", Boolean, nullable=False),
+    Column("actor", String(320), nullable=False),
+    Column("inserted_at", Utc, nullable=False),
+    Column("phase", Word(JobPhase), nullable=False),
+    Column("message", Text, nullable=False),
+    Column("object", Shape(ObjectName)),
+    Column("exit_code", Integer),
+    Column("started_at", Utc),
+    Column("finished_at", Utc),
+    Column("log_tail", Text, nullable=False),
+    Column("outputs", Shape(dict[str, str]), nullable=False),
+    Column("retry_of", String(36)),
+    Column("sealed", LargeBinary),
 )
 
 ledger = Table(

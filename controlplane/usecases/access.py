@@ -1,12 +1,15 @@
 """Who may reach into which cluster, and as whom the cluster sees them."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
-from controlplane.domain.access import Actor, ActorKind, Verb, require
-from controlplane.domain.people import User
+from controlplane.domain.access import Actor, Target, Verb
+from controlplane.domain.access.actor import EVERYBODY, refusal
+from controlplane.domain.access.policy import Door
+from controlplane.domain.access.roles import KubernetesRequest
 from controlplane.usecases.deps import Deps
-from fleet.errors import NotFound, Unauthenticated
+from controlplane.usecases.identity import Identity
+from fleet.errors import Forbidden, NotFound
 from fleet.identity import ClusterId
 
 _CACHE_SECONDS = 3.0
@@ -15,35 +18,63 @@ _CACHE_SIZE = 10_000
 
 @dataclass(frozen=True, slots=True)
 class ClusterGrant:
-    """A verdict: this cluster, as this user with these groups."""
+    """A verdict: this cluster, as this user with these groups.
 
+    `door` tells whom else they may act as and whether interactive sessions are recorded; `id`
+    names the bindings behind it; `expires_at` is when the first of them ends.
+    """
+
+    id: str
     cluster_id: ClusterId
     user: str
     groups: tuple[str, ...]
     uid: str
-    may_impersonate: bool
+    door: Door
     rule: str
+    expires_at: datetime | None = None
+
+    @property
+    def may_impersonate(self) -> bool:
+        """Whether acting as anybody else is allowed at all; `door.may_act_as` says as whom."""
+        return bool(self.door.impersonate)
 
 
 class Access:
-    """Verbs of the Kubernetes door. Verdicts are remembered for 3 s."""
+    """Verbs of the Kubernetes door. Policies are remembered for 3 s."""
 
-    def __init__(self, deps: Deps) -> None:
+    def __init__(self, deps: Deps, identity: Identity | None = None) -> None:
         self._deps = deps
-        self._verdicts: dict[tuple[str, str], tuple[float, ClusterGrant]] = {}
+        self._identity = identity or Identity(deps)
+        self._known: dict[tuple[str, str | None, str], tuple[float, Actor, Target]] = {}
 
-    async def connect(self, user_id: str, handle: str) -> ClusterGrant:
-        """The grant of a user on a cluster. NotFound: none such. Forbidden: names the right."""
-        key = (user_id, handle)
-        now = self._deps.clock.monotonic()
-        known = self._verdicts.get(key)
-        if known is not None and known[0] > now:
-            return known[1]
-        grant = await self._decide(user_id, handle)
-        if len(self._verdicts) >= _CACHE_SIZE:
-            self._verdicts.clear()
-        self._verdicts[key] = (now + _CACHE_SECONDS, grant)
-        return grant
+    async def connect(
+        self,
+        user_id: str,
+        handle: str,
+        request: KubernetesRequest | None = None,
+        *,
+        token_id: str | None = None,
+    ) -> ClusterGrant:
+        """The grant of a user, by a token, for a request to a cluster; None: for any at all.
+
+        NotFound: no such cluster, or not to be seen. Forbidden: names the right.
+        """
+        actor, cluster = await self._look((user_id, token_id, handle))
+        if not (actor.may(Verb.READ, cluster) or actor.may(Verb.CONNECT, cluster)):
+            raise _nowhere(handle)
+        door = actor.policy.door(cluster, request)
+        if door is None:
+            raise Forbidden(_why_not(actor, cluster, request))
+        return ClusterGrant(
+            id=" ".join(door.binding_ids),
+            cluster_id=ClusterId(cluster.id),
+            user=actor.email,
+            groups=(EVERYBODY, *door.groups),
+            uid=actor.id,
+            door=door,
+            rule=door.why,
+            expires_at=actor.policy.until,
+        )
 
     async def last_seen(self, cluster_id: ClusterId) -> datetime | None:
         """When the cluster's agent was last heard of; None: never."""
@@ -51,26 +82,34 @@ class Access:
             cluster = await tx.clusters.get(cluster_id)
         return cluster.pinged_at if cluster else None
 
-    async def _decide(self, user_id: str, handle: str) -> ClusterGrant:
+    def forget_user(self, user_id: str) -> None:
+        """Drop what is remembered of a user; of all without an id."""
+        for key in [key for key in self._known if not user_id or key[0] == user_id]:
+            del self._known[key]
+
+    async def _look(self, key: tuple[str, str | None, str]) -> tuple[Actor, Target]:
+        now = self._deps.clock.monotonic()
+        known = self._known.get(key)
+        if known is not None and known[0] > now:
+            return known[1], known[2]
+        user_id, token_id, handle = key
+        actor = await self._identity.actor_of(user_id, token_id)
         async with self._deps.store.read() as tx:
-            user = await tx.users.get(user_id)
             cluster = await tx.clusters.find(handle=handle)
-        actor = _actor(user)
-        require(actor, Verb.CONNECT, f"cluster {handle!r}")
         if cluster is None:
-            raise NotFound(f'no cluster "{handle}" here, or you may not see it')
-        return ClusterGrant(
-            cluster_id=cluster.id,
-            user=actor.email,
-            groups=actor.kubernetes_groups,
-            uid=actor.id,
-            may_impersonate=actor.may(Verb.ADMINISTER),
-            rule=f"role {actor.role}",
-        )
+            raise _nowhere(handle)
+        if len(self._known) >= _CACHE_SIZE:
+            self._known.clear()
+        self._known[key] = (now + _CACHE_SECONDS, actor, cluster.target)
+        return actor, cluster.target
 
 
-def _actor(user: User | None) -> Actor:
-    if user is None or user.disabled_at is not None:
-        raise Unauthenticated("this account is gone or disabled")
-    blank = Actor(ActorKind.USER)
-    return replace(blank, id=user.id, name=user.name, email=user.email, role=user.role)
+def _nowhere(handle: str) -> NotFound:
+    return NotFound(f'no cluster "{handle}" here, or you may not see it')
+
+
+def _why_not(actor: Actor, cluster: Target, request: KubernetesRequest | None) -> str:
+    if request is None or not actor.may(Verb.CONNECT, cluster):
+        return refusal(actor, Verb.CONNECT, cluster)
+    what = f"{request.verb} {request.resource}".strip()
+    return f"{actor.email} may not {what} in {cluster}: no role lets this through the door"

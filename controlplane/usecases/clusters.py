@@ -4,14 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from controlplane.domain.access import Actor, Verb, require
+from controlplane.domain.access import Actor, Kind, Verb, require, require_member
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.names import check_label, check_text, handle_from
 from controlplane.domain.services import Removal
 from controlplane.ports import Page, PageQuery, Transaction
 from controlplane.usecases.deps import CLUSTER, DELIVER, DESIRED, REVOKED, Deps
-from controlplane.usecases.identity import mint
 from controlplane.usecases.removal import begin_removal, end_if_empty, revoke_tokens
+from controlplane.usecases.scopes import project_for
+from controlplane.usecases.tokens import mint
 from fleet.errors import Conflict, Invalid, NotFound
 from fleet.identity import ClusterId
 
@@ -27,6 +28,7 @@ class ClusterChange:
     protect: bool | None = None
     tags: Mapping[str, str] | None = None
     metadata: Mapping[str, Any] | None = field(default=None)
+    project_id: str | None = None
 
     def checked(self) -> dict[str, Any]:
         """The columns to write. Invalid: a value that cannot be."""
@@ -51,19 +53,22 @@ class Clusters:
         self._deps = deps
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[Cluster]:
-        require(actor, Verb.READ, "clusters")
+        require_member(actor)
+        query = replace(query, visible=actor.policy.visible(Kind.CLUSTER))
         async with self._deps.store.read() as tx:
             return await tx.clusters.page(query)
 
     async def get(self, actor: Actor, id: str | None, handle: str | None = None) -> Cluster:
         """The cluster with this id or handle. NotFound: none, or not to be seen."""
-        require(actor, Verb.READ, "clusters")
+        require_member(actor)
         async with self._deps.store.read() as tx:
-            return await find_cluster(tx, id, handle)
+            cluster = await find_cluster(tx, id, handle)
+        require(actor, Verb.READ, cluster.target)
+        return cluster
 
     async def create(self, actor: Actor, change: ClusterChange) -> tuple[Cluster, str]:
         """Register a cluster: what is kept, and its deploy token, shown only now."""
-        require(actor, Verb.WRITE, "clusters")
+        require_member(actor)
         columns = change.checked()
         name = columns.pop("name", None)
         if name is None:
@@ -72,6 +77,8 @@ class Clusters:
         now = self._deps.clock.now()
         cluster = Cluster(ClusterId(self._deps.new_id()), handle, name, now, now, **columns)
         async with self._deps.store.write() as tx:
+            project = await project_for(tx, actor, Kind.CLUSTER, change.project_id)
+            cluster = replace(cluster, project_id=project)
             if await tx.clusters.find(handle=handle) is not None:
                 raise Conflict(f"a cluster with the handle {handle!r} exists already")
             await tx.clusters.add(cluster)
@@ -82,10 +89,11 @@ class Clusters:
 
     async def update(self, actor: Actor, id: str, change: ClusterChange) -> Cluster:
         """Change a cluster; its services are rendered anew where they use what changed."""
-        require(actor, Verb.WRITE, "clusters")
+        require_member(actor)
         columns = change.checked()
         async with self._deps.store.write() as tx:
             cluster = await find_cluster(tx, id)
+            require(actor, Verb.WRITE, cluster.target)
             changed = replace(cluster, **columns, updated_at=self._deps.clock.now())
             await tx.clusters.put(changed)
             repositories = await _render_anew(tx, cluster, changed)
@@ -107,9 +115,10 @@ class Clusters:
 
     async def rotate_token(self, actor: Actor, id: str) -> tuple[Cluster, str]:
         """A new deploy token; the others end at once."""
-        require(actor, Verb.WRITE, "clusters")
+        require_member(actor)
         async with self._deps.store.write() as tx:
             cluster = await find_cluster(tx, id)
+            require(actor, Verb.WRITE, cluster.target)
             revoked = await revoke_tokens(tx, id, self._deps.clock.now())
             _, secret = await mint(
                 tx, self._deps, f"agent of {cluster.handle}", cluster_id=cluster.id
@@ -120,10 +129,11 @@ class Clusters:
         return cluster, secret
 
     async def _end(self, actor: Actor, id: str, removal: Removal, action: str) -> Cluster:
-        require(actor, Verb.WRITE, "clusters")
+        require_member(actor)
         now = self._deps.clock.now()
         async with self._deps.store.write() as tx:
             cluster = await find_cluster(tx, id)
+            require(actor, Verb.WRITE, cluster.target)
             if cluster.protect and removal is Removal.CASCADE:
                 raise Conflict(
                     f"cluster {cluster.handle!r} is protected: set protect to false first"

@@ -1,48 +1,81 @@
-"""Who is calling: tokens in, actors out; making and revoking tokens."""
+"""Who is calling: tokens in, actors out; making and revoking tokens and sessions."""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 import structlog
 
-from controlplane.domain.access import SYSTEM, Actor, ActorKind, Role, Verb, require
+from controlplane.domain.access import (
+    Actor,
+    ActorKind,
+    Kind,
+    Limit,
+    Policy,
+    Target,
+    Verb,
+    require_member,
+)
 from controlplane.domain.names import check_text
-from controlplane.domain.people import LONGEST_TOKEN_LIFE, USER_TOKEN_LIFE, Token, User
-from controlplane.ports import Page, PageQuery, Transaction
-from controlplane.usecases.deps import REVOKED, Deps
-from fleet.errors import Conflict, Forbidden, Invalid, NotFound, Unauthenticated, Unavailable
-from fleet.identity import ClusterId, TokenKind, new_token, token_hash, token_kind
+from controlplane.domain.people import (
+    LONGEST_TOKEN_LIFE,
+    SESSION_IDLE,
+    TICKET_LIFE,
+    USER_TOKEN_LIFE,
+    Token,
+    User,
+    UserKind,
+)
+from controlplane.ports import Transaction
+from controlplane.usecases.deps import Deps
+from controlplane.usecases.federation import Federation
+from controlplane.usecases.scopes import grants_of
+from controlplane.usecases.tokens import end_tokens, mint, publish_ended
+from fleet.errors import Forbidden, Invalid, NotFound, Unauthenticated, Unavailable
+from fleet.identity import ClusterId, TokenKind, token_hash, token_kind
 
 log = structlog.get_logger(__name__)
 
+MOST_LIMITS = 20
 _CACHE_SECONDS = 30.0
 _CACHE_SIZE = 10_000
 _SEEN_EVERY = timedelta(minutes=1)
+_LONGEST_CREDENTIAL = 16 << 10
 _WRONG = "this token is not known here: it is mistyped, or from another installation"
+_BEARERS = frozenset({TokenKind.USER, TokenKind.SERVICE_ACCOUNT, TokenKind.SESSION})
 
 
 class Identity:
-    """Verbs on users and tokens. Recognised tokens are remembered for 30 s, until revoked."""
+    """Recognises callers. What is recognised is remembered for 30 s, until rights change."""
 
-    def __init__(self, deps: Deps) -> None:
+    def __init__(self, deps: Deps, federation: Federation | None = None) -> None:
         self._deps = deps
+        self._federation = federation
         self._recognised: dict[str, tuple[float, Actor]] = {}
-        self._revocations = 0
+        self._changes = 0
 
     async def authenticate(self, token: str, source: str = "") -> Actor:
-        """The actor behind a user's token. Unauthenticated, with the reason, for any other."""
+        """The actor behind a credential: a token of a user or service account, a session, a
+        one-use ticket, or an ID token of a trusted issuer. Unauthenticated: any other, and why.
+        """
         key = token_hash(token)
         known = self._recognised.get(key)
         if known is not None and known[0] > self._deps.clock.monotonic():
             return replace(known[1], source=source)
-        if token_kind(token) is not TokenKind.USER:
+        kind = token_kind(token)
+        if kind is TokenKind.TICKET:
+            return replace(await self._redeem(key), source=source)
+        before = self._changes
+        if kind in _BEARERS:
+            actor = await self._recognise(key, source)
+        elif kind is None and self._federation is not None and token.count(".") == 2:
+            actor = await self._from_issuer(token)
+        else:
             raise Unauthenticated(_WRONG)
-        before = self._revocations
-        actor, life = await self._recognise(key)
         # A token revoked while its row was read must not be remembered as good.
-        if before == self._revocations:
-            self._remember(key, actor, min(_CACHE_SECONDS, life))
+        if before == self._changes:
+            self._remember(key, actor)
         return replace(actor, source=source)
 
     async def authenticate_agent(self, token: str) -> tuple[ClusterId, str]:
@@ -59,16 +92,29 @@ class Identity:
             raise Unauthenticated("the cluster of this deploy token was deleted")
         return cluster.id, row.id
 
+    async def actor_of(self, user_id: str, token_id: str | None = None) -> Actor:
+        """The actor of a user whom a token brought in before, with the rights of now.
+
+        Unauthenticated: the account or the token is good no more.
+        """
+        async with self._deps.store.read() as tx:
+            user = await tx.users.get(user_id)
+            row = await tx.tokens.get(token_id) if token_id else None
+            if token_id and row is None:
+                raise Unauthenticated(_WRONG)
+            return await self._actor(tx, user, row)
+
     def forget(self, token_id: str) -> None:
         """Drop what is remembered of a revoked token."""
-        self._revocations += 1
-        stale = [k for k, (_, actor) in self._recognised.items() if actor.token_id == token_id]
-        for key in stale:
-            del self._recognised[key]
+        self._drop(lambda actor: actor.token_id == token_id)
+
+    def forget_user(self, user_id: str) -> None:
+        """Drop what is remembered of a user whose rights have changed; of all without an id."""
+        self._drop(lambda actor: not user_id or actor.id == user_id)
 
     async def me(self, actor: Actor) -> User:
         """The caller's own user."""
-        require(actor, Verb.READ, "their own account")
+        require_member(actor)
         async with self._deps.store.read() as tx:
             user = await tx.users.get(actor.id)
         if user is None:
@@ -77,177 +123,174 @@ class Identity:
 
     async def tokens(self, actor: Actor) -> list[Token]:
         """The caller's own tokens, oldest first."""
-        require(actor, Verb.READ, "their own tokens")
+        require_member(actor)
         async with self._deps.store.read() as tx:
-            return await tx.tokens.select(user_id=actor.id, kind=TokenKind.USER)
+            return await tx.tokens.select(
+                user_id=actor.id, kind=[TokenKind.USER, TokenKind.SERVICE_ACCOUNT]
+            )
+
+    async def sessions(self, actor: Actor) -> list[Token]:
+        """Where the caller is signed in, oldest first."""
+        require_member(actor)
+        now = self._deps.clock.now()
+        async with self._deps.store.read() as tx:
+            rows = await tx.tokens.select(user_id=actor.id, kind=TokenKind.SESSION, revoked_at=None)
+        return [one for one in rows if one.expires_at is None or one.expires_at > now]
 
     async def create_token(
-        self, actor: Actor, name: str, life: timedelta = USER_TOKEN_LIFE
+        self,
+        actor: Actor,
+        name: str,
+        life: timedelta = USER_TOKEN_LIFE,
+        limits: tuple[Limit, ...] = (),
     ) -> tuple[Token, str]:
-        """A new token of the caller's: what is kept, and the secret, shown only now."""
-        require(actor, Verb.READ, "their own tokens")
+        """A new token of the caller's: what is kept, and the secret, shown only now.
+
+        It lets through no more than the token it was asked for with.
+        """
+        require_member(actor)
         check_text(name, "name")
         if not timedelta() < life <= LONGEST_TOKEN_LIFE:
             raise Invalid("a token lives up to 366 days", field="expiresIn")
+        if len(limits) > MOST_LIMITS:
+            raise Invalid(f"{MOST_LIMITS} scopes at most", field="scopes")
+        if actor.policy.limits:
+            raise Forbidden("a token with scopes makes no other tokens: sign in, or use a full one")
         async with self._deps.store.write() as tx:
-            made = await mint(tx, self._deps, name, user_id=actor.id, life=life)
+            if await tx.users.get(actor.id) is None:
+                raise NotFound
+            made = await mint(tx, self._deps, name, user_id=actor.id, life=life, limits=limits)
             await self._deps.audit(tx, actor, "createAccessToken", name, made[0].id)
         return made
 
     async def revoke_token(self, actor: Actor, id: str) -> Token:
-        """End a token; connections that it opened end within seconds."""
-        require(actor, Verb.READ, "their own tokens")
+        """End a token or session, the caller's own or any for who administers users; what it opened
+        ends within seconds."""
+        require_member(actor)
         async with self._deps.store.write() as tx:
             token = await tx.tokens.get(id)
-            if token is None:
+            is_own = token is not None and token.user_id == actor.id
+            if token is None or token.user_id is None:
                 raise NotFound
-            if token.user_id != actor.id and not actor.may(Verb.ADMINISTER):
+            if not is_own and not actor.may(Verb.ADMINISTER, Target.whole(Kind.USER)):
                 raise NotFound
             now = self._deps.clock.now()
             await tx.tokens.change(id, revoked_at=now)
             await self._deps.audit(tx, actor, "deleteAccessToken", token.name, id)
         self.forget(id)
-        self._deps.bus.publish(REVOKED, id)
+        publish_ended(self._deps, [id])
         return replace(token, revoked_at=now)
 
-    async def users(self, actor: Actor, query: PageQuery) -> Page[User]:
-        """People of this installation."""
-        require(actor, Verb.ADMINISTER, "users")
-        async with self._deps.store.read() as tx:
-            return await tx.users.page(query)
-
-    async def upsert_user(
-        self, actor: Actor, email: str, name: str | None, role: Role | None
-    ) -> User:
-        """Register a person, or change name and role of the one with this address.
-
-        What is None stays; a new person is a viewer called by their address.
-        """
-        require(actor, Verb.ADMINISTER, "users")
-        async with self._deps.store.read() as tx:
-            known = await tx.users.find(email=email)
-        if known is None:
-            return await self.create_user(actor, email, name or email, role or Role.VIEWER)
-        if known.id == actor.id and role not in (None, known.role):
-            raise Conflict("nobody changes their own role: ask another administrator")
-        changed = replace(
-            known,
-            name=check_text(name, "name") if name else known.name,
-            role=role or known.role,
-            updated_at=self._deps.clock.now(),
-        )
+    async def sign_out_everywhere(self, actor: Actor) -> int:
+        """End all of the caller's sessions; how many there were."""
+        require_member(actor)
         async with self._deps.store.write() as tx:
-            await tx.users.put(changed)
-            await self._deps.audit(
-                tx, actor, "updateUser", email, known.id, role=changed.role.value
-            )
-        self.forget_user(known.id)
-        return changed
+            ended = await end_tokens(tx, self._deps, actor.id, [TokenKind.SESSION])
+            await self._deps.audit(tx, actor, "signOutEverywhere", actor.email, actor.id)
+        for id in ended:
+            self.forget(id)
+        publish_ended(self._deps, ended)
+        return len(ended)
 
-    def forget_user(self, user_id: str) -> None:
-        """Drop what is remembered of a user whose rights have changed."""
-        stale = [k for k, (_, actor) in self._recognised.items() if actor.id == user_id]
-        for key in stale:
-            del self._recognised[key]
-
-    async def create_user(self, actor: Actor, email: str, name: str, role: Role) -> User:
-        """Register a person."""
-        require(actor, Verb.ADMINISTER, "users")
-        if "@" not in email:
-            raise Invalid("give an e-mail address", field="email")
-        now = self._deps.clock.now()
-        user = User(self._deps.new_id(), check_text(email, "email"), name or email, role, now, now)
+    async def ticket(self, actor: Actor) -> str:
+        """A secret with which a browser opens one WebSocket within 60 s as the caller."""
+        require_member(actor)
+        if actor.token_id is None:
+            raise Forbidden("a ticket is made with a session or a token of this installation")
         async with self._deps.store.write() as tx:
-            await tx.users.add(user)
-            await self._deps.audit(tx, actor, "createUser", email, user.id, role=role.value)
-        return user
-
-    async def bootstrap(self) -> str | None:
-        """Make the first administrator; its token. None: there are users already."""
-        async with self._deps.store.write() as tx:
-            if (await tx.users.page(PageQuery(first=1))).items:
-                return None
-            now = self._deps.clock.now()
-            user = User(self._deps.new_id(), "admin", "Administrator", Role.ADMIN, now, now)
-            await tx.users.add(user)
             _, secret = await mint(
-                tx, self._deps, "first start", user_id=user.id, life=USER_TOKEN_LIFE
+                tx,
+                self._deps,
+                "ticket",
+                user_id=actor.id,
+                life=TICKET_LIFE,
+                kind=TokenKind.TICKET,
+                parent_id=actor.token_id,
             )
-            await self._deps.audit(tx, SYSTEM, "createUser", user.email, user.id)
         return secret
 
-    async def token_for(self, actor: Actor, email: str, name: str) -> str:
-        """A token of another user; for the operator of the installation only."""
-        if actor.kind is not ActorKind.SYSTEM:
-            raise Forbidden("only the operator of the installation makes tokens for others")
-        async with self._deps.store.write() as tx:
-            user = await tx.users.find(email=email)
-            if user is None:
-                raise NotFound(f"no user has the address {email}")
-            row, secret = await mint(tx, self._deps, name, user_id=user.id, life=USER_TOKEN_LIFE)
-            await self._deps.audit(tx, actor, "createAccessToken", email, row.id)
-        return secret
-
-    def _remember(self, key: str, actor: Actor, seconds: float) -> None:
-        if len(self._recognised) >= _CACHE_SIZE:
-            self._recognised.clear()
-        self._recognised[key] = (self._deps.clock.monotonic() + seconds, actor)
-
-    async def _recognise(self, key: str) -> tuple[Actor, float]:
-        """The actor behind a token's hash, and how many seconds the token still lives."""
+    async def _recognise(self, key: str, source: str) -> Actor:
+        """The actor behind a token's hash."""
         now = self._deps.clock.now()
         async with self._deps.store.read() as tx:
             row = await tx.tokens.find(hash=key)
-            user = await tx.users.get(row.user_id) if row and row.user_id else None
-        if row is None or user is None:
+            if row is None:
+                raise Unauthenticated(_WRONG)
+            user = await tx.users.get(row.user_id) if row.user_id else None
+            actor = await self._actor(tx, user, row)
+        if row.last_used_at is None or row.last_used_at + _SEEN_EVERY < now:
+            await self._note_use(replace(actor, source=source), row, now)
+        return actor
+
+    async def _redeem(self, key: str) -> Actor:
+        """The actor of the token that a ticket was made with; the ticket ends."""
+        now = self._deps.clock.now()
+        async with self._deps.store.write() as tx:
+            ticket = await tx.tokens.find(hash=key)
+            if ticket is None or ticket.parent_id is None:
+                raise Unauthenticated(_WRONG)
+            ticket.check(now)
+            await tx.tokens.change(ticket.id, revoked_at=now)
+            parent = await tx.tokens.get(ticket.parent_id)
+            user = await tx.users.get(ticket.user_id) if ticket.user_id else None
+            if parent is None:
+                raise Unauthenticated(_WRONG)
+            return await self._actor(tx, user, parent)
+
+    async def _from_issuer(self, token: str) -> Actor:
+        """The actor behind an ID token of a trusted issuer."""
+        if self._federation is None or len(token) > _LONGEST_CREDENTIAL:
             raise Unauthenticated(_WRONG)
-        row.check(now)
+        user, until = await self._federation.user_of(token)
+        async with self._deps.store.read() as tx:
+            actor = await self._actor(tx, user, None)
+        return replace(actor, expires_at=until)
+
+    async def _actor(self, tx: Transaction, user: User | None, row: Token | None) -> Actor:
+        now = self._deps.clock.now()
+        if row is not None:
+            row.check(now)
+        if user is None:
+            raise Unauthenticated("this account is gone")
         if user.disabled_at is not None:
             raise Unauthenticated(f"the account {user.email} is disabled")
-        if row.last_used_at is None or row.last_used_at + _SEEN_EVERY < now:
-            await self._note_use(row.id, now)
-        actor = Actor(
-            ActorKind.USER,
+        is_person = user.kind is UserKind.PERSON
+        return Actor(
+            ActorKind.USER if is_person else ActorKind.SERVICE_ACCOUNT,
             id=user.id,
             name=user.name,
             email=user.email,
-            role=user.role,
-            token_id=row.id,
-            expires_at=row.expires_at,
+            policy=Policy(await grants_of(tx, user, now), row.limits if row else ()),
+            token_id=row.id if row else None,
+            expires_at=row.expires_at if row else None,
         )
-        return actor, (row.expires_at - now).total_seconds() if row.expires_at else math.inf
 
-    async def _note_use(self, token_id: str, now: datetime) -> None:
-        """Whoever can be recognised may read, even while the store cannot be written."""
+    async def _note_use(self, actor: Actor, row: Token, now: datetime) -> None:
+        """Whoever can be recognised may read, even while the store cannot be written.
+
+        The first use of a day is in the audit trail.
+        """
+        columns: dict[str, datetime] = {"last_used_at": now}
+        if row.idle_at is not None:
+            columns["idle_at"] = now + SESSION_IDLE
         try:
             async with self._deps.store.write() as tx:
-                await tx.tokens.change(token_id, last_used_at=now)
+                await tx.tokens.change(row.id, **columns)
+                if row.last_used_at is None or row.last_used_at.date() != now.date():
+                    await self._deps.audit(tx, actor, "useToken", row.name, row.id)
         except Unavailable as error:
-            log.warning("could not note a token's use", token=token_id, error=error.message)
+            log.warning("could not note a token's use", token=row.id, error=error.message)
 
+    def _drop(self, stale: Callable[[Actor], bool]) -> None:
+        self._changes += 1
+        for key in [k for k, (_, actor) in self._recognised.items() if stale(actor)]:
+            del self._recognised[key]
 
-async def mint(
-    tx: Transaction,
-    deps: Deps,
-    name: str,
-    *,
-    user_id: str | None = None,
-    cluster_id: str | None = None,
-    life: timedelta | None = None,
-) -> tuple[Token, str]:
-    """Make a token for a user or a cluster's agent, and keep its hash."""
-    kind = TokenKind.AGENT if cluster_id else TokenKind.USER
-    secret = new_token(kind)
-    now = deps.clock.now()
-    row = Token(
-        id=deps.new_id(),
-        kind=kind,
-        name=name,
-        hash=token_hash(secret),
-        inserted_at=now,
-        user_id=user_id,
-        cluster_id=cluster_id,
-        expires_at=None if life is None else now + life,
-    )
-    await tx.tokens.add(row)
-    return row, secret
+    def _remember(self, key: str, actor: Actor) -> None:
+        if len(self._recognised) >= _CACHE_SIZE:
+            self._recognised.clear()
+        now = self._deps.clock.now()
+        ends = (actor.expires_at, actor.policy.until)
+        life = min(((end - now).total_seconds() for end in ends if end), default=math.inf)
+        until = self._deps.clock.monotonic() + min(_CACHE_SECONDS, life)
+        self._recognised[key] = (until, actor)

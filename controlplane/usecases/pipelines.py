@@ -10,7 +10,7 @@ from datetime import datetime
 
 import structlog
 
-from controlplane.domain.access import Actor, Verb, require
+from controlplane.domain.access import Actor, Kind, Verb, require, require_member
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.jobs import Job
 from controlplane.domain.ledger import AuditEntry, Verdict
@@ -31,6 +31,7 @@ from controlplane.domain.promotion import Pipeline
 from controlplane.domain.services import Service, ServiceStatus
 from controlplane.ports import Page, PageQuery, Transaction
 from controlplane.usecases.deps import DELIVER, PIPELINE, Deps
+from controlplane.usecases.scopes import project_for
 from controlplane.usecases.services import pipeline_of
 from fleet.errors import Conflict, Invalid, NotFound
 from fleet.identity import ServiceId
@@ -66,6 +67,7 @@ class PipelineDraft:
     name: str
     stages: Sequence[tuple[str, Sequence[str]]]
     edges: Sequence[EdgeDraft] = field(default=())
+    project_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,46 +88,51 @@ class Pipelines:
         self._deps = deps
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[PipelineView]:
-        require(actor, Verb.READ, "pipelines")
+        require_member(actor)
+        query = replace(query, visible=actor.policy.visible(Kind.PIPELINE))
         async with self._deps.store.read() as tx:
             page = await tx.pipelines.page(query)
-            views = [await _view(tx, row) for row in page.items]
+            views = [_shown(await _view(tx, row), actor) for row in page.items]
         return Page(tuple(views), page.more)
 
     async def get(self, actor: Actor, id: str | None, name: str | None = None) -> PipelineView:
         """By id or name. NotFound: none."""
-        require(actor, Verb.READ, "pipelines")
+        require_member(actor)
         async with self._deps.store.read() as tx:
             row = await _find(tx, id, name)
-            return await _view(tx, row)
+            require(actor, Verb.READ, row.target)
+            return _shown(await _view(tx, row), actor)
 
     async def save(self, actor: Actor, draft: PipelineDraft) -> PipelineView:
         """Create or change the pipeline of this name; what waits in it stays where it can."""
-        require(actor, Verb.WRITE, "pipelines")
+        require_member(actor)
         now = self._deps.clock.now()
         async with self._deps.store.write() as tx:
             row = await tx.pipelines.find(name=draft.name)
+            project = await _project(tx, actor, row, draft)
             before = codec.pipeline_from_json(row.spec) if row else None
             id = row.id if row else self._deps.new_id()
             spec = model.validate(self._spec(id, draft, before))
-            await self._bind_services(tx, spec, before)
+            await self._bind_services(tx, actor, spec, before)
             body = codec.pipeline_to_json(spec)
             if row is None:
-                row = Pipeline(id, draft.name, now, now, body, codec.state_to_json(State()))
+                state = codec.state_to_json(State())
+                row = Pipeline(id, draft.name, now, now, body, state, project_id=project)
                 await tx.pipelines.add(row)
             else:
                 row = replace(row, spec=body, updated_at=now, version=row.version + 1)
                 await tx.pipelines.put(row)
             await self._deps.audit(tx, actor, "savePipeline", draft.name, id)
-            view = await _view(tx, row)
+            view = _shown(await _view(tx, row), actor)
         self._deps.bus.publish(PIPELINE, id)
         return view
 
     async def delete(self, actor: Actor, id: str) -> PipelineView:
         """Delete a pipeline; its services stay as they are and follow their refs again."""
-        require(actor, Verb.WRITE, "pipelines")
+        require_member(actor)
         async with self._deps.store.write() as tx:
             row = await _find(tx, id, None)
+            require(actor, Verb.WRITE, row.target)
             view = await _view(tx, row)
             for service in _promoted(view.spec):
                 await tx.services.change(service, promoted=False, pinned=None)
@@ -133,15 +140,16 @@ class Pipelines:
             await self._deps.audit(tx, actor, "deletePipeline", row.name, id)
         for repository in {s.repository_id for s in view.services.values() if s.repository_id}:
             self._deps.bus.publish(DELIVER, f"{repository}/")
-        return view
+        return _shown(view, actor)
 
     async def approve(
         self, actor: Actor, gate_id: str, digests: Digests, comment: str = ""
     ) -> PipelineView:
         """Say yes to exactly these digests. Conflict: something else waits at the gate by now."""
-        require(actor, Verb.APPROVE, "promotions")
+        require_member(actor)
         async with self._deps.store.read() as tx:
             view, gate = await _gate(tx, gate_id)
+        require(actor, Verb.APPROVE, view.row.target)
         edge, _ = view.spec.gate[gate]
         waiting = _waiting(view, edge)
         if not digests:
@@ -164,28 +172,29 @@ class Pipelines:
 
     async def reject(self, actor: Actor, gate_id: str, comment: str = "") -> PipelineView:
         """Say no to whatever waits at the gate; it stays refused until a newer one or a retry."""
-        require(actor, Verb.APPROVE, "promotions")
+        require_member(actor)
         async with self._deps.store.read() as tx:
             view, gate = await _gate(tx, gate_id)
+        require(actor, Verb.APPROVE, view.row.target)
         event = ev.Rejected(gate, actor.email, comment[:1000])
         return await self._decide(actor, "rejectGate", view, event)
 
     async def pause(self, actor: Actor, id: str, reason: str = "") -> PipelineView:
         """Let nothing enter a stage until `resume`."""
-        require(actor, Verb.APPROVE, "promotions")
         view = await self.get(actor, id)
+        require(actor, Verb.APPROVE, view.row.target)
         return await self._decide(actor, "pausePipeline", view, ev.Paused(actor.email, reason))
 
     async def resume(self, actor: Actor, id: str) -> PipelineView:
         """Let releases move again."""
-        require(actor, Verb.APPROVE, "promotions")
         view = await self.get(actor, id)
+        require(actor, Verb.APPROVE, view.row.target)
         return await self._decide(actor, "resumePipeline", view, ev.Resumed(actor.email))
 
     async def retry(self, actor: Actor, id: str, stage: str) -> PipelineView:
         """Try again what was refused or has failed in a stage, by its name."""
-        require(actor, Verb.APPROVE, "promotions")
         view = await self.get(actor, id)
+        require(actor, Verb.APPROVE, view.row.target)
         found = next((one for one in view.spec.stages if one.name == stage), None)
         if found is None:
             raise NotFound(f"pipeline {view.row.name!r} has no stage {stage!r}")
@@ -304,14 +313,22 @@ class Pipelines:
         )
 
     async def _bind_services(
-        self, tx: Transaction, spec: model.Pipeline, before: model.Pipeline | None
+        self,
+        tx: Transaction,
+        actor: Actor,
+        spec: model.Pipeline,
+        before: model.Pipeline | None,
     ) -> None:
         """Have services behind the first stage take commits from this pipeline only."""
         now, then = _promoted(spec), _promoted(before) if before else set()
         wanted = {service for stage in spec.stages for service in stage.services}
-        found = {service.id: service for service in await tx.services.select(id=wanted)}
+        rows = await tx.services.select(id=wanted)
+        found = {row.id: row for row in rows if actor.may(Verb.READ, row.target)}
         if missing := wanted - found.keys():
             raise Invalid(f"there is no service {min(missing)}", field="stages.services")
+        for id in now ^ then:
+            if id in found:
+                require(actor, Verb.WRITE, found[id].target)
         for id in now - then:
             holder = await pipeline_of(tx, id)
             if holder is not None:
@@ -333,6 +350,18 @@ def _feed(
     return effects, state
 
 
+async def _project(
+    tx: Transaction, actor: Actor, row: Pipeline | None, draft: PipelineDraft
+) -> str | None:
+    """Where a saved pipeline stands. Conflict: one the actor may not see has the name."""
+    if row is None:
+        return await project_for(tx, actor, Kind.PIPELINE, draft.project_id)
+    if not actor.may(Verb.READ, row.target):
+        raise Conflict(f"the name {draft.name!r} is taken: choose another one")
+    require(actor, Verb.WRITE, row.target)
+    return row.project_id
+
+
 async def _find(tx: Transaction, id: str | None, name: str | None) -> Pipeline:
     row = await tx.pipelines.get(id) if id else await tx.pipelines.find(name=name or "")
     if row is None:
@@ -349,6 +378,15 @@ async def _view(tx: Transaction, row: Pipeline) -> PipelineView:
         codec.state_from_json(row.state),
         {service.id: service for service in services},
         {cluster.id: cluster for cluster in clusters},
+    )
+
+
+def _shown(view: PipelineView, actor: Actor) -> PipelineView:
+    """The view with only those services and clusters that the actor may read."""
+    return replace(
+        view,
+        services={k: v for k, v in view.services.items() if actor.may(Verb.READ, v.target)},
+        clusters={k: v for k, v in view.clusters.items() if actor.may(Verb.READ, v.target)},
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from controlplane.domain.access import Actor, Verb, require
+from controlplane.domain.access import Actor, Kind, Target, Verb, require
 from controlplane.domain.ledger import AuditEntry
 from controlplane.ports import Page, PageQuery
 from controlplane.usecases.deps import Deps
@@ -17,7 +17,7 @@ class Records:
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[AuditEntry]:
         """Audit entries, newest first."""
-        require(actor, Verb.ADMINISTER, "the audit trail")
+        require(actor, Verb.READ, Target.whole(Kind.AUDIT))
         async with self._deps.store.read() as tx:
             return await tx.audit.page(replace(query, newest=True))
 

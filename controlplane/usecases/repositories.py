@@ -1,28 +1,36 @@
 """Connecting git repositories."""
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 
 import orjson
 
-from controlplane.domain.access import Actor, Verb, require
-from controlplane.domain.repositories import AuthMethod, GitHealth, Repository
+from controlplane.domain.access import Actor, Kind, Verb, require, require_member
+from controlplane.domain.credentials import changed, method_of
+from controlplane.domain.repositories import GitHealth, Repository
 from controlplane.domain.services import Service
 from controlplane.ports import ANY, Page, PageQuery, Transaction
 from controlplane.usecases.deps import DELIVER, Deps
+from controlplane.usecases.scopes import project_for
 from fleet.errors import Conflict, NotFound
-from fleet.identity import RepositoryId
+from fleet.identity import ClusterId, RepositoryId
 from fleet.remotes import parse_remote
 from fleet.source import GitCredentials, RepositorySpec, RepositoryState
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RepositoryChange:
-    """What to change of a repository; None leaves it as it is. Never printed."""
+    """What to change of a repository; None leaves it as it is. Never printed.
+
+    `via` is the id of a cluster; empty, the server is reached from here again.
+    """
 
     url: str | None = None
     credentials: GitCredentials = field(default_factory=GitCredentials)
     webhook_secret: str | None = None
     decrypt: bool | None = None
+    project_id: str | None = None
+    via: str | None = None
+    submodules: bool | None = None
 
 
 class Repositories:
@@ -33,27 +41,31 @@ class Repositories:
         self._followed: dict[str, frozenset[str]] = {}
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[Repository]:
-        require(actor, Verb.READ, "repositories")
+        require_member(actor)
+        query = replace(query, visible=actor.policy.visible(Kind.REPOSITORY))
         async with self._deps.store.read() as tx:
             return await tx.repositories.page(query)
 
     async def get(self, actor: Actor, id: str | None, url: str | None = None) -> Repository:
         """By id first, else by URL. NotFound: none."""
-        require(actor, Verb.READ, "repositories")
+        require_member(actor)
         async with self._deps.store.read() as tx:
             found = await tx.repositories.get(id) if id else None
             if found is None and url:
                 found = await tx.repositories.find(url=url)
         if found is None:
             raise NotFound
+        require(actor, Verb.READ, found.target)
         return found
 
     async def create(self, actor: Actor, change: RepositoryChange) -> Repository:
-        require(actor, Verb.WRITE, "repositories")
+        require_member(actor)
         now = self._deps.clock.now()
         blank = Repository(RepositoryId(self._deps.new_id()), "", now, now)
-        repository = self._changed(blank, change)
         async with self._deps.store.write() as tx:
+            project = await project_for(tx, actor, Kind.REPOSITORY, change.project_id)
+            await _check_via(tx, actor, change)
+            repository = self._changed(replace(blank, project_id=project), change)
             if await tx.repositories.find(url=repository.url) is not None:
                 raise Conflict(f"a repository with the URL {repository.url} exists already")
             await tx.repositories.add(repository)
@@ -62,9 +74,11 @@ class Repositories:
         return repository
 
     async def update(self, actor: Actor, id: str, change: RepositoryChange) -> Repository:
-        require(actor, Verb.WRITE, "repositories")
+        require_member(actor)
         async with self._deps.store.write() as tx:
             before = await find_repository(tx, id)
+            require(actor, Verb.WRITE, before.target)
+            await _check_via(tx, actor, change)
             after = self._changed(before, change)
             await tx.repositories.put(after)
             services = await tx.services.select(repository_id=id)
@@ -74,9 +88,10 @@ class Repositories:
 
     async def delete(self, actor: Actor, id: str) -> Repository:
         """Conflict: services still use it."""
-        require(actor, Verb.WRITE, "repositories")
+        require_member(actor)
         async with self._deps.store.write() as tx:
             repository = await find_repository(tx, id)
+            require(actor, Verb.WRITE, repository.target)
             users = await tx.services.select(repository_id=id, deleted_at=ANY)
             if users:
                 names = ", ".join(sorted(service.name for service in users)[:5])
@@ -90,9 +105,10 @@ class Repositories:
 
     async def sync(self, actor: Actor, id: str) -> Repository:
         """Look for new commits now."""
-        require(actor, Verb.WRITE, "repositories")
+        require_member(actor)
         async with self._deps.store.write() as tx:
             repository = await find_repository(tx, id)
+            require(actor, Verb.WRITE, repository.target)
             await self._deps.audit(tx, actor, "syncGitRepository", repository.url, id)
         await self._deps.manifests.hint(repository.id)
         self._deps.bus.publish(DELIVER, f"{id}/")
@@ -147,8 +163,17 @@ class Repositories:
         """Hand a repository with the refs of its services to the git cache."""
         refs = frozenset(service.pinned or service.ref for service in services)
         self._followed[repository.id] = refs
-        spec = RepositorySpec(repository.id, repository.url, refs, self._credentials(repository))
-        self._deps.manifests.follow(spec)
+        self._deps.manifests.follow(
+            RepositorySpec(
+                repository.id,
+                repository.url,
+                refs,
+                self._credentials(repository),
+                via=repository.via,
+                submodules=repository.submodules,
+                project=repository.project_id,
+            )
+        )
 
     async def note_state(self, state: RepositoryState) -> None:
         """Keep what the git cache has seen of a repository."""
@@ -160,6 +185,8 @@ class Repositories:
                 commits=dict(state.commits),
                 polled_at=state.polled_at,
                 fetched_at=state.fetched_at,
+                size=state.size,
+                owner=state.owner,
             )
 
     def _changed(self, before: Repository, change: RepositoryChange) -> Repository:
@@ -172,15 +199,25 @@ class Repositories:
                 after = replace(after, sealed=None, auth_method=None)
         if change.decrypt is not None:
             after = replace(after, decrypt=change.decrypt)
-        given = {k: v for k, v in asdict(change.credentials).items() if v}
-        if given:
-            sealed = self._deps.sealer.seal(orjson.dumps(given), f"repository:{after.id}")
-            method = AuthMethod.SSH if "private_key" in given else AuthMethod.BASIC
-            after = replace(after, sealed=sealed, auth_method=method)
+        if change.submodules is not None:
+            after = replace(after, submodules=change.submodules)
+        if change.via is not None:
+            after = replace(after, via=ClusterId(change.via) if change.via else None)
+        after = self._with_credentials(after, change.credentials, other_way=after.via != before.via)
         if change.webhook_secret:
             sealed = self._deps.sealer.seal(change.webhook_secret.encode(), f"webhook:{after.id}")
             after = replace(after, sealed_webhook=sealed)
         return after
+
+    def _with_credentials(
+        self, repository: Repository, given: GitCredentials, *, other_way: bool
+    ) -> Repository:
+        before = self._kept(repository)
+        kept = changed(before, given, other_way=other_way)
+        if kept == before:
+            return repository
+        sealed = self._deps.sealer.seal(orjson.dumps(kept), f"repository:{repository.id}")
+        return replace(repository, sealed=sealed if kept else None, auth_method=method_of(kept))
 
     def _webhook_secret(self, repository: Repository) -> str | None:
         sealed = repository.sealed_webhook
@@ -189,10 +226,14 @@ class Repositories:
         return self._deps.sealer.open(sealed, f"webhook:{repository.id}").decode()
 
     def _credentials(self, repository: Repository) -> GitCredentials | None:
+        kept = self._kept(repository)
+        return GitCredentials(**kept) if kept else None
+
+    def _kept(self, repository: Repository) -> dict[str, str]:
         if repository.sealed is None:
-            return None
+            return {}
         plain = self._deps.sealer.open(repository.sealed, f"repository:{repository.id}")
-        return GitCredentials(**orjson.loads(plain))
+        return orjson.loads(plain)
 
 
 def _health(state: RepositoryState) -> GitHealth | None:
@@ -200,6 +241,15 @@ def _health(state: RepositoryState) -> GitHealth | None:
     if state.error:
         return GitHealth.FAILED
     return GitHealth.PULLABLE if state.commits or state.missing else None
+
+
+async def _check_via(tx: Transaction, actor: Actor, change: RepositoryChange) -> None:
+    """NotFound: no such cluster. Forbidden: its network is not the actor's to reach."""
+    if change.via:
+        cluster = await tx.clusters.get(change.via)
+        if cluster is None:
+            raise NotFound
+        require(actor, Verb.WRITE, cluster.target)
 
 
 async def find_repository(tx: Transaction, id: str) -> Repository:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from controlplane.domain.access import Actor, Verb, require
+from controlplane.domain.access import Actor, Kind, Verb, require, require_member
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.commands import Command, CommandKind
 from controlplane.domain.ledger import LedgerEntry, Stage
@@ -69,6 +69,7 @@ class ServiceChange:
         if self.options is not None:
             _check_words(self.options.namespace_labels, "syncConfig.labels", 253)
             _check_words(self.options.namespace_annotations, "syncConfig.annotations", 4096)
+            self.options.check()
         if self.version:
             columns["version"] = check_text(self.version, "version", 64)
         if self.ref is not None:
@@ -100,46 +101,45 @@ class Services:
         self._deps = deps
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[Service]:
-        require(actor, Verb.READ, "services")
+        require_member(actor)
         equals = {"deleted_at": ANY, **query.equals}
+        query = replace(query, equals=equals, visible=actor.policy.visible(Kind.SERVICE))
         async with self._deps.store.read() as tx:
-            return await tx.services.page(replace(query, equals=equals))
+            return await tx.services.page(query)
 
     async def get(self, actor: Actor, id: str) -> Service:
         """The service, also while its objects are being removed."""
-        require(actor, Verb.READ, "services")
+        require_member(actor)
         async with self._deps.store.read() as tx:
-            service = await tx.services.find(id=id, deleted_at=ANY)
-        if service is None:
-            raise NotFound
-        return service
+            return await _readable(tx, actor, id=id)
 
     async def named(self, actor: Actor, cluster: str, name: str) -> Service:
         """The service of this name in the cluster with this handle."""
-        require(actor, Verb.READ, "services")
+        require_member(actor)
         async with self._deps.store.read() as tx:
             owner = await find_cluster(tx, None, cluster)
-            service = await tx.services.find(cluster_id=owner.id, name=name, deleted_at=ANY)
-        if service is None:
-            raise NotFound
-        return service
+            return await _readable(tx, actor, cluster_id=owner.id, name=name)
 
     async def related(
         self, actor: Actor, services: Sequence[Service], wanted: frozenset[str]
     ) -> Related:
-        """What services refer to, by id; `wanted` names the kinds, others stay empty."""
-        require(actor, Verb.READ, "services")
+        """What services refer to, as far as the actor may read it, by id.
+
+        `wanted` names the kinds, others stay empty.
+        """
+        require_member(actor)
+        services = [one for one in services if actor.may(Verb.READ, one.target)]
         found = Related()
         if not services or not wanted:
             return found
         async with self._deps.store.read() as tx:
             if "cluster" in wanted:
                 rows = await tx.clusters.select(id={s.cluster_id for s in services})
-                found.clusters.update((row.id, row) for row in rows)
+                found.clusters.update(_readables(actor, rows))
             if "repository" in wanted:
                 ids = {s.repository_id for s in services if s.repository_id}
                 rows = await tx.repositories.select(id=ids)
-                found.repositories.update((row.id, row) for row in rows)
+                found.repositories.update(_readables(actor, rows))
             if "revision" in wanted:
                 ids = {s.revision_id for s in services if s.revision_id}
                 found.revisions.update((row.id, row) for row in await tx.revisions.select(id=ids))
@@ -150,17 +150,19 @@ class Services:
 
     async def revisions(self, actor: Actor, service_id: str, query: PageQuery) -> Page[Revision]:
         """Revisions of a service, newest first."""
-        require(actor, Verb.READ, "services")
+        require_member(actor)
         async with self._deps.store.read() as tx:
+            await _readable(tx, actor, id=service_id)
             return await tx.revisions.page(
                 replace(query, equals={"service_id": service_id}, newest=True)
             )
 
     async def history(self, actor: Actor, query: PageQuery) -> Page[LedgerEntry]:
         """Ledger entries, newest first."""
-        require(actor, Verb.READ, "services")
+        require_member(actor)
+        query = replace(query, newest=True, visible=actor.policy.visible(Kind.SERVICE))
         async with self._deps.store.read() as tx:
-            return await tx.ledger.page(replace(query, newest=True))
+            return await tx.ledger.page(query)
 
     async def create(
         self,
@@ -173,14 +175,14 @@ class Services:
 
         A promoted one waits for a pipeline to give it a commit.
         """
-        require(actor, Verb.WRITE, "services")
+        require_member(actor)
         name = check_label(change.name or "", "name")
         namespace = check_label(change.namespace or "", "namespace")
         columns = change.checked()
         now = self._deps.clock.now()
         async with self._deps.store.write() as tx:
-            cluster = await self._open_cluster(tx, cluster_id, cluster_handle)
-            repository = await _repository_of(tx, change)
+            cluster = await self._open_cluster(tx, actor, cluster_id, cluster_handle)
+            repository = await _repository_of(tx, actor, change)
             taken = await tx.services.find(cluster_id=cluster.id, name=name, deleted_at=ANY)
             if taken is not None:
                 what = (
@@ -195,6 +197,7 @@ class Services:
                 namespace,
                 now,
                 now,
+                project_id=cluster.project_id,
                 **columns,
             )
             await tx.services.add(service)
@@ -207,11 +210,12 @@ class Services:
 
     async def update(self, actor: Actor, id: str, change: ServiceChange) -> Service:
         """Change a service. A new ref or folder ends a rollback's hold."""
-        require(actor, Verb.WRITE, "services")
+        require_member(actor)
         columns = change.checked()
         columns.pop("promoted", None)
         async with self._deps.store.write() as tx:
-            before = await find_service(tx, id)
+            before = await find_defined(tx, id)
+            require(actor, Verb.WRITE, before.target)
             changed = {k: v for k, v in columns.items() if getattr(before, k) != v}
             if changed.keys() & {"ref", "folder"} and not before.promoted:
                 changed["pinned"] = None
@@ -232,9 +236,10 @@ class Services:
 
     async def delete(self, actor: Actor, id: str, removal: Removal = Removal.CASCADE) -> Service:
         """Delete a service: its agent removes the objects, or leaves them when orphaned."""
-        require(actor, Verb.WRITE, "services")
+        require_member(actor)
         async with self._deps.store.write() as tx:
-            service = await find_service(tx, id)
+            service = await find_defined(tx, id)
+            require(actor, Verb.WRITE, service.target)
             cluster = await find_cluster(tx, service.cluster_id)
             await begin_removal(self._deps, tx, actor, service, removal, cluster)
             await self._deps.audit(
@@ -245,9 +250,10 @@ class Services:
 
     async def sync(self, actor: Actor, id: str) -> Service:
         """Look for commits now, and have the agent check the service against the cluster."""
-        require(actor, Verb.WRITE, "services")
+        require_member(actor)
         async with self._deps.store.write() as tx:
             service = await find_service(tx, id)
+            require(actor, Verb.WRITE, service.target)
             command = Command(
                 self._deps.new_id(),
                 service.cluster_id,
@@ -266,9 +272,10 @@ class Services:
 
     async def rollback(self, actor: Actor, id: str, revision_id: str) -> Service:
         """Return to a revision and hold there until the service's ref or folder is changed."""
-        require(actor, Verb.WRITE, "services")
+        require_member(actor)
         async with self._deps.store.write() as tx:
-            service = await find_service(tx, id)
+            service = await find_defined(tx, id)
+            require(actor, Verb.WRITE, service.target)
             revision = await tx.revisions.get(revision_id)
             if revision is None or revision.service_id != id:
                 raise NotFound(f"service {service.name!r} has no revision {revision_id}")
@@ -296,9 +303,10 @@ class Services:
 
     async def release(self, actor: Actor, id: str) -> Service:
         """End a rollback's hold, or the wait for a pipeline: follow the ref again."""
-        require(actor, Verb.WRITE, "services")
+        require_member(actor)
         async with self._deps.store.write() as tx:
-            service = await find_service(tx, id)
+            service = await find_defined(tx, id)
+            require(actor, Verb.WRITE, service.target)
             holder = await pipeline_of(tx, id)
             if holder is not None:
                 raise Conflict(
@@ -309,8 +317,13 @@ class Services:
         self._wake(service)
         return replace(service, pinned=None, promoted=False)
 
-    async def _open_cluster(self, tx: Transaction, id: str | None, handle: str | None) -> Cluster:
+    async def _open_cluster(
+        self, tx: Transaction, actor: Actor, id: str | None, handle: str | None
+    ) -> Cluster:
         cluster = await find_cluster(tx, id, handle)
+        if not actor.may(Verb.READ, cluster.target):
+            raise NotFound
+        require(actor, Verb.WRITE, cluster.target.below(Kind.SERVICE))
         if cluster.ending_at is not None:
             raise Conflict(f"cluster {cluster.handle!r} is being deleted")
         return cluster
@@ -356,12 +369,39 @@ async def find_service(tx: Transaction, id: str) -> Service:
     return service
 
 
-async def _repository_of(tx: Transaction, change: ServiceChange) -> RepositoryId | None:
+async def find_defined(tx: Transaction, id: str) -> Service:
+    """A service that is defined here. Conflict: its cluster defines it itself."""
+    service = await find_service(tx, id)
+    if service.mirrored:
+        raise Conflict(
+            f"service {service.name!r} is defined in its cluster, from {service.origin}: change it "
+            "there"
+        )
+    return service
+
+
+async def _readable(tx: Transaction, actor: Actor, **equals: str) -> Service:
+    service = await tx.services.find(**equals, deleted_at=ANY)
+    if service is None:
+        raise NotFound
+    require(actor, Verb.READ, service.target)
+    return service
+
+
+def _readables(actor: Actor, rows: Sequence[Any]) -> dict[str, Any]:
+    return {row.id: row for row in rows if actor.may(Verb.READ, row.target)}
+
+
+async def _repository_of(
+    tx: Transaction, actor: Actor, change: ServiceChange
+) -> RepositoryId | None:
     if not change.repository_id:
         return None
     if change.ref is None:
         raise Invalid("must be given with a repository", field="git")
-    return (await find_repository(tx, change.repository_id)).id
+    repository = await find_repository(tx, change.repository_id)
+    require(actor, Verb.READ, repository.target)
+    return repository.id
 
 
 def _check_words(words: Mapping[str, str], field: str, longest: int) -> None:

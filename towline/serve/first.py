@@ -40,10 +40,10 @@ async def leave_first_token(plane: ControlPlane, path: Path) -> None:
     A process that died after the commit has left nobody who can sign in: while the file is
     absent and nobody has ever used a token, another is made.
     """
-    identity = plane.verbs.identity
-    secret = await identity.bootstrap()
+    people = plane.verbs.people
+    secret = await people.bootstrap()
     if secret is None and not _is_left(path) and not await _anybody_was_here(plane.store):
-        secret = await identity.token_for(SYSTEM, _FIRST, "first start")
+        secret = await people.token_for(SYSTEM, _FIRST, "first start")
     if secret is not None:
         write_whole(path, secret.encode())
         log.info("made the first administrator", action="setup.admin", token_file=str(path))

@@ -7,7 +7,17 @@ from typing import Any
 
 import pytest
 
-from controlplane.domain.access import Actor, ActorKind, Role
+from controlplane.domain.access import (
+    BUILT_IN,
+    INSTALLATION,
+    NOTHING,
+    Actor,
+    ActorKind,
+    Grant,
+    Policy,
+    Scope,
+)
+from controlplane.domain.access.roles import BuiltInRole as Role
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.reports import Facts, Report, StatusReport
 from controlplane.domain.repositories import Repository
@@ -22,18 +32,23 @@ from controlplane.usecases.clusters import ClusterChange, Clusters
 from controlplane.usecases.delivery import Delivery
 from controlplane.usecases.deps import Deps
 from controlplane.usecases.identity import Identity
+from controlplane.usecases.people import People
 from controlplane.usecases.pipelines import Pipelines
+from controlplane.usecases.projects import Projects
 from controlplane.usecases.promotions import Promotions
 from controlplane.usecases.records import Records
 from controlplane.usecases.repositories import Repositories, RepositoryChange
+from controlplane.usecases.requests import AccessRequests
+from controlplane.usecases.rights import Rights
 from controlplane.usecases.services import ServiceChange, Services
 from tests.fakes.clock import FakeClock
 from tests.fakes.manifests import FakeManifests
 
 
-def person(role: Role | None, name: str = "ada") -> Actor:
-    """A user with this role."""
-    return Actor(ActorKind.USER, id=name, name=name, email=f"{name}@example.org", role=role)
+def person(role: Role | None, name: str = "ada", scope: Scope = INSTALLATION) -> Actor:
+    """A user with this role, everywhere if not told where."""
+    policy = Policy((Grant(BUILT_IN[role], scope),)) if role else NOTHING
+    return Actor(ActorKind.USER, id=name, name=name, email=f"{name}@example.org", policy=policy)
 
 
 @dataclass
@@ -47,6 +62,10 @@ class World:
     def __post_init__(self) -> None:
         self.admin = person(Role.ADMIN, "root")
         self.identity = Identity(self.deps)
+        self.people = People(self.deps)
+        self.projects = Projects(self.deps)
+        self.rights = Rights(self.deps)
+        self.requests = AccessRequests(self.deps)
         self.clusters = Clusters(self.deps)
         self.repositories = Repositories(self.deps)
         self.services = Services(self.deps)

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from controlplane.domain.access import Role
+from controlplane.domain.access.roles import BuiltInRole as Role
 from fleet.errors import Unauthenticated
 from tests.integration.controlplane.conftest import World, person
 from towline.serve.door import DoorIdentity
@@ -13,7 +13,7 @@ from towline.serve.door import DoorIdentity
 
 async def test_the_door_knows_when_a_token_ends(world: World) -> None:
     """The first answer and the remembered one both carry the end of the token itself."""
-    user = await world.identity.create_user(world.admin, "ann@example.org", "Ann", Role.VIEWER)
+    user = await world.people.upsert(world.admin, "ann@example.org", "Ann", Role.VIEWER)
     owner = replace(person(Role.VIEWER, "ann"), id=user.id)
     token, secret = await world.identity.create_token(owner, "brief", timedelta(hours=1))
     door = DoorIdentity(world.identity)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controlplane.domain.access import Role
+from controlplane.domain.access.roles import BuiltInRole as Role
 from controlplane.domain.ledger import Stage, Verdict
 from controlplane.domain.pipelines.model import ApprovalRule
 from controlplane.domain.pipelines.state import GateStatus, Health

@@ -8,7 +8,7 @@ import orjson
 import pytest
 from graphql import get_introspection_query
 
-from controlplane.domain.access import SYSTEM, Role
+from controlplane.domain.access import SYSTEM
 from tests.integration.serve.conftest import Running
 
 ME = "{ me { email } }"
@@ -250,8 +250,8 @@ async def test_a_viewer_may_read_and_not_write(hub: Running) -> None:
     """Each change is refused with the right that is missing."""
     plane = hub.process.plane
     admin = await plane.verbs.identity.authenticate(hub.token)
-    user = await plane.verbs.identity.create_user(admin, "v@example.org", "V", Role.VIEWER)
-    token = await plane.verbs.identity.token_for(SYSTEM, user.email, "viewing")
+    user = await plane.verbs.people.upsert(admin, "v@example.org", "V", "viewer")
+    token = await plane.verbs.people.token_for(SYSTEM, user.email, "viewing")
     document = 'mutation { createCluster(attributes: {name: "x"}) { id } }'
     answer = await hub.post(document, token=token)
     assert answer["errors"][0]["extensions"]["code"] == "FORBIDDEN"

@@ -2,7 +2,8 @@
 
 import pytest
 
-from controlplane.domain.access import Actor, ActorKind, Role
+from controlplane.domain.access import BUILT_IN
+from controlplane.domain.access.actor import EVERYBODY
 from tests.unit.charts.rendering import Json, of_kind, render, values_of
 
 AGENT = "towline-agent"
@@ -15,7 +16,7 @@ def rules_of(objects: list[Json], part: str) -> list[Json]:
 
 def test_the_groups_are_those_of_the_control_plane() -> None:
     """Whatever group a person comes with, the agent may speak as."""
-    sent = {group for role in Role for group in Actor(ActorKind.USER, role=role).kubernetes_groups}
+    sent = {EVERYBODY, *(group for role in BUILT_IN.values() for group in role.kubernetes.groups)}
     (groups,) = [
         rule
         for rule in rules_of(render(AGENT, values_of(AGENT, "default")), "impersonate")

@@ -1,0 +1,60 @@
+"""Who may do what to which thing: verbs, kinds, targets, roles, and the policy of an actor.
+
+Deny unless allowed, decided here alone; nothing here knows the store, tokens or a transport.
+"""
+
+from controlplane.domain.access.actor import (
+    ANONYMOUS,
+    SYSTEM,
+    Actor,
+    ActorKind,
+    require,
+    require_member,
+)
+from controlplane.domain.access.policy import NOTHING, Grant, Limit, Policy, Visible
+from controlplane.domain.access.roles import (
+    ADMIN,
+    BUILT_IN,
+    EDITOR,
+    VIEWER,
+    KubernetesRights,
+    KubernetesRule,
+    Role,
+    Rule,
+)
+from controlplane.domain.access.targets import (
+    DEFAULT_PROJECT,
+    INSTALLATION,
+    Kind,
+    Scope,
+    Target,
+    Verb,
+)
+
+__all__ = [
+    "ADMIN",
+    "ANONYMOUS",
+    "BUILT_IN",
+    "DEFAULT_PROJECT",
+    "EDITOR",
+    "INSTALLATION",
+    "NOTHING",
+    "SYSTEM",
+    "VIEWER",
+    "Actor",
+    "ActorKind",
+    "Grant",
+    "Kind",
+    "KubernetesRights",
+    "KubernetesRule",
+    "Limit",
+    "Policy",
+    "Role",
+    "Rule",
+    "Scope",
+    "Target",
+    "Verb",
+    "Visible",
+    "require",
+    "require_member",
+]

@@ -1,0 +1,166 @@
+"""The policy of an actor: what all its bindings come to, decided without looking anything up.
+
+A decision takes the union of the roles that are bound in any scope on the target's path, then
+what the token lets through. Property tests hold it to a model of a few lines.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from controlplane.domain.access.roles import (
+    KubernetesRequest,
+    KubernetesRights,
+    Right,
+    Role,
+    matches_any,
+)
+from controlplane.domain.access.targets import INSTALLATION, Kind, Scope, Target, Verb
+
+Visible = tuple[frozenset[Scope], ...]
+"""What a list may show: of each set, a row stands in one of the scopes. Empty: everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A role in a scope; `why` says for people where it comes from."""
+
+    role: Role
+    scope: Scope = INSTALLATION
+    binding_id: str = ""
+    expires_at: datetime | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What a token lets through of its owner's rights; an empty field lets everything through.
+
+    `scopes` are things like `project:<id>`, with all below them.
+    """
+
+    verbs: tuple[Verb, ...] = ()
+    kinds: tuple[Kind, ...] = ()
+    scopes: tuple[Scope, ...] = ()
+
+    def concerns(self, verb: Verb, kind: Kind) -> bool:
+        """Whether it lets the verb on the kind through somewhere."""
+        return (not self.verbs or verb in self.verbs) and (not self.kinds or kind in self.kinds)
+
+    def allows(self, verb: Verb, target: Target) -> bool:
+        """Whether it lets the verb on the target through."""
+        return self.concerns(verb, target.kind) and (
+            not self.scopes or not set(self.scopes).isdisjoint(target.path)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """How an actor enters a cluster; `why` and `binding_ids` name what lets it in."""
+
+    groups: tuple[str, ...]
+    impersonate: tuple[str, ...]
+    record: bool
+    why: str
+    binding_ids: tuple[str, ...]
+
+    def may_act_as(self, user: str, groups: Iterable[str] = ()) -> bool:
+        """Whether acting as this user in these groups is allowed."""
+        wanted = (f"user:{user}", *(f"group:{one}" for one in groups))
+        return all(matches_any(one, self.impersonate) for one in wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """All grants of an actor. `limits` of its token: one has to let a decision through."""
+
+    grants: tuple[Grant, ...] = ()
+    limits: tuple[Limit, ...] = ()
+    _rights: Mapping[Scope, frozenset[Right]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        rights: dict[Scope, frozenset[Right]] = {}
+        for grant in self.grants:
+            rights[grant.scope] = rights.get(grant.scope, frozenset()) | grant.role.rights
+        object.__setattr__(self, "_rights", rights)
+
+    def may(self, verb: Verb, target: Target) -> bool:
+        """The decision."""
+        right = (verb, target.kind)
+        rights = self._rights
+        for scope in target.path:
+            if scope in rights and right in rights[scope]:
+                return not self.limits or self._let_through(verb, target)
+        return False
+
+    def reasons(self, verb: Verb, target: Target) -> list[Grant]:
+        """The grants that allow it; none if it is not allowed."""
+        if not self.may(verb, target):
+            return []
+        return [one for one in self._on(target) if (verb, target.kind) in one.role.rights]
+
+    def visible(self, kind: Kind, verb: Verb = Verb.READ) -> Visible:
+        """Of which scopes a list of this kind may show rows."""
+        right = (verb, kind)
+        sets = [frozenset(scope for scope, rights in self._rights.items() if right in rights)]
+        if self.limits:
+            fit = [one for one in self.limits if one.concerns(verb, kind)]
+            sets.append(frozenset(s for one in fit for s in one.scopes or (INSTALLATION,)))
+        return tuple(one for one in sets if INSTALLATION not in one)
+
+    def anywhere(self, verb: Verb, kind: Kind) -> bool:
+        """Whether there may be a thing of this kind to which the verb can be done."""
+        return all(self.visible(kind, verb))
+
+    def door(self, cluster: Target, request: KubernetesRequest | None = None) -> Door | None:
+        """How the actor enters a cluster with a request; None: not at all."""
+        if not self.may(Verb.CONNECT, cluster):
+            return None
+        grants = [
+            one
+            for one in self.reasons(Verb.CONNECT, cluster)
+            if one.role.kubernetes.allows(request)
+        ]
+        if not grants:
+            return None
+        rights = [one.role.kubernetes for one in grants]
+        return Door(
+            groups=_joined(one.groups for one in rights),
+            impersonate=_joined(one.impersonate for one in rights),
+            record=any(one.record for one in rights),
+            why=", ".join(dict.fromkeys(f"role {one.role.name}" for one in grants)),
+            binding_ids=tuple(one.binding_id for one in grants),
+        )
+
+    def covers(self, role: Role, target: Target) -> bool:
+        """Whether nobody gains by being given the role there what this actor lacks."""
+        has_rights = all(
+            self.may(verb, Target(kind, target.id, target.path)) for verb, kind in role.rights
+        )
+        return has_rights and self._covers_clusters(role.kubernetes, target)
+
+    @property
+    def until(self) -> datetime | None:
+        """When the first of the grants ends; None: none does by itself."""
+        return min((one.expires_at for one in self.grants if one.expires_at), default=None)
+
+    def _covers_clusters(self, wanted: KubernetesRights, target: Target) -> bool:
+        if wanted == KubernetesRights():
+            return True
+        right = (Verb.CONNECT, Kind.CLUSTER)
+        held = [one.role.kubernetes for one in self._on(target) if right in one.role.rights]
+        # Whoever may act as anybody can already appear in any group.
+        return any(one.covers(wanted) or "*" in one.impersonate for one in held)
+
+    def _on(self, target: Target) -> Iterable[Grant]:
+        return (one for one in self.grants if one.scope in target.path)
+
+    def _let_through(self, verb: Verb, target: Target) -> bool:
+        return any(limit.allows(verb, target) for limit in self.limits)
+
+
+NOTHING = Policy()
+
+
+def _joined(parts: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one for part in parts for one in part))

@@ -1,0 +1,190 @@
+"""Roles: named sets of rights, and what they mean inside clusters."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from fnmatch import fnmatchcase
+
+from controlplane.domain.access.targets import Kind, Verb
+from fleet.errors import Invalid
+
+Right = tuple[Verb, Kind]
+ANY = "*"
+MOST_RULES = 50
+_LONGEST_NAME = 253
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Every one of the verbs on every one of the kinds; empty means all of them."""
+
+    verbs: tuple[Verb, ...] = ()
+    kinds: tuple[Kind, ...] = ()
+
+    @property
+    def rights(self) -> frozenset[Right]:
+        """The pairs that the rule stands for."""
+        return frozenset((v, k) for v in self.verbs or Verb for k in self.kinds or Kind)
+
+
+@dataclass(frozen=True, slots=True)
+class KubernetesRequest:
+    """What a request to a cluster is about, as the API server's own authorization sees it."""
+
+    verb: str
+    group: str = ""
+    resource: str = ""
+    namespace: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KubernetesRule:
+    """Requests that match every field; an empty field matches all, `*` stands in patterns."""
+
+    verbs: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    namespaces: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+
+    def matches(self, request: KubernetesRequest) -> bool:
+        """Whether the rule lets the request pass."""
+        return (
+            _fits(request.verb, self.verbs)
+            and _fits(request.group, self.groups)
+            and _fits(request.resource, self.resources)
+            and _fits(request.namespace, self.namespaces)
+            and _fits(request.name, self.names)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class KubernetesRights:
+    """As whom holders of a role appear in clusters, once they may connect.
+
+    `rules` narrow what passes the door, none: everything. `impersonate` has patterns like
+    `user:*@example.org` and `group:team-*` of those for whom they may act (`kubectl --as`).
+    `record`: interactive sessions are recorded.
+    """
+
+    groups: tuple[str, ...] = ()
+    rules: tuple[KubernetesRule, ...] = ()
+    impersonate: tuple[str, ...] = ()
+    record: bool = False
+
+    def allows(self, request: KubernetesRequest | None) -> bool:
+        """Whether a request passes; None asks for the cluster as such."""
+        return request is None or not self.rules or any(r.matches(request) for r in self.rules)
+
+    def covers(self, other: "KubernetesRights") -> bool:
+        """Whether these rights are no less than the others."""
+        return (
+            set(other.groups) <= set(self.groups)
+            and (not self.rules or (bool(other.rules) and set(other.rules) <= set(self.rules)))
+            and all(ANY in self.impersonate or one in self.impersonate for one in other.impersonate)
+            and (other.record or not self.record)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """A named set of rules. Built-in ones never change."""
+
+    id: str
+    name: str
+    inserted_at: datetime | None = None
+    updated_at: datetime | None = None
+    description: str | None = None
+    rules: tuple[Rule, ...] = ()
+    kubernetes: KubernetesRights = field(default_factory=KubernetesRights)
+
+    @property
+    def rights(self) -> frozenset[Right]:
+        """All rights of the role."""
+        return frozenset().union(*(rule.rights for rule in self.rules))
+
+    @property
+    def built_in(self) -> bool:
+        """Whether the role is part of the program."""
+        return self.id in BUILT_IN
+
+
+class BuiltInRole(StrEnum):
+    """The roles that are part of the program, weakest first."""
+
+    VIEWER = "viewer"
+    EDITOR = "editor"
+    ADMIN = "admin"
+
+
+_THINGS = (
+    Kind.PROJECT,
+    Kind.CLUSTER,
+    Kind.SERVICE,
+    Kind.PIPELINE,
+    Kind.REPOSITORY,
+    Kind.SECRET,
+    Kind.CONTEXT,
+)
+_VIEWER_KUBERNETES = KubernetesRights(("towline:viewers",))
+_EDITOR_KUBERNETES = KubernetesRights(("towline:editors",))
+
+VIEWER = Role(
+    "viewer",
+    "viewer",
+    description="Read everything but the audit trail, and connect to clusters.",
+    rules=(Rule((Verb.READ,), _THINGS), Rule((Verb.CONNECT,), (Kind.CLUSTER,))),
+    kubernetes=_VIEWER_KUBERNETES,
+)
+EDITOR = Role(
+    "editor",
+    "editor",
+    description="The same, change things, and decide at gates.",
+    rules=(
+        Rule((Verb.READ, Verb.WRITE), tuple(k for k in _THINGS if k is not Kind.PROJECT)),
+        Rule((Verb.READ,), (Kind.PROJECT,)),
+        Rule((Verb.CONNECT,), (Kind.CLUSTER,)),
+        Rule((Verb.APPROVE,), (Kind.PIPELINE,)),
+    ),
+    kubernetes=_EDITOR_KUBERNETES,
+)
+ADMIN = Role(
+    "admin",
+    "admin",
+    description="Everything, also granting access and reading the audit trail.",
+    rules=(Rule(),),
+    kubernetes=KubernetesRights(("towline:admins",), impersonate=(ANY,)),
+)
+BUILT_IN = {role.id: role for role in (VIEWER, EDITOR, ADMIN)}
+
+
+def weakest_with(right: Right) -> Role:
+    """The least built-in role that has a right."""
+    return next(role for role in (VIEWER, EDITOR, ADMIN) if right in role.rights)
+
+
+def check_kubernetes(rights: KubernetesRights) -> KubernetesRights:
+    """Invalid: a group that is the API server's own, or more or longer than fits."""
+    for group in rights.groups:
+        if group.startswith("system:"):
+            raise Invalid(f"{group[:80]} belongs to Kubernetes itself", field="kubernetes.groups")
+    rules = [(r.verbs, r.groups, r.resources, r.namespaces, r.names) for r in rights.rules]
+    words: Iterable[str] = (word for rule in rules for part in rule for word in part)
+    every = [*rights.groups, *rights.impersonate, *words]
+    if len(every) > MOST_RULES * 10 or any(not 0 < len(one) <= _LONGEST_NAME for one in every):
+        raise Invalid(
+            f"names of 1 to {_LONGEST_NAME} characters, {MOST_RULES * 10} at most",
+            field="kubernetes",
+        )
+    return rights
+
+
+def matches_any(value: str, patterns: Collection[str]) -> bool:
+    """Whether a value fits one of the patterns."""
+    return any(fnmatchcase(value, one) for one in patterns)
+
+
+def _fits(value: str, patterns: Collection[str]) -> bool:
+    return not patterns or matches_any(value, patterns)

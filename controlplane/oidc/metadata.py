@@ -1,0 +1,165 @@
+"""What an issuer publishes of itself: its endpoints and its keys, fetched and kept for a while."""
+
+import asyncio
+import ssl
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+import jwt
+import orjson
+
+from fleet.errors import Invalid, Unauthenticated, Unavailable
+from fleet.runtime.clock import Clock
+
+MOST_BYTES = 256 << 10
+MOST_KEYS = 100
+KEPT_SECONDS = 3600.0
+AGAIN_SECONDS = 10.0
+_TIMEOUT = aiohttp.ClientTimeout(total=10)
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_WELL_KNOWN = "/.well-known/openid-configuration"
+
+
+class Fetcher:
+    """Asks issuers over verified TLS, without redirects; plain HTTP only on this machine."""
+
+    def __init__(self, ca_file: Path | None = None) -> None:
+        self._ca_file = ca_file
+        self._session: aiohttp.ClientSession | None = None
+
+    async def get(self, url: str) -> dict[str, Any]:
+        """A JSON object. Unavailable: there is none to be had."""
+        return await self._ask("GET", url)
+
+    async def post(self, url: str, form: dict[str, str]) -> dict[str, Any]:
+        """The JSON object that answers a form."""
+        return await self._ask("POST", url, data=form)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def _ask(self, method: str, url: str, **body: Any) -> dict[str, Any]:
+        check_url(url)
+        if self._session is None:
+            cafile = str(self._ca_file) if self._ca_file else None
+            connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=cafile))
+            self._session = aiohttp.ClientSession(connector=connector, timeout=_TIMEOUT)
+        where = urlsplit(url).netloc
+        try:
+            async with self._session.request(
+                method, url, allow_redirects=False, headers={"accept": "application/json"}, **body
+            ) as answer:
+                content = await answer.content.read(MOST_BYTES + 1)
+                while len(content) <= MOST_BYTES and not answer.content.at_eof():
+                    content += await answer.content.read(MOST_BYTES + 1 - len(content))
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise Unavailable(f"the identity provider {where} cannot be reached: {error}") from None
+        return _object(where, answer.status, content)
+
+
+def check_url(url: str) -> None:
+    """Invalid: neither https nor on this machine."""
+    parts = urlsplit(url)
+    if parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK):
+        return
+    raise Invalid(f"an identity provider is asked over https only: {url[:200]}", field="issuer")
+
+
+def _object(where: str, status: int, content: bytes) -> dict[str, Any]:
+    if status == 200 and len(content) <= MOST_BYTES:
+        try:
+            answer = orjson.loads(content)
+        except orjson.JSONDecodeError:
+            answer = None
+        if isinstance(answer, dict):
+            return answer
+    raise Unavailable(f"the identity provider {where} answered {status}, not as it should")
+
+
+class Metadata:
+    """Endpoints and keys of one issuer. A key not seen before is looked for at once, but not more
+    often than every 10 s, so that new keys are found and forged ones cost nothing."""
+
+    def __init__(self, issuer: str, fetcher: Fetcher, clock: Clock) -> None:
+        self.issuer = issuer
+        self._fetcher = fetcher
+        self._clock = clock
+        self._turn = asyncio.Lock()
+        self._document: dict[str, Any] = {}
+        self._document_at = -KEPT_SECONDS
+        self._keys: list[jwt.PyJWK] = []
+        self._keys_at = -KEPT_SECONDS
+
+    async def endpoint(self, name: str) -> str:
+        """The URL of an endpoint. Unavailable: the issuer does not tell it."""
+        async with self._turn:
+            url = (await self._discover()).get(name)
+        if not isinstance(url, str):
+            raise Unavailable(f"{self.issuer} names no {name}")
+        check_url(url)
+        return url
+
+    async def key(self, kid: str | None, algorithm: str) -> jwt.PyJWK:
+        """The key of this id for this algorithm. Unauthenticated: the issuer has none."""
+        async with self._turn:
+            found = choose(self._keys, kid, algorithm)
+            age = self._clock.monotonic() - self._keys_at
+            if age >= KEPT_SECONDS or (found is None and age >= AGAIN_SECONDS):
+                await self._refresh(had=found is not None)
+                found = choose(self._keys, kid, algorithm)
+        if found is None:
+            raise Unauthenticated(f"{self.issuer} has no such key: sign in again")
+        return found
+
+    async def _refresh(self, *, had: bool) -> None:
+        """Fetch the keys; while the issuer is away, those known serve on."""
+        self._keys_at = self._clock.monotonic()
+        try:
+            document = await self._discover()
+            self._keys = keys_of(await self._fetcher.get(str(document.get("jwks_uri", ""))))
+        except Unavailable:
+            if not had:
+                self._keys_at -= KEPT_SECONDS - AGAIN_SECONDS
+                raise
+
+    async def _discover(self) -> dict[str, Any]:
+        now = self._clock.monotonic()
+        if now - self._document_at >= KEPT_SECONDS:
+            document = await self._fetcher.get(self.issuer.rstrip("/") + _WELL_KNOWN)
+            if document.get("issuer") != self.issuer:
+                raise Unavailable(
+                    f"{self.issuer} calls itself {str(document.get('issuer'))[:200]!r}: "
+                    "the setting must be exactly what it says"
+                )
+            self._document, self._document_at = document, now
+        return self._document
+
+
+def keys_of(document: dict[str, Any]) -> list[jwt.PyJWK]:
+    """The public signing keys of a JWKS; those that are not understood are passed over."""
+    listed = document.get("keys")
+    keys = []
+    for one in listed[:MOST_KEYS] if isinstance(listed, list) else ():
+        if not isinstance(one, dict) or one.get("kty") == "oct" or one.get("use") == "enc":
+            continue
+        try:
+            keys.append(jwt.PyJWK(one))
+        except (jwt.PyJWTError, ValueError, TypeError, KeyError):
+            continue
+    return keys
+
+
+def choose(keys: list[jwt.PyJWK], kid: str | None, algorithm: str) -> jwt.PyJWK | None:
+    fit = [key for key in keys if _is_for(key, algorithm) and kid in (None, key.key_id)]
+    return fit[0] if len(fit) == 1 or (fit and kid is not None) else None
+
+
+def _is_for(key: jwt.PyJWK, algorithm: str) -> bool:
+    """A key that names no algorithm serves all of its type: RS and PS for RSA."""
+    if key.algorithm_name == algorithm:
+        return True
+    return key.key_type == "RSA" and algorithm[:2] in ("RS", "PS")

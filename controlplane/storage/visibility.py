@@ -1,0 +1,43 @@
+"""Which rows of a table stand in which scopes, as conditions that indexes answer."""
+
+from collections.abc import Collection
+
+from sqlalchemy import ColumnElement, Table, and_, or_, select
+
+from controlplane.domain.access import DEFAULT_PROJECT, Scope, Visible
+from controlplane.storage import tables
+
+_OWN = {
+    "clusters": "cluster",
+    "services": "service",
+    "pipelines": "pipeline",
+    "repositories": "repository",
+    "projects": "project",
+}
+
+
+def condition(table: Table, visible: Visible) -> ColumnElement[bool]:
+    """Rows that may be seen: of each set they stand in one of its scopes."""
+    return and_(True, *(_any_of(table, scopes) for scopes in visible))
+
+
+def _any_of(table: Table, scopes: frozenset[Scope]) -> ColumnElement[bool]:
+    ids: dict[str, list[str]] = {}
+    for scope in scopes:
+        kind, _, id = scope.partition(":")
+        ids.setdefault(kind, []).append(id)
+    terms = [term for kind, of_kind in ids.items() for term in _terms(table, kind, of_kind)]
+    return or_(False, *terms)
+
+
+def _terms(table: Table, kind: str, ids: Collection[str]) -> list[ColumnElement[bool]]:
+    if _OWN.get(table.name) == kind:
+        return [table.c.id.in_(ids)]
+    column = table.c.get(f"{kind}_id")
+    if column is not None:
+        is_default = kind == "project" and DEFAULT_PROJECT in ids
+        return [column.in_(ids), column.is_(None)] if is_default else [column.in_(ids)]
+    if kind == "project" and "cluster_id" in table.c:
+        clusters = select(tables.clusters.c.id).where(or_(*_terms(tables.clusters, kind, ids)))
+        return [table.c.cluster_id.in_(clusters)]
+    return []

@@ -1,0 +1,391 @@
+"""Users, service accounts, groups and who is in them.
+
+Whoever changes who somebody is, or what a group's members get, has to hold all of it themselves.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from controlplane.domain.access import (
+    ADMIN,
+    BUILT_IN,
+    INSTALLATION,
+    SYSTEM,
+    Actor,
+    ActorKind,
+    Grant,
+    Kind,
+    Role,
+    Target,
+    Verb,
+    require,
+    require_member,
+)
+from controlplane.domain.bindings import Binding, SubjectKind
+from controlplane.domain.names import check_label, check_text
+from controlplane.domain.people import (
+    USER_TOKEN_LIFE,
+    Group,
+    Membership,
+    Token,
+    User,
+    UserKind,
+)
+from controlplane.ports import Page, PageQuery, Transaction
+from controlplane.usecases.deps import ACCESS, Deps
+from controlplane.usecases.scopes import as_grants, grants_of, scope_target
+from controlplane.usecases.tokens import end_tokens, mint, publish_ended
+from fleet.errors import Conflict, Forbidden, Invalid, NotFound
+from fleet.identity import TokenKind
+
+_LONGEST_DESCRIPTION = 1000
+_ACCOUNT_DOMAIN = "service-accounts"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupChange:
+    """What a group is to be; None leaves it as it is."""
+
+    name: str | None = None
+    description: str | None = None
+    everyone: bool | None = None
+    issuer: str | None = None
+
+
+class People:
+    """Verbs on users, service accounts and groups."""
+
+    def __init__(self, deps: Deps) -> None:
+        self._deps = deps
+
+    async def users(self, actor: Actor, query: PageQuery) -> Page[User]:
+        """People and service accounts of this installation."""
+        require(actor, Verb.READ, Target.whole(Kind.USER))
+        async with self._deps.store.read() as tx:
+            return await tx.users.page(query)
+
+    async def roles_everywhere(self, actor: Actor, users: Sequence[User]) -> dict[str, str]:
+        """The built-in role that each has in the whole installation, by user id."""
+        require_member(actor)
+        may = actor.may(Verb.READ, Target.whole(Kind.USER))
+        ids = [one.id for one in users if may or one.id == actor.id]
+        async with self._deps.store.read() as tx:
+            rows = await tx.bindings.select(subject_id=ids, scope=INSTALLATION)
+        order = list(BUILT_IN)
+        rows = [one for one in rows if one.role_id in BUILT_IN]
+        rows.sort(key=lambda one: order.index(one.role_id))
+        return {one.subject_id: one.role_id for one in rows}
+
+    async def user(self, actor: Actor, email: str) -> User:
+        """The user with this address. NotFound: none, or not to be seen."""
+        require_member(actor)
+        async with self._deps.store.read() as tx:
+            user = await tx.users.find(email=email)
+        if user is None:
+            raise NotFound
+        if user.id != actor.id:
+            require(actor, Verb.READ, user.target)
+        return user
+
+    async def upsert(
+        self, actor: Actor, email: str, name: str | None = None, role: str | None = None
+    ) -> User:
+        """Register a person, or change the name and the role everywhere of the one with this
+        address. What is None stays; a new person without a role may nothing yet.
+        """
+        require(actor, Verb.ADMINISTER, Target.whole(Kind.USER))
+        async with self._deps.store.write() as tx:
+            known = await tx.users.find(email=email)
+            user = known or self._new(check_text(_address(email), "email", 320), name)
+            if known is None:
+                await tx.users.add(user)
+            elif name:
+                user = replace(
+                    user, name=check_text(name, "name"), updated_at=self._deps.clock.now()
+                )
+                await tx.users.put(user)
+            if role is not None:
+                await self._set_role(tx, actor, user, BUILT_IN[role])
+            action = "updateUser" if known else "createUser"
+            await self._deps.audit(tx, actor, action, email, user.id, role=role)
+        self._deps.bus.publish(ACCESS, user.id)
+        return user
+
+    async def create_account(self, actor: Actor, name: str) -> User:
+        """A service account: a user that only ever carries tokens."""
+        require(actor, Verb.ADMINISTER, Target.whole(Kind.USER))
+        email = f"{check_label(name, 'name')}@{_ACCOUNT_DOMAIN}"
+        user = replace(self._new(email, name), kind=UserKind.SERVICE_ACCOUNT)
+        async with self._deps.store.write() as tx:
+            if await tx.users.find(email=email) is not None:
+                raise Conflict(f"a service account {name!r} exists already")
+            await tx.users.add(user)
+            await self._deps.audit(tx, actor, "createServiceAccount", email, user.id)
+        return user
+
+    async def account_token(
+        self, actor: Actor, user_id: str, name: str, life: timedelta = USER_TOKEN_LIFE
+    ) -> tuple[Token, str]:
+        """A token of a service account, for who holds all that the account does."""
+        require(actor, Verb.ADMINISTER, Target.whole(Kind.USER))
+        check_text(name, "name")
+        if not timedelta() < life <= timedelta(days=366):
+            raise Invalid("a token lives up to 366 days", field="expiresIn")
+        async with self._deps.store.write() as tx:
+            user = await tx.users.get(user_id)
+            if user is None or user.kind is not UserKind.SERVICE_ACCOUNT:
+                raise NotFound
+            await self.require_covers(tx, actor, user)
+            kind = TokenKind.SERVICE_ACCOUNT
+            made = await mint(tx, self._deps, name, user_id=user.id, life=life, kind=kind)
+            await self._deps.audit(tx, actor, "createAccessToken", user.email, made[0].id)
+        return made
+
+    async def disable(self, actor: Actor, user_id: str, disabled: bool = True) -> User:
+        """Let a user in no more, or again; all their tokens and sessions end."""
+        require(actor, Verb.ADMINISTER, Target.whole(Kind.USER))
+        if user_id == actor.id:
+            raise Conflict("nobody disables their own account: ask another administrator")
+        now = self._deps.clock.now()
+        async with self._deps.store.write() as tx:
+            user = await tx.users.get(user_id)
+            if user is None:
+                raise NotFound
+            await self.require_covers(tx, actor, user)
+            user = replace(user, disabled_at=now if disabled else None, updated_at=now)
+            await tx.users.put(user)
+            ended = await end_tokens(tx, self._deps, user_id) if disabled else []
+            action = "disableUser" if disabled else "enableUser"
+            await self._deps.audit(tx, actor, action, user.email, user_id)
+        publish_ended(self._deps, ended)
+        self._deps.bus.publish(ACCESS, user_id)
+        return user
+
+    async def groups(self, actor: Actor, query: PageQuery) -> Page[Group]:
+        """Groups; any member of the installation may see their names."""
+        require_member(actor)
+        async with self._deps.store.read() as tx:
+            return await tx.groups.page(query)
+
+    async def group(self, actor: Actor, name: str) -> Group:
+        """The group of this name. NotFound: none."""
+        require_member(actor)
+        async with self._deps.store.read() as tx:
+            group = await tx.groups.find(name=name) if name else None
+        if group is None:
+            raise NotFound
+        return group
+
+    async def members(self, actor: Actor, group_id: str) -> list[User]:
+        """The users in a group, but for one that everybody is in."""
+        require(actor, Verb.READ, Target.whole(Kind.USER))
+        async with self._deps.store.read() as tx:
+            rows = await tx.memberships.select(group_id=group_id)
+            return await tx.users.select(id=[one.user_id for one in rows]) if rows else []
+
+    async def groups_of(self, actor: Actor) -> list[Group]:
+        """The caller's own groups."""
+        require_member(actor)
+        async with self._deps.store.read() as tx:
+            rows = await tx.memberships.select(user_id=actor.id)
+            mine = await tx.groups.select(id=[one.group_id for one in rows]) if rows else []
+            return mine + (
+                await tx.groups.select(everyone=True) if actor.kind is ActorKind.USER else []
+            )
+
+    async def create_group(self, actor: Actor, change: GroupChange) -> Group:
+        require(actor, Verb.ADMINISTER, Target.whole(Kind.GROUP))
+        now = self._deps.clock.now()
+        group = _changed(Group(self._deps.new_id(), "", now, now), change)
+        async with self._deps.store.write() as tx:
+            if await tx.groups.find(name=group.name) is not None:
+                raise Conflict(f"a group {group.name!r} exists already")
+            await tx.groups.add(group)
+            await self._deps.audit(tx, actor, "createGroup", group.name, group.id)
+        return group
+
+    async def update_group(self, actor: Actor, id: str, change: GroupChange) -> Group:
+        require(actor, Verb.ADMINISTER, Target.whole(Kind.GROUP))
+        async with self._deps.store.write() as tx:
+            before = await find_group(tx, id)
+            group = replace(_changed(before, change), updated_at=self._deps.clock.now())
+            if (group.everyone, group.issuer) != (before.everyone, before.issuer):
+                await self._require_covers_group(tx, actor, id)
+            await tx.groups.put(group)
+            await self._deps.audit(tx, actor, "updateGroup", group.name, id)
+        self._deps.bus.publish(ACCESS)
+        return group
+
+    async def delete_group(self, actor: Actor, id: str) -> Group:
+        """Delete a group and the roles bound to it."""
+        require(actor, Verb.ADMINISTER, Target.whole(Kind.GROUP))
+        async with self._deps.store.write() as tx:
+            group = await find_group(tx, id)
+            await self._require_covers_group(tx, actor, id)
+            for membership in await tx.memberships.select(group_id=id):
+                await tx.memberships.remove(membership.id)
+            for binding in await tx.bindings.select(subject_id=id):
+                await tx.bindings.remove(binding.id)
+            await tx.groups.remove(id)
+            await self._deps.audit(tx, actor, "deleteGroup", group.name, id)
+        self._deps.bus.publish(ACCESS)
+        return group
+
+    async def add_member(
+        self, actor: Actor, group_id: str, user_id: str
+    ) -> tuple[Membership, Group, User]:
+        """Put a user into a group. Forbidden: the group gives what the actor lacks."""
+        require(actor, Verb.ADMINISTER, Target.whole(Kind.GROUP))
+        async with self._deps.store.write() as tx:
+            group, user = await find_group(tx, group_id), await find_user(tx, user_id)
+            await self._require_covers_group(tx, actor, group_id)
+            row = await tx.memberships.find(group_id=group_id, user_id=user_id)
+            if row is None:
+                now = self._deps.clock.now()
+                row = Membership(self._deps.new_id(), group_id, user_id, now)
+                await tx.memberships.add(row)
+            await self._deps.audit(
+                tx, actor, "createGroupMember", group.name, group_id, user=user.email
+            )
+        self._deps.bus.publish(ACCESS, user_id)
+        return row, group, user
+
+    async def remove_member(
+        self, actor: Actor, group_id: str, user_id: str
+    ) -> tuple[Membership, Group, User]:
+        """Take a user out of a group. NotFound: they are not in it."""
+        require(actor, Verb.ADMINISTER, Target.whole(Kind.GROUP))
+        async with self._deps.store.write() as tx:
+            group, user = await find_group(tx, group_id), await find_user(tx, user_id)
+            row = await tx.memberships.find(group_id=group_id, user_id=user_id)
+            if row is None:
+                raise NotFound
+            await self._require_covers_group(tx, actor, group_id)
+            await tx.memberships.remove(row.id)
+            await self._deps.audit(
+                tx, actor, "deleteGroupMember", group.name, group_id, user=user.email
+            )
+        self._deps.bus.publish(ACCESS, user_id)
+        return row, group, user
+
+    async def bootstrap(self) -> str | None:
+        """Make the first administrator; its token. None: there are users already."""
+        async with self._deps.store.write() as tx:
+            if (await tx.users.page(PageQuery(first=1))).items:
+                return None
+            user = replace(self._new("admin", "Administrator"), email="admin")
+            await tx.users.add(user)
+            await self._set_role(tx, SYSTEM, user, ADMIN)
+            _, secret = await mint(
+                tx, self._deps, "first start", user_id=user.id, life=USER_TOKEN_LIFE
+            )
+            await self._deps.audit(tx, SYSTEM, "createUser", user.email, user.id)
+        return secret
+
+    async def token_for(self, actor: Actor, email: str, name: str) -> str:
+        """A token of another user; for the operator of the installation only."""
+        if actor.kind is not ActorKind.SYSTEM:
+            raise Forbidden("only the operator of the installation makes tokens for others")
+        async with self._deps.store.write() as tx:
+            user = await tx.users.find(email=email)
+            if user is None:
+                raise NotFound(f"no user has the address {email}")
+            row, secret = await mint(tx, self._deps, name, user_id=user.id, life=USER_TOKEN_LIFE)
+            await self._deps.audit(tx, actor, "createAccessToken", email, row.id)
+        return secret
+
+    async def require_covers(self, tx: Transaction, actor: Actor, user: User) -> None:
+        """Forbidden: the user holds something that the actor lacks."""
+        await self._require_all(tx, actor, await grants_of(tx, user, self._deps.clock.now()))
+
+    async def _require_covers_group(self, tx: Transaction, actor: Actor, group_id: str) -> None:
+        bindings = await tx.bindings.select(subject_id=group_id)
+        await self._require_all(
+            tx, actor, await as_grants(tx, bindings, self._deps.clock.now(), {})
+        )
+
+    async def _require_all(self, tx: Transaction, actor: Actor, grants: Collection[Grant]) -> None:
+        for grant in grants:
+            try:
+                target = await scope_target(tx, grant.scope)
+            except NotFound:
+                continue
+            require_covers(actor, grant.role, target)
+
+    async def _set_role(self, tx: Transaction, actor: Actor, user: User, role: Role) -> None:
+        """Make this the only role that the user has everywhere."""
+        held = await tx.bindings.select(subject_id=user.id, scope=INSTALLATION)
+        if [one.role_id for one in held] == [role.id]:
+            return
+        if user.id == actor.id:
+            raise Conflict("nobody changes their own role: ask another administrator")
+        await self.require_covers(tx, actor, user)
+        require_covers(actor, role, Target.whole(Kind.INSTALLATION))
+        for one in held:
+            await tx.bindings.remove(one.id)
+        await tx.bindings.add(
+            Binding(
+                self._deps.new_id(),
+                role.id,
+                SubjectKind.USER,
+                user.id,
+                INSTALLATION,
+                self._deps.clock.now(),
+                given_by=actor.email or actor.name,
+            )
+        )
+
+    def _new(self, email: str, name: str | None) -> User:
+        now = self._deps.clock.now()
+        return User(
+            self._deps.new_id(), email, check_text(name, "name") if name else email, now, now
+        )
+
+
+def require_covers(actor: Actor, role: Role, target: Target) -> None:
+    """Forbidden: the role gives something there that the actor lacks."""
+    if not actor.policy.covers(role, target):
+        where = "everywhere" if target.scope == INSTALLATION else f"in {target}"
+        who = actor.email or actor.name
+        raise Forbidden(
+            f"{who} lacks some of what role {role.name} gives {where}: "
+            "nobody hands out what they do not hold"
+        )
+
+
+async def find_group(tx: Transaction, id: str) -> Group:
+    """The group with this id. NotFound: none."""
+    group = await tx.groups.get(id)
+    if group is None:
+        raise NotFound
+    return group
+
+
+async def find_user(tx: Transaction, id: str) -> User:
+    """The user with this id. NotFound: none."""
+    user = await tx.users.get(id)
+    if user is None:
+        raise NotFound
+    return user
+
+
+def _address(email: str) -> str:
+    if "@" not in email or email.endswith(f"@{_ACCOUNT_DOMAIN}"):
+        raise Invalid("give an e-mail address", field="email")
+    return email
+
+
+def _changed(group: Group, change: GroupChange) -> Group:
+    if change.name or not group.name:
+        group = replace(group, name=check_text(change.name or "", "name"))
+    if change.description is not None:
+        text = change.description
+        if len(text) > _LONGEST_DESCRIPTION:
+            raise Invalid(f"{_LONGEST_DESCRIPTION} characters at most", field="description")
+        group = replace(group, description=text)
+    if change.everyone is not None:
+        group = replace(group, everyone=change.everyone)
+    if change.issuer is not None:
+        group = replace(group, issuer=change.issuer or None)
+    return group

@@ -1,0 +1,109 @@
+"""Projects: what belongs together, and who may do what there."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from controlplane.domain.access import Actor, Kind, Target, Verb, require, require_member
+from controlplane.domain.bindings import Project
+from controlplane.domain.names import check_text
+from controlplane.ports import Page, PageQuery, Transaction
+from controlplane.usecases.deps import Deps
+from controlplane.usecases.scopes import find_project
+from fleet.errors import Conflict, Invalid
+
+_LONGEST_DESCRIPTION = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectChange:
+    """What a project is to be; None leaves it as it is."""
+
+    name: str | None = None
+    description: str | None = None
+
+    def applied(self, project: Project) -> Project:
+        """The changed project. Invalid: a value that cannot be."""
+        if self.name or not project.name:
+            project = replace(project, name=check_text(self.name or "", "name"))
+        if self.description is not None:
+            if len(self.description) > _LONGEST_DESCRIPTION:
+                raise Invalid(f"{_LONGEST_DESCRIPTION} characters at most", field="description")
+            project = replace(project, description=self.description)
+        return project
+
+
+class Projects:
+    """Verbs on projects."""
+
+    def __init__(self, deps: Deps) -> None:
+        self._deps = deps
+
+    async def page(self, actor: Actor, query: PageQuery) -> Page[Project]:
+        require_member(actor)
+        query = replace(query, visible=actor.policy.visible(Kind.PROJECT))
+        async with self._deps.store.read() as tx:
+            return await tx.projects.page(query)
+
+    async def get(self, actor: Actor, id: str | None, name: str | None = None) -> Project:
+        """By id or name. NotFound: none, or not to be seen."""
+        require_member(actor)
+        async with self._deps.store.read() as tx:
+            project = await find_project(tx, id, name)
+        require(actor, Verb.READ, project.target)
+        return project
+
+    async def of(self, actor: Actor, ids: Sequence[str]) -> dict[str, Project]:
+        """Those of the projects that the actor may read, by id."""
+        require_member(actor)
+        if not ids:
+            return {}
+        async with self._deps.store.read() as tx:
+            rows = await tx.projects.select(id=set(ids))
+        return {row.id: row for row in rows if actor.may(Verb.READ, row.target)}
+
+    async def create(self, actor: Actor, change: ProjectChange) -> Project:
+        require(actor, Verb.WRITE, Target.whole(Kind.PROJECT))
+        now = self._deps.clock.now()
+        project = change.applied(Project(self._deps.new_id(), "", now, now))
+        async with self._deps.store.write() as tx:
+            if await tx.projects.find(name=project.name) is not None:
+                raise Conflict(f"a project {project.name!r} exists already")
+            await tx.projects.add(project)
+            await self._deps.audit(tx, actor, "createProject", project.name, project.id)
+        return project
+
+    async def update(self, actor: Actor, id: str, change: ProjectChange) -> Project:
+        require_member(actor)
+        async with self._deps.store.write() as tx:
+            before = await find_project(tx, id)
+            require(actor, Verb.WRITE, before.target)
+            project = replace(change.applied(before), updated_at=self._deps.clock.now())
+            await tx.projects.put(project)
+            await self._deps.audit(tx, actor, "updateProject", project.name, id)
+        return project
+
+    async def delete(self, actor: Actor, id: str) -> Project:
+        """Delete an empty project with the roles bound in it. Conflict: it holds something."""
+        require_member(actor)
+        async with self._deps.store.write() as tx:
+            project = await find_project(tx, id)
+            require(actor, Verb.ADMINISTER, project.target)
+            await _check_empty(tx, project)
+            for binding in await tx.bindings.select(scope=project.target.scope):
+                await tx.bindings.remove(binding.id)
+            await tx.projects.remove(id)
+            await self._deps.audit(tx, actor, "deleteProject", project.name, id)
+        return project
+
+
+async def _check_empty(tx: Transaction, project: Project) -> None:
+    if project.default:
+        raise Conflict("the default project stays: it holds what has no other")
+    for what, rows in (
+        ("clusters", tx.clusters),
+        ("repositories", tx.repositories),
+        ("pipelines", tx.pipelines),
+    ):
+        held = await rows.select(project_id=project.id)
+        if held:
+            raise Conflict(f"project {project.name!r} still has {len(held)} {what}")

@@ -1,0 +1,183 @@
+"""Access for some time: asked for by one, decided by another, and taken back at its end."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from controlplane.domain.access import (
+    Actor,
+    Kind,
+    Role,
+    Scope,
+    Target,
+    Verb,
+    require,
+    require_member,
+)
+from controlplane.domain.bindings import (
+    LONGEST_ACCESS,
+    AccessRequest,
+    Binding,
+    RequestState,
+    SubjectKind,
+)
+from controlplane.domain.names import check_text
+from controlplane.domain.people import User
+from controlplane.ports import Transaction
+from controlplane.usecases.deps import ACCESS, Deps
+from controlplane.usecases.people import find_user, require_covers
+from controlplane.usecases.scopes import find_role, scope_target
+from fleet.errors import Conflict, Forbidden, Invalid, LimitExceeded, NotFound
+
+_MOST_PENDING = 20
+_LONGEST_REASON = 1000
+
+
+class AccessRequests:
+    """Verbs on requests for access."""
+
+    def __init__(self, deps: Deps) -> None:
+        self._deps = deps
+
+    async def all(self, actor: Actor) -> list[tuple[AccessRequest, User, Role, Target]]:
+        """The caller's own requests, and those that they could decide; newest first."""
+        require_member(actor)
+        async with self._deps.store.read() as tx:
+            rows = await tx.access_requests.select()
+            found = [await self._joined(tx, row) for row in reversed(rows[-500:])]
+        return [one for one in found if one and self._may_see(actor, one[0], one[3])]
+
+    async def ask(
+        self, actor: Actor, role_name: str, scope: Scope, minutes: int, reason: str
+    ) -> AccessRequest:
+        """Ask for a role in a scope. NotFound: no such place, or one that nobody would name."""
+        require_member(actor)
+        longest = int(LONGEST_ACCESS.total_seconds() // 60)
+        if not 1 <= minutes <= longest:
+            raise Invalid(f"1 to {longest}", field="minutes")
+        check_text(reason, "reason", _LONGEST_REASON)
+        async with self._deps.store.write() as tx:
+            role = await find_role(tx, role_name)
+            target = await scope_target(tx, scope)
+            if target.id and not actor.may(Verb.READ, target):
+                raise NotFound
+            mine = await tx.access_requests.select(user_id=actor.id, state=RequestState.PENDING)
+            if len(mine) >= _MOST_PENDING:
+                raise LimitExceeded(f"{_MOST_PENDING} requests of yours wait already")
+            now = self._deps.clock.now()
+            row = AccessRequest(self._deps.new_id(), actor.id, role.id, scope, minutes, reason, now)
+            await tx.access_requests.add(row)
+            await self._deps.audit(
+                tx, actor, "requestAccess", str(target), row.id, role=role.name, minutes=minutes
+            )
+        return row
+
+    async def approve(self, actor: Actor, id: str) -> AccessRequest:
+        """Give what was asked for, from now on. Forbidden: one's own, or more than one holds."""
+        require_member(actor)
+        now = self._deps.clock.now()
+        async with self._deps.store.write() as tx:
+            row, role, target = await self._pending(tx, actor, id)
+            require_covers(actor, role, target)
+            expires_at = now + timedelta(minutes=row.minutes)
+            binding = Binding(
+                self._deps.new_id(),
+                role.id,
+                SubjectKind.USER,
+                row.user_id,
+                row.scope,
+                now,
+                expires_at,
+                actor.email or actor.name,
+                row.reason,
+            )
+            await tx.bindings.add(binding)
+            row = replace(
+                self._decided(row, actor, RequestState.APPROVED),
+                binding_id=binding.id,
+                expires_at=expires_at,
+            )
+            await tx.access_requests.put(row)
+            await self._deps.audit(
+                tx, actor, "approveAccess", str(target), id, role=role.name, user=row.user_id
+            )
+        self._deps.bus.publish(ACCESS, row.user_id)
+        return row
+
+    async def refuse(self, actor: Actor, id: str) -> AccessRequest:
+        """Say no."""
+        require_member(actor)
+        async with self._deps.store.write() as tx:
+            row, _, target = await self._pending(tx, actor, id)
+            row = self._decided(row, actor, RequestState.REFUSED)
+            await tx.access_requests.put(row)
+            await self._deps.audit(tx, actor, "refuseAccess", str(target), id)
+        return row
+
+    async def revoke(self, actor: Actor, id: str) -> AccessRequest:
+        """Take back what was given, before its time is over; one's own too."""
+        require_member(actor)
+        async with self._deps.store.write() as tx:
+            found = await tx.access_requests.get(id)
+            joined = await self._joined(tx, found) if found else None
+            if joined is None or not self._may_see(actor, joined[0], joined[3]):
+                raise NotFound
+            row, _, _, target = joined
+            if row.state is not RequestState.APPROVED or row.binding_id is None:
+                raise Conflict(f"this request is {row.state.value}")
+            if row.user_id != actor.id:
+                require(actor, Verb.ADMINISTER, target.below(Kind.BINDING))
+            await tx.bindings.remove(row.binding_id)
+            row = replace(row, state=RequestState.REVOKED, expires_at=self._deps.clock.now())
+            await tx.access_requests.put(row)
+            await self._deps.audit(tx, actor, "revokeAccess", str(target), id)
+        self._deps.bus.publish(ACCESS, row.user_id)
+        return row
+
+    async def end_expired(self) -> int:
+        """Drop bindings whose time is over, so that what they opened ends; how many."""
+        now = self._deps.clock.now()
+        async with self._deps.store.read() as tx:
+            rows = [one for one in await tx.bindings.select() if one.expires_at]
+        over = [one for one in rows if one.expires_at and one.expires_at <= now]
+        if not over:
+            return 0
+        async with self._deps.store.write() as tx:
+            for row in over:
+                await tx.bindings.remove(row.id)
+        for row in over:
+            is_user = row.subject_kind is SubjectKind.USER
+            self._deps.bus.publish(ACCESS, row.subject_id if is_user else "")
+        return len(over)
+
+    async def _pending(
+        self, tx: Transaction, actor: Actor, id: str
+    ) -> tuple[AccessRequest, Role, Target]:
+        """A request that the actor may decide. NotFound, Forbidden, Conflict: why not."""
+        found = await tx.access_requests.get(id)
+        joined = await self._joined(tx, found) if found else None
+        if joined is None or not self._may_see(actor, joined[0], joined[3]):
+            raise NotFound
+        row, _, role, target = joined
+        if row.user_id == actor.id:
+            raise Forbidden("somebody else has to decide on your request")
+        require(actor, Verb.ADMINISTER, target.below(Kind.BINDING))
+        if row.state is not RequestState.PENDING:
+            raise Conflict(f"this request is {row.state.value} by {row.decided_by}")
+        return row, role, target
+
+    def _decided(self, row: AccessRequest, actor: Actor, state: RequestState) -> AccessRequest:
+        by, at = actor.email or actor.name, self._deps.clock.now()
+        return replace(row, state=state, decided_by=by, decided_at=at)
+
+    def _may_see(self, actor: Actor, row: AccessRequest, target: Target) -> bool:
+        return row.user_id == actor.id or actor.may(Verb.ADMINISTER, target.below(Kind.BINDING))
+
+    async def _joined(
+        self, tx: Transaction, row: AccessRequest
+    ) -> tuple[AccessRequest, User, Role, Target] | None:
+        """A request with its names; None if one of them is gone."""
+        try:
+            user, role = await find_user(tx, row.user_id), await find_role(tx, row.role_id)
+            return row, user, role, await scope_target(tx, row.scope)
+        except NotFound:
+            return None

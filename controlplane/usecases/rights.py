@@ -1,0 +1,392 @@
+"""Roles and who has them where; what somebody may do, and why.
+
+Nobody hands out what they do not hold: each grant is held against the giver's own policy.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from controlplane.domain.access import (
+    BUILT_IN,
+    Actor,
+    Grant,
+    Kind,
+    KubernetesRights,
+    Policy,
+    Role,
+    Rule,
+    Scope,
+    Target,
+    Verb,
+    require,
+    require_member,
+)
+from controlplane.domain.access.roles import MOST_RULES, check_kubernetes
+from controlplane.domain.bindings import Binding, SubjectKind
+from controlplane.domain.names import check_text
+from controlplane.domain.people import Group, User, UserKind
+from controlplane.ports import Transaction
+from controlplane.usecases.deps import ACCESS, Deps
+from controlplane.usecases.people import find_group, find_user, require_covers
+from controlplane.usecases.scopes import as_grants, find_role, scope_target, target_of
+from fleet.errors import Conflict, Invalid, NotFound
+
+_LONGEST_TEXT = 1000
+_MOST_BINDINGS_SHOWN = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class RoleChange:
+    """What a role is to be; None leaves it as it is."""
+
+    name: str | None = None
+    description: str | None = None
+    rules: tuple[Rule, ...] | None = None
+    kubernetes: KubernetesRights | None = None
+
+    def applied(self, role: Role) -> Role:
+        """The changed role. Invalid: a value that cannot be."""
+        if self.name or not role.name:
+            role = replace(role, name=check_text(self.name or "", "name"))
+        if self.description is not None:
+            if len(self.description) > _LONGEST_TEXT:
+                raise Invalid(f"{_LONGEST_TEXT} characters at most", field="description")
+            role = replace(role, description=self.description)
+        if self.rules is not None:
+            if len(self.rules) > MOST_RULES:
+                raise Invalid(f"{MOST_RULES} at most", field="rules")
+            role = replace(role, rules=self.rules)
+        if self.kubernetes is not None:
+            role = replace(role, kubernetes=check_kubernetes(self.kubernetes))
+        return role
+
+
+@dataclass(frozen=True, slots=True)
+class BindingDraft:
+    """A binding as people ask for it; the subject by id or by its address or name."""
+
+    role: str
+    scope: Scope
+    user: str | None = None
+    group: str | None = None
+    expires_at: datetime | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Subjects:
+    """Users and groups, by id."""
+
+    users: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class BindingView:
+    """A binding with the names of what it joins."""
+
+    row: Binding
+    role: Role
+    target: Target
+    user: User | None = None
+    group: Group | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Somebody who may do something, and the grants that say so."""
+
+    user: User
+    grants: Sequence[Grant]
+
+
+class Rights:
+    """Verbs on roles and bindings, and questions about rights."""
+
+    def __init__(self, deps: Deps) -> None:
+        self._deps = deps
+
+    async def roles(self, actor: Actor) -> list[Role]:
+        """All roles, built-in ones first."""
+        require_member(actor)
+        async with self._deps.store.read() as tx:
+            return [*BUILT_IN.values(), *await tx.roles.select()]
+
+    async def role(self, actor: Actor, name: str) -> Role:
+        """The role with this id or name. NotFound: none."""
+        require_member(actor)
+        async with self._deps.store.read() as tx:
+            return await find_role(tx, name)
+
+    async def save_role(self, actor: Actor, change: RoleChange, id: str | None = None) -> Role:
+        """Make a role, or change the one with this id, for all who have it.
+
+        Forbidden: it would give, or gives, what the actor does not hold everywhere.
+        """
+        whole = Target.whole(Kind.ROLE)
+        require(actor, Verb.ADMINISTER, whole)
+        now = self._deps.clock.now()
+        async with self._deps.store.write() as tx:
+            before = await self._custom(tx, id) if id else None
+            role = change.applied(before or Role(self._deps.new_id(), "", now, now))
+            role = replace(role, updated_at=now)
+            if role.name in BUILT_IN or await self._is_taken(tx, role):
+                raise Conflict(f"a role {role.name!r} exists already")
+            for one in (role, before):
+                if one is not None:
+                    require_covers(actor, one, Target.whole(Kind.INSTALLATION))
+            await (tx.roles.put(role) if before else tx.roles.add(role))
+            action = "updateRole" if before else "createRole"
+            await self._deps.audit(tx, actor, action, role.name, role.id)
+        self._deps.bus.publish(ACCESS)
+        return role
+
+    async def delete_role(self, actor: Actor, id: str) -> Role:
+        """Delete a role. Conflict: somebody still has it."""
+        require(actor, Verb.ADMINISTER, Target.whole(Kind.ROLE))
+        async with self._deps.store.write() as tx:
+            role = await self._custom(tx, id)
+            if used := await tx.bindings.select(role_id=id):
+                raise Conflict(f"role {role.name!r} is bound {len(used)} times: unbind it first")
+            await tx.roles.remove(id)
+            await self._deps.audit(tx, actor, "deleteRole", role.name, id)
+        return role
+
+    async def bindings(self, actor: Actor, scope: Scope | None = None) -> list[BindingView]:
+        """Who has which role, in places whose bindings the actor may read; and their own."""
+        require_member(actor)
+        async with self._deps.store.read() as tx:
+            equals = {"scope": scope} if scope else {}
+            rows = await tx.bindings.select(**equals)
+            views = await _views(tx, rows[:_MOST_BINDINGS_SHOWN])
+        return [
+            one
+            for one in views
+            if one.row.subject_id == actor.id
+            or actor.may(Verb.READ, one.target.below(Kind.BINDING))
+        ]
+
+    async def bind(self, actor: Actor, draft: BindingDraft) -> BindingView:
+        """Give a role. Forbidden: the actor lacks some of it there."""
+        require_member(actor)
+        now = self._deps.clock.now()
+        if draft.expires_at is not None and draft.expires_at <= now:
+            raise Invalid("is over already", field="expiresAt")
+        async with self._deps.store.write() as tx:
+            target = await self._place(tx, actor, draft.scope)
+            role = await find_role(tx, draft.role)
+            require_covers(actor, role, target)
+            kind, subject, name = await _subject(tx, draft)
+            row = Binding(
+                self._deps.new_id(),
+                role.id,
+                kind,
+                subject,
+                draft.scope,
+                now,
+                draft.expires_at,
+                actor.email or actor.name,
+                draft.reason[:_LONGEST_TEXT],
+            )
+            await tx.bindings.add(row)
+            await self._deps.audit(
+                tx, actor, "createRoleBinding", name, row.id, role=role.name, scope=draft.scope
+            )
+            (view,) = await _views(tx, [row])
+        self.publish(row)
+        return view
+
+    async def unbind(self, actor: Actor, id: str) -> BindingView:
+        """Take a role back; what it had opened ends within seconds."""
+        require_member(actor)
+        async with self._deps.store.write() as tx:
+            row = await tx.bindings.get(id)
+            views = await _views(tx, [row]) if row else []
+            if row is None or not views:
+                raise NotFound
+            (view,) = views
+            if not actor.may(Verb.READ, view.target.below(Kind.BINDING)):
+                raise NotFound
+            require(actor, Verb.ADMINISTER, view.target.below(Kind.BINDING))
+            require_covers(actor, view.role, view.target)
+            if row.subject_id == actor.id:
+                raise Conflict("nobody takes their own role: ask another administrator")
+            await tx.bindings.remove(id)
+            name = view.user.email if view.user else view.group.name if view.group else ""
+            await self._deps.audit(
+                tx, actor, "deleteRoleBinding", name, id, role=view.role.name, scope=row.scope
+            )
+        self.publish(row)
+        return view
+
+    async def set_subjects(
+        self, actor: Actor, scope: Scope, wanted: Mapping[str, Subjects]
+    ) -> None:
+        """Give the named roles in a scope to exactly these, for good; other roles stay.
+
+        Forbidden: the actor lacks some of what a role gives there that would come or go.
+        """
+        require_member(actor)
+        changed: list[Binding] = []
+        async with self._deps.store.write() as tx:
+            target = await self._place(tx, actor, scope)
+            for name, subjects in wanted.items():
+                role = await find_role(tx, name)
+                changes = await self._replace(tx, actor, scope, role, subjects)
+                if changes:
+                    require_covers(actor, role, target)
+                changed += changes
+            if changed:
+                names = sorted(wanted)
+                await self._deps.audit(tx, actor, "setBindings", str(target), scope, roles=names)
+        for row in changed:
+            self.publish(row)
+
+    async def _replace(
+        self, tx: Transaction, actor: Actor, scope: Scope, role: Role, subjects: Subjects
+    ) -> list[Binding]:
+        """Add and remove bindings of a role until the subjects are these; what was changed."""
+        held = await tx.bindings.select(scope=scope, role_id=role.id, expires_at=None)
+        known = {(one.subject_kind, one.subject_id): one for one in held}
+        users = [(SubjectKind.USER, (await find_user(tx, id)).id) for id in subjects.users]
+        groups = [(SubjectKind.GROUP, (await find_group(tx, id)).id) for id in subjects.groups]
+        asked = {*users, *groups}
+        gone = [one for key, one in known.items() if key not in asked]
+        for one in gone:
+            await tx.bindings.remove(one.id)
+        now, by = self._deps.clock.now(), actor.email or actor.name
+        new = [
+            Binding(self._deps.new_id(), role.id, kind, id, scope, now, given_by=by)
+            for kind, id in sorted(asked - known.keys())
+        ]
+        for one in new:
+            await tx.bindings.add(one)
+        return gone + new
+
+    async def can(self, actor: Actor, verb: Verb, kind: Kind, id: str) -> bool:
+        """Whether the caller may do it; of what is absent, nothing."""
+        require_member(actor)
+        try:
+            async with self._deps.store.read() as tx:
+                return actor.may(verb, await target_of(tx, kind, id))
+        except NotFound:
+            return False
+
+    async def who_can(self, actor: Actor, verb: Verb, kind: Kind, id: str) -> list[Holder]:
+        """Everybody who may do it, and why; for those who may read bindings there."""
+        require_member(actor)
+        now = self._deps.clock.now()
+        async with self._deps.store.read() as tx:
+            target = await target_of(tx, kind, id)
+            if id and not actor.may(Verb.READ, target):
+                raise NotFound
+            require(actor, Verb.READ, target.below(Kind.BINDING))
+            rows = await tx.bindings.select(scope=list(target.path))
+            reasons = [
+                (row, grant)
+                for row in rows
+                for grant in await as_grants(tx, [row], now, {})
+                if Policy((grant,)).may(verb, target)
+            ]
+            return await _holders(tx, reasons)
+
+    def publish(self, row: Binding) -> None:
+        """Let rights be looked up anew for whom a binding concerns."""
+        is_user = row.subject_kind is SubjectKind.USER
+        self._deps.bus.publish(ACCESS, row.subject_id if is_user else "")
+
+    async def _place(self, tx: Transaction, actor: Actor, scope: Scope) -> Target:
+        """Where a role is given. NotFound: there is no such place, or not for this actor."""
+        target = await scope_target(tx, scope)
+        if target.id and not actor.may(Verb.READ, target):
+            raise NotFound
+        require(actor, Verb.ADMINISTER, target.below(Kind.BINDING))
+        return target
+
+    async def _custom(self, tx: Transaction, id: str) -> Role:
+        if id in BUILT_IN:
+            raise Conflict(f"role {id!r} is built in and stays as it is: make another one")
+        role = await tx.roles.get(id)
+        if role is None:
+            raise NotFound
+        return role
+
+    async def _is_taken(self, tx: Transaction, role: Role) -> bool:
+        other = await tx.roles.find(name=role.name)
+        return other is not None and other.id != role.id
+
+
+async def _subject(tx: Transaction, draft: BindingDraft) -> tuple[SubjectKind, str, str]:
+    """Whom a draft means. Invalid: nobody, or two. NotFound: there is no such one."""
+    if bool(draft.user) == bool(draft.group):
+        raise Invalid("name a user or a group", field="subject")
+    if draft.user:
+        user = await tx.users.find(email=draft.user) or await find_user(tx, draft.user)
+        return SubjectKind.USER, user.id, user.email
+    group = await tx.groups.find(name=draft.group) or await find_group(tx, draft.group or "")
+    return SubjectKind.GROUP, group.id, group.name
+
+
+async def _views(tx: Transaction, rows: Sequence[Binding]) -> list[BindingView]:
+    """Bindings with what they join; those of things that are gone are left out."""
+    users = {row.id: row for row in await _named(tx.users, rows, SubjectKind.USER)}
+    groups = {row.id: row for row in await _named(tx.groups, rows, SubjectKind.GROUP)}
+    targets = await _targets(tx, {row.scope for row in rows})
+    custom = {row.role_id for row in rows} - BUILT_IN.keys()
+    found = await tx.roles.select(id=custom) if custom else []
+    roles: Mapping[str, Role] = {**BUILT_IN, **{role.id: role for role in found}}
+    return [
+        BindingView(
+            row,
+            roles[row.role_id],
+            targets[row.scope],
+            users.get(row.subject_id),
+            groups.get(row.subject_id),
+        )
+        for row in rows
+        if row.scope in targets and row.role_id in roles
+    ]
+
+
+async def _named(table, rows: Sequence[Binding], kind: SubjectKind) -> list:
+    ids = {row.subject_id for row in rows if row.subject_kind is kind}
+    return await table.select(id=ids) if ids else []
+
+
+async def _targets(tx: Transaction, scopes: set[Scope]) -> dict[Scope, Target]:
+    targets = {}
+    for scope in scopes:
+        try:
+            targets[scope] = await scope_target(tx, scope)
+        except (NotFound, Invalid):
+            continue
+    return targets
+
+
+async def _holders(tx: Transaction, reasons: Sequence[tuple[Binding, Grant]]) -> list[Holder]:
+    """The people behind grants, those of groups too, each once."""
+    users: dict[str, User] = {}
+    grants: dict[str, list[Grant]] = {}
+    for row, grant in reasons:
+        for user, why in await _people(tx, row):
+            users[user.id] = user
+            given = f", given by {row.given_by}" if row.given_by else ""
+            grants.setdefault(user.id, []).append(replace(grant, why=why + given))
+    held = [Holder(user, grants[id]) for id, user in users.items() if user.disabled_at is None]
+    return sorted(held, key=lambda one: one.user.email)
+
+
+async def _people(tx: Transaction, row: Binding) -> list[tuple[User, str]]:
+    if row.subject_kind is SubjectKind.USER:
+        user = await tx.users.get(row.subject_id)
+        return [(user, "directly")] if user else []
+    group = await tx.groups.get(row.subject_id)
+    if group is None:
+        return []
+    if group.everyone:
+        found = await tx.users.select(kind=UserKind.PERSON)
+    else:
+        members = await tx.memberships.select(group_id=group.id)
+        found = await tx.users.select(id=[m.user_id for m in members]) if members else []
+    return [(user, f"group {group.name}") for user in found]

@@ -1,0 +1,61 @@
+"""Making and ending tokens: rows with the sha256 of a secret that is shown once."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from controlplane.domain.people import Token
+from controlplane.ports import Transaction
+from controlplane.usecases.deps import REVOKED, Deps
+from fleet.identity import TokenKind, new_token, token_hash
+
+
+def publish_ended(deps: Deps, token_ids: Iterable[str]) -> None:
+    """Have everything end that these tokens have opened."""
+    for id in token_ids:
+        deps.bus.publish(REVOKED, id)
+
+
+async def end_tokens(
+    tx: Transaction, deps: Deps, user_id: str, kinds: Collection[TokenKind] = tuple(TokenKind)
+) -> list[str]:
+    """Revoke a user's live tokens of some kinds; their ids."""
+    live = await tx.tokens.select(user_id=user_id, kind=list(kinds), revoked_at=None)
+    now = deps.clock.now()
+    for token in live:
+        await tx.tokens.change(token.id, revoked_at=now)
+    return [token.id for token in live]
+
+
+async def mint(
+    tx: Transaction,
+    deps: Deps,
+    name: str,
+    *,
+    user_id: str | None = None,
+    cluster_id: str | None = None,
+    life: timedelta | None = None,
+    kind: TokenKind | None = None,
+    **columns: Any,
+) -> tuple[Token, str]:
+    """Make a token for a user or a cluster's agent, and keep its hash."""
+    if kind is None:
+        kind = TokenKind.AGENT if cluster_id else TokenKind.USER
+    secret = new_token(kind)
+    now = deps.clock.now()
+    row = replace(
+        Token(
+            id=deps.new_id(),
+            kind=kind,
+            name=name,
+            hash=token_hash(secret),
+            inserted_at=now,
+            user_id=user_id,
+            cluster_id=cluster_id,
+            expires_at=None if life is None else now + life,
+        ),
+        **columns,
+    )
+    await tx.tokens.add(row)
+    return row, secret
