@@ -108,7 +108,7 @@ def _plugin(url: str, config: Path | None) -> Entry:
             "apiVersion": API_VERSION,
             "command": _plugin_path(),
             "args": arguments,
-            "interactiveMode": "Never",
+            "interactiveMode": "IfAvailable",
             "provideClusterInfo": False,
             "installHint": "install Towline: it brings towline-kubectl-login",
         }

@@ -1,18 +1,26 @@
 """The credential plugin that kubectl starts on each command: prints the token saved by login.
 
-Speaks `client.authentication.k8s.io/v1`. Standard library only, to be quick.
+Speaks `client.authentication.k8s.io/v1`. Standard library only, and little of it, to be quick: a
+token that is still good costs reading one file. What needs the network is loaded only then.
 """
 
 import argparse
+import fcntl
 import json
+import os
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from fleet.errors import TowlineError, Unauthenticated
-from towline.contexts import Wish, resolve
+from towline.contexts import Target, Wish, config_path, resolve, save_token
 
 API_VERSION = "client.authentication.k8s.io/v1"
+EXEC_INFO = "KUBERNETES_EXEC_INFO"
+MARGIN_SECONDS = 60
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -30,12 +38,52 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(1)
 
 
-def credential(wish: Wish) -> dict[str, object]:
+def credential(wish: Wish, environ: Mapping[str, str] = os.environ) -> dict[str, object]:
     """The ExecCredential for a control plane. Unauthenticated: nobody is signed in to it."""
-    token = resolve(wish).token
-    if not token:
-        raise Unauthenticated(f"not signed in: run `towline login {wish.url}`")
-    return {"apiVersion": API_VERSION, "kind": "ExecCredential", "status": {"token": token}}
+    target = resolve(wish, environ)
+    if not _is_good(target):
+        target = _renewed(wish, environ)
+    status: dict[str, object] = {"token": target.token}
+    if target.expires:
+        ends = time.gmtime(target.expires)
+        status["expirationTimestamp"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", ends)
+    return {"apiVersion": API_VERSION, "kind": "ExecCredential", "status": status}
+
+
+def _is_good(target: Target) -> bool:
+    ends = target.expires
+    now = time.time()  # noqa: TID251 - a Clock would load asyncio
+    return bool(target.token) and (not ends or now + MARGIN_SECONDS < ends)
+
+
+def _renewed(wish: Wish, environ: Mapping[str, str]) -> Target:
+    """The target with a new token, which is saved. Of many kubectls at once only one asks."""
+    path = config_path(wish, environ)
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with path.with_name(f"{path.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        target = resolve(wish, environ)
+        if _is_good(target):
+            return target
+        granted = _granted(target, environ)
+        return save_token(path, target, granted.token, granted.refresh, granted.expires)
+
+
+def _granted(target: Target, environ: Mapping[str, str]) -> Any:
+    """What `towline.device` gives: by the refresh token, else by asking the person."""
+    device = import_module("towline.device").DeviceGrant(target)
+    granted = device.refresh(target.refresh) if target.refresh else None
+    if granted is None and not _may_ask(environ):
+        raise Unauthenticated(f"not signed in: run `towline login {target.url}`")
+    return granted or device.sign_in(lambda text: print(text, file=sys.stderr, flush=True))
+
+
+def _may_ask(environ: Mapping[str, str]) -> bool:
+    """Whether there is a person: kubectl says so."""
+    try:
+        return json.loads(environ.get(EXEC_INFO, "{}"))["spec"]["interactive"] is True
+    except (ValueError, KeyError, TypeError):
+        return False
 
 
 if __name__ == "__main__":
