@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,7 @@ log = structlog.get_logger(__name__)
 
 SERVICE = "fleet.v1.Door"
 RECHECK_SECONDS = 30.0
+SPREAD_SECONDS, SPREAD_PART = 5.0, 0.1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,8 +50,9 @@ class TunnelServer:
         self._authenticate, self._clock = authenticate, clock
         self._budget, self._settings = budget, settings
         self._instance = secrets.token_bytes(16)
-        self._registry = Registry()
+        self._registry = Registry(clock)
         self._open: set[OpenLink] = set()
+        self._revocations = 0
         self.tasks = Tasks("tunnels")
 
     def start(self) -> None:
@@ -72,14 +75,15 @@ class TunnelServer:
 
     def revoke(self, token_id: str) -> None:
         """End every link that this token has opened, and every request on it."""
+        self._revocations += 1
         for link in tuple(self._open):
             if link.token_id == token_id:
                 link.mux.close("the deploy token was revoked")
 
     def drain(self, grace: float, text: str) -> None:
-        """Ask all agents to connect elsewhere; `grace` in seconds."""
-        for link in self._registry.links:
-            link.drain(int(grace * 1000), text)
+        """Ask all agents to connect elsewhere, over a part of `grace` (seconds), so that they do
+        not all come at once."""
+        self.tasks.spawn("drain", self._drain(self._registry.links, grace, text))
 
     def stop(self) -> None:
         """End every link."""
@@ -98,17 +102,19 @@ class TunnelServer:
     async def _carry(self, context: grpc.aio.ServicerContext) -> None:
         """Carry a link to its end.
 
-        Once it is among the open ones a revocation finds it; one that came before is found by
-        asking again.
+        Once it is among the open ones a revocation finds it; if one came while it was being
+        identified, the answer may be too old.
         """
+        revocations = self._revocations
         cluster_id, token_id = await self._identify(context)
         link = GrpcLink(context)
-        owner = _LinkOwner(cluster_id, self._registry)
+        owner = _LinkOwner(cluster_id, self._registry, context.peer())
         mux = owner.mux = self._mux(link, owner)
         opened = OpenLink(mux, token_id, context)
         self._open.add(opened)
         try:
-            await self._identify(context)
+            if revocations != self._revocations:
+                await self._identify(context)
             await link.carry(mux, self._clock)
         finally:
             self._open.discard(opened)
@@ -130,6 +136,12 @@ class TunnelServer:
         scheme, _, token = str(metadata.get("authorization", "")).partition(" ")
         return await self._authenticate(token if scheme.lower() == "bearer" else "")
 
+    async def _drain(self, links: Sequence[Mux], grace: float, text: str) -> None:
+        pause = min(SPREAD_SECONDS, grace * SPREAD_PART) / max(1, len(links))
+        for link in links:
+            link.drain(int(grace * 1000), text)
+            await self._clock.sleep(pause)
+
     async def _recheck(self) -> None:
         """The net beneath `revoke`: a token that ended without a word ends its links too."""
         while True:
@@ -146,12 +158,12 @@ class TunnelServer:
 class _LinkOwner:
     """Keeps the registry true to one link."""
 
-    def __init__(self, cluster_id: ClusterId, registry: Registry) -> None:
+    def __init__(self, cluster_id: ClusterId, registry: Registry, peer: str) -> None:
         self.mux: Mux
-        self._cluster_id, self._registry = cluster_id, registry
+        self._cluster_id, self._registry, self._peer = cluster_id, registry, peer
 
     def on_ready(self, hello: Hello) -> None:
-        log.info("agent connected", cluster=self._cluster_id)
+        log.info("agent connected", cluster=self._cluster_id, peer=self._peer)
         self._registry.add(self._cluster_id, self.mux)
 
     def on_open(self, stream: Stream, request: Open) -> None:

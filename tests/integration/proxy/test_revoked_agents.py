@@ -29,7 +29,10 @@ class QuickSweeps(SystemClock):
 
 
 class Hub:
-    """A tunnel server that asks this for tokens. `failure` is what it says from now on."""
+    """A tunnel server that asks this for tokens. `failure` is what it says from now on.
+
+    With `good_for` the token is revoked while that answer is under way.
+    """
 
     def __init__(self) -> None:
         self.failure: Exception | None = None
@@ -41,6 +44,8 @@ class Hub:
 
     async def authenticate(self, token: str) -> tuple[ClusterId, TokenId]:
         self.asked += 1
+        if self.asked == self.good_for:
+            self.server.revoke(AGENT_TOKEN)
         if self.good_for is not None and self.asked > self.good_for:
             raise Unauthenticated("the deploy token was revoked")
         if self.failure is not None:
@@ -92,7 +97,7 @@ async def hub() -> AsyncIterator[Hub]:
 
 
 async def test_a_token_revoked_while_the_call_opens_is_refused(hub: Hub) -> None:
-    """Between the first look and the link's place among the open ones nobody hears of it."""
+    """The answer is older than the revocation, so it is asked for again."""
     hub.good_for = 1
     async with hub.agent() as mux:
         await eventually(lambda: mux.closed)
