@@ -30,14 +30,10 @@ class CredentialKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What a request shows: a token, a browser's session, or a ticket for one WebSocket.
-
-    `csrf` comes with a session: the value that a page of another site cannot know.
-    """
+    """What a request shows: a token, a browser's session, or a ticket for one WebSocket."""
 
     kind: CredentialKind
     secret: str = field(repr=False)
-    csrf: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +42,6 @@ class Identity:
 
     user_id: UserId
     name: str
-    groups: tuple[str, ...]
     token_id: TokenId | None = None
     session_id: str | None = None
     expires_at: datetime | None = None

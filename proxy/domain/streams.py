@@ -14,6 +14,7 @@ class OpenStream:
     since: datetime
     cluster_id: ClusterId
     handle: str
+    user_id: str
     user: str
     acting_as: str
     what: str

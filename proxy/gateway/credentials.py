@@ -45,7 +45,7 @@ def _of_websocket(secret: str) -> Credential:
 
 
 def _session(head: RequestHead) -> Credential | None:
-    """A browser's session, which needs the header that no foreign page can set."""
+    """A browser's session. A foreign page cannot set the header that must come with it."""
     secret = _cookie(head)
     if secret is None:
         return None
@@ -55,7 +55,7 @@ def _session(head: RequestHead) -> Credential | None:
     if len(tokens) != 1 or not tokens[0]:
         raise BadHead(401, "a session cookie needs the X-Towline-CSRF header with it")
     _check_origin(head)
-    return Credential(CredentialKind.SESSION, secret, tokens[0].decode("latin-1"))
+    return Credential(CredentialKind.SESSION, secret)
 
 
 def _cookie(head: RequestHead) -> str | None:

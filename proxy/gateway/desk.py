@@ -237,8 +237,7 @@ def _impersonation(
 
 def _digest(credential: Credential) -> bytes:
     """Under which a credential is remembered: not itself."""
-    text = f"{credential.kind} {credential.csrf} {credential.secret}"
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).digest()
+    return hashlib.sha256(credential.secret.encode("utf-8", "surrogateescape")).digest()
 
 
 def _question(identity: Identity, handle: str, attributes: RequestAttributes) -> _Question:

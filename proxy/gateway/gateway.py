@@ -142,6 +142,7 @@ def _open_stream(record: RequestRecord) -> OpenStream:
         since=record.at,
         cluster_id=record.cluster_id or ClusterId(""),
         handle=record.handle,
+        user_id=record.identity.user_id if record.identity else "",
         user=record.identity.name if record.identity else "",
         acting_as=record.acting_as or "",
         what=str(record.attributes),

@@ -1,8 +1,7 @@
 """A terminal session as asciicast v2: a line of JSON about it, then a line for each event."""
 
 import codecs
-
-import orjson
+import json
 
 from fleet.runtime.clock import Clock
 from proxy.domain.audit import RequestRecord
@@ -51,11 +50,11 @@ class Cast:
         if self.truncated or not text:
             return
         at = round(self._clock.monotonic() - self._started, 6)
-        line = orjson.dumps([at, code, text]) + b"\n"
+        line = _line([at, code, text])
         self._room -= len(line)
         if self._room < 0:
             self.truncated = True
-            line = orjson.dumps([at, _MARKER, "what follows was too much to keep"]) + b"\n"
+            line = _line([at, _MARKER, "what follows was too much to keep"])
         self.pending.append(line)
 
 
@@ -77,12 +76,17 @@ def _header(record: RequestRecord, session: TerminalSession) -> bytes:
             "input": session.keep_input,
         },
     }
-    return orjson.dumps(about) + b"\n"
+    return _line(about)
+
+
+def _line(value: object) -> bytes:
+    """ASCII, so that a recording may be cut anywhere and still be text."""
+    return json.dumps(value, separators=(",", ":")).encode() + b"\n"
 
 
 def _size(text: bytes) -> str | None:
     try:
-        value = orjson.loads(text[text.find(b"{") :])
+        value = json.loads(text[text.find(b"{") :])
         width, height = int(value["Width"]), int(value["Height"])
     except (ValueError, KeyError, TypeError):
         return None

@@ -18,9 +18,10 @@ from proxy.domain.audit import RequestRecord
 
 CLUSTER = ClusterId("c1")
 AGENT_TOKEN = TokenId("a1")
-ANN = Identity(UserId("u1"), "ann", ("devs",), TokenId("t1"))
+ANN = Identity(UserId("u1"), "ann", TokenId("t1"))
 EVERYBODY = ImpersonationRule(("*",), ("*", "system:masters"), ("*",), ("*",), ("*",))
-ROOT = Identity(UserId("u2"), "root", ("admins",), TokenId("t2"))
+ROOT = Identity(UserId("u2"), "root", TokenId("t2"))
+GROUPS = {"ann": ("devs",), "root": ("admins",)}
 
 
 @dataclass
@@ -57,7 +58,7 @@ class FakeInstallation:
             raise NotFound(f'no cluster "{handle}" here, or you may not see it')
         if identity.name in self.forbidden:
             raise Forbidden(f'user "{identity.name}" may not {attributes} on cluster "{handle}"')
-        shown = Impersonation(identity.name, identity.groups, extra=(("towline/token", "t"),))
+        shown = Impersonation(identity.name, GROUPS.get(identity.name, ()), extra=(("towline/token", "t"),))
         rule = self.impersonation.get(identity.name)
         return Grant(
             CLUSTER,

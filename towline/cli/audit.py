@@ -6,9 +6,11 @@ from typing import Annotated
 
 import typer
 
-from towline.cli import documents
+from towline.cli import documents, replay
 from towline.cli.output import Column, Format, Row, field, printable, show
 from towline.cli.session import PAGE, Api, Json, Output, Search, connect
+
+app = typer.Typer(invoke_without_command=True)
 
 POLL_SECONDS = 2.0
 _MOST_PAGES = 100
@@ -22,6 +24,7 @@ COLUMNS = (
 )
 
 
+@app.callback()
 def audit(
     context: typer.Context,
     follow: Annotated[bool, typer.Option("--follow", help="Go on until Ctrl-C.")] = False,
@@ -36,6 +39,8 @@ def audit(
       towline audit --follow
       towline audit -q approveGate -o json
     """
+    if context.invoked_subcommand is not None:
+        return
     api = connect(context)
     rows = newest(api, query, limit)
     if not follow:
@@ -95,3 +100,6 @@ def _print_more(rows: list[Json], output: Format) -> None:
 def _follow_line(row: Row) -> str:
     """A line by itself: later rows cannot widen columns already printed."""
     return "  ".join(str(column.cell(row) or "") for column in COLUMNS)
+
+
+app.command("replay")(replay.replay)

@@ -6,7 +6,10 @@ _CLUSTER = """
     id name handle protect metadata tags { name value } currentVersion agentVersion nodeCount
     insertedAt pingedAt deletedAt
 """
-_REPOSITORY = "id url health error authMethod insertedAt pulledAt polledAt"
+_REPOSITORY = (
+    "id url health error authMethod insertedAt pulledAt polledAt "
+    "viaClusterId recurseSubmodules size owner"
+)
 _SERVICE = """
     id name namespace status protect templated dryRun paused promoted sha pinnedSha digest
     insertedAt updatedAt deletedAt observedAt
@@ -174,6 +177,15 @@ AUDIT = f"""query Audit($first: Int, $after: String, $q: String) {{
         {_PAGE}
     }}
 }}"""
+
+_STREAM = "id since cluster user actingAs what kind source userAgent bytesIn bytesOut recorded"
+STREAMS = f"""query Streams($cluster: String, $user: String) {{
+    openStreams(cluster: $cluster, user: $user) {{ {_STREAM} }}
+}}"""
+END_STREAM = f"mutation EndStream($id: ID!) {{ endStream(id: $id) {{ {_STREAM} }} }}"
+RECORDING = """query Recording($id: ID!, $offset: Int!) {
+    sessionRecording(requestId: $id, offset: $offset) { data next goingOn }
+}"""
 
 TOKENS = f"query Tokens {{ accessTokens {{ {_TOKEN} }} }}"
 CREATE_TOKEN = f"""mutation CreateToken($attributes: AccessTokenAttributes!) {{

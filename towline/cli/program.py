@@ -18,6 +18,7 @@ from towline.cli import (
     processes,
     repos,
     services,
+    streams,
     tokens,
     users,
 )
@@ -42,10 +43,12 @@ app = typer.Typer(
 )
 for _group, _name in (
     (admin.app, "admin"),
+    (audit.app, "audit"),
     (clusters.app, "clusters"),
     (pipelines.app, "pipelines"),
     (repos.app, "repos"),
     (services.app, "services"),
+    (streams.app, "streams"),
     (tokens.app, "tokens"),
     (users.app, "users"),
 ):
@@ -59,7 +62,6 @@ for _command, _name in (
     (access.whoami, "whoami"),
     (access.kubeconfig, "kubeconfig"),
     (declare.apply, "apply"),
-    (audit.audit, "audit"),
 ):
     app.command(_name)(_command)
 

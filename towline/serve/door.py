@@ -1,29 +1,33 @@
 """What the Kubernetes door asks of the control plane."""
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from datetime import datetime
 from typing import Protocol
 
 import structlog
 
 from controlplane.domain.access import SYSTEM
+from controlplane.domain.access.roles import KubernetesRequest
 from controlplane.domain.ledger import AuditEntry, Verdict
+from controlplane.domain.streams import OpenStream, RecordingPart
 from controlplane.usecases.access import Access
 from controlplane.usecases.identity import Identity as Identities
 from fleet.errors import LimitExceeded, TowlineError, Unauthenticated
-from fleet.identity import ClusterId, TokenId, UserId
+from fleet.identity import ClusterId, TokenId, TokenKind, UserId, token_kind
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
+from proxy.compose import Door
 from proxy.domain.access import (
-    ANYBODY,
     Credential,
     CredentialKind,
     Grant,
     Identity,
     Impersonation,
     ImpersonationRule,
+    Recording,
 )
-from proxy.domain.attributes import RequestAttributes
+from proxy.domain.attributes import READS, RequestAttributes
 from proxy.domain.audit import EndReason, RequestRecord
 from towline.serve.strangers import Strangers
 
@@ -41,14 +45,15 @@ class DoorIdentity:
         self._identities = identities
 
     async def authenticate(self, credential: Credential, *, source: str) -> Identity:
-        if credential.kind is not CredentialKind.BEARER:
-            raise Unauthenticated("sign in with a token: run towline login")
+        kind = token_kind(credential.secret)
+        if (kind is TokenKind.SESSION) != (credential.kind is CredentialKind.SESSION):
+            raise Unauthenticated("a browser's session is shown by its cookie, a token is not")
         actor = await self._identities.authenticate(credential.secret, source)
         return Identity(
             user_id=UserId(actor.id),
             name=actor.email,
-            groups=actor.kubernetes_groups,
             token_id=TokenId(actor.token_id) if actor.token_id else None,
+            session_id=actor.token_id if kind is TokenKind.SESSION else None,
             expires_at=actor.expires_at,
         )
 
@@ -62,16 +67,38 @@ class DoorAccess:
     async def authorize(
         self, identity: Identity, handle: str, attributes: RequestAttributes
     ) -> Grant:
-        grant = await self._access.connect(identity.user_id, handle)
+        request = _request(attributes)
+        grant = await self._access.connect(
+            identity.user_id, handle, request, token_id=identity.token_id
+        )
         return Grant(
             cluster_id=grant.cluster_id,
             impersonate=Impersonation(grant.user, grant.groups, grant.uid),
-            may_impersonate=ImpersonationRule.of([ANYBODY] if grant.may_impersonate else []),
+            may_impersonate=ImpersonationRule.of(grant.door.impersonate),
             rule=grant.rule,
+            recording=Recording.OUTPUT if grant.door.record else Recording.OFF,
+            grant_ids=grant.door.binding_ids,
         )
 
     async def last_seen(self, cluster_id: ClusterId) -> datetime | None:
         return await self._access.last_seen(cluster_id)
+
+
+class DoorStreams:
+    """The control plane's port `Door` over the door of this process."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+
+    def open_streams(self) -> list[OpenStream]:
+        return [OpenStream(**asdict(one)) for one in self._door.open_streams()]
+
+    def end_stream(self, id: str, by: str) -> bool:
+        return self._door.end_stream(id, by)
+
+    async def recording(self, request_id: str, offset: int, most: int) -> RecordingPart:
+        part = await self._door.recording(request_id, offset, most)
+        return RecordingPart(part.data, part.next, part.going_on)
 
 
 class Trail(Protocol):
@@ -148,6 +175,22 @@ class DoorAudit:
             return
         del self._waiting[: len(entries)]
         self._dropped -= dropped
+
+
+def _request(attributes: RequestAttributes) -> KubernetesRequest:
+    """As the API server's own authorization names it: `pods/exec` is a resource of its own.
+
+    A terminal is something that one creates, also where a WebSocket opens it with a GET.
+    """
+    parts = (attributes.resource, attributes.subresource)
+    opens = attributes.writes and attributes.verb in READS
+    return KubernetesRequest(
+        verb="create" if opens else attributes.verb,
+        group=attributes.group,
+        resource="/".join(part for part in parts if part),
+        namespace=attributes.namespace,
+        name=attributes.name,
+    )
 
 
 def _entry(record: RequestRecord, now: datetime) -> AuditEntry:

@@ -24,14 +24,13 @@ from fleet.runtime.clock import Clock, SystemClock
 from fleet.runtime.process import stop_on_signal
 from fleet.runtime.tasks import Tasks
 from fleet.wire.v1 import agent_pb2_grpc
-from gitcache import compose as gitcache
 from gitcache.http import webhook_route
-from gitcache.settings import GitCacheSettings
-from gitcache.sync.cache import GitCache
 from proxy import compose as proxy
 from proxy.tunnel.websocket import agents_route
-from towline.serve.door import DoorAccess, DoorAudit, DoorIdentity
+from towline.serve.door import DoorAccess, DoorAudit, DoorIdentity, DoorStreams
 from towline.serve.first import keep_private, leave_first_token
+from towline.serve.gitpart import GitPart
+from towline.serve.gittier import GitAddresses, GitTier
 from towline.serve.listeners import (
     OFF,
     Listener,
@@ -41,8 +40,10 @@ from towline.serve.listeners import (
     http_listener,
     serve,
 )
+from towline.serve.live import StoreLive
+from towline.serve.parts import wait_failed
 from towline.serve.readiness import StoreProbe
-from towline.settings import ServeSettings
+from towline.settings import ServeSettings, Target
 
 log = structlog.get_logger(__name__)
 
@@ -55,6 +56,7 @@ class Addresses:
     agents: str
     http: str | None = None
     metrics: str | None = None
+    peers: str | None = None
 
 
 class Process:
@@ -96,20 +98,20 @@ class Process:
         settings, clock, ends = self._settings, self._clock, self._ends
         keep_private(settings.data, embedded=settings.database is None)
         tls = credentials(settings.tls, settings.data / "tls", clock)
-        self._git: GitCache = gitcache.build(_git_settings(settings), clock)
+        self._git = GitPart(settings, clock, live=StoreLive(lambda: self.plane.store))
         self.plane = await controlplane.build(
             ControlPlaneSettings(
                 data_dir=settings.data,
                 database=settings.database,
                 agents_port=address(settings.listen_agents, "listen_agents")[1],
             ),
-            self._git,
+            self._git.manifests,
             clock,
         )
         ends.push_async_callback(self._git.stop)
         ends.push_async_callback(self.plane.stop)
         await leave_first_token(self.plane, settings.data / "admin.token")
-        await self._git.start()
+        self._peers = await self._git.start()
         await self.plane.start()
         self._audit = DoorAudit(self.plane.verbs.records, clock)
         ends.push_async_callback(self._audit.stop)
@@ -117,6 +119,7 @@ class Process:
         ends.push_async_callback(self._tasks.stop, grace=settings.drain_seconds)
         self._probe = StoreProbe(self.plane.store, clock, self._tasks)
         self.door = self._build_door()
+        self.plane.verbs.streams.door = DoorStreams(self.door)
         ends.push_async_callback(self.door.stop)
         self.door.start()
         self._tasks.forever("revocations", self._follow_revocations())
@@ -132,7 +135,7 @@ class Process:
             self._tasks,
             self._audit.tasks,
             *self.door.tasks,
-            self._git.tasks,
+            *self._git.parts(),
             self.plane.agentlink.tasks,
             self.plane.delivery.tasks,
             self.plane.pipelines.tasks,
@@ -140,9 +143,7 @@ class Process:
 
     async def wait_failed(self) -> BaseException:
         """Wait until a part that should run for ever has ended; the reason."""
-        waiting = [self._tasks.spawn("failure", part.wait_failed()) for part in self.parts()]
-        done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        return done.pop().result()
+        return await wait_failed(self._tasks, self.parts())
 
     def _build_door(self) -> proxy.Door:
         identity = self.plane.verbs.identity
@@ -160,6 +161,7 @@ class Process:
             self._audit,
             access,
             authenticate_agent,
+            recordings=self._settings.data / "recordings",
         )
 
     async def _listen(self, tls) -> Addresses:
@@ -176,7 +178,7 @@ class Process:
             self.plane.graphql,
             self._readiness,
             [
-                webhook_route(self._git, self.plane.verbs.repositories.webhook_secret),
+                webhook_route(self._git.manifests, self.plane.verbs.repositories.webhook_secret),
                 agents_route((_own_address(where[0]), port)),
             ],
         )
@@ -184,6 +186,7 @@ class Process:
         addresses = Addresses(
             https=await self._serve_http("https", app, settings.listen, tls),
             agents=f"{where[0]}:{port}",
+            peers=self._peers,
         )
         if settings.listen_http != OFF:
             addresses.http = await self._serve_http("http", app, settings.listen_http, None)
@@ -201,6 +204,7 @@ class Process:
     async def _serve_metrics(self, text: str) -> str:
         registry = CollectorRegistry()
         ProcessCollector(registry=registry)
+        registry.register(self.door.meters)
         connected = Gauge("towline_agents_connected", "Agents connected here", registry=registry)
         connected.set_function(lambda: len(self.plane.agentlink.connected()))
         build = Gauge("towline_build_info", "The version that runs", ["version"], registry=registry)
@@ -248,10 +252,9 @@ class _AgentHandlers:
 
 async def run(settings: ServeSettings) -> None:
     """Serve until SIGTERM or SIGINT; raises if a part has failed."""
-    process = Process(settings)
+    process = GitTier(settings) if settings.target is Target.GITCACHE else Process(settings)
     async with stop_on_signal() as stop:
-        addresses = await process.start()
-        announce(addresses, settings.data)
+        announce(await process.start(), settings.data)
         tasks = Tasks("run")
         failed = tasks.spawn("failed", process.wait_failed())
         stopping = tasks.spawn("signal", stop.wait())
@@ -264,30 +267,18 @@ async def run(settings: ServeSettings) -> None:
             raise failed.result()
 
 
-def announce(addresses: Addresses, data: Path) -> None:
+def announce(addresses: Addresses | GitAddresses, data: Path) -> None:
     """Say where everything is, once all of it answers."""
-    log.info(
-        "ready",
-        action="serve.ready",
-        https=f"https://{addresses.https}",
-        http=f"http://{addresses.http}" if addresses.http else OFF,
-        agents=addresses.agents,
-        data=str(data),
-        version=__version__,
-    )
+    listens = {"peers": addresses.peers} if addresses.peers else {}
+    if isinstance(addresses, Addresses):
+        listens |= {
+            "https": f"https://{addresses.https}",
+            "http": f"http://{addresses.http}" if addresses.http else OFF,
+            "agents": addresses.agents,
+        }
+    log.info("ready", action="serve.ready", **listens, data=str(data), version=__version__)
 
 
 def _own_address(host: str) -> str:
     """Where this process reaches what listens on `host`."""
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-
-
-def _git_settings(settings: ServeSettings) -> GitCacheSettings:
-    git = settings.git
-    return GitCacheSettings(
-        data_dir=settings.data / "git",
-        poll=git.poll,
-        fetch=git.fetch,
-        render=git.render,
-        store=git.store,
-    )

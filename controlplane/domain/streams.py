@@ -1,0 +1,38 @@
+"""Requests to clusters that are under way, and recordings of terminal sessions."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from fleet.identity import ClusterId
+
+
+@dataclass(frozen=True, slots=True)
+class OpenStream:
+    """One request that is under way. `kind`: `upgrade`, `watch` or `plain`; bytes of bodies."""
+
+    id: str
+    since: datetime
+    cluster_id: ClusterId
+    handle: str
+    user_id: str
+    user: str
+    acting_as: str
+    what: str
+    kind: str
+    source: str
+    user_agent: str
+    bytes_in: int
+    bytes_out: int
+    recorded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingPart:
+    """ASCII text of a recording; `next` is where the following part begins, None at its end.
+
+    `going_on`: the session has not ended, more may come behind the end.
+    """
+
+    data: bytes
+    next: int | None
+    going_on: bool
