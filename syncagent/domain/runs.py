@@ -13,7 +13,7 @@ class Run:
     made; `ended` tells of each that has ended why it failed, empty if it did not; `attempt` counts
     how often failed ones were let run again. `made` are objects of hooks that may still exist.
     `gate` is what is waited for, since `since_ms` (milliseconds since 1970). `broken`: the sync
-    has failed, the hooks for that have their turn.
+    has failed, the hooks for that have their turn. `stopped`: somebody has put an end to it.
     """
 
     service_id: str
@@ -28,6 +28,7 @@ class Run:
     gate: str = ""
     since_ms: int = 0
     broken: bool = False
+    stopped: bool = False
 
     @property
     def mark(self) -> str:
@@ -37,11 +38,11 @@ class Run:
     def again(self, sequence: int) -> None:
         """Let failed hooks, and waiting that took too long, have another try."""
         self.sequence = sequence
-        if self.broken:
+        if self.broken or self.stopped:
             self.attempt += 1
             self.begun = [hook for hook in self.begun if not self.ended.get(hook)]
             self.ended = {hook: why for hook, why in self.ended.items() if not why}
-        self.broken, self.gate = False, ""
+        self.broken, self.stopped, self.gate = False, False, ""
 
 
 def run_for(stored: Run | None, service_id: str, digest: str, sequence: int, first: bool) -> Run:

@@ -18,6 +18,7 @@ from syncagent.ports import Bundles, Cluster, Fetcher, LinkDown, Memory, Reports
 from syncagent.reconcile.apply import problem_of
 from syncagent.reconcile.gates import Ended, is_closed
 from syncagent.reconcile.heal import look
+from syncagent.reconcile.hooking import halt
 from syncagent.reconcile.lanes import Lanes
 from syncagent.reconcile.reach import Reach
 from syncagent.reconcile.recovery import recover
@@ -148,7 +149,20 @@ class Engine:
         elif service.desired.spec.options.paused:
             self._answer(CommandDone(command_id, Outcome.REFUSED, "the service is paused"))
         elif command_id not in service.commands:
-            service.asked_again = True
+            service.asked_again, service.stopped = True, 0
+            service.commands.append(command_id)
+            self._now(service)
+
+    def terminate(self, command_id: str, service_id: str) -> None:
+        """Put an end to a sync, running hooks included; objects stay as they are by then."""
+        answer = self._memory.answered(command_id)
+        service = self._registry.get(service_id)
+        if answer is not None:
+            self._reports.done(answer)
+        elif service is None or service.desired.spec is None:
+            self._answer(CommandDone(command_id, Outcome.REFUSED, "no such service here"))
+        else:
+            service.stopped = service.desired.sequence
             service.commands.append(command_id)
             self._now(service)
 
@@ -199,6 +213,8 @@ class Engine:
         walks = service.due and (commands or self._may_walk(service))
         if walks:
             await self._walk(service)
+        elif service.stopped == service.desired.sequence and commands:
+            await self._halt(service)
         for command_id in commands:
             self._answer(_result(command_id, service))
         wait = await self._look(service)
@@ -229,6 +245,12 @@ class Engine:
                 service.failures[None] = Problem("internal error of the agent; see its log")
             finally:
                 service.busy = None
+
+    async def _halt(self, service: Service) -> None:
+        try:
+            await halt(self._tools, service)
+        except TowlineError as error:
+            self._ended_early(service, error)
 
     def _ended_early(self, service: Service, error: TowlineError) -> None:
         if not isinstance(error, LinkDown):
@@ -307,6 +329,8 @@ class Engine:
 
 
 def _result(command_id: str, service: Service) -> CommandDone:
+    if service.stopped == service.desired.sequence:
+        return CommandDone(command_id, Outcome.SUCCEEDED, "stopped")
     if not service.failures:
         return CommandDone(command_id, Outcome.SUCCEEDED)
     first = next(iter(service.failures.values()))

@@ -10,13 +10,14 @@ from syncagent.domain.health import Health, Verdict
 from syncagent.domain.hooks import Cleaning, Moment, ended
 from syncagent.domain.objects import KubeObject, ObjectKey, metadata_of
 from syncagent.domain.ownership import HookManifest, run_of, with_run
-from syncagent.domain.runs import Run
+from syncagent.domain.runs import Run, run_for
 from syncagent.domain.services import Problem
 from syncagent.reconcile.apply import problem_of, until_gone
 from syncagent.reconcile.evidence import last_words
 from syncagent.reconcile.registry import Service
 from syncagent.reconcile.tools import Tools
 
+_STOPPED = "stopped on request"
 _VANISHED = "its object has gone before its end was seen"
 
 
@@ -46,6 +47,31 @@ async def clean_up(tools: Tools, run: Run, keep: Iterable[ObjectKey] = ()) -> No
             await tools.cluster.delete(ref, live)
         del run.made[name]
     tools.memory.runs.keep(run)
+
+
+async def halt(tools: Tools, service: Service) -> None:
+    """Put an end to a sync: hooks that run are deleted, and a restart does not take it up."""
+    assert service.desired.spec is not None
+    stored, digest = tools.memory.runs.get(service.id), service.desired.spec.digest
+    run = run_for(stored, service.id, digest, service.desired.sequence, service.current is None)
+    for name in set(run.begun) - run.ended.keys():
+        ref = run.made[name]
+        live = await tools.cluster.get(ref)
+        if live is not None:
+            await tools.cluster.delete(ref, live)
+        run.ended[name] = _STOPPED
+    run.stopped = True
+    tools.memory.runs.keep(run)
+    service.gate = None
+    note_stopped(service)
+
+
+def note_stopped(service: Service) -> None:
+    """Say on a service why nothing is done about it."""
+    service.stopped = service.desired.sequence
+    service.failures[None] = Problem(
+        "stopped on request; the next change, or a sync, starts anew", "Terminated"
+    )
 
 
 async def _has_ended(

@@ -52,7 +52,8 @@ class Service:
     sequence `counted`; `tried` is the one whose walk has come to its end. `gate` is what the sync
     waits for; `awaiting` are deletions that a person must agree to, `planned` what a dry run
     found, `adopted` counts objects taken over, by tool. `hooks_seen` are objects of hooks as last
-    seen; `asked_again`: failed hooks are to have another try.
+    seen; `asked_again`: failed hooks are to have another try; `stopped` is a sequence that
+    somebody has put an end to.
     """
 
     desired: Desired
@@ -75,6 +76,7 @@ class Service:
     urgings: int = 0
     gate: Gate | None = None
     asked_again: bool = False
+    stopped: int = 0
     awaiting: tuple[ObjectRef, ...] = ()
     planned: tuple[PlannedChange, ...] = ()
     adopted: dict[str, int] = field(default_factory=dict)
@@ -90,7 +92,7 @@ class Service:
         spec = self.desired.spec
         if spec is None and self.desired.removal is None:
             return False
-        if spec is not None and spec.options.paused:
+        if spec is not None and (spec.options.paused or self.stopped == self.desired.sequence):
             return False
         if spec is not None and spec.options.dry_run:
             return self.tried != self.desired.sequence or bool(self.failures)

@@ -16,7 +16,7 @@ from syncagent.domain.runs import Run, run_for
 from syncagent.domain.services import Desired, DriftPolicy, Phase, Problem, ServiceSpec
 from syncagent.reconcile.apply import Writer
 from syncagent.reconcile.gates import Ended, await_stage
-from syncagent.reconcile.hooking import clean_up, run_hooks
+from syncagent.reconcile.hooking import clean_up, note_stopped, run_hooks
 from syncagent.reconcile.manifests import Plan, plan_bundle
 from syncagent.reconcile.planning import plan_changes
 from syncagent.reconcile.prune import Terms, prunable, take_away
@@ -53,6 +53,7 @@ async def synchronize(tools: Tools, service: Service) -> None:
     if service.counted != walk.target.sequence:
         service.counted, service.written, service.pruned = walk.target.sequence, 0, 0
         service.adopted.clear()
+    _heed_stop(tools, walk)
     for step in STEPS:
         await step(tools, walk)
 
@@ -144,6 +145,8 @@ async def rehearse(tools: Tools, walk: Walk) -> None:
 async def carry_out(tools: Tools, walk: Walk) -> None:
     """Stage by stage: apply what is not as desired, run hooks; the next begins when all is well."""
     for place, stage in enumerate(walk.stages, 1):
+        if walk.service.stopped == walk.target.sequence:
+            raise Ended
         await _write(tools, walk, stage)
         if walk.run is None:
             continue
@@ -189,6 +192,19 @@ STEPS: tuple[Step, ...] = (
 )
 
 
+def _heed_stop(tools: Tools, walk: Walk) -> None:
+    """A sync that was put an end to before a restart is not taken up, unless it is asked for."""
+    service, runs = walk.service, tools.memory.runs
+    run = runs.get(service.id)
+    if run is None or not run.stopped or run.sequence != walk.target.sequence:
+        return
+    if not service.asked_again:
+        note_stopped(service)
+        raise Ended
+    run.again(run.sequence)
+    runs.keep(run)
+
+
 def _arrange(tools: Tools, walk: Walk) -> None:
     """The stages, and what is known on disk of the run through them."""
     service, spec = walk.service, walk.spec
@@ -196,6 +212,7 @@ def _arrange(tools: Tools, walk: Walk) -> None:
     manifests = [one for key, one in walk.plan.manifests.items() if _ours(walk, key)]
     if not hooks and len({one.wave[0] for one in manifests}) <= 1:
         walk.stages = [Stage("", Moment.SYNC, manifests)]
+        service.asked_again = False
         return
     stored, first = tools.memory.runs.get(service.id), service.current is None
     run = run_for(stored, service.id, spec.digest, walk.target.sequence, first)

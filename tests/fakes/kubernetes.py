@@ -8,7 +8,7 @@ from fleet.errors import TowlineError
 from syncagent.domain.events import Gone, Relisted, Seen
 from syncagent.domain.fields import Entry
 from syncagent.domain.objects import Api, KubeObject, ObjectKey, ObjectRef, api_of, ref_of
-from syncagent.ports import Deletion, Notice, Sink
+from syncagent.ports import Deletion, Notice, Refused, Sink
 
 _CLUSTER_WIDE = {"Namespace", "CustomResourceDefinition"}
 
@@ -17,7 +17,7 @@ class FakeCluster:
     """`fail` maps kinds or names to the error that touching them gives; `calls` counts verbs.
 
     `out_of_reach` is the error that everything gives. `logs` and `warned` are told of objects by
-    name; `told` are the events written.
+    name; `told` are the events written. Objects named in `fixed` cannot be changed in place.
     """
 
     def __init__(self) -> None:
@@ -28,6 +28,7 @@ class FakeCluster:
         self.logs: dict[str, str] = {}
         self.warned: dict[str, list[str]] = {}
         self.told: list[Notice] = []
+        self.fixed: set[str] = set()
         self._version = 100
         self._sinks: list[tuple[Api, str, str, Sink]] = []
 
@@ -44,6 +45,8 @@ class FakeCluster:
         await self._touch("apply", ref)
         old = self.objects.get(ref.key, {})
         new = _merge(old, body)
+        if old and new != old and ref.name in self.fixed:
+            raise Refused("data: field is immutable", status=422, reason="Invalid")
         if new == old or dry_run:
             return copy.deepcopy(new if dry_run else old)
         return self.put(new)
@@ -116,6 +119,10 @@ class FakeCluster:
         for api, namespace, selector, sink in self._sinks:
             if _matches(gone, api, namespace, selector):
                 sink(Gone(api, copy.deepcopy(gone)))
+
+    def forget_watches(self) -> None:
+        """Whoever followed has gone."""
+        self._sinks.clear()
 
     def count(self, verb: str) -> int:
         """How often a verb was used."""

@@ -6,127 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from fleet.bundle import Bundle, make_bundle
-from fleet.errors import NotFound, TowlineError, Unavailable
-from fleet.runtime.clock import SystemClock
-from syncagent.domain.events import CommandDone, DriftFound
-from syncagent.domain.inventory import InventoryChange
-from syncagent.domain.services import (
-    Desired,
-    DriftPolicy,
-    Phase,
-    Removal,
-    ServiceSpec,
-    Status,
-    SyncOptions,
-)
+from fleet.bundle import make_bundle
+from fleet.errors import NotFound, Unavailable
+from syncagent.domain.services import Desired, DriftPolicy, Phase, Removal, ServiceSpec
 from syncagent.ports import LinkDown, Refused
-from syncagent.reconcile.engine import Engine
 from syncagent.reconcile.heal import pace
-from syncagent.state.bundles import BundleFiles
-from syncagent.state.database import Database
-from syncagent.state.memory import SqliteMemory
-from tests.fakes.clock import FakeClock
-from tests.fakes.kubernetes import FakeCluster
+from tests.fakes.engine import SETTLE, Stand, config
 
-SETTLE = SystemClock()
 KEY = ("", "ConfigMap", "prod", "a")
-
-
-class Collected:
-    """Reports and bundles, both in lists."""
-
-    def __init__(self) -> None:
-        self.statuses: list[Status] = []
-        self.changes: list[InventoryChange] = []
-        self.drifts: list[DriftFound] = []
-        self.answers: list[CommandDone] = []
-        self.bundles: dict[str, bytes] = {}
-        self.down: TowlineError | None = None
-        self.fetched = 0
-
-    def status(self, status: Status) -> None:
-        self.statuses.append(status)
-
-    def inventory(self, change: InventoryChange) -> None:
-        self.changes.append(change)
-
-    def drift(self, found: DriftFound) -> None:
-        self.drifts.append(found)
-
-    def done(self, done: CommandDone) -> None:
-        self.answers.append(done)
-
-    async def fetch(self, digest: str, size: int) -> bytes:
-        self.fetched += 1
-        if self.down is not None:
-            raise self.down
-        if digest not in self.bundles:
-            raise NotFound(f"no bundle {digest}")
-        return self.bundles[digest]
-
-
-class Stand:
-    """An engine that can be started again on the same disk."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.cluster, self.hub, self.clock = FakeCluster(), Collected(), FakeClock()
-        self.sequence = 0
-
-    async def start(self) -> None:
-        self.database = Database(self.folder / "agent.db")
-        bundles = BundleFiles(self.folder / "bundles")
-        memory = SqliteMemory(self.database)
-        self.engine = Engine(self.cluster, bundles, self.hub, memory, self.hub, self.clock)
-        self.engine.start()
-
-    async def stop(self) -> None:
-        await self.engine.stop()
-        self.database.close()
-
-    def want(self, *names: str, service: str = "s", **options) -> Bundle:
-        """The service is to have these ConfigMaps."""
-        bundle = make_bundle(config(name) for name in names)
-        self.hub.bundles[bundle.digest] = bundle.data
-        self.sequence += 1
-        spec = ServiceSpec(service, "prod", bundle.digest, len(bundle.data), SyncOptions(**options))
-        self.engine.desire(Desired(service, self.sequence, spec))
-        return bundle
-
-    async def until(self, right) -> None:
-        """Let time pass, a quarter of a second at a time, until something holds."""
-        for _ in range(400):
-            if right():
-                return
-            # Bundles go through threads, which the fake clock does not wait for.
-            await SETTLE.sleep(0.002)
-            await self.clock.advance(0.25)
-        raise AssertionError(f"never; last said: {self.hub.statuses[-1:]}")
-
-    def last(self, service: str) -> tuple[Phase | None, str]:
-        """Phase and first problem as last said of a service."""
-        for said in reversed(self.hub.statuses):
-            if said.service_id == service:
-                return said.phase, said.problems[0].message if said.problems else ""
-        return None, ""
-
-    async def phase(self, phase: Phase) -> Status:
-        def reached() -> bool:
-            said = self.hub.statuses
-            return bool(said) and (said[-1].phase, said[-1].sequence) == (phase, self.sequence)
-
-        await self.until(reached)
-        return self.hub.statuses[-1]
-
-
-def config(name: str, value: str = "1") -> dict:
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": name},
-        "data": {"key": value},
-    }
 
 
 @pytest.fixture
