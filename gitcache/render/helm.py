@@ -1,7 +1,9 @@
 """Helm: values merged, a chart's templates rendered, hooks kept or dropped."""
 
+import hashlib
 import subprocess
 import tempfile
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -20,19 +22,24 @@ _HOOK = "helm.sh/hook"
 _TESTS = {"test", "test-success", "test-failure"}
 _CLUSTER_MARKS = (b"Capabilities", b"kubeVersion")
 _MAX_TOLD = 2000
+_MOST_LOADED = 8
+
+Files = Mapping[str, bytes]
 
 
 class Engine(Protocol):
-    """Something that renders a chart in a folder."""
+    """Something that renders the files of a chart, given by their path in it."""
 
-    def render(self, chart: Path, values: dict[str, Any], options: Mapping[str, Any]) -> str | dict:
+    def render(
+        self, chart: Files, values: dict[str, Any], options: Mapping[str, Any], scratch: Path
+    ) -> str | dict[str, str]:
         """Texts by template, or all in one. Invalid: what Helm says is wrong."""
         ...
 
 
 def build(
     job: Mapping[str, Any],
-    files: Mapping[str, bytes],
+    files: Files,
     recorder: Recorder,
     settings: Mapping[str, Any],
 ) -> list[KubeObject]:
@@ -46,15 +53,14 @@ def build(
         "namespace": wanted["namespace"],
         **_capabilities(inside, values, recorder),
     }
-    with tempfile.TemporaryDirectory(dir=settings["scratch"], prefix="h") as name:
-        top = Path(name) / "chart"
-        materialise(top, {path: data for path, data in _relative(inside, root)})
-        texts = _engine(job["command"], settings).render(top, values, options)
+    chart = dict(_relative(inside, root))
+    engine = _engine(job["command"], settings)
+    texts = engine.render(chart, values, options, Path(settings["scratch"]))
     found = [*_crds(inside, root, wanted), *_rendered(texts)]
     return manifests.collect(one for one in found if _is_kept(one, wanted))
 
 
-def _with_archives(archives: Mapping[str, str], files: Mapping[str, bytes]) -> Mapping[str, bytes]:
+def _with_archives(archives: Mapping[str, str], files: Files) -> Mapping[str, bytes]:
     """The files with fetched chart archives unpacked to where they belong."""
     if not archives:
         return files
@@ -65,14 +71,12 @@ def _with_archives(archives: Mapping[str, str], files: Mapping[str, bytes]) -> M
     return result
 
 
-def _relative(files: Mapping[str, bytes], root: str) -> Iterator[tuple[str, bytes]]:
+def _relative(files: Files, root: str) -> Iterator[tuple[str, bytes]]:
     for path, data in files.items():
         yield (path.removeprefix(f"{root}/") if root else path), data
 
 
-def _values(
-    job: Mapping[str, Any], files: Mapping[str, bytes], recorder: Recorder
-) -> dict[str, Any]:
+def _values(job: Mapping[str, Any], files: Files, recorder: Recorder) -> dict[str, Any]:
     """Values files in their order, then inline values; later ones win, maps are merged."""
     result: dict[str, Any] = {}
     for path in job["values"]:
@@ -107,9 +111,7 @@ def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any
     return result
 
 
-def _capabilities(
-    files: Mapping[str, bytes], values: Mapping[str, Any], recorder: Recorder
-) -> dict[str, Any]:
+def _capabilities(files: Files, values: Mapping[str, Any], recorder: Recorder) -> dict[str, Any]:
     """What the chart may know of the cluster, read only where it asks for it.
 
     A chart inside the chart as an archive may ask, so it counts as asking.
@@ -124,9 +126,7 @@ def _capabilities(
     return {**known, "api_versions": [str(one) for one in apis]} if apis else known
 
 
-def _crds(
-    files: Mapping[str, bytes], root: str, wanted: Mapping[str, Any]
-) -> Iterator[manifests.Located]:
+def _crds(files: Files, root: str, wanted: Mapping[str, Any]) -> Iterator[manifests.Located]:
     """Objects of `crds/` of the chart and of the charts in it, which Helm does not template."""
     if wanted["ignore_crds"]:
         return
@@ -180,26 +180,53 @@ def _library(memory: int) -> "_Library":
 
 
 class _Library:
-    """Helm's own engine in this process."""
+    """Helm's own engine in this process; the charts used last stay loaded."""
 
     def __init__(self, api: Any, native: Any) -> None:
         self._api = api
         self._native = native
+        self._loaded: OrderedDict[bytes, Any] = OrderedDict()
 
-    def render(self, chart: Path, values: dict[str, Any], options: Mapping[str, Any]) -> dict:
+    def render(
+        self, chart: Files, values: dict[str, Any], options: Mapping[str, Any], scratch: Path
+    ) -> dict[str, str]:
         """As `Engine.render`."""
+        loaded = self._load(chart, scratch)
         try:
-            with self._api.Chart.load(chart) as loaded:
-                # The public method knows no version of the cluster; the call beneath it does.
-                text = self._native.call_string(
-                    "helm_render",
-                    loaded._raw(),
-                    orjson.dumps(values).decode(),
-                    orjson.dumps(dict(options)).decode(),
-                )
+            # The public method knows no version of the cluster; the call beneath it does.
+            text = self._native.call_string(
+                "helm_render",
+                loaded._raw(),
+                orjson.dumps(values).decode(),
+                orjson.dumps(dict(options)).decode(),
+            )
         except self._api.HelmError as error:
-            raise Invalid(_told(str(error), chart)) from error
+            raise Invalid(_told(str(error))) from error
         return orjson.loads(text)
+
+    def _load(self, chart: Files, scratch: Path) -> Any:
+        key = _fingerprint(chart)
+        if key in self._loaded:
+            self._loaded.move_to_end(key)
+            return self._loaded[key]
+        with tempfile.TemporaryDirectory(dir=scratch, prefix="h") as name:
+            top = Path(name) / "chart"
+            materialise(top, chart)
+            try:
+                loaded = self._loaded[key] = self._api.Chart.load(top)
+            except self._api.HelmError as error:
+                raise Invalid(_told(str(error), top)) from error
+        if len(self._loaded) > _MOST_LOADED:
+            self._loaded.popitem(last=False)[1].close()
+        return loaded
+
+
+def _fingerprint(chart: Files) -> bytes:
+    digest = hashlib.blake2b(digest_size=20)
+    for path in sorted(chart):
+        digest.update(f"{len(path)} {len(chart[path])} {path}".encode("utf-8", "surrogateescape"))
+        digest.update(chart[path])
+    return digest.digest()
 
 
 class _Command:
@@ -209,20 +236,27 @@ class _Command:
         self._command = command
         self._seconds = seconds
 
-    def render(self, chart: Path, values: dict[str, Any], options: Mapping[str, Any]) -> str:
+    def render(
+        self, chart: Files, values: dict[str, Any], options: Mapping[str, Any], scratch: Path
+    ) -> str:
         """As `Engine.render`."""
-        home = chart.parent
-        (home / "values.json").write_bytes(orjson.dumps(values))
+        with tempfile.TemporaryDirectory(dir=scratch, prefix="h") as name:
+            home = Path(name)
+            materialise(home / "chart", chart)
+            (home / "values.json").write_bytes(orjson.dumps(values))
+            return self._run(home, options)
+
+    def _run(self, home: Path, options: Mapping[str, Any]) -> str:
+        chart = home / "chart"
         arguments = ["template", options["name"], str(chart), "--namespace", options["namespace"]]
         arguments += ["--values", str(home / "values.json")]
         if "kube_version" in options:
             arguments += ["--kube-version", options["kube_version"]]
         for one in options.get("api_versions", ()):
             arguments += ["--api-versions", one]
+        command = [*self._command, *arguments]
         try:
-            code, output, errors = run_tool(
-                [*self._command, *arguments], home, chart, self._seconds
-            )
+            code, output, errors = run_tool(command, home, chart, self._seconds)
         except subprocess.TimeoutExpired as error:
             raise Invalid(f"helm did not finish in {self._seconds:g} s") from error
         if code:
@@ -230,8 +264,10 @@ class _Command:
         return output.decode("utf-8", "replace")
 
 
-def _told(text: str, chart: Path) -> str:
+def _told(text: str, chart: Path | None = None) -> str:
     """Helm's words without paths of this machine."""
-    plain = text.strip().removeprefix("Error: ").replace(f"{chart}/", "").replace(str(chart), ".")
+    plain = text.strip().removeprefix("Error: ")
+    if chart is not None:
+        plain = plain.replace(f"{chart}/", "").replace(str(chart), ".")
     words: Iterable[str] = (char if char.isprintable() else " " for char in plain[:_MAX_TOLD])
     return "helm: " + "".join(words)

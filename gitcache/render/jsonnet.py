@@ -21,6 +21,8 @@ _FUNCTION = re.compile(r"\s*function\s*\(([^()]*)\)")
 _COMMENT = re.compile(r"\A(?:\s*(?://|#)[^\n]*\n|\s*/\*.*?\*/)+", re.DOTALL)
 _MAX_DEPTH = 20
 _MAX_TOLD = 2000
+# Names of files begin with it towards the library, which would take others for its own folder's.
+_ROOT = "/commit/"
 
 
 def references(folder: str, files: Mapping[str, bytes]) -> list[str]:
@@ -44,9 +46,7 @@ def build(root: str, files: Mapping[str, bytes], recorder: Recorder) -> list[Kub
     if entry not in files:
         raise Invalid(f"{entry}: there is no such file, and it is what Jsonnet starts at")
     source = _text(entry, files[entry])
-    result = _evaluated(
-        entry, source, files, _variables(files, recorder), _arguments(source, recorder)
-    )
+    result = _evaluated(entry, files, _variables(files, recorder), _arguments(source, recorder))
     try:
         value = manifests.load_json(result)
     except kubeyaml.YamlError as error:
@@ -56,7 +56,6 @@ def build(root: str, files: Mapping[str, bytes], recorder: Recorder) -> list[Kub
 
 def _evaluated(
     entry: str,
-    source: str,
     files: Mapping[str, bytes],
     variables: Mapping[str, str],
     arguments: Mapping[str, str],
@@ -66,8 +65,8 @@ def _evaluated(
 
     try:
         return rjsonnet.evaluate_snippet(
-            entry,
-            source,
+            "entry",
+            f"import {orjson.dumps(_ROOT + entry).decode()}",
             import_callback=_Imports(files),
             ext_vars={},
             ext_codes=dict(variables),
@@ -85,12 +84,12 @@ class _Imports:
     def __init__(self, files: Mapping[str, bytes]) -> None:
         self._files = files
 
-    def __call__(self, folder: str, name: str) -> tuple[str, bytes]:
-        place = folder.strip("/") if not folder.startswith("/") else ""
-        path = paths.join(place, name)
-        if path is None or path not in self._files:
+    def __call__(self, folder: str, name: str) -> tuple[str, str]:
+        place = folder.removeprefix(_ROOT.rstrip("/")).strip("/")
+        inside = name.removeprefix(_ROOT) if name.startswith(_ROOT) else paths.join(place, name)
+        if inside is None or inside not in self._files:
             raise RuntimeError(f"{name[:200]} is not in this commit beside what imports it")
-        return path, self._files[path]
+        return _ROOT + inside, _text(inside, self._files[inside])
 
 
 def _variables(files: Mapping[str, bytes], recorder: Recorder) -> dict[str, str]:
@@ -149,7 +148,8 @@ def _text(path: str, data: bytes) -> str:
 
 def _told(text: str) -> str:
     """The first lines of a trace in one."""
-    plain_text = text.removeprefix("import_callback error: ").removeprefix("RuntimeError: ")
+    plain_text = text.replace(_ROOT, "").removeprefix("import_callback error: ")
+    plain_text = plain_text.removeprefix("RuntimeError: ").removeprefix("Invalid: ")
     lines = [line.strip() for line in plain_text[:_MAX_TOLD].splitlines()[:4]]
     return "jsonnet: " + "; ".join(
         "".join(char if char.isprintable() else " " for char in line) for line in lines if line

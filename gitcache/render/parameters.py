@@ -103,6 +103,16 @@ class Recorded(dict[str, Any]):
 _ABSENT: Any = object()
 
 
+def names_of(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The mapping's values by name, for a library that wants them one by one.
+
+    Only those that are no mapping count as read: of others each look is noted later.
+    """
+    if not isinstance(values, Recorded):
+        return dict(values)
+    return {name: values[name] for name in dict.keys(values)}
+
+
 def plain(value: Any) -> Any:
     """A copy as ordinary values; everything in it counts as read."""
     if isinstance(value, Mapping):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from fleet.errors import Invalid
 from gitcache.render.manifests import MANIFEST_SUFFIXES, MAX_FILE_BYTES
+from gitcache.render.parameters import names_of
 
 if TYPE_CHECKING:
     from liquid import Environment
@@ -66,7 +67,7 @@ def _render(path: str, text: str, parameters: Mapping[str, Any]) -> str:
     from liquid.exceptions import LiquidError
 
     try:
-        return environment.from_string(text).render(**parameters)
+        return environment.from_string(text).render(**names_of(parameters))
     except LiquidError as error:
         raise Invalid(f"{path}{_line(error)}: {error.message}") from error
 
