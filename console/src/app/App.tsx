@@ -1,0 +1,29 @@
+import { Suspense } from "react";
+import { Provider } from "urql";
+import { Route, Switch } from "wouter";
+import { client } from "../api/client";
+import { NotFound } from "./NotFound";
+import { PAGES } from "./pages";
+import { SessionGate } from "./SessionGate";
+import { Shell } from "./Shell";
+import { Skeleton } from "../ui/Skeleton";
+
+/** The whole console: who is it, where are they, what do they see. */
+export function App() {
+  return (
+    <Provider value={client}>
+      <SessionGate>
+        <Shell>
+          <Suspense fallback={<Skeleton lines={12} />}>
+            <Switch>
+              {PAGES.map(({ path, page }) => (
+                <Route key={path} path={path} component={page} />
+              ))}
+              <Route component={NotFound} />
+            </Switch>
+          </Suspense>
+        </Shell>
+      </SessionGate>
+    </Provider>
+  );
+}

@@ -1,0 +1,34 @@
+// Keys that work on every page. None of them fires while somebody types into a field.
+import { useEffect } from "react";
+import { useLocation } from "wouter";
+import { PAGES } from "./pages";
+
+const FIELDS = new Set(["INPUT", "TEXTAREA", "SELECT"]);
+const PATIENCE = 1200;
+
+/** Whether this key press belongs to a field or to a browser shortcut. */
+export function typing(event: KeyboardEvent): boolean {
+  if (event.ctrlKey || event.metaKey || event.altKey) return true;
+  const target = event.target;
+  return target instanceof HTMLElement && (FIELDS.has(target.tagName) || target.isContentEditable);
+}
+
+/** `g` and then a page's letter goes there. */
+export function useJumpKeys(): void {
+  const [, go] = useLocation();
+  useEffect(() => {
+    let since = Number.NEGATIVE_INFINITY;
+    const onKey = (event: KeyboardEvent) => {
+      if (typing(event)) return;
+      if (event.key === "g") {
+        since = event.timeStamp;
+        return;
+      }
+      const page = PAGES.find(({ nav }) => nav?.key === event.key);
+      if (page !== undefined && event.timeStamp - since < PATIENCE) go(page.path);
+      since = Number.NEGATIVE_INFINITY;
+    };
+    addEventListener("keydown", onKey);
+    return () => removeEventListener("keydown", onKey);
+  }, [go]);
+}

@@ -1,0 +1,59 @@
+// Where each service's cell lies. Pure: sizes in, places out; thousands of cells in a millisecond.
+
+/** One cluster: its services are one letter each, in name order. */
+export type FleetRow = {
+  readonly id: string;
+  readonly handle: string;
+  readonly pingedAt: string | null;
+  readonly services: string;
+};
+
+export type Block = { readonly row: FleetRow; readonly x: number; readonly y: number; readonly columns: number; readonly height: number };
+export type Layout = { readonly blocks: readonly Block[]; readonly height: number; readonly cell: number };
+
+export const LABEL = 16;
+const GAP = 10;
+const NARROWEST = 84;
+
+/** Cell size in pixels: large while the fleet is small, down to 4 for tens of thousands. */
+export function cellSize(services: number): number {
+  if (services <= 500) return 14;
+  if (services <= 5_000) return 10;
+  return services <= 25_000 ? 7 : 4;
+}
+
+/** Blocks of cells, one a cluster, in rows of the given width. */
+export function layOut(rows: readonly FleetRow[], width: number): Layout {
+  const cell = cellSize(rows.reduce((sum, { services }) => sum + services.length, 0));
+  const blocks: Block[] = [];
+  let x = 0;
+  let y = 0;
+  let tallest = 0;
+  for (const row of rows) {
+    const columns = Math.max(Math.ceil(NARROWEST / cell), Math.ceil(Math.sqrt(row.services.length * 2.5)));
+    const height = LABEL + Math.max(1, Math.ceil(row.services.length / columns)) * cell;
+    const wide = columns * cell;
+    if (x > 0 && x + wide > width) {
+      x = 0;
+      y += tallest + GAP;
+      tallest = 0;
+    }
+    blocks.push({ row, x, y, columns, height });
+    x += wide + GAP;
+    tallest = Math.max(tallest, height);
+  }
+  return { blocks, height: y + tallest, cell };
+}
+
+export type Hit = { readonly row: FleetRow; readonly index: number | null };
+
+/** What lies at a point: a cluster, and the number of the service in it. */
+export function hit(layout: Layout, x: number, y: number): Hit | null {
+  const block = layout.blocks.find(
+    (one) => x >= one.x && x < one.x + one.columns * layout.cell && y >= one.y && y < one.y + one.height,
+  );
+  if (block === undefined) return null;
+  const line = Math.floor((y - block.y - LABEL) / layout.cell);
+  const index = line * block.columns + Math.floor((x - block.x) / layout.cell);
+  return { row: block.row, index: line >= 0 && index < block.row.services.length ? index : null };
+}

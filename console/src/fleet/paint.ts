@@ -1,0 +1,45 @@
+// Draws the health map. Only here do colours of the theme become numbers for a canvas.
+import { LABEL, type Layout } from "./layout";
+
+export type Palette = { readonly ink: string; readonly quiet: string; readonly warn: string; readonly cells: Readonly<Record<string, string>> };
+
+const VARIABLES: Record<string, string> = { H: "--ok", S: "--busy", P: "--busy", F: "--bad", Z: "--idle", A: "--warn" };
+
+/** The colours of the theme that is on now. */
+export function palette(element: Element): Palette {
+  const style = getComputedStyle(element);
+  const read = (name: string) => style.getPropertyValue(name);
+  const cells = Object.fromEntries(Object.entries(VARIABLES).map(([letter, name]) => [letter, resolve(element, read(name))]));
+  return { ink: resolve(element, read("--ink")), quiet: resolve(element, read("--quiet")), warn: resolve(element, read("--warn-text")), cells };
+}
+
+/** `light-dark()` and friends as a plain colour: the canvas does not know them. */
+function resolve(element: Element, colour: string): string {
+  const probe = document.createElement("span");
+  probe.style.color = colour;
+  element.append(probe);
+  const plain = getComputedStyle(probe).color;
+  probe.remove();
+  return plain;
+}
+
+/** Paint all that lies between two heights of the map. */
+export function paint(context: CanvasRenderingContext2D, layout: Layout, colours: Palette, top: number, bottom: number, isStale: (pingedAt: string | null) => boolean): void {
+  const { cell } = layout;
+  const inner = cell > 5 ? cell - 2 : cell - 1;
+  context.font = "11px system-ui, sans-serif";
+  context.textBaseline = "top";
+  for (const { row, x, y, columns, height } of layout.blocks) {
+    if (y + height < top || y > bottom) continue;
+    const stale = isStale(row.pingedAt);
+    context.globalAlpha = 1;
+    context.fillStyle = stale ? colours.warn : colours.quiet;
+    context.fillText(`${stale ? "◷ " : ""}${row.handle}`, x, y - top, columns * cell);
+    context.globalAlpha = stale ? 0.4 : 1;
+    for (let index = 0; index < row.services.length; index += 1) {
+      context.fillStyle = colours.cells[row.services.charAt(index)] ?? colours.quiet;
+      context.fillRect(x + (index % columns) * cell, y - top + LABEL + Math.floor(index / columns) * cell, inner, inner);
+    }
+  }
+  context.globalAlpha = 1;
+}

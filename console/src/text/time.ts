@@ -1,0 +1,26 @@
+// Times as people on call read them: ages first, the exact time on demand.
+
+const STEPS: readonly (readonly [number, string])[] = [
+  [86_400, "d"],
+  [3_600, "h"],
+  [60, "m"],
+  [1, "s"],
+];
+
+/** `3m`, `2h 5m`, `4d`: two parts at most, nothing below a second. */
+export function duration(milliseconds: number): string {
+  const seconds = Math.max(0, Math.floor(milliseconds / 1000));
+  const index = STEPS.findIndex(([size]) => seconds >= size);
+  const step = STEPS[index];
+  if (step === undefined) return "0s";
+  const whole = `${Math.floor(seconds / step[0])}${step[1]}`;
+  const next = STEPS[index + 1];
+  const rest = next === undefined ? 0 : Math.floor((seconds % step[0]) / next[0]);
+  return next !== undefined && rest > 0 && index > 0 ? `${whole} ${rest}${next[1]}` : whole;
+}
+
+/** `2026-11-21 14:02:09`, in the reader's own zone. */
+export function exactly(time: string): string {
+  const date = new Date(time);
+  return Number.isNaN(date.getTime()) ? time : date.toLocaleString("sv-SE");
+}

@@ -1,0 +1,29 @@
+import { useEffect, useRef } from "react";
+import { typing } from "../app/keys";
+import { useParam } from "./useParam";
+
+/** The filter of a page, kept in the address; `/` goes into it. */
+export function FilterField({ label }: { readonly label: string }) {
+  const [text, change] = useParam("q");
+  const field = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      if (event.key !== "/" || typing(event)) return;
+      event.preventDefault();
+      field.current?.focus();
+    };
+    addEventListener("keydown", onKey);
+    return () => removeEventListener("keydown", onKey);
+  }, []);
+  return (
+    <input
+      ref={field}
+      type="search"
+      aria-label={label}
+      placeholder={`${label}  /`}
+      defaultValue={text}
+      onChange={(event) => change(event.target.value)}
+      onKeyDown={(event) => event.key === "Escape" && event.currentTarget.blur()}
+    />
+  );
+}

@@ -1,0 +1,16 @@
+import "./status.css";
+
+export type Tone = "ok" | "busy" | "warn" | "bad" | "idle";
+
+const SHAPES: Record<Tone, string> = { ok: "●", busy: "◐", warn: "▲", bad: "✕", idle: "○" };
+
+type Props = { readonly tone: Tone; readonly children: string; readonly title?: string };
+
+/** A state in one word. The shape says as much as the colour does. */
+export function Status({ tone, children, title }: Props) {
+  return (
+    <span className={`status ${tone}`} title={title}>
+      <span aria-hidden="true">{SHAPES[tone]}</span> {children}
+    </span>
+  );
+}

@@ -1,0 +1,41 @@
+import type { KeyboardEvent, ReactNode } from "react";
+import { useParam } from "./useParam";
+import "./tabs.css";
+
+export type Tab = { readonly id: string; readonly title: string; readonly content: () => ReactNode };
+
+/** Parts of a page, one at a time; which one stands in the address. */
+export function Tabs({ tabs }: { readonly tabs: readonly [Tab, ...Tab[]] }) {
+  const [wanted, want] = useParam("tab");
+  const shown = tabs.find(({ id }) => id === wanted) ?? tabs[0];
+  const onKey = (event: KeyboardEvent) => {
+    const step = event.key === "ArrowRight" ? 1 : event.key === "ArrowLeft" ? -1 : 0;
+    const next = tabs[(tabs.indexOf(shown) + step + tabs.length) % tabs.length];
+    if (step === 0 || next === undefined) return;
+    want(next.id);
+    document.getElementById(`tab-${next.id}`)?.focus();
+  };
+  return (
+    <>
+      <div role="tablist" className="tabs" onKeyDown={onKey}>
+        {tabs.map(({ id, title }) => (
+          <button
+            key={id}
+            id={`tab-${id}`}
+            type="button"
+            role="tab"
+            aria-selected={id === shown.id}
+            aria-controls="tab-panel"
+            tabIndex={id === shown.id ? 0 : -1}
+            onClick={() => want(id)}
+          >
+            {title}
+          </button>
+        ))}
+      </div>
+      <div role="tabpanel" id="tab-panel" aria-labelledby={`tab-${shown.id}`} tabIndex={0}>
+        {shown.content()}
+      </div>
+    </>
+  );
+}

@@ -1,0 +1,24 @@
+import { expect, it } from "vitest";
+import { grow, type Branch, type Component } from "../src/services/service";
+
+const object = (uid: string, ownerUid: string | null): Component => ({
+  id: uid, uid, ownerUid, group: null, version: null, kind: "Pod", namespace: null, name: uid, state: null,
+  synced: true, message: null, images: [], updatedAt: "2026-01-01T00:00:00Z",
+});
+
+const names = (branches: readonly Branch[]): unknown[] => branches.map(({ component, children }) => [component.name, names(children)]);
+
+it("hangs what is owned below its owner", () => {
+  const tree = grow([object("pod", "set"), object("set", "deployment"), object("deployment", null)]);
+  expect(names(tree)).toEqual([["deployment", [["set", [["pod", []]]]]]]);
+});
+
+it("leaves nothing out when an owner is not there", () => {
+  expect(names(grow([object("pod", "gone")]))).toEqual([["pod", []]]);
+});
+
+it("shows objects that own each other", () => {
+  const shown = JSON.stringify(names(grow([object("a", "b"), object("b", "a")])));
+  expect(shown).toContain("a");
+  expect(shown).toContain("b");
+});

@@ -1,0 +1,39 @@
+import { describe, expect, it } from "vitest";
+import { hit, LABEL, layOut, type FleetRow } from "../src/fleet/layout";
+
+const row = (handle: string, count: number): FleetRow => ({ id: handle, handle, pingedAt: null, services: "H".repeat(count) });
+
+describe("the map's layout", () => {
+  const rows = Array.from({ length: 40 }, (_, index) => row(`c${index}`, 1 + index * 7));
+
+  it("puts no block over another", () => {
+    const { blocks, cell } = layOut(rows, 600);
+    for (const a of blocks)
+      for (const b of blocks) {
+        if (a === b) continue;
+        const apart = a.x + a.columns * cell <= b.x || b.x + b.columns * cell <= a.x || a.y + a.height <= b.y || b.y + b.height <= a.y;
+        expect(apart).toBe(true);
+      }
+  });
+
+  it("finds every cell where it was put", () => {
+    const layout = layOut(rows, 600);
+    for (const { row: one, x, y, columns } of layout.blocks)
+      for (let index = 0; index < one.services.length; index += 1) {
+        const left = x + (index % columns) * layout.cell + 1;
+        const top = y + LABEL + Math.floor(index / columns) * layout.cell + 1;
+        expect(hit(layout, left, top)).toEqual({ row: one, index });
+      }
+  });
+
+  it("answers a label with its cluster alone, and nothing with nothing", () => {
+    const layout = layOut(rows, 600);
+    expect(hit(layout, 1, 1)?.index).toBeNull();
+    expect(hit(layout, 599, layout.height + 50)).toBeNull();
+  });
+
+  it("lays out a hundred thousand services", () => {
+    const many = Array.from({ length: 1000 }, (_, index) => row(`c${index}`, 100));
+    expect(layOut(many, 1400).blocks).toHaveLength(1000);
+  });
+});
