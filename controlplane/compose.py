@@ -96,13 +96,13 @@ async def _joined(
     sealer = EnvelopeSealer(load_or_make_key(settings.data_dir / "encryption.key"))
     deps = Deps(store, bus, manifests, sealer, clock)
     issuers = OidcIssuers(_clients(settings), clock, settings.oidc_ca_file)
-    identity, people = Identity(deps, Federation(deps, issuers)), People(deps)
+    identity = Identity(deps, Federation(deps, issuers))
     repositories, pipelines = Repositories(deps), Pipelines(deps)
     await repositories.check_key()
     verbs = Verbs(
         identity=identity,
-        people=people,
-        accounts=Accounts(deps, people, issuers),
+        people=People(deps),
+        accounts=Accounts(deps, issuers),
         projects=Projects(deps),
         rights=Rights(deps),
         requests=AccessRequests(deps),

@@ -10,7 +10,7 @@ from controlplane.domain.people import Token, UserKind
 from controlplane.domain.signin import TrustRule
 from controlplane.ports import Claims, Issuers
 from controlplane.usecases.deps import Deps
-from controlplane.usecases.people import People
+from controlplane.usecases.people import require_covers_user
 from controlplane.usecases.tokens import mint
 from fleet.errors import Invalid, NotFound, Unauthenticated
 from fleet.identity import TokenKind
@@ -24,9 +24,8 @@ _REFUSED = "no rule trusts this token"
 class Accounts:
     """Verbs on rules of trust, and the exchange itself."""
 
-    def __init__(self, deps: Deps, people: People, issuers: Issuers) -> None:
+    def __init__(self, deps: Deps, issuers: Issuers) -> None:
         self._deps = deps
-        self._people = people
         self._issuers = issuers
 
     async def trust_rules(self, actor: Actor) -> list[TrustRule]:
@@ -74,7 +73,7 @@ class Accounts:
             user = await tx.users.get(user_id)
             if user is None or user.kind is not UserKind.SERVICE_ACCOUNT:
                 raise NotFound
-            await self._people.require_covers(tx, actor, user)
+            await require_covers_user(tx, actor, user, self._deps.clock.now())
             if len(await tx.trust_rules.select(issuer=issuer)) >= MOST_RULES_OF_ISSUER:
                 raise Invalid(f"{MOST_RULES_OF_ISSUER} rules of an issuer at most", field="issuer")
             await tx.trust_rules.add(rule)

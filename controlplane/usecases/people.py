@@ -5,7 +5,7 @@ Whoever changes who somebody is, or what a group's members get, has to hold all 
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from controlplane.domain.access import (
     ADMIN,
@@ -136,7 +136,7 @@ class People:
             user = await tx.users.get(user_id)
             if user is None or user.kind is not UserKind.SERVICE_ACCOUNT:
                 raise NotFound
-            await self.require_covers(tx, actor, user)
+            await require_covers_user(tx, actor, user, self._deps.clock.now())
             kind = TokenKind.SERVICE_ACCOUNT
             made = await mint(tx, self._deps, name, user_id=user.id, life=life, kind=kind)
             await self._deps.audit(tx, actor, "createAccessToken", user.email, made[0].id)
@@ -152,7 +152,7 @@ class People:
             user = await tx.users.get(user_id)
             if user is None:
                 raise NotFound
-            await self.require_covers(tx, actor, user)
+            await require_covers_user(tx, actor, user, self._deps.clock.now())
             user = replace(user, disabled_at=now if disabled else None, updated_at=now)
             await tx.users.put(user)
             ended = await end_tokens(tx, self._deps, user_id) if disabled else []
@@ -295,23 +295,9 @@ class People:
             await self._deps.audit(tx, actor, "createAccessToken", email, row.id)
         return secret
 
-    async def require_covers(self, tx: Transaction, actor: Actor, user: User) -> None:
-        """Forbidden: the user holds something that the actor lacks."""
-        await self._require_all(tx, actor, await grants_of(tx, user, self._deps.clock.now()))
-
     async def _require_covers_group(self, tx: Transaction, actor: Actor, group_id: str) -> None:
         bindings = await tx.bindings.select(subject_id=group_id)
-        await self._require_all(
-            tx, actor, await as_grants(tx, bindings, self._deps.clock.now(), {})
-        )
-
-    async def _require_all(self, tx: Transaction, actor: Actor, grants: Collection[Grant]) -> None:
-        for grant in grants:
-            try:
-                target = await scope_target(tx, grant.scope)
-            except NotFound:
-                continue
-            require_covers(actor, grant.role, target)
+        await _require_all(tx, actor, await as_grants(tx, bindings, self._deps.clock.now(), {}))
 
     async def _set_role(self, tx: Transaction, actor: Actor, user: User, role: Role) -> None:
         """Make this the only role that the user has everywhere."""
@@ -320,7 +306,7 @@ class People:
             return
         if user.id == actor.id:
             raise Conflict("nobody changes their own role: ask another administrator")
-        await self.require_covers(tx, actor, user)
+        await require_covers_user(tx, actor, user, self._deps.clock.now())
         require_covers(actor, role, Target.whole(Kind.INSTALLATION))
         for one in held:
             await tx.bindings.remove(one.id)
@@ -352,6 +338,20 @@ def require_covers(actor: Actor, role: Role, target: Target) -> None:
             f"{who} lacks some of what role {role.name} gives {where}: "
             "nobody hands out what they do not hold"
         )
+
+
+async def require_covers_user(tx: Transaction, actor: Actor, user: User, now: datetime) -> None:
+    """Forbidden: the user holds something that the actor lacks."""
+    await _require_all(tx, actor, await grants_of(tx, user, now))
+
+
+async def _require_all(tx: Transaction, actor: Actor, grants: Collection[Grant]) -> None:
+    for grant in grants:
+        try:
+            target = await scope_target(tx, grant.scope)
+        except NotFound:
+            continue
+        require_covers(actor, grant.role, target)
 
 
 async def find_group(tx: Transaction, id: str) -> Group:

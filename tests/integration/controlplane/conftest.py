@@ -19,7 +19,7 @@ from controlplane.domain.access import (
 )
 from controlplane.domain.access.roles import BuiltInRole as Role
 from controlplane.domain.clusters import Cluster
-from controlplane.domain.reports import Facts, Report, StatusReport
+from controlplane.domain.reports import FactsReport, Greeting, Report, StatusReport
 from controlplane.domain.repositories import Repository
 from controlplane.domain.services import Phase, Problem, Service
 from controlplane.events.memory import MemoryBus
@@ -79,8 +79,8 @@ class World:
         """A registered cluster, whose agent has been there unless told otherwise."""
         cluster, _ = await self.clusters.create(self.admin, ClusterChange(name=name))
         if connected:
-            facts = Facts("instance", "0.1.0", "v1.36.3", "GENERIC", 3)
-            return await self.agents.connected(cluster.id, facts)
+            about = FactsReport("v1.36.3", "GENERIC", 3)
+            return await self.agents.connected(cluster.id, Greeting("instance", "0.1.0", about))
         return cluster
 
     async def repository(self, url: str = "https://git.example.org/fleet.git") -> Repository:
