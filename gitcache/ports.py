@@ -6,7 +6,14 @@ from typing import Any, Protocol
 
 from fleet.errors import Invalid, Unavailable
 from fleet.identity import ClusterId, RepositoryId
-from fleet.source import HelmRelease, Rendered, RenderRequest, RepositorySpec, RepositoryState
+from fleet.source import (
+    Commit,
+    HelmRelease,
+    Rendered,
+    RenderRequest,
+    RepositorySpec,
+    RepositoryState,
+)
 from gitcache.domain.objects import CommitRecord, Entry
 
 ASKED_PIN = "at-"
@@ -337,6 +344,10 @@ class Peers(Protocol):
         self, member: Member, repository_id: RepositoryId, commit: str, folders: Collection[str]
     ) -> Mapping[str, str | None]:
         """As `GitCache.trees`, by the owner."""
+        ...
+
+    async def resolve(self, member: Member, repository_id: RepositoryId, name: str) -> Commit:
+        """The commit that a branch, tag or sha means now. NotFound, Unavailable, PeerAway."""
         ...
 
     async def render(self, member: Member, request: RenderRequest) -> Rendered:

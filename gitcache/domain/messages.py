@@ -3,18 +3,21 @@
 What comes in is checked against the types of `fleet.source` and bounded.
 """
 
+import types
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from fleet.errors import Invalid
 from fleet.identity import RepositoryId
-from fleet.source import Rendered, RenderRequest, RepositorySpec, RepositoryState
+from fleet.source import Commit, Rendered, RenderRequest, RepositorySpec, RepositoryState
 
 MAX_MESSAGE = 16 << 20
 """Bytes of one message; a state of 10,000 refs has about 3 MB."""
+
+_BYTES_AS_TEXT = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
 
 Value = TypeVar("Value")
 
@@ -23,18 +26,20 @@ class Message(Generic[Value]):
     """One type of value, to and from JSON."""
 
     def __init__(self, kind: type[Value]) -> None:
-        self._adapter: TypeAdapter[Value] = TypeAdapter(kind)
+        # A configuration reaches dataclasses only from outside of them: hence the tuple.
+        one = types.GenericAlias(tuple, (kind,))
+        self._adapter: TypeAdapter[tuple[Value]] = TypeAdapter(one, config=_BYTES_AS_TEXT)
 
     def encode(self, value: Value) -> bytes:
         """The JSON of a value."""
-        return self._adapter.dump_json(value)
+        return self._adapter.dump_json((value,))
 
     def decode(self, data: bytes) -> Value:
         """The value. Invalid: not this type's JSON; the text tells where, never what was there."""
         if len(data) > MAX_MESSAGE:
             raise Invalid(f"more than {MAX_MESSAGE:,} bytes in one message")
         try:
-            return self._adapter.validate_json(data)
+            return self._adapter.validate_json(data)[0]
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             where = ".".join(str(part) for part in first["loc"])
@@ -59,6 +64,14 @@ class Folders:
 
 
 @dataclass(frozen=True, slots=True)
+class Name:
+    """A branch, tag or sha whose commit is asked for."""
+
+    repository_id: RepositoryId
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Wishes:
     """Repositories to follow from now on, with credentials, and those to forget."""
 
@@ -71,6 +84,8 @@ REQUEST = Message(RenderRequest)
 RENDERED = Message(Rendered)
 HINT = Message(Hint)
 FOLDERS = Message(Folders)
+NAME = Message(Name)
+COMMIT = Message(Commit)
 WISHES = Message(Wishes)
 TREES: Message[dict[str, str | None]] = Message(dict[str, str | None])
 DIGESTS: Message[list[str]] = Message(list[str])

@@ -19,7 +19,7 @@ from fleet.errors import (
     Unavailable,
 )
 from fleet.identity import RepositoryId
-from fleet.source import Rendered, RenderRequest, RepositoryState
+from fleet.source import Commit, Rendered, RenderRequest, RepositoryState
 from gitcache.domain import messages
 from gitcache.ports import Member, PeerAway
 
@@ -60,6 +60,11 @@ class PeerClient:
         asked = messages.Folders(repository_id, commit, tuple(folders))
         body = messages.FOLDERS.encode(asked)
         return messages.TREES.decode(await self._ask(member.address, "POST", "/v1/trees", body))
+
+    async def resolve(self, member: Member, repository_id: RepositoryId, name: str) -> Commit:
+        """As `Peers.resolve`."""
+        body = messages.NAME.encode(messages.Name(repository_id, name))
+        return messages.COMMIT.decode(await self._ask(member.address, "POST", "/v1/resolve", body))
 
     async def render(self, member: Member, request: RenderRequest) -> Rendered:
         """As `Peers.render`."""

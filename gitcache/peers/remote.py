@@ -12,7 +12,7 @@ from fleet.identity import RepositoryId
 from fleet.runtime.backoff import Backoff
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
-from fleet.source import Rendered, RenderRequest, RepositorySpec, RepositoryState
+from fleet.source import Commit, Rendered, RenderRequest, RepositorySpec, RepositoryState
 from gitcache.domain import messages
 from gitcache.domain.placement import ranked
 from gitcache.peers.client import PeerClient
@@ -117,6 +117,12 @@ class RemoteGitCache:
         return await self._anywhere(
             repository_id,
             lambda server: self._client.trees(server, repository_id, commit, folders),
+        )
+
+    async def resolve(self, repository_id: RepositoryId, name: str) -> Commit:
+        """As `GitCache.resolve`."""
+        return await self._anywhere(
+            repository_id, lambda server: self._client.resolve(server, repository_id, name)
         )
 
     async def render(self, request: RenderRequest) -> Rendered:

@@ -17,7 +17,7 @@ from starlette.routing import Route
 from fleet.bundle import digest_of
 from fleet.errors import Code, Invalid, LimitExceeded, NotFound, TowlineError
 from fleet.identity import RepositoryId
-from fleet.source import Rendered, RenderRequest, RepositorySpec, RepositoryState
+from fleet.source import Commit, Rendered, RenderRequest, RepositorySpec, RepositoryState
 from gitcache.domain import messages
 from gitcache.peers.client import HOP, IDLE_SECONDS, MAX_BUNDLE, MISDIRECTED
 from gitcache.ports import ContentStore, PeerAway
@@ -59,6 +59,10 @@ class Served(Protocol):
         only_here: bool = False,
     ) -> Mapping[str, str | None]: ...
 
+    async def resolve(
+        self, repository_id: RepositoryId, name: str, *, only_here: bool = False
+    ) -> Commit: ...
+
     async def render(self, request: RenderRequest, *, only_here: bool = False) -> Rendered: ...
 
     async def bundle(self, digest: str) -> bytes: ...
@@ -86,6 +90,7 @@ class Service:
         """The application of the internal listener."""
         routes = [
             ("POST", "/v1/trees", self._trees),
+            ("POST", "/v1/resolve", self._resolve),
             ("POST", "/v1/render", self._render),
             ("GET", "/v1/bundles/{digest}", self._bundle),
             ("PUT", "/v1/bundles/{digest}", self._keep),
@@ -109,6 +114,13 @@ class Service:
             asked.repository_id, asked.commit, asked.folders, only_here=_is_hop(request)
         )
         return _json(messages.TREES.encode(dict(found)))
+
+    async def _resolve(self, request: Request) -> Response:
+        asked = messages.NAME.decode(await _body(request))
+        found = await self._cache.resolve(
+            asked.repository_id, asked.name, only_here=_is_hop(request)
+        )
+        return _json(messages.COMMIT.encode(found))
 
     async def _render(self, request: Request) -> Response:
         asked = messages.REQUEST.decode(await _body(request))

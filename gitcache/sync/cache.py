@@ -14,6 +14,7 @@ from fleet.remotes import parse_remote
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 from fleet.source import (
+    Commit,
     Rendered,
     RenderRequest,
     RepositorySpec,
@@ -161,6 +162,21 @@ class GitCache:
             return await self._others.trees(member, repository_id, commit, folders)
 
         return await self._answer(repository_id, commit, here, None if only_here else there)
+
+    async def resolve(
+        self, repository_id: RepositoryId, name: str, *, only_here: bool = False
+    ) -> Commit:
+        """The commit that a branch, tag or sha means now; `only_here` as in `trees`.
+
+        NotFound: there is none. Unavailable: the server or the owner is out of reach.
+        """
+        follower = self._following.follower(repository_id)
+        if follower is not None:
+            return await follower.resolve(name)
+        owner = None if only_here else self._replicas.owner(repository_id)
+        if owner is None or owner == self._replicas.me:
+            raise NotHere(f"no replica follows repository {repository_id} now", retry_after=1.0)
+        return await self._others.resolve(owner, repository_id, name)
 
     async def render(self, request: RenderRequest, *, only_here: bool = False) -> Rendered:
         """The bundle of a folder at a commit; `only_here` as in `trees`.

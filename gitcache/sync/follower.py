@@ -9,7 +9,7 @@ from datetime import datetime
 
 import structlog
 
-from fleet.errors import Invalid, TowlineError, Unavailable
+from fleet.errors import Invalid, NotFound, TowlineError, Unavailable
 from fleet.runtime.backoff import Backoff
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
@@ -120,6 +120,22 @@ class Follower:
         if record is None:
             raise Unavailable(f"commit {sha[:12]} is not in the local copy")
         return record
+
+    async def resolve(self, name: str) -> Commit:
+        """The commit that a branch, tag or sha means now, whether or not it is followed.
+
+        NotFound: the server has none of that name. Unavailable: it cannot be had now.
+        """
+        if self.state is not None and name in self.state.commits:
+            return self.state.commits[name]
+        sha: str | None = name
+        if not refs.is_sha(name):
+            prefixes = refs.prefixes([name])
+            listed = await self._source.lister.list_refs(self.spec, prefixes) if prefixes else {}
+            sha = refs.resolve([name], listed).commits.get(name)
+        if sha is None:
+            raise NotFound(f"{self.spec.url} has no branch, tag or commit {name[:200]!r}")
+        return (await self.have(sha)).commit
 
     async def _run(self) -> None:
         await self._restore()
