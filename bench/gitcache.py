@@ -17,8 +17,7 @@ from fleet.identity import RepositoryId
 from fleet.runtime.clock import SystemClock
 from fleet.source import RenderRequest, RepositorySpec
 from gitcache.compose import build
-from gitcache.mirror.admission import Admission
-from gitcache.mirror.lsrefs import HttpRefLister
+from gitcache.mirror.mirror import Mirror, MirrorOptions
 from gitcache.settings import GitCacheSettings, PollSettings
 from gitcache.sync.cache import GitCache
 from towline.demo.gitserver import GitServer, Repository
@@ -54,8 +53,9 @@ def cpu(who: int) -> float:
 
 async def polls(report: Report, repository: Repository) -> None:
     """CPU of the client for one poll, beside that of `git ls-remote`."""
-    admission = Admission(allow_private_hosts=True)
-    lister = HttpRefLister(admission, seconds=10, per_host=8)
+    folder = tempfile.TemporaryDirectory()
+    mirror = Mirror(Path(folder.name), MirrorOptions(per_second=10_000), SystemClock())
+    lister = mirror.lister
     follow = spec("poll", repository)
     await lister.list_refs(follow, [MAIN])
     before, backend = time.thread_time(), cpu(resource.RUSAGE_CHILDREN)
@@ -63,8 +63,8 @@ async def polls(report: Report, repository: Repository) -> None:
         await lister.list_refs(follow, [MAIN])
     ours = (time.thread_time() - before) / POLLS
     backend = (cpu(resource.RUSAGE_CHILDREN) - backend) / POLLS
-    await lister.close()
-    await admission.close()
+    await mirror.close()
+    folder.cleanup()
     before = cpu(resource.RUSAGE_CHILDREN)
     for _ in range(20):
         command = ["git", "ls-remote", repository.url, MAIN]

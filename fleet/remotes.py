@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 from fleet.errors import Invalid
 
@@ -55,6 +55,19 @@ def parse_remote(url: str) -> Remote:
     if "://" not in url and (match := _SCP.fullmatch(url)):
         return _checked("ssh", match["host"], None, match["path"].lstrip("/"), match["user"])
     return _from_parts(url)
+
+
+def checked_proxy(url: str) -> str:
+    """A proxy's URL in normal form. Invalid: anything but `http://[user:password@]host:port`."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise Invalid("cannot be read as a URL", field="proxy") from None
+    plain = parts.scheme == "http" and parts.hostname and port and parts.path in {"", "/"}
+    if not plain or parts.query or parts.fragment or not url.isprintable() or " " in url:
+        raise Invalid("must be http://[user:password@]host:port", field="proxy")
+    return urlunsplit((parts.scheme, parts.netloc, "", "", ""))
 
 
 def _from_parts(url: str) -> Remote:

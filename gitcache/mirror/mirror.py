@@ -66,6 +66,7 @@ class Mirror:
         self.http = HttpClient(self.admission, self.pacing, clock, seconds=options.request_seconds)
         self.routes = Routes(
             self.admission,
+            clock,
             AppTokens(self.http, clock),
             egress=egress,
             proxy=options.proxy,

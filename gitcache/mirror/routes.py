@@ -3,16 +3,20 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TypeVar
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from fleet.errors import Invalid, Unavailable
-from fleet.remotes import parse_remote
+from fleet.identity import ClusterId
+from fleet.remotes import checked_proxy, parse_remote
+from fleet.runtime.clock import Clock
 from fleet.source import RepositorySpec
 from gitcache.mirror.admission import Admission
 from gitcache.mirror.apptokens import AppTokens
 from gitcache.mirror.route import Refused, Route
 from gitcache.mirror.tls import authorities, client_context
 from gitcache.ports import Egress
+
+_EXIT_SECONDS = 600.0
 
 Result = TypeVar("Result")
 
@@ -27,6 +31,7 @@ class Routes:
     def __init__(
         self,
         admission: Admission,
+        clock: Clock,
         tokens: AppTokens | None = None,
         *,
         egress: Egress | None = None,
@@ -34,10 +39,12 @@ class Routes:
         authority: str | None = None,
     ) -> None:
         self._admission = admission
+        self._clock = clock
         self._tokens = tokens
         self._egress = egress
         self._proxy = checked_proxy(proxy) if proxy else None
         self._authority = authority
+        self._exits: dict[ClusterId, tuple[str, float]] = {}
         self._kept: dict[str, tuple[tuple[object, ...], Route]] = {}
 
     async def to(self, spec: RepositorySpec) -> Route:
@@ -48,7 +55,7 @@ class Routes:
             self._kept[spec.id] = kept = (key, self._fixed(spec))
         route = kept[1]
         if spec.via is not None:
-            route = replace(route, proxy=await self._through(spec), trusted_proxy=True)
+            route = replace(route, proxy=await self._through(spec.via), trusted_proxy=True)
         if route.credentials is not None and route.credentials.app_id is not None:
             route = await self._with_token(route)
         return route
@@ -60,6 +67,9 @@ class Routes:
         except Refused:
             if not self._distrust(spec):
                 raise
+        except Unavailable:
+            await self._check_exit(spec)
+            raise
         return await work(await self.to(spec))
 
     async def use_bound(
@@ -87,6 +97,8 @@ class Routes:
     def _fixed(self, spec: RepositorySpec) -> Route:
         remote = parse_remote(spec.url)
         own = spec.credentials.proxy if spec.credentials else None
+        if spec.via is not None and remote.scheme == "http":
+            raise Invalid("through a cluster only https and ssh URLs are reached", field="url")
         for host in (remote.host, urlsplit(own or "").hostname):
             self._admission.check_host(host or "")
         return Route(
@@ -98,10 +110,21 @@ class Routes:
             trusted_proxy=own is None,
         )
 
-    async def _through(self, spec: RepositorySpec) -> str:
-        if self._egress is None or spec.via is None:
+    async def _through(self, cluster: ClusterId) -> str:
+        """The proxy that leads through an agent; the same for minutes, to keep connections."""
+        url, until = self._exits.get(cluster, ("", 0.0))
+        if self._clock.monotonic() < until:
+            return url
+        if self._egress is None:
             raise Unavailable("this process cannot reach repositories through a cluster's agent")
-        return await self._egress.proxy_url(spec.via)
+        url = await self._egress.proxy_url(cluster)
+        self._exits[cluster] = (url, self._clock.monotonic() + _EXIT_SECONDS)
+        return url
+
+    async def _check_exit(self, spec: RepositorySpec) -> None:
+        """After a failure: Unavailable with the agent's own reason, if it is the agent that is."""
+        if spec.via is not None and self._exits.pop(spec.via, None) is not None:
+            await self._through(spec.via)
 
     async def _with_token(self, route: Route) -> Route:
         given = route.credentials
@@ -112,16 +135,3 @@ class Routes:
             given, username="x-access-token", password=token, private_key=None, app_id=None
         )
         return replace(route, credentials=plain)
-
-
-def checked_proxy(url: str) -> str:
-    """A proxy's URL in normal form. Invalid: anything but `http://[user:password@]host:port`."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError:
-        raise Invalid("cannot be read as a URL", field="proxy") from None
-    plain = parts.scheme == "http" and parts.hostname and port and parts.path in {"", "/"}
-    if not plain or parts.query or parts.fragment or not url.isprintable() or " " in url:
-        raise Invalid("must be http://[user:password@]host:port", field="proxy")
-    return urlunsplit((parts.scheme, parts.netloc, "", "", ""))

@@ -208,7 +208,7 @@ async def test_git_is_bound_to_the_address_that_was_admitted(
 
     admission = Pinned(allow_private_hosts=True)
     pacing = Pacing(SystemClock(), at_once=1, per_second=10)
-    remotes = RemoteGit(runner, Access(home), Routes(admission), pacing)
+    remotes = RemoteGit(runner, Access(home), Routes(admission, SystemClock()), pacing)
     followed = spec(repository.url.replace("127.0.0.1", "git.invalid"))
     lister = GitRefLister(remotes, seconds=5)
     assert await lister.list_refs(followed, [MAIN]) == {MAIN: sha}
