@@ -36,15 +36,23 @@ _CREDENTIAL = re.compile(rb"(?i)\r\nproxy-authorization: *basic +([A-Za-z0-9+/=]
 Find = Callable[[ClusterId], Mux | None]
 
 
-class Egress:
-    """The proxy, and who may use it. `find` gives the link to a cluster's agent."""
+def _nowhere(_: ClusterId) -> Mux | None:
+    return None
 
-    def __init__(self, find: Find, clock: Clock) -> None:
+
+class Egress:
+    """The proxy, and who may use it."""
+
+    def __init__(self, clock: Clock, find: Find = _nowhere) -> None:
         self._find, self._clock = find, clock
         self._leases: dict[bytes, tuple[ClusterId, float]] = {}
         self._connections: set[EgressConnection] = set()
         self._server: asyncio.Server | None = None
         self._port = 0
+
+    def use(self, find: Find) -> None:
+        """Where links to agents are found; until this is said, none is connected."""
+        self._find = find
 
     async def start(self) -> None:
         """Listen on a free port of this machine."""

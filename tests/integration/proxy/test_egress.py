@@ -76,7 +76,10 @@ async def way(stack: Stack) -> AsyncIterator[Way]:
     tasks.spawn("agent", _agent(stack, policy))
     await eventually(lambda: stack.door.tunnels.is_connected(CLUSTER))
     clock = FakeClock()
-    egress = Egress(stack.door.tunnels.find, clock)
+    egress = Egress(clock)
+    with pytest.raises(Unavailable):
+        await egress.proxy_url(CLUSTER)
+    egress.use(stack.door.tunnels.find)
     await egress.start()
     way = Way(egress, clock, port, closed)
     try:
@@ -147,7 +150,7 @@ async def test_no_agent_and_no_list_are_told_at_once(stack: Stack, way: Way) -> 
         await way.egress.proxy_url(ClusterId("unknown"))
     link = stack.door.tunnels.find(CLUSTER)
     assert link is not None and link.peer is not None
-    nothing_allowed = Egress(lambda _: link, SystemClock())
+    nothing_allowed = Egress(SystemClock(), lambda _: link)
     object.__setattr__(link.peer, "features", 0)
     with pytest.raises(Unavailable):
         await nothing_allowed.proxy_url(CLUSTER)
