@@ -1,0 +1,117 @@
+"""What may be given to reach a repository, and what of it stays when something else is changed."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Final
+from urllib.parse import urlsplit
+
+from controlplane.domain.repositories import AuthMethod
+from fleet.errors import Invalid
+from fleet.remotes import checked_proxy
+from fleet.source import GitCredentials
+
+_MAX_TEXT = 64 << 10
+_SIGN_IN: Final = (
+    "username",
+    "password",
+    "private_key",
+    "passphrase",
+    "app_id",
+    "installation_id",
+    "api_url",
+)
+_CERTIFICATE: Final = ("client_certificate", "client_key")
+_OTHERS: Final = (("authority",), ("known_hosts",), ("proxy",))
+_WAY = ("authority", "proxy")
+_PEMS = ("client_certificate", "client_key", "authority")
+
+Texts = Mapping[str, str]
+
+
+def changed(before: Texts, given: GitCredentials, *, other_way: bool = False) -> dict[str, str]:
+    """What is kept after a change.
+
+    Sign-in and client certificate are each replaced as a whole by what is given of them; of the
+    rest an empty text removes. Invalid: what is given cannot work, or would show what was given
+    for one way to another: `other_way` tells that the way has changed elsewhere.
+    """
+    told = {name: text for name, text in asdict(given).items() if text is not None}
+    after = dict(before)
+    for group in (_SIGN_IN, _CERTIFICATE):
+        if any(told.get(name) for name in group):
+            after = {name: text for name, text in after.items() if name not in group}
+            after |= {name: told[name] for name in group if told.get(name)}
+    for (name,) in _OTHERS:
+        if name in told:
+            after[name] = told[name]
+    after = {name: text for name, text in after.items() if text}
+    _check(after)
+    moved = other_way or any(before.get(name) != after.get(name) for name in _WAY)
+    if moved:
+        _check_given_anew(before, after)
+    return after
+
+
+def method_of(kept: Texts) -> AuthMethod | None:
+    """How the repository is read with these; None: anonymously."""
+    if "app_id" in kept:
+        return AuthMethod.APP
+    if "private_key" in kept:
+        return AuthMethod.SSH
+    if "password" in kept or "username" in kept:
+        return AuthMethod.BASIC
+    return AuthMethod.CERTIFICATE if "client_certificate" in kept else None
+
+
+def _check_given_anew(before: Texts, after: Texts) -> None:
+    """Whoever can lead the connection elsewhere must know the secret that it would show."""
+    for name in ("password", "private_key"):
+        if name in before and before.get(name) == after.get(name):
+            raise Invalid(
+                "must be given again together with another proxy, authority or cluster: what "
+                "was given for one way is not shown to another",
+                field="password" if name == "password" else "privateKey",
+            )
+
+
+def _check(kept: Texts) -> None:
+    for name, text in kept.items():
+        if len(text) > _MAX_TEXT:
+            raise Invalid(f"is longer than {_MAX_TEXT} characters", field=_camel(name))
+    for name in _PEMS:
+        if name in kept and "-----BEGIN " not in kept[name]:
+            raise Invalid("must be PEM text (-----BEGIN …)", field=_camel(name))
+    if ("client_certificate" in kept) != ("client_key" in kept):
+        raise Invalid("a client certificate needs its key", field="clientKey")
+    if "proxy" in kept:
+        checked_proxy(kept["proxy"])
+    _check_app(kept)
+
+
+def _check_app(kept: Texts) -> None:
+    names = ("app_id", "installation_id", "private_key")
+    if "app_id" not in kept and "installation_id" not in kept:
+        return
+    for name in names:
+        if name not in kept:
+            raise Invalid("a GitHub App needs its id, installation and key", field=_camel(name))
+    for name in names[:2]:
+        if not kept[name].isascii() or not kept[name].isalnum():
+            raise Invalid("is no id of a GitHub App", field=_camel(name))
+    if "api_url" in kept:
+        _check_api(kept["api_url"])
+
+
+def _check_api(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        valid = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+    except ValueError:
+        valid = False
+    if not valid or not url.isprintable() or " " in url or parts.query or parts.username:
+        raise Invalid("must be an https URL without credentials", field="apiUrl")
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
