@@ -1,43 +1,125 @@
 """Puts the git cache together; the only module that knows settings and concrete classes."""
 
 import asyncio
+import secrets
+from dataclasses import dataclass
+from datetime import timedelta
 
+from fleet.attestation import Signer
 from fleet.runtime.clock import Clock
+from fleet.runtime.files import write_whole
+from gitcache.charts.fetcher import Fetcher
+from gitcache.charts.source import ChartSource
 from gitcache.coordination.local import SoleReplica
+from gitcache.domain.seals import derived
+from gitcache.mirror.admission import Admission
 from gitcache.mirror.mirror import Mirror, MirrorOptions
-from gitcache.ports import Egress
+from gitcache.ports import ContentStore, Egress, LiveDigests, Peers, Replicas
 from gitcache.render.pool import Limits, WorkerPool
 from gitcache.settings import GitCacheSettings, RenderSettings
+from gitcache.store.eviction import Eviction, ToldLive
 from gitcache.store.files import FileContent, FileMemo, sweep
+from gitcache.store.objects import open_objects
 from gitcache.sync.cache import GitCache
 from gitcache.sync.follower import Pace, Source
 from gitcache.sync.renders import Renders
+from gitcache.sync.tiers import TieredContent
+
+
+@dataclass(frozen=True, slots=True)
+class Company:
+    """What a replica has that is not alone: `nearest` is its own content, which others ask for."""
+
+    replicas: Replicas
+    peers: Peers
+    nearest: ContentStore
+    others: ContentStore
+
+
+def files(settings: GitCacheSettings) -> FileContent:
+    """The content of this replica alone."""
+    return FileContent(settings.data_dir / "bundles", memory=settings.store.memory)
+
 
 def build(
-    settings: GitCacheSettings, clock: Clock, *, egress: Egress | None = None
+    settings: GitCacheSettings,
+    clock: Clock,
+    *,
+    egress: Egress | None = None,
+    company: Company | None = None,
+    live: LiveDigests | None = None,
 ) -> GitCache:
-    """The embedded git cache: one replica, files below the data directory."""
+    """The git cache, alone or one replica in company; its files are below the data directory.
+
+    Without `live` it is never known that a bundle is needed no more, and all stay.
+    """
     data, poll = settings.data_dir, settings.poll
     mirror = Mirror(data / "repositories", _mirror_options(settings), clock, egress=egress)
-    content = FileContent(data / "bundles", memory=settings.store.memory)
+    content = _tiers(settings, company)
     memo = FileMemo(data / "memos")
     workers = WorkerPool(settings.render.workers, _limits(settings.render), data / "scratch")
+
+    admission = Admission(allow_private_hosts=settings.fetch.allow_private_hosts)
+    fetcher = Fetcher(admission, admission.check_host, seconds=settings.fetch.seconds)
+    charts = ChartSource(
+        fetcher,
+        content,
+        memo,
+        workers,
+        clock,
+        index_bytes=settings.render.chart_index_bytes,
+        archive_bytes=settings.render.chart_bytes,
+    )
 
     async def open_disk() -> None:
         for root in (data / "bundles", data / "memos"):
             await asyncio.to_thread(sweep, root)
 
-    replicas = SoleReplica()
+    replicas = company.replicas if company else SoleReplica()
+    eviction = Eviction(
+        data / "bundles",
+        data / "memos",
+        live or ToldLive(),
+        clock,
+        keep=timedelta(days=settings.store.keep_days),
+        watermark=settings.store.watermark,
+    )
     return GitCache(
         Source(mirror.lister, mirror.clones, mirror.reader, replicas),
-        Renders(mirror.reader, content, memo, workers, clock),
+        Renders(mirror.reader, content, memo, workers, charts, clock),
         content,
         clock,
         Pace(poll.seconds, poll.seconds_with_webhook),
         replicas,
+        signer=signer(settings),
+        peers=company.peers if company else None,
+        housework=(eviction.run,),
         on_start=(mirror.open, open_disk, workers.start),
-        on_stop=(workers.stop, mirror.close),
+        on_stop=(workers.stop, content.stop, fetcher.close, admission.close, mirror.close),
     )
+
+
+def signer(settings: GitCacheSettings) -> Signer:
+    """The key that signs renders, made at the first start; the agents trust its public half.
+    Replicas derive the same one from the key that they share.
+
+    Invalid: the file holds something else.
+    """
+    if settings.peers.key is not None:
+        return Signer.from_bytes(derived(settings.peers.key.get_secret_value(), "attestations"))
+    path = settings.data_dir / "signing.key"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, secrets.token_bytes(32))
+    return Signer.from_bytes(path.read_bytes())
+
+
+def _tiers(settings: GitCacheSettings, company: Company | None) -> TieredContent:
+    nearest = company.nearest if company else files(settings)
+    farther = [company.others] if company else []
+    if settings.store.objects is not None:
+        farther.append(open_objects(settings.store.objects))
+    return TieredContent(nearest, farther)
 
 
 def _mirror_options(settings: GitCacheSettings) -> MirrorOptions:

@@ -13,7 +13,13 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
 from fleet.errors import Invalid
-from gitcache.settings import FetchSettings, PollSettings, RenderSettings, StoreSettings
+from gitcache.settings import (
+    FetchSettings,
+    PeerSettings,
+    PollSettings,
+    RenderSettings,
+    StoreSettings,
+)
 from proxy.settings import ProxySettings
 
 _PREFIX = "TOWLINE_"
@@ -25,6 +31,8 @@ class Target(StrEnum):
     """Which parts a process runs."""
 
     ALL = "all"
+    GITCACHE = "gitcache"
+    """One replica of the git cache only; control planes name it in `git.peers.servers`."""
 
 
 class LogLevel(StrEnum):
@@ -62,6 +70,7 @@ class GitSettings(_Group):
     fetch: FetchSettings = FetchSettings()
     render: RenderSettings = RenderSettings()
     store: StoreSettings = StoreSettings()
+    peers: PeerSettings = PeerSettings()
 
 
 class ServeSettings(_Group):
@@ -78,6 +87,12 @@ class ServeSettings(_Group):
     """The same without TLS, for this machine or behind an ingress; `off` disables it."""
     listen_agents: str = "127.0.0.1:8444"
     """gRPC over TLS, for agents."""
+    redis: SecretStr | None = None
+    """`redis://…` or `rediss://…`, which replicas of the git cache share; without it, this
+    process is alone."""
+    listen_peers: str = "127.0.0.1:8445"
+    """TLS between replicas of the git cache and control planes; open only with `--redis` or
+    `--target gitcache`."""
     listen_metrics: str = "127.0.0.1:9090"
     """Prometheus metrics; `off` disables it."""
     log_level: LogLevel = LogLevel.INFO

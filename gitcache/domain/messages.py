@@ -6,7 +6,7 @@ What comes in is checked against the types of `fleet.source` and bounded.
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -27,7 +27,7 @@ class Message(Generic[Value]):
 
     def __init__(self, kind: type[Value]) -> None:
         # A configuration reaches dataclasses only from outside of them: hence the tuple.
-        one = types.GenericAlias(tuple, (kind,))
+        one: Any = types.GenericAlias(tuple, (kind,))
         self._adapter: TypeAdapter[tuple[Value]] = TypeAdapter(one, config=_BYTES_AS_TEXT)
 
     def encode(self, value: Value) -> bytes:

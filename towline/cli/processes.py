@@ -9,6 +9,7 @@ import typer
 from towline.cli.lazy import load
 
 _AGENT = "TOWLINE_AGENT_"
+_PROCESSES = {"all": "towline.serve.process", "gitcache": "towline.serve.gittier"}
 # Child processes here are programs of their own, so gRPC's fork handlers only get in the way.
 _NO_FORK_HANDLERS = ("GRPC_ENABLE_FORK_SUPPORT", "0")
 
@@ -21,9 +22,14 @@ def serve(
         str | None,
         typer.Option(help="postgresql://…; with a password in it, use TOWLINE_DATABASE_FILE."),
     ] = None,
+    redis: Annotated[
+        str | None,
+        typer.Option(help="redis://…, shared by replicas; with a password, TOWLINE_REDIS_FILE."),
+    ] = None,
     listen: Annotated[str | None, typer.Option(help="HTTPS: everything.")] = None,
     listen_http: Annotated[str | None, typer.Option(help="The same without TLS, or off.")] = None,
     listen_agents: Annotated[str | None, typer.Option(help="gRPC over TLS, for agents.")] = None,
+    listen_peers: Annotated[str | None, typer.Option(help="TLS between replicas.")] = None,
     listen_metrics: Annotated[str | None, typer.Option(help="Prometheus metrics, or off.")] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="PEM file; an own CA without.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="PEM file.")] = None,
@@ -39,9 +45,11 @@ def serve(
         "target": target,
         "data": data,
         "database": database,
+        "redis": redis,
         "listen": listen,
         "listen_http": listen_http,
         "listen_agents": listen_agents,
+        "listen_peers": listen_peers,
         "listen_metrics": listen_metrics,
         "tls": {"cert": tls_cert, "key": tls_key} if tls_cert or tls_key else None,
         "log_level": log_level,
@@ -49,7 +57,7 @@ def serve(
     settings = load("towline.settings").load(flags, config)
     os.environ.setdefault(*_NO_FORK_HANDLERS)
     load("fleet.runtime.logs").configure(settings.log_level)
-    load("uvloop").run(load("towline.serve.process").run(settings))
+    load("uvloop").run(load(_PROCESSES[settings.target]).run(settings))
 
 
 def agent(

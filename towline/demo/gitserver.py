@@ -4,6 +4,7 @@ It runs in threads of its own beside whatever loop its owner has, and can be mad
 """
 
 import base64
+import gzip
 import os
 import shutil
 import socket
@@ -68,7 +69,8 @@ class Repository:
 class GitServer:
     """Serves the repositories below a folder at `http://127.0.0.1:<port>/<name>.git`.
 
-    `requests` lists the last 10,000 paths asked for, with query. `delay` (seconds) slows each
+    `requests` lists the last 10,000 paths asked for, with query, `packs` those of them that were
+    given a pack. `delay` (seconds) slows each
     answer; after `pause` answers wait until `resume`; with `fail` each is that HTTP status.
     """
 
@@ -78,6 +80,7 @@ class GitServer:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.port = port
         self.requests: deque[str] = deque(maxlen=10_000)
+        self.packs: deque[str] = deque(maxlen=10_000)
         self.delay = 0.0
         self.fail: HTTPStatus | None = None
         self.credentials: dict[str, str] = {}
@@ -201,6 +204,9 @@ class _Handler(BaseHTTPRequestHandler):
             for chunk in self._body():
                 body.write(chunk)
             body.seek(0)
+            if is_fetch(body.read(), self.headers.get("Content-Encoding", "")):
+                self._listener.owner.packs.append(self.path)
+            body.seek(0)
             self._run(body)
 
     def _refuse(self, status: HTTPStatus) -> None:
@@ -258,6 +264,12 @@ class _Handler(BaseHTTPRequestHandler):
         while chunk := output.read(_CHUNK):
             self.wfile.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
         self.wfile.write(b"0\r\n\r\n")
+
+
+def is_fetch(body: bytes, encoding: str) -> bool:
+    """Whether a request of protocol version 2 is the last of a fetch: a pack is the answer."""
+    text = gzip.decompress(body) if encoding == "gzip" else body
+    return b"command=fetch" in text[:64] and b"0009done\n" in text[-64:]
 
 
 def _cgi_headers(output: IO[bytes]) -> Iterator[tuple[str, str]]:

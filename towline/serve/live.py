@@ -1,7 +1,7 @@
 """Which bundles the control plane may still ask the git cache for."""
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from controlplane.domain.services import Revision
 from controlplane.ports import Store
@@ -13,19 +13,22 @@ _SERVICES_AT_ONCE = 200
 
 
 class StoreLive:
-    """The git cache's `LiveDigests`: what services want, and what they may be rolled back to."""
+    """The git cache's `LiveDigests`: what services want, and what they may be rolled back to.
 
-    def __init__(self, store: Store) -> None:
+    `store` gives the store, which is opened after the git cache is built.
+    """
+
+    def __init__(self, store: Callable[[], Store]) -> None:
         self._store = store
 
     async def live(self) -> Collection[str] | None:
         """As `LiveDigests.live`. Unavailable: the store is away."""
-        async with self._store.read() as tx:
+        async with self._store().read() as tx:
             services = await tx.services.select()
         digests = {one.digest for one in services if one.digest}
         ids = [one.id for one in services]
         for start in range(0, len(ids), _SERVICES_AT_ONCE):
-            async with self._store.read() as tx:
+            async with self._store().read() as tx:
                 some = ids[start : start + _SERVICES_AT_ONCE]
                 digests |= _newest(await tx.revisions.select(service_id=some))
         return digests

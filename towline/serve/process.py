@@ -21,16 +21,15 @@ from fleet import __version__
 from fleet.errors import Unavailable
 from fleet.identity import ClusterId, TokenId
 from fleet.runtime.clock import Clock, SystemClock
-from fleet.runtime.process import stop_on_signal
 from fleet.runtime.tasks import Tasks
 from fleet.wire.v1 import agent_pb2_grpc
 from gitcache.http import webhook_route
 from proxy import compose as proxy
+from proxy.tunnel.egress import Egress
 from proxy.tunnel.websocket import agents_route
 from towline.serve.door import DoorAccess, DoorAudit, DoorIdentity, DoorStreams
 from towline.serve.first import keep_private, leave_first_token
 from towline.serve.gitpart import GitPart
-from towline.serve.gittier import GitAddresses, GitTier
 from towline.serve.listeners import (
     OFF,
     Listener,
@@ -41,9 +40,9 @@ from towline.serve.listeners import (
     serve,
 )
 from towline.serve.live import StoreLive
-from towline.serve.parts import wait_failed
+from towline.serve.parts import run_until_stopped, wait_failed
 from towline.serve.readiness import StoreProbe
-from towline.settings import ServeSettings, Target
+from towline.settings import ServeSettings
 
 log = structlog.get_logger(__name__)
 
@@ -98,7 +97,11 @@ class Process:
         settings, clock, ends = self._settings, self._clock, self._ends
         keep_private(settings.data, embedded=settings.database is None)
         tls = credentials(settings.tls, settings.data / "tls", clock)
-        self._git = GitPart(settings, clock, live=StoreLive(lambda: self.plane.store))
+        egress = Egress(clock)
+        await egress.start()
+        ends.push_async_callback(egress.stop)
+        live = StoreLive(lambda: self.plane.store)
+        self._git = GitPart(settings, clock, egress=egress, live=live)
         self.plane = await controlplane.build(
             ControlPlaneSettings(
                 data_dir=settings.data,
@@ -119,6 +122,7 @@ class Process:
         ends.push_async_callback(self._tasks.stop, grace=settings.drain_seconds)
         self._probe = StoreProbe(self.plane.store, clock, self._tasks)
         self.door = self._build_door()
+        egress.use(self.door.tunnels.find)
         self.plane.verbs.streams.door = DoorStreams(self.door)
         ends.push_async_callback(self.door.stop)
         self.door.start()
@@ -252,31 +256,26 @@ class _AgentHandlers:
 
 async def run(settings: ServeSettings) -> None:
     """Serve until SIGTERM or SIGINT; raises if a part has failed."""
-    process = GitTier(settings) if settings.target is Target.GITCACHE else Process(settings)
-    async with stop_on_signal() as stop:
+    process = Process(settings)
+
+    async def start() -> None:
         announce(await process.start(), settings.data)
-        tasks = Tasks("run")
-        failed = tasks.spawn("failed", process.wait_failed())
-        stopping = tasks.spawn("signal", stop.wait())
-        await asyncio.wait((failed, stopping), return_when=asyncio.FIRST_COMPLETED)
-        try:
-            await process.stop()
-        finally:
-            await tasks.stop()
-        if failed.done() and not failed.cancelled():
-            raise failed.result()
+
+    await run_until_stopped(process, start)
 
 
-def announce(addresses: Addresses | GitAddresses, data: Path) -> None:
+def announce(addresses: Addresses, data: Path) -> None:
     """Say where everything is, once all of it answers."""
-    listens = {"peers": addresses.peers} if addresses.peers else {}
-    if isinstance(addresses, Addresses):
-        listens |= {
-            "https": f"https://{addresses.https}",
-            "http": f"http://{addresses.http}" if addresses.http else OFF,
-            "agents": addresses.agents,
-        }
-    log.info("ready", action="serve.ready", **listens, data=str(data), version=__version__)
+    log.info(
+        "ready",
+        action="serve.ready",
+        https=f"https://{addresses.https}",
+        http=f"http://{addresses.http}" if addresses.http else OFF,
+        agents=addresses.agents,
+        peers=addresses.peers or OFF,
+        data=str(data),
+        version=__version__,
+    )
 
 
 def _own_address(host: str) -> str:

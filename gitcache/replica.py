@@ -1,0 +1,81 @@
+"""Puts one of several replicas together, and what speaks to them from another process."""
+
+import socket
+from dataclasses import dataclass
+
+from fleet.errors import Invalid
+from fleet.runtime.clock import Clock
+from gitcache.compose import Company, build, files
+from gitcache.coordination.local import SoleReplica
+from gitcache.coordination.redis import RedisReplicas, Terms
+from gitcache.domain.seals import Seal
+from gitcache.peers.authority import Contexts, contexts
+from gitcache.peers.client import PeerClient
+from gitcache.peers.content import PeerContent
+from gitcache.peers.remote import RemoteGitCache
+from gitcache.peers.service import Service
+from gitcache.ports import Egress, LiveDigests, Member, Replicas
+from gitcache.settings import GitCacheSettings, PeerSettings
+from gitcache.store.eviction import ToldLive
+from gitcache.sync.cache import GitCache
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """A git cache whose internal interface is to be served with `tls.server`."""
+
+    cache: GitCache
+    service: Service
+    tls: Contexts
+
+
+def build_replica(
+    settings: GitCacheSettings,
+    clock: Clock,
+    redis: str | None,
+    listens: str,
+    *,
+    egress: Egress | None = None,
+    live: LiveDigests | None = None,
+) -> Replica:
+    """A replica that others and control planes reach at `listens` (host:port).
+
+    Without `redis` it is the only one. Without `live`, control planes tell what is. Invalid:
+    settings that replicas need are not there.
+    """
+    peers = settings.peers
+    key = _key(peers)
+    me = Member(peers.name or socket.gethostname(), peers.address or listens)
+    if " " in me.name + me.address:
+        raise Invalid("no spaces in a name or address", field="git.peers")
+    tls = contexts(key, me.name, clock.now())
+    replicas: Replicas = SoleReplica()
+    if redis is not None:
+        replicas = RedisReplicas(redis, me, Seal(key), clock, _terms(peers))
+    client, nearest, told = PeerClient(tls.client, hop=True), files(settings), ToldLive()
+    company = Company(replicas, client, nearest, PeerContent(client, me, replicas.members))
+    cache = build(settings, clock, egress=egress, company=company, live=live or told)
+    return Replica(cache, Service(cache, nearest, told.tell), tls)
+
+
+def build_remote(
+    settings: PeerSettings, clock: Clock, live: LiveDigests | None = None
+) -> RemoteGitCache:
+    """The git cache that runs at `settings.servers`. Invalid: the key is missing."""
+    tls = contexts(_key(settings), "control plane", clock.now())
+    return RemoteGitCache(PeerClient(tls.client, hop=False), settings.servers, clock, live)
+
+
+def _key(settings: PeerSettings) -> str:
+    if settings.key is None:
+        raise Invalid(
+            "replicas need a key that all of them share: `openssl rand -hex 32` makes one",
+            field="git.peers.key",
+        )
+    return settings.key.get_secret_value()
+
+
+def _terms(settings: PeerSettings) -> Terms:
+    if settings.lease_seconds < 3 * settings.heartbeat_seconds:
+        raise Invalid("at least three heartbeats", field="git.peers.lease_seconds")
+    return Terms(settings.heartbeat_seconds, settings.lease_seconds)

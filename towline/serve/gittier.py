@@ -1,0 +1,121 @@
+"""A process of `--target gitcache`: one replica of the git cache, without a control plane."""
+
+import gc
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+import structlog
+import uvicorn
+from prometheus_client import CollectorRegistry, Gauge, make_asgi_app
+from prometheus_client.process_collector import ProcessCollector
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Mount, Route
+
+from fleet import __version__
+from fleet.runtime.clock import Clock, SystemClock
+from fleet.runtime.tasks import Tasks
+from towline.serve.gitpart import GitPart
+from towline.serve.listeners import OFF, Listener, address, serve
+from towline.serve.parts import run_until_stopped, wait_failed
+from towline.settings import ServeSettings
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class GitAddresses:
+    """Where it listens; None for what is off."""
+
+    peers: str
+    metrics: str | None = None
+
+
+class GitTier:
+    """The git cache, its internal listener, and health beside the metrics."""
+
+    def __init__(self, settings: ServeSettings, clock: Clock | None = None) -> None:
+        self._settings = settings
+        self._part = GitPart(settings, clock or SystemClock())
+        self._tasks = Tasks("serve")
+        self._ends = AsyncExitStack()
+        self._is_ready = False
+
+    async def start(self) -> GitAddresses:
+        """Start all; where it listens. Unavailable, Invalid: why it cannot start."""
+        try:
+            listens = await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+        gc.collect()
+        gc.freeze()
+        self._is_ready = True
+        return listens
+
+    async def stop(self) -> None:
+        """Hand over what is owned, then end."""
+        self._is_ready = False
+        await self._ends.aclose()
+
+    def parts(self) -> tuple[Tasks, ...]:
+        """The owners of all background work that must not end before `stop`."""
+        return (self._tasks, *self._part.parts())
+
+    async def wait_failed(self) -> BaseException:
+        """Wait until a part that should run for ever has ended; the reason."""
+        return await wait_failed(self._tasks, self.parts())
+
+    async def _start(self) -> GitAddresses:
+        self._settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._ends.push_async_callback(self._tasks.stop)
+        metrics = None
+        if self._settings.listen_metrics != OFF:
+            metrics = await self._serve_metrics()
+        self._ends.push_async_callback(self._part.stop)
+        return GitAddresses(await self._part.start() or OFF, metrics)
+
+    async def _serve_metrics(self) -> str:
+        registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        build = Gauge("towline_build_info", "The version that runs", ["version"], registry=registry)
+        build.labels(__version__).set(1)
+        host, port = address(self._settings.listen_metrics, "listen_metrics")
+        routes = [
+            Route("/healthz", self._healthy),
+            Route("/readyz", self._ready),
+            Mount("/", make_asgi_app(registry)),
+        ]
+        config = uvicorn.Config(
+            Starlette(routes=routes),
+            host=host,
+            port=port,
+            lifespan="off",
+            access_log=False,
+            log_config=None,
+            timeout_graceful_shutdown=1,
+        )
+        listener = Listener(config)
+        bound = await serve(self._tasks, "metrics", listener)
+        self._ends.push_async_callback(listener.drain)
+        return f"{host}:{bound}"
+
+    async def _healthy(self, request: Request) -> Response:
+        return PlainTextResponse("ok")
+
+    async def _ready(self, request: Request) -> Response:
+        if self._is_ready:
+            return PlainTextResponse("ok")
+        return PlainTextResponse("starting or ending", 503)
+
+
+async def run(settings: ServeSettings) -> None:
+    """Serve until SIGTERM or SIGINT; raises if a part has failed."""
+    process = GitTier(settings)
+
+    async def start() -> None:
+        listens = await process.start()
+        log.info("ready", action="serve.ready", peers=listens.peers, metrics=listens.metrics or OFF)
+
+    await run_until_stopped(process, start)
