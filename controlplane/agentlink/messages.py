@@ -1,15 +1,28 @@
 """Wire messages to values of the domain and back: the only translator."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from controlplane.domain.clusters import Distribution
-from controlplane.domain.commands import Command, CommandState
+import orjson
+
+from controlplane.domain.clusterjobs import ClusterJob, JobPhase
+from controlplane.domain.clusters import AgentMode, ClusterFacts, DeprecatedApi, Distribution
+from controlplane.domain.commands import Command, CommandKind, CommandState
+from controlplane.domain.objects import (
+    Change,
+    FieldChange,
+    ObjectKey,
+    ObjectName,
+    PlannedChange,
+)
 from controlplane.domain.reports import (
     CommandReport,
     DriftReport,
-    Facts,
+    FactsReport,
+    Greeting,
     InventoryReport,
-    ObjectKey,
+    JobReport,
+    MirrorReport,
     ObservedComponent,
     Report,
     StatusReport,
@@ -17,11 +30,13 @@ from controlplane.domain.reports import (
 from controlplane.domain.services import (
     ComponentState,
     DriftPolicy,
+    HealthRule,
     Phase,
     Problem,
     Removal,
     Service,
 )
+from fleet.sealing import SealedSecret
 from fleet.wire.v1 import agent_pb2 as wire
 
 _LATEST_MS = int(datetime(2100, 1, 1, tzinfo=UTC).timestamp() * 1000)
@@ -33,6 +48,7 @@ _PHASES = {
     wire.PHASE_DEGRADED: Phase.DEGRADED,
     wire.PHASE_FAILED: Phase.FAILED,
     wire.PHASE_REMOVED: Phase.REMOVED,
+    wire.PHASE_AWAITING: Phase.AWAITING,
 }
 _STATES = {
     wire.HEALTH_HEALTHY: ComponentState.RUNNING,
@@ -51,31 +67,52 @@ _DRIFT = {
     DriftPolicy.REPORT: wire.DRIFT_POLICY_REPORT,
     DriftPolicy.IGNORE: wire.DRIFT_POLICY_IGNORE,
 }
+_HEALTH = {
+    ComponentState.RUNNING: wire.HEALTH_HEALTHY,
+    ComponentState.PENDING: wire.HEALTH_PROGRESSING,
+    ComponentState.FAILED: wire.HEALTH_FAILED,
+    ComponentState.PAUSED: wire.HEALTH_PAUSED,
+}
+_CHANGES = {
+    wire.CHANGE_CREATE: Change.CREATE,
+    wire.CHANGE_UPDATE: Change.UPDATE,
+    wire.CHANGE_REPLACE: Change.REPLACE,
+    wire.CHANGE_DELETE: Change.DELETE,
+}
+_JOBS = {
+    wire.JOB_PHASE_PENDING: JobPhase.PENDING,
+    wire.JOB_PHASE_RUNNING: JobPhase.RUNNING,
+    wire.JOB_PHASE_SUCCEEDED: JobPhase.SUCCEEDED,
+    wire.JOB_PHASE_FAILED: JobPhase.FAILED,
+    wire.JOB_PHASE_CANCELLED: JobPhase.CANCELLED,
+}
+_SEALING_KEY_BYTES = 32
 _REMOVALS = {
     Removal.CASCADE: wire.REMOVAL_CASCADE,
     Removal.ORPHAN: wire.REMOVAL_ORPHAN,
 }
 
 
-def facts(hello: wire.Hello) -> Facts:
-    """What an agent says of itself; an unknown distribution counts as none."""
-    distribution = hello.facts.distribution.upper()
-    return Facts(
+def greeting(hello: wire.Hello) -> Greeting:
+    """What an agent says of itself."""
+    autonomous = hello.mode == wire.MODE_AUTONOMOUS
+    sealing_key = hello.sealing_key if len(hello.sealing_key) == _SEALING_KEY_BYTES else None
+    return Greeting(
         instance=hello.instance_id,
         agent_version=hello.agent_version,
-        kubernetes_version=hello.facts.kubernetes_version,
-        distribution=distribution if distribution in set(Distribution) else "",
-        nodes=hello.facts.nodes,
+        about=_facts(hello.facts),
+        mode=AgentMode.AUTONOMOUS if autonomous else AgentMode.MANAGED,
+        sealing_key=sealing_key,
     )
 
 
-def desired(service: Service) -> wire.Desired:
-    """The desired state of a service, deleted or not."""
+def desired(service: Service, secrets: Iterable[SealedSecret] = ()) -> wire.Desired:
+    """The desired state of a service, deleted or not; `secrets` are what its bundle names."""
     if service.removal is not None:
         return wire.Desired(
             service_id=service.id, sequence=service.sequence, removal=_REMOVALS[service.removal]
         )
-    options = service.options
+    attested = service.attestation
     return wire.Desired(
         service_id=service.id,
         sequence=service.sequence,
@@ -86,16 +123,64 @@ def desired(service: Service) -> wire.Desired:
             bundle_bytes=service.bundle_bytes,
             object_count=service.object_count,
             commit=service.sha or "",
-            options=wire.SyncOptions(
-                create_namespace=options.create_namespace,
-                dry_run=service.dry_run,
-                paused=service.paused,
-                drift=_DRIFT[options.drift],
-                namespace_labels=options.namespace_labels,
-                namespace_annotations=options.namespace_annotations,
-            ),
+            options=_options(service),
+            attestation=wire.Attestation(
+                key_id=attested.key_id,
+                statement=attested.statement,
+                signature=attested.signature,
+            )
+            if attested
+            else None,
+            secrets=_secrets(secrets),
         ),
     )
+
+
+def _options(service: Service) -> wire.SyncOptions:
+    options, confirmed = service.options, service.confirmed
+    holds = confirmed is not None and confirmed.sequence == service.sequence
+    return wire.SyncOptions(
+        create_namespace=options.create_namespace,
+        dry_run=service.dry_run,
+        paused=service.paused,
+        drift=_DRIFT[options.drift],
+        keep_on_prune=options.keep_on_prune,
+        namespace_labels=options.namespace_labels,
+        namespace_annotations=options.namespace_annotations,
+        fail_on_conflict=options.fail_on_conflict,
+        replace_immutable=options.replace_immutable,
+        ignored=[
+            wire.IgnoredDifference(
+                group=one.group,
+                kind=one.kind,
+                namespace=one.namespace,
+                name=one.name,
+                pointers=one.pointers,
+                managers=one.managers,
+            )
+            for one in options.ignored
+        ],
+        health_rules=[_rule(one) for one in options.health_rules],
+        wave_timeout_s=options.wave_timeout_s,
+        deletion_budget=options.deletion_budget,
+        confirmed=[_ref(one) for one in confirmed.objects] if confirmed and holds else (),
+    )
+
+
+def _rule(rule: HealthRule) -> wire.HealthRule:
+    return wire.HealthRule(
+        group=rule.group,
+        kind=rule.kind,
+        health=_HEALTH[rule.state],
+        conditions=[
+            wire.FieldCondition(pointer=one.pointer, any_of=one.any_of) for one in rule.conditions
+        ],
+        message=rule.message,
+    )
+
+
+def _secrets(secrets: Iterable[SealedSecret]) -> list[wire.SealedSecret]:
+    return [wire.SealedSecret(name=one.name, version=one.version, box=one.box) for one in secrets]
 
 
 def orphan(service_id: str, sequence: int) -> wire.Desired:
@@ -104,8 +189,31 @@ def orphan(service_id: str, sequence: int) -> wire.Desired:
 
 
 def command(one: Command) -> wire.Command:
-    """A command for the agent."""
-    return wire.Command(id=one.id, sync_now=wire.SyncNow(service_id=one.service_id or ""))
+    """A command for the agent; one that runs a job is made by `run_job`."""
+    match one.kind:
+        case CommandKind.TERMINATE:
+            terminate = wire.Terminate(service_id=one.service_id or "")
+            return wire.Command(id=one.id, terminate=terminate)
+        case CommandKind.CANCEL_JOB:
+            cancel = wire.CancelJob(command_id=one.payload["job"])
+            return wire.Command(id=one.id, cancel_job=cancel)
+        case CommandKind.UPGRADE:
+            upgrade = wire.UpgradeAgent(version=one.payload["version"], image=one.payload["image"])
+            return wire.Command(id=one.id, upgrade=upgrade)
+        case _:
+            return wire.Command(id=one.id, sync_now=wire.SyncNow(service_id=one.service_id or ""))
+
+
+def run_job(job: ClusterJob, secrets: Iterable[SealedSecret]) -> wire.Command:
+    """The command that runs a job."""
+    body = wire.RunJob(
+        namespace=job.namespace,
+        manifest=orjson.dumps(dict(job.manifest)),
+        timeout_s=job.timeout_s,
+        secrets=_secrets(secrets),
+        follow=job.follow,
+    )
+    return wire.Command(id=job.id, run_job=body)
 
 
 def report(message: wire.Report) -> Report:
@@ -128,6 +236,19 @@ def _status(message: wire.ServiceStatus) -> StatusReport:
         healthy_at=_time(message.healthy_ms),
         written=message.written,
         pruned=message.pruned,
+        awaiting=tuple(_name(ref) for ref in message.awaiting),
+        message=_plain(message.message),
+        planned=tuple(
+            PlannedChange(_name(one.object), _CHANGES[one.change], _field_changes(one.fields))
+            for one in message.planned
+            if one.change in _CHANGES
+        ),
+    )
+
+
+def _field_changes(changes: Iterable[wire.FieldChange]) -> tuple[FieldChange, ...]:
+    return tuple(
+        FieldChange(_plain(one.pointer), _plain(one.old), _plain(one.new)) for one in changes
     )
 
 
@@ -158,6 +279,10 @@ def _component(message: wire.Component) -> ObservedComponent:
         message=_plain(message.message),
         synced=message.synced,
         images=tuple(message.images),
+        labels=dict(message.labels),
+        generation=message.generation,
+        hash=message.hash,
+        finalizers=tuple(message.finalizers),
     )
 
 
@@ -174,6 +299,73 @@ def _drift(message: wire.Drift) -> DriftReport:
         paths=tuple(_plain(path) for path in message.paths),
         deleted=message.deleted,
         healed=message.healed,
+        changes=_field_changes(message.changes),
+    )
+
+
+def _job(message: wire.JobStatus) -> JobReport:
+    return JobReport(
+        command_id=message.command_id,
+        phase=_JOBS.get(message.phase, JobPhase.PENDING),
+        object=_name(message.object) if message.object.kind else None,
+        message=_plain(message.message),
+        exit_code=message.exit_code,
+        started_at=_time(message.started_ms),
+        finished_at=_time(message.finished_ms),
+        log_tail=_plain(message.log_tail.decode(errors="replace")),
+        outputs={_plain(name): _plain(text) for name, text in message.outputs.items()},
+    )
+
+
+def _facts(message: wire.ClusterFacts) -> FactsReport:
+    """An unknown distribution counts as none."""
+    distribution = message.distribution.upper()
+    return FactsReport(
+        kubernetes_version=message.kubernetes_version,
+        distribution=distribution if distribution in set(Distribution) else "",
+        nodes=message.nodes,
+        facts=ClusterFacts(
+            cpu_millis=message.cpu_millis,
+            memory_bytes=message.memory_bytes,
+            pod_capacity=message.pod_capacity,
+            api_versions=tuple(message.api_versions),
+            deprecated=tuple(
+                DeprecatedApi(one.group, one.version, one.resource, one.removed_in)
+                for one in message.deprecated
+            ),
+        ),
+    )
+
+
+def _mirror(message: wire.MirroredService) -> MirrorReport:
+    return MirrorReport(
+        service_id=message.service_id,
+        name=_plain(message.name),
+        namespace=_plain(message.namespace),
+        repository=_plain(message.repository),
+        ref=_plain(message.ref),
+        folder=_plain(message.folder),
+        commit=message.commit,
+        digest=message.digest,
+        sequence=message.sequence,
+        removed=message.removed,
+        error=_plain(message.error),
+    )
+
+
+def _name(ref: wire.ObjectRef) -> ObjectName:
+    return ObjectName(
+        _plain(ref.group), _plain(ref.version), _plain(ref.kind), ref.namespace, _plain(ref.name)
+    )
+
+
+def _ref(one: ObjectName) -> wire.ObjectRef:
+    return wire.ObjectRef(
+        group=one.group,
+        version=one.version,
+        kind=one.kind,
+        namespace=one.namespace,
+        name=one.name,
     )
 
 
@@ -198,4 +390,7 @@ _BODIES = {
     "inventory": _inventory,
     "result": _result,
     "drift": _drift,
+    "job": _job,
+    "facts": _facts,
+    "mirrored": _mirror,
 }

@@ -7,12 +7,13 @@ from datetime import datetime
 import grpc
 import structlog
 
+from controlplane.agentlink.rivals import Rivals
 from controlplane.agentlink.session import Session
 from controlplane.domain.ledger import LedgerEntry, Stage
 from controlplane.domain.services import Service
-from controlplane.ports import Bus
+from controlplane.ports import Bus, LiveLogs
 from controlplane.usecases.agents import Agents
-from controlplane.usecases.deps import DESIRED, REVOKED
+from controlplane.usecases.deps import CLUSTER_JOB, DESIRED, REVOKED
 from controlplane.usecases.identity import Identity
 from fleet.errors import Code, Invalid, TowlineError, Unauthenticated
 from fleet.identity import ClusterId
@@ -45,10 +46,14 @@ Context = grpc.aio.ServicerContext
 class AgentLink(agent_pb2_grpc.AgentServicer):
     """All agents that are connected here. A newer connection of a cluster replaces an older one."""
 
-    def __init__(self, agents: Agents, identity: Identity, bus: Bus, clock: Clock) -> None:
+    def __init__(
+        self, agents: Agents, identity: Identity, bus: Bus, logs: LiveLogs, clock: Clock
+    ) -> None:
         self._agents = agents
         self._identity = identity
         self._bus = bus
+        self._logs = logs
+        self._rivals = Rivals(clock)
         self._clock = clock
         self._sessions: dict[ClusterId, Session] = {}
         self._open: dict[Session, Context] = {}
@@ -103,6 +108,10 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
                 revision_id=service.revision_id,
             )
         )
+
+    def logged(self, piece: wire.JobLog) -> None:
+        self._logs.append(piece.command_id, piece.offset, piece.data)
+        self._bus.publish(CLUSTER_JOB, piece.command_id)
 
     def take_offers(self, cluster_id: ClusterId) -> list[LedgerEntry]:
         mine = [entry for entry in self._offered if entry.cluster_id == cluster_id]
@@ -161,21 +170,28 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
         self._open[session] = context
         try:
             await self._authenticate(context)
-            self._take_over(session)
+            await self._take_over(session, hello.instance_id, context.peer())
             await session.run(hello, incoming)
         finally:
             del self._open[session]
             if self._sessions.get(session.cluster_id) is session:
                 del self._sessions[session.cluster_id]
 
-    def _take_over(self, session: Session) -> None:
-        old = self._sessions.get(session.cluster_id)
+    async def _take_over(self, session: Session, instance: str, peer: str) -> None:
+        """The newer agent wins; the older is told, and people when the two go on fighting."""
+        cluster_id, before = session.cluster_id, self._rivals.holder(session.cluster_id)
+        alarm = self._rivals.came(cluster_id, instance, peer)
+        old = self._sessions.get(cluster_id)
         if old is not None:
             old.say_goodbye(
                 wire.GOODBYE_REASON_REPLACED,
-                "another agent has connected with this cluster's deploy token",
+                f"an agent at {peer} has connected with this cluster's deploy token after the "
+                f"one at {before}",
             )
-        self._sessions[session.cluster_id] = session
+        self._sessions[cluster_id] = session
+        if alarm:
+            log.error("agents fight", action="agent.rivals", cluster=cluster_id, alarm=alarm)
+            await self._agents.alarm(cluster_id, alarm)
 
     async def _follow(self) -> None:
         async for topic, key in self._bus.subscribe(DESIRED, REVOKED):
@@ -196,6 +212,10 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
         """The net beneath revocations: a token that ended without a word ends its calls too."""
         while True:
             await self._clock.sleep(_RECHECK_EVERY)
+            try:
+                await self._end_alarms()
+            except TowlineError as error:
+                log.warning("could not end an alarm", error=error.message)
             for session, context in tuple(self._open.items()):
                 try:
                     await self._authenticate(context)
@@ -203,6 +223,10 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
                     session.say_goodbye(wire.GOODBYE_REASON_REVOKED, error.message)
                 except TowlineError as error:
                     log.warning("could not check a deploy token", error=error.message)
+
+    async def _end_alarms(self) -> None:
+        for cluster_id in self._rivals.calmed():
+            await self._agents.alarm(cluster_id, "")
 
     async def _note(self) -> None:
         while True:

@@ -7,11 +7,12 @@ from typing import Protocol
 import structlog
 
 from controlplane.agentlink import messages
+from controlplane.domain.commands import Command, CommandKind
 from controlplane.domain.ledger import LedgerEntry
 from controlplane.domain.services import Service
 from controlplane.usecases.agents import Agents
 from fleet import __version__
-from fleet.errors import Invalid
+from fleet.errors import Invalid, TowlineError
 from fleet.identity import ClusterId
 from fleet.runtime.tasks import Tasks
 from fleet.wire import limits
@@ -23,6 +24,7 @@ PROTOCOL = 1
 PULSE_SECONDS = 15.0
 GOODBYE_SECONDS = 2.0
 _MOST_WAITING_REPORTS = 1000
+_MOST_LOGS = 1000
 
 
 class Stream(Protocol):
@@ -37,6 +39,10 @@ class Observer(Protocol):
     def heard(self, cluster_id: ClusterId) -> None: ...
 
     def offered(self, service: Service) -> None: ...
+
+    def logged(self, piece: wire.JobLog) -> None:
+        """A piece of a running job's log has come."""
+        ...
 
     def take_offers(self, cluster_id: ClusterId) -> list[LedgerEntry]:
         """What was offered to a cluster and is not written down yet; the caller will."""
@@ -60,11 +66,13 @@ class Session:
     ) -> None:
         self.cluster_id = cluster_id
         self.token_id = token_id
+        self.instance_id = ""
         self._agents = agents
         self._stream = stream
         self._observer = observer
         self._sent: dict[str, int] = {}
         self._commands: set[str] = set()
+        self._logging: dict[str, bool] = {}
         self._stale: set[str] = set()
         self._wake = asyncio.Event()
         self._goodbye: wire.Goodbye | None = None
@@ -125,7 +133,7 @@ class Session:
                 f"the agent speaks protocol {hello.lowest_protocol} to "
                 f"{hello.highest_protocol}, this control plane {PROTOCOL}: upgrade the older one"
             )
-        cluster = await self._agents.connected(self.cluster_id, messages.facts(hello))
+        cluster = await self._agents.connected(self.cluster_id, messages.greeting(hello))
         welcome = wire.Welcome(
             protocol=PROTOCOL,
             cluster_id=cluster.id,
@@ -160,12 +168,22 @@ class Session:
         async for message in incoming:
             limits.check(message)
             self._observer.heard(self.cluster_id)
+            if message.WhichOneof("body") == "job_log":
+                await self._log(message.job_log)
             if message.WhichOneof("body") == "report" and self._goodbye is None:
                 self._reports.append(message.report)
                 self._reported.set()
                 if len(self._reports) >= _MOST_WAITING_REPORTS:
                     self._room.clear()
                     await self._room.wait()
+
+    async def _log(self, piece: wire.JobLog) -> None:
+        """Pass a piece of a log on, if the job is one of this cluster's."""
+        job_id = piece.command_id
+        if job_id not in self._logging and len(self._logging) < _MOST_LOGS:
+            self._logging[job_id] = await self._agents.runs_here(self.cluster_id, job_id)
+        if self._logging.get(job_id):
+            self._observer.logged(piece)
 
     async def _commit_reports(self) -> None:
         """Commit reports in groups, as many as have come, and acknowledge them."""
@@ -216,7 +234,23 @@ class Session:
         for command in wanted:
             if self._goodbye is None and command.id not in self._commands:
                 self._commands.add(command.id)
-                await self._write(wire.HubMessage(command=messages.command(command)))
+                await self._command(command)
+
+    async def _command(self, command: Command) -> None:
+        try:
+            message = await self._message(command)
+            limits.check(message)
+        except TowlineError as error:
+            log.error("command not sent", command=command.id, why=error.message)
+            await self._agents.unsendable(self.cluster_id, command, error.message)
+            return
+        await self._write(wire.HubMessage(command=message))
+
+    async def _message(self, command: Command) -> wire.Command:
+        if command.kind is not CommandKind.RUN_JOB:
+            return messages.command(command)
+        job, secrets = await self._agents.job(self.cluster_id, command.id)
+        return messages.run_job(job, secrets)
 
     async def _write(self, message: wire.HubMessage) -> None:
         async with self._writing:

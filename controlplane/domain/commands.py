@@ -1,8 +1,10 @@
 """Things that an agent is asked to do once: rows until their result is known."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 from fleet.identity import ClusterId, ServiceId
 
@@ -11,6 +13,10 @@ class CommandKind(StrEnum):
     """What can be asked of an agent."""
 
     SYNC_NOW = "sync-now"
+    TERMINATE = "terminate"
+    RUN_JOB = "run-job"
+    CANCEL_JOB = "cancel-job"
+    UPGRADE = "upgrade"
 
 
 class CommandState(StrEnum):
@@ -24,7 +30,11 @@ class CommandState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Sent to the agent until it has answered; executed once by its id."""
+    """Sent to the agent until it has answered; executed once by its id.
+
+    `payload` is what its kind needs: `job` (the id of the job to be cancelled), `version` and
+    `image` (of an upgrade). A command that runs a job has the job's id.
+    """
 
     id: str
     cluster_id: ClusterId
@@ -34,3 +44,4 @@ class Command:
     state: CommandState = CommandState.WAITING
     message: str = ""
     finished_at: datetime | None = None
+    payload: Mapping[str, Any] = field(default_factory=dict)

@@ -26,6 +26,8 @@ class Stage(StrEnum):
     DEGRADED = "degraded"
     FAILED = "failed"
     DRIFTED = "drifted"
+    AWAITING = "awaiting"
+    CONFIRMED = "confirmed"
     DELETED = "deleted"
     REMOVED = "removed"
 

@@ -22,6 +22,11 @@ def check_label(value: str, field: str) -> str:
     return value
 
 
+def is_label(value: str) -> bool:
+    """Whether this is an RFC 1123 label."""
+    return _LABEL.fullmatch(value) is not None
+
+
 def check_text(value: str, field: str, limit: int = MAX_TEXT) -> str:
     """Non-empty text within its limit, without control characters or such as turn its direction."""
     if not value.strip():

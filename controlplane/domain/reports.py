@@ -1,24 +1,35 @@
 """What an agent tells of its cluster, as values."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from controlplane.domain.clusterjobs import JobPhase
+from controlplane.domain.clusters import AgentMode, ClusterFacts
 from controlplane.domain.commands import CommandState
+from controlplane.domain.objects import FieldChange, ObjectKey, ObjectName, PlannedChange
 from controlplane.domain.services import ComponentState, Phase, Problem
-
-ObjectKey = tuple[str, str, str, str]
-"""(group, kind, namespace, name)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """What an agent says of itself and its cluster when it connects."""
+class FactsReport:
+    """What kind of cluster it is; `distribution` is empty if it is not known."""
 
-    instance: str
-    agent_version: str
     kubernetes_version: str
     distribution: str
     nodes: int
+    facts: ClusterFacts = ClusterFacts()
+
+
+@dataclass(frozen=True, slots=True)
+class Greeting:
+    """What an agent says of itself and its cluster when it connects, and from where."""
+
+    instance: str
+    agent_version: str
+    about: FactsReport
+    mode: AgentMode = AgentMode.MANAGED
+    sealing_key: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +47,9 @@ class StatusReport:
     healthy_at: datetime | None = None
     written: int = 0
     pruned: int = 0
+    awaiting: tuple[ObjectName, ...] = ()
+    message: str = ""
+    planned: tuple[PlannedChange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +64,10 @@ class ObservedComponent:
     message: str
     synced: bool
     images: tuple[str, ...]
+    labels: Mapping[str, str] = field(default_factory=dict)
+    generation: int = 0
+    hash: str = ""
+    finalizers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +99,50 @@ class DriftReport:
     paths: tuple[str, ...]
     deleted: bool
     healed: bool
+    changes: tuple[FieldChange, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JobReport:
+    """How far a job is; times are None until they are known."""
+
+    command_id: str
+    phase: JobPhase
+    object: ObjectName | None
+    message: str
+    exit_code: int
+    started_at: datetime | None
+    finished_at: datetime | None
+    log_tail: str
+    outputs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorReport:
+    """A service that an autonomous agent defines itself. `removed`: it does so no longer."""
+
+    service_id: str
+    name: str
+    namespace: str
+    repository: str
+    ref: str
+    folder: str
+    commit: str
+    digest: str
+    sequence: int
+    removed: bool
+    error: str
+
+
+Body = (
+    StatusReport
+    | InventoryReport
+    | CommandReport
+    | DriftReport
+    | JobReport
+    | FactsReport
+    | MirrorReport
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,4 +151,4 @@ class Report:
 
     number: int
     at: datetime
-    body: StatusReport | InventoryReport | CommandReport | DriftReport | None = field(default=None)
+    body: Body | None = None

@@ -5,6 +5,7 @@ from typing import TypeVar
 
 import strawberry
 
+from controlplane.graphql.agents import AgentSubscription
 from controlplane.graphql.context import Context, Info
 from controlplane.graphql.pipelines import Pipeline
 from controlplane.graphql.services import related
@@ -75,7 +76,7 @@ async def _deltas(
 
 
 @strawberry.type
-class Subscription:
+class Subscription(AgentSubscription):
     @strawberry.subscription(description="Services as they change; one, or all.")
     def service_deployment_delta(
         self, info: Info, id: strawberry.ID | None = None

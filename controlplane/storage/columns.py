@@ -1,5 +1,6 @@
 """Column types that mean the same on SQLite and PostgreSQL."""
 
+import base64
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cache
@@ -9,6 +10,8 @@ from pydantic import TypeAdapter
 from sqlalchemy import JSON, DateTime, String
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.types import TypeDecorator
+
+from fleet.attestation import Attestation
 
 JSON_TEXT = JSON().with_variant(JSONB(), "postgresql")
 """JSON as each dialect keeps it best."""
@@ -61,6 +64,26 @@ class Shape(TypeDecorator[Any]):
 
     def process_result_value(self, value: Any, dialect: Any) -> Any:
         return None if value is None else _adapter(self.shape).validate_python(value)
+
+
+class Attested(TypeDecorator[Attestation]):
+    """An attestation as JSON; its bytes in base64."""
+
+    impl = JSON_TEXT
+    cache_ok = True
+
+    def process_bind_param(self, value: Attestation | None, dialect: Any) -> Any:
+        if value is None:
+            return None
+        parts = {"statement": value.statement, "signature": value.signature}
+        texts = {name: base64.b64encode(part).decode() for name, part in parts.items()}
+        return {"key_id": value.key_id, **texts}
+
+    def process_result_value(self, value: Any, dialect: Any) -> Attestation | None:
+        if value is None:
+            return None
+        statement, signature = (base64.b64decode(value[n]) for n in ("statement", "signature"))
+        return Attestation(value["key_id"], statement, signature)
 
 
 @cache

@@ -5,27 +5,35 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import singledispatchmethod
+from typing import Any
 
+from controlplane.domain.clusterjobs import ClusterJob, JobPhase
 from controlplane.domain.clusters import Cluster, Distribution
-from controlplane.domain.commands import Command, CommandState
+from controlplane.domain.commands import Command, CommandKind, CommandState
 from controlplane.domain.ledger import LedgerEntry, Stage
+from controlplane.domain.names import is_label
+from controlplane.domain.objects import ObjectKey, Plan
 from controlplane.domain.reports import (
     CommandReport,
     DriftReport,
-    Facts,
+    FactsReport,
+    Greeting,
     InventoryReport,
-    ObjectKey,
+    JobReport,
+    MirrorReport,
     ObservedComponent,
     Report,
     StatusReport,
 )
 from controlplane.domain.services import Component, Phase, Problem, Service
 from controlplane.ports import ANY, Transaction
+from controlplane.usecases.clusterjobs import sealed_for_agent
 from controlplane.usecases.delivery import parameters_of
-from controlplane.usecases.deps import CLUSTER, REVOKED, SERVICE, Deps
+from controlplane.usecases.deps import CLUSTER, CLUSTER_JOB, REVOKED, SERVICE, Deps
 from controlplane.usecases.removal import end_if_empty, erase
 from fleet.errors import NotFound
-from fleet.identity import ClusterId, ServiceId
+from fleet.identity import ClusterId, ServiceId, is_local_id
+from fleet.sealing import SealedSecret
 
 _STAGES = {
     Phase.APPLIED: Stage.APPLIED,
@@ -33,7 +41,9 @@ _STAGES = {
     Phase.DEGRADED: Stage.DEGRADED,
     Phase.FAILED: Stage.FAILED,
     Phase.REMOVED: Stage.REMOVED,
+    Phase.AWAITING: Stage.AWAITING,
 }
+_ENDINGS = {CommandState.FAILED: JobPhase.FAILED, CommandState.REFUSED: JobPhase.FAILED}
 
 
 class Agents:
@@ -42,21 +52,20 @@ class Agents:
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
 
-    async def connected(self, cluster_id: ClusterId, facts: Facts) -> Cluster:
+    async def connected(self, cluster_id: ClusterId, agent: Greeting) -> Cluster:
         """Note that an agent has come, and give what is known of its cluster."""
         async with self._deps.store.write() as tx:
             cluster = await tx.clusters.get(cluster_id)
             if cluster is None:
                 raise NotFound("this cluster was deleted")
-            known = Distribution(facts.distribution) if facts.distribution else None
             cluster = replace(
                 cluster,
-                agent_version=facts.agent_version,
-                kubernetes_version=facts.kubernetes_version,
-                distribution=known,
-                nodes=facts.nodes,
-                agent_instance=facts.instance,
+                agent_version=agent.agent_version,
+                agent_instance=agent.instance,
+                mode=agent.mode,
+                sealing_key=agent.sealing_key,
                 pinged_at=self._deps.clock.now(),
+                **_columns(agent.about),
             )
             await tx.clusters.put(cluster)
         self._deps.bus.publish(CLUSTER, cluster_id)
@@ -77,17 +86,49 @@ class Agents:
         """Everything that the cluster should hold, and what it should let go of."""
         async with self._deps.store.read() as tx:
             services = await tx.services.select(cluster_id=cluster_id, deleted_at=ANY)
-        return [service for service in services if service.sequence > 0]
+        return [service for service in services if service.sequence > 0 and not service.mirrored]
 
     async def waiting_commands(self, cluster_id: ClusterId) -> list[Command]:
         """What waits to be asked of the cluster's agent, oldest first."""
         async with self._deps.store.read() as tx:
             return await tx.commands.select(cluster_id=cluster_id, state=CommandState.WAITING)
 
+    async def job(
+        self, cluster_id: ClusterId, id: str
+    ) -> tuple[ClusterJob, Sequence[SealedSecret]]:
+        """A job of the cluster and its secrets, sealed to the agent. NotFound; Conflict: no key."""
+        async with self._deps.store.read() as tx:
+            job = await tx.cluster_jobs.find(id=id, cluster_id=cluster_id)
+            cluster = await tx.clusters.get(cluster_id)
+        if job is None or cluster is None:
+            raise NotFound("this job is gone")
+        return job, sealed_for_agent(self._deps, job, cluster.sealing_key)
+
+    async def runs_here(self, cluster_id: ClusterId, job_id: str) -> bool:
+        """Whether there is such a job in this cluster."""
+        async with self._deps.store.read() as tx:
+            return await tx.cluster_jobs.find(id=job_id, cluster_id=cluster_id) is not None
+
+    async def unsendable(self, cluster_id: ClusterId, command: Command, message: str) -> None:
+        """Note that a command can never be sent to its agent, and why."""
+        changed: set[tuple[str, str]] = set()
+        report = CommandReport(command.id, CommandState.REFUSED, f"not sent: {message}")
+        async with self._deps.store.write() as tx:
+            await self._take(report, tx, cluster_id, self._deps.clock.now(), changed)
+        self._publish(changed)
+
+    async def alarm(self, cluster_id: ClusterId, text: str) -> None:
+        """Show what is wrong with a cluster's agents; an empty text ends it."""
+        async with self._deps.store.write() as tx:
+            await tx.clusters.change(cluster_id, alarm=text)
+        self._deps.bus.publish(CLUSTER, cluster_id)
+
     async def desired_service(self, cluster_id: ClusterId, service_id: str) -> Service | None:
         """One service of the cluster, deleted or not; None: it has gone."""
         async with self._deps.store.read() as tx:
-            return await tx.services.find(id=service_id, cluster_id=cluster_id, deleted_at=ANY)
+            return await tx.services.find(
+                id=service_id, cluster_id=cluster_id, mirrored=False, deleted_at=ANY
+            )
 
     async def bundle(self, cluster_id: ClusterId, digest: str) -> bytes:
         """A bundle that a service of this cluster uses. NotFound: none does."""
@@ -155,9 +196,12 @@ class Agents:
             await tx.clusters.change(
                 cluster_id, acknowledged=last, pinged_at=self._deps.clock.now()
             )
+        self._publish(changed)
+        return last
+
+    def _publish(self, changed: Iterable[tuple[str, str]]) -> None:
         for topic, key in changed:
             self._deps.bus.publish(topic, key)
-        return last
 
     @singledispatchmethod
     async def _take(
@@ -186,7 +230,11 @@ class Agents:
             phase=body.phase,
             problems=body.problems,
             observed_at=at,
+            message=body.message,
+            awaiting=body.awaiting,
         )
+        if service.dry_run and body.planned:
+            await _keep_plan(tx, Plan(service.id, body.sequence, body.planned))
         if is_news and body.phase in _STAGES:
             await tx.ledger.append([_ledger(service, body, at)])
         changed.add((SERVICE, service.id))
@@ -215,6 +263,9 @@ class Agents:
             await tx.commands.change(
                 command.id, state=body.state, message=body.message, finished_at=at
             )
+            if command.kind is CommandKind.RUN_JOB and body.state in _ENDINGS:
+                await _end_job(tx, command.id, _ENDINGS[body.state], body.message, at)
+            changed.add((CLUSTER_JOB, command.id))
 
     @_take.register
     async def _(
@@ -235,10 +286,115 @@ class Agents:
             actor=body.manager,
             message=f"{kind} {namespace}/{name} was {what}"
             + (" and put back" if body.healed else ""),
-            detail={"paths": list(body.paths), "healed": body.healed},
+            detail={
+                "paths": list(body.paths),
+                "healed": body.healed,
+                "changes": [
+                    {"pointer": one.pointer, "old": one.old, "new": one.new} for one in body.changes
+                ],
+            },
         )
         await tx.ledger.append([entry])
         changed.add((SERVICE, service.id))
+
+    @_take.register
+    async def _(
+        self, body: JobReport, tx: Transaction, cluster_id: str, at: datetime, changed: set
+    ) -> None:
+        job = await tx.cluster_jobs.find(id=body.command_id, cluster_id=cluster_id)
+        if job is None or job.phase.final:
+            return
+        await tx.cluster_jobs.change(
+            job.id,
+            phase=body.phase,
+            object=body.object,
+            message=body.message,
+            exit_code=body.exit_code if body.phase.final else None,
+            started_at=body.started_at,
+            finished_at=(body.finished_at or at) if body.phase.final else None,
+            log_tail=body.log_tail,
+            outputs=body.outputs,
+        )
+        changed.add((CLUSTER_JOB, job.id))
+
+    @_take.register
+    async def _(
+        self, body: FactsReport, tx: Transaction, cluster_id: str, at: datetime, changed: set
+    ) -> None:
+        await tx.clusters.change(cluster_id, **_columns(body))
+        changed.add((CLUSTER, cluster_id))
+
+    @_take.register
+    async def _(
+        self, body: MirrorReport, tx: Transaction, cluster_id: str, at: datetime, changed: set
+    ) -> None:
+        if not is_local_id(body.service_id):
+            return
+        known = await tx.services.find(id=body.service_id, deleted_at=ANY)
+        if known is not None and (known.cluster_id != cluster_id or not known.mirrored):
+            return
+        if body.removed:
+            if known is not None:
+                await erase(tx, known)
+        else:
+            await _mirror(tx, known, body, ClusterId(cluster_id), at)
+        changed.update({(SERVICE, body.service_id), (CLUSTER, cluster_id)})
+
+
+def _columns(about: FactsReport) -> dict[str, Any]:
+    """What a cluster's row holds of its facts."""
+    return {
+        "kubernetes_version": about.kubernetes_version,
+        "distribution": Distribution(about.distribution) if about.distribution else None,
+        "nodes": about.nodes,
+        "facts": about.facts,
+    }
+
+
+async def _keep_plan(tx: Transaction, plan: Plan) -> None:
+    if await tx.plans.get(plan.id) is None:
+        await tx.plans.add(plan)
+    else:
+        await tx.plans.put(plan)
+
+
+async def _end_job(tx: Transaction, id: str, phase: JobPhase, message: str, at: datetime) -> None:
+    """A job that was never begun has ended by the refusal of its command."""
+    job = await tx.cluster_jobs.get(id)
+    if job is not None and not job.phase.final:
+        await tx.cluster_jobs.change(id, phase=phase, message=message, finished_at=at)
+
+
+async def _mirror(
+    tx: Transaction,
+    known: Service | None,
+    body: MirrorReport,
+    cluster_id: ClusterId,
+    at: datetime,
+) -> None:
+    """Show a service as its cluster defines it."""
+    cluster = await tx.clusters.get(cluster_id)
+    if cluster is None or not is_label(body.name) or not is_label(body.namespace):
+        return
+    taken = await tx.services.find(cluster_id=cluster_id, name=body.name, deleted_at=ANY)
+    free = taken is None or taken.id == body.service_id
+    name = body.name if free else f"{body.name[:54]}-{body.service_id[:8]}"
+    told = {
+        "namespace": body.namespace,
+        "updated_at": at,
+        "origin": body.repository,
+        "ref": body.ref,
+        "folder": body.folder,
+        "sha": body.commit or None,
+        "digest": body.digest or None,
+        "sequence": body.sequence,
+        "render_error": body.error or None,
+    }
+    if known is None:
+        blank = Service(ServiceId(body.service_id), cluster_id, None, name, body.namespace, at, at)
+        await tx.services.add(replace(blank, mirrored=True, project_id=cluster.project_id, **told))
+    else:
+        await tx.services.change(known.id, **told)
 
 
 def _ledger(service: Service, body: StatusReport, at: datetime) -> LedgerEntry:
@@ -287,4 +443,8 @@ def _component(service_id: str, cluster_id: str, one: ObservedComponent, at: dat
         synced=one.synced,
         images=one.images,
         updated_at=at,
+        labels=one.labels,
+        generation=one.generation,
+        hash=one.hash,
+        finalizers=one.finalizers,
     )

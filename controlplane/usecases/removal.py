@@ -21,7 +21,8 @@ async def begin_removal(
 ) -> bool:
     """Mark a service as deleted; True if it is gone at once.
 
-    That is so when no agent has ever been told of it: nothing can be left in the cluster.
+    That is so when no agent has ever been told of it: nothing can be left in the cluster; and of
+    a mirrored one, which only its cluster can end.
     """
     if service.protect and removal is Removal.CASCADE:
         raise Conflict(f"service {service.name!r} is protected: set protect to false first")
@@ -39,7 +40,7 @@ async def begin_removal(
             )
         ]
     )
-    if cluster.pinged_at is None or service.sequence == 0:
+    if cluster.pinged_at is None or service.sequence == 0 or service.mirrored:
         await erase(tx, service)
         return True
     await tx.services.change(
@@ -55,6 +56,7 @@ async def begin_removal(
 async def erase(tx: Transaction, service: Service) -> None:
     """Drop a removed service and its inventory; revisions and ledger stay."""
     await tx.components.forget_service(service.id)
+    await tx.plans.remove(service.id)
     await tx.services.remove(service.id)
 
 

@@ -22,16 +22,19 @@ from controlplane.domain.clusters import Cluster
 from controlplane.domain.reports import FactsReport, Greeting, Report, StatusReport
 from controlplane.domain.repositories import Repository
 from controlplane.domain.services import Phase, Problem, Service
+from controlplane.events.livelogs import MemoryLiveLogs
 from controlplane.events.memory import MemoryBus
 from controlplane.secrets.envelope import EnvelopeSealer
 from controlplane.storage.engine import make_engine, sqlite_url
 from controlplane.storage.migrate import migrate
 from controlplane.storage.store import SqlStore
 from controlplane.usecases.agents import Agents
+from controlplane.usecases.clusterjobs import ClusterJobs
 from controlplane.usecases.clusters import ClusterChange, Clusters
 from controlplane.usecases.delivery import Delivery
 from controlplane.usecases.deps import Deps
 from controlplane.usecases.identity import Identity
+from controlplane.usecases.interventions import Interventions
 from controlplane.usecases.people import People
 from controlplane.usecases.pipelines import Pipelines
 from controlplane.usecases.projects import Projects
@@ -41,6 +44,7 @@ from controlplane.usecases.repositories import Repositories, RepositoryChange
 from controlplane.usecases.requests import AccessRequests
 from controlplane.usecases.rights import Rights
 from controlplane.usecases.services import ServiceChange, Services
+from fleet.sealing import SealingKey
 from tests.fakes.clock import FakeClock
 from tests.fakes.manifests import FakeManifests
 
@@ -71,6 +75,10 @@ class World:
         self.services = Services(self.deps)
         self.delivery = Delivery(self.deps)
         self.agents = Agents(self.deps)
+        self.agent_key = SealingKey.from_bytes(b"a" * 32)
+        self.logs = MemoryLiveLogs()
+        self.jobs = ClusterJobs(self.deps, self.logs)
+        self.interventions = Interventions(self.deps)
         self.records = Records(self.deps)
         self.pipelines = Pipelines(self.deps)
         self.promotions = Promotions(self.deps, self.pipelines, self.repositories)

@@ -96,7 +96,7 @@ class Hub:
 @asynccontextmanager
 async def listening(world: World, identity: Identity, clock: Clock) -> AsyncGenerator[Hub, None]:
     """A hub that listens, and ends after its agents."""
-    link = AgentLink(world.agents, identity, world.deps.bus, clock)
+    link = AgentLink(world.agents, identity, world.deps.bus, world.logs, clock)
     server = grpc.aio.server()
     agent_pb2_grpc.add_AgentServicer_to_server(link, server)
     port = server.add_insecure_port("127.0.0.1:0")

@@ -20,7 +20,7 @@ async def say(world: World, *messages: wire.AgentMessage) -> grpc.aio.AioRpcErro
     """How the call ends in which an agent says this."""
     cluster = await world.cluster(connected=False)
     _, token = await world.clusters.rotate_token(world.admin, cluster.id)
-    link = AgentLink(world.agents, world.identity, world.deps.bus, SystemClock())
+    link = AgentLink(world.agents, world.identity, world.deps.bus, world.logs, SystemClock())
     server = grpc.aio.server()
     agent_pb2_grpc.add_AgentServicer_to_server(link, server)
     port = server.add_insecure_port("127.0.0.1:0")

@@ -1,0 +1,93 @@
+"""Jobs that are run in a cluster: for gates of pipelines, and for people."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+import orjson
+
+from controlplane.domain.names import check_label
+from controlplane.domain.objects import ObjectName
+from fleet.errors import Invalid
+from fleet.identity import ClusterId
+
+LONGEST_MANIFEST = 512 * 1024
+LONGEST_TIMEOUT = 7 * 24 * 3600
+DEFAULT_TIMEOUT = 3600
+MOST_SECRETS = 64
+_KINDS = {("batch/v1", "Job"), ("v1", "Pod")}
+
+
+class JobPhase(StrEnum):
+    """How far a job is; the last three are final."""
+
+    PENDING = "PENDING"
+    RUNNING = "RUNNING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+
+    @property
+    def final(self) -> bool:
+        return self in (JobPhase.SUCCEEDED, JobPhase.FAILED, JobPhase.CANCELLED)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterJob:
+    """One Job or Pod that an agent is asked to run once; `id` is that of its command.
+
+    `key` makes a second request the same job. `sealed` are its secrets, encrypted at rest.
+    `outputs` is what its containers wrote to their termination logs, by container.
+    """
+
+    id: str
+    cluster_id: ClusterId
+    key: str
+    namespace: str
+    manifest: Mapping[str, Any]
+    timeout_s: int
+    follow: bool
+    actor: str
+    inserted_at: datetime
+    phase: JobPhase = JobPhase.PENDING
+    message: str = ""
+    object: ObjectName | None = None
+    exit_code: int | None = None
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    log_tail: str = ""
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    retry_of: str | None = None
+    sealed: bytes | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class JobRequest:
+    """What is to be run. `secrets` are plain values, by the names that the manifest uses.
+
+    `key`, if given, makes a second request the same job.
+    """
+
+    namespace: str
+    manifest: Mapping[str, Any]
+    timeout_s: int = DEFAULT_TIMEOUT
+    follow: bool = True
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    key: str = ""
+
+    def check(self) -> None:
+        """Raise Invalid, naming the field, for what no agent could run."""
+        check_label(self.namespace, "namespace")
+        kind = (self.manifest.get("apiVersion"), self.manifest.get("kind"))
+        if kind not in _KINDS:
+            raise Invalid("must be a Job of batch/v1 or a Pod of v1", field="manifest")
+        if len(orjson.dumps(dict(self.manifest))) > LONGEST_MANIFEST:
+            raise Invalid(f"is longer than {LONGEST_MANIFEST:,} bytes", field="manifest")
+        if not 1 <= self.timeout_s <= LONGEST_TIMEOUT:
+            raise Invalid(f"must be 1 to {LONGEST_TIMEOUT} s", field="timeout")
+        if len(self.secrets) > MOST_SECRETS:
+            raise Invalid(f"has more than {MOST_SECRETS} values", field="secrets")
+        if len(self.key) > 255:
+            raise Invalid("is longer than 255 characters", field="key")

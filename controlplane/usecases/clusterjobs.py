@@ -1,0 +1,197 @@
+"""Running a Job or a Pod once in a cluster: for gates of pipelines, and for people."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import orjson
+
+from controlplane.domain.access import Actor, Verb, require, require_member
+from controlplane.domain.clusterjobs import ClusterJob, JobPhase, JobRequest
+from controlplane.domain.commands import Command, CommandKind, CommandState
+from controlplane.ports import LiveLogs, Page, PageQuery, Transaction
+from controlplane.usecases.clusters import find_cluster
+from controlplane.usecases.deps import CLUSTER_JOB, DESIRED, Deps
+from fleet.errors import Conflict, NotFound
+from fleet.identity import ClusterId
+from fleet.sealing import SealedSecret, placeholder, seal
+
+
+class ClusterJobs:
+    """Verbs on jobs of clusters. A job runs at most once; `retry` makes another of the same."""
+
+    def __init__(self, deps: Deps, logs: LiveLogs) -> None:
+        self._deps = deps
+        self._logs = logs
+
+    async def run(self, actor: Actor, cluster_id: str, request: JobRequest) -> ClusterJob:
+        """Have a job run. With a key that was used before: that job, whatever became of it."""
+        require_member(actor)
+        request.check()
+        for name in request.secrets:
+            placeholder(name)
+        async with self._deps.store.write() as tx:
+            cluster = await find_cluster(tx, cluster_id)
+            require(actor, Verb.WRITE, cluster.target)
+            if request.key and (known := await tx.cluster_jobs.find(key=request.key)) is not None:
+                if known.cluster_id != cluster.id:
+                    raise Conflict("this key names a job of another cluster")
+                return known
+            job = self._new(actor, cluster.id, request)
+            await self._start(tx, job)
+            await self._deps.audit(tx, actor, "runClusterJob", cluster.handle, job.id)
+        self._wake(job)
+        return job
+
+    async def retry(self, actor: Actor, id: str) -> ClusterJob:
+        """Run a job that has ended once more, as another one."""
+        require_member(actor)
+        async with self._deps.store.write() as tx:
+            old = await self._find(tx, actor, id, Verb.WRITE)
+            if not old.phase.final:
+                raise Conflict("this job has not ended yet: cancel it first")
+            new_id = self._deps.new_id()
+            sealed = self._moved(old.sealed, id, new_id)
+            job = replace(
+                old,
+                id=new_id,
+                key=new_id,
+                retry_of=id,
+                actor=actor.email or actor.name,
+                inserted_at=self._deps.clock.now(),
+                sealed=sealed,
+                **_UNSTARTED,
+            )
+            await self._start(tx, job)
+            await self._deps.audit(tx, actor, "retryClusterJob", id, job.id)
+        self._wake(job)
+        return job
+
+    async def cancel(self, actor: Actor, id: str) -> ClusterJob:
+        """Have a job ended; one that has ended stays as it is."""
+        require_member(actor)
+        async with self._deps.store.write() as tx:
+            job = await self._find(tx, actor, id, Verb.WRITE)
+            if job.phase.final:
+                return job
+            await self._ask_to_cancel(tx, job)
+            await self._deps.audit(tx, actor, "cancelClusterJob", id, id)
+        self._wake(job)
+        return job
+
+    async def get(self, actor: Actor, id: str) -> ClusterJob:
+        require_member(actor)
+        async with self._deps.store.read() as tx:
+            return await self._find(tx, actor, id, Verb.READ)
+
+    async def page(self, actor: Actor, cluster_id: str, query: PageQuery) -> Page[ClusterJob]:
+        """Jobs of a cluster, newest first."""
+        require_member(actor)
+        async with self._deps.store.read() as tx:
+            cluster = await find_cluster(tx, cluster_id)
+            require(actor, Verb.READ, cluster.target)
+            return await tx.cluster_jobs.page(
+                replace(query, equals={"cluster_id": cluster.id}, newest=True)
+            )
+
+    async def log(self, actor: Actor, id: str, offset: int) -> tuple[int, str, bool]:
+        """What its log has from `offset` (bytes) on: the next offset, the text, whether it is all.
+
+        While the job runs this is what the agent has sent to this process; then its end.
+        """
+        job = await self.get(actor, id)
+        begin, data = self._logs.read(id, offset)
+        if not data and job.phase.final and offset == 0:
+            return 0, job.log_tail, True
+        return begin + len(data), data.decode(errors="replace"), job.phase.final and not data
+
+    def _new(self, actor: Actor, cluster_id: ClusterId, request: JobRequest) -> ClusterJob:
+        job_id = self._deps.new_id()
+        return ClusterJob(
+            id=job_id,
+            cluster_id=cluster_id,
+            key=request.key or job_id,
+            namespace=request.namespace,
+            manifest=request.manifest,
+            timeout_s=request.timeout_s,
+            follow=request.follow,
+            actor=actor.email or actor.name,
+            inserted_at=self._deps.clock.now(),
+            sealed=self._sealed(request.secrets, job_id),
+        )
+
+    async def _start(self, tx: Transaction, job: ClusterJob) -> None:
+        await tx.cluster_jobs.add(job)
+        await tx.commands.add(Command(job.id, job.cluster_id, CommandKind.RUN_JOB, job.inserted_at))
+
+    async def _ask_to_cancel(self, tx: Transaction, job: ClusterJob) -> None:
+        waiting = await tx.commands.select(
+            cluster_id=job.cluster_id, state=CommandState.WAITING, kind=CommandKind.CANCEL_JOB
+        )
+        if any(one.payload["job"] == job.id for one in waiting):
+            return
+        await tx.commands.add(
+            Command(
+                self._deps.new_id(),
+                job.cluster_id,
+                CommandKind.CANCEL_JOB,
+                self._deps.clock.now(),
+                payload={"job": job.id},
+            )
+        )
+
+    async def _find(self, tx: Transaction, actor: Actor, id: str, verb: Verb) -> ClusterJob:
+        job = await tx.cluster_jobs.get(id)
+        cluster = await tx.clusters.get(job.cluster_id) if job else None
+        if job is None or cluster is None:
+            raise NotFound
+        require(actor, verb, cluster.target)
+        return job
+
+    def _sealed(self, secrets: Mapping[str, str], job_id: str) -> bytes | None:
+        if not secrets:
+            return None
+        return self._deps.sealer.seal(orjson.dumps(dict(secrets)), _context(job_id))
+
+    def _moved(self, sealed: bytes | None, old_id: str, new_id: str) -> bytes | None:
+        if sealed is None:
+            return None
+        return self._deps.sealer.seal(
+            self._deps.sealer.open(sealed, _context(old_id)), _context(new_id)
+        )
+
+    def _wake(self, job: ClusterJob) -> None:
+        self._deps.bus.publish(CLUSTER_JOB, job.id)
+        self._deps.bus.publish(DESIRED, f"{job.cluster_id}/{job.id}")
+
+
+_UNSTARTED = {
+    "phase": JobPhase.PENDING,
+    "message": "",
+    "object": None,
+    "exit_code": None,
+    "started_at": None,
+    "finished_at": None,
+    "log_tail": "",
+    "outputs": {},
+}
+
+
+def sealed_for_agent(deps: Deps, job: ClusterJob, public: bytes | None) -> list[SealedSecret]:
+    """The secrets of a job, in boxes that only its agent opens.
+
+    Conflict: the agent has told no key; it is too old for secrets.
+    """
+    if job.sealed is None:
+        return []
+    if public is None:
+        raise Conflict("this job has secrets, and the cluster's agent has no key to seal them to")
+    values: dict[str, str] = orjson.loads(deps.sealer.open(job.sealed, _context(job.id)))
+    return [
+        # Secrets of a job never change, so its id is their version.
+        seal(public, job.id, name, job.id, value.encode())
+        for name, value in values.items()
+    ]
+
+
+def _context(job_id: str) -> str:
+    return f"cluster-job:{job_id}"
