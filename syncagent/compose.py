@@ -9,22 +9,40 @@ from uuid import UUID
 import grpc.aio
 import structlog
 
+from fleet.attestation import TrustedKeys, read_public_keys
+from fleet.errors import Invalid
 from fleet.identity import new_id
 from fleet.links.websocket import Pipe
 from fleet.runtime.clock import Clock, SystemClock
 from fleet.runtime.tasks import Tasks
+from syncagent.autonomy.admission import Admission
+from syncagent.autonomy.policy import LocalPolicy
+from syncagent.jobs.runner import JobRunner
 from syncagent.kube.access import Access, from_kubeconfig, in_cluster
 from syncagent.kube.client import KubeClient
-from syncagent.kube.cluster import KubeCluster
+from syncagent.kube.facts import KubeFacts
+from syncagent.kube.guarded import GuardedCluster
+from syncagent.kube.jobs import KubeJobs
 from syncagent.link.channel import LOOPBACK, Endpoint
+from syncagent.link.commands import Commands
 from syncagent.link.connection import Companion
+from syncagent.link.facts import Facts
 from syncagent.link.fetch import HubFetcher
+from syncagent.link.logs import LogQueue
 from syncagent.link.reports import OutboxReports
-from syncagent.link.supervisor import Link
+from syncagent.link.supervisor import Introduction, Link
 from syncagent.reconcile.engine import Engine
-from syncagent.settings import EgressSettings, HubSettings, KubernetesSettings, Settings
+from syncagent.settings import (
+    AutonomySettings,
+    EgressSettings,
+    HubSettings,
+    KubernetesSettings,
+    Settings,
+)
 from syncagent.state.bundles import BundleFiles
 from syncagent.state.database import Database
+from syncagent.state.jobs import SqliteJobs
+from syncagent.state.keys import load_or_make_sealing_key
 from syncagent.state.memory import SqliteMemory
 from syncagent.state.outbox import SqliteOutbox
 from syncagent.tunnel.client import TunnelClient
@@ -41,6 +59,9 @@ class Agent:
     """A whole agent; `run` once."""
 
     engine: Engine
+    jobs: JobRunner
+    facts: Facts
+    reports: OutboxReports
     link: Link
     client: KubeClient
     database: Database
@@ -54,12 +75,15 @@ class Agent:
         tasks = Tasks("agent")
         try:
             self.engine.start()
+            self.jobs.start()
+            tasks.forever("facts", self.facts.watch(self.reports))
             if self.pipe is not None:
                 tasks.forever("pipe", self.pipe.run())
             tasks.forever("link", self.link.run())
             await self._until(tasks, tasks.spawn("stop", stop.wait()))
         finally:
             await tasks.stop()
+            await self.jobs.stop()
             await self.engine.stop()
             await self.client.close()
             self.database.close()
@@ -81,33 +105,61 @@ def build(settings: Settings, clock: Clock | None = None) -> Agent:
     Must be called in the event loop in which it is to run.
     """
     clock = clock or SystemClock()
-    database = Database(settings.state.directory / "agent.db")
+    folder, policy = settings.state.directory, _policy(settings.autonomy)
+    database = Database(folder / "agent.db")
     outbox = SqliteOutbox(database, clock)
+    reports, logs = OutboxReports(outbox), LogQueue()
     access = access_to(settings.kubernetes, clock)
     client = KubeClient(access, clock, settings.kubernetes.concurrency)
-    cluster = KubeCluster(client, clock)
+    cluster = GuardedCluster(client, clock, policy.check)
+    key = load_or_make_sealing_key(folder / "sealing.key")
     pipe = _pipe(settings.hub)
     endpoint, instance_id = _endpoint(settings.hub, pipe), new_id(clock.now())
     fetcher = HubFetcher(endpoint.metadata)
-    engine = Engine(
-        cluster,
-        BundleFiles(settings.state.directory / "bundles"),
-        fetcher,
-        SqliteMemory(database),
-        OutboxReports(outbox),
+    bundles, memory = BundleFiles(folder / "bundles"), SqliteMemory(database)
+    engine = Engine(cluster, bundles, fetcher, memory, reports, clock)
+    jobs = JobRunner(
+        KubeJobs(client, cluster),
+        SqliteJobs(database),
+        reports,
+        key,
+        policy.check,
+        logs.put,
         clock,
     )
+    admission = Admission(engine, _trusted(settings.autonomy), reports, clock)
+    facts = Facts(KubeFacts(client).look, clock)
     link = Link(
         endpoint,
-        instance_id,
-        engine,
+        Introduction(instance_id, sealing_key=key.public),
+        admission,
+        Commands(admission, jobs),
         outbox,
+        logs,
         fetcher,
-        cluster.facts,
+        facts,
         clock,
         _companions(access, endpoint, instance_id, settings.egress, clock),
     )
-    return Agent(engine, link, client, database, pipe)
+    return Agent(engine, jobs, facts, reports, link, client, database, pipe)
+
+
+def _policy(settings: AutonomySettings) -> LocalPolicy:
+    return LocalPolicy.of(_listed(settings.kinds), _listed(settings.namespaces))
+
+
+def _listed(text: str) -> list[str]:
+    return [one.strip() for one in text.split(",") if one.strip()]
+
+
+def _trusted(settings: AutonomySettings) -> TrustedKeys:
+    """The keys of the settings' file. Invalid: it holds none."""
+    if settings.trusted_keys is None:
+        return TrustedKeys(())
+    try:
+        return TrustedKeys(read_public_keys(settings.trusted_keys.read_bytes()))
+    except Invalid as error:
+        raise Invalid(f"{settings.trusted_keys} {error.message}") from None
 
 
 def access_to(settings: KubernetesSettings, clock: Clock) -> Access:

@@ -1,6 +1,6 @@
 """What the agent's use cases need of the world; each is filled in by `compose`."""
 
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -308,6 +308,8 @@ class Outbox(Protocol):
 LiveLog = Callable[[str, int, bytes], None]
 """Takes a piece of a job's log (command id, offset, bytes) and sends it if that is possible now."""
 
+TakeLine = Callable[[bytes], None]
+
 Allowed = Callable[[ObjectRef], None]
 """Raises Invalid for an object that nobody may have this agent write; see `autonomy.policy`."""
 
@@ -339,8 +341,8 @@ class JobCluster(Protocol):
         """The end of a container's log. Refused: it has none."""
         ...
 
-    def follow_log(self, pod: ObjectRef, container: str) -> AsyncIterator[bytes]:
-        """A container's log, line by line, until it ends."""
+    async def follow_log(self, pod: ObjectRef, container: str, take: TakeLine) -> None:
+        """Give a container's log line by line, until it ends."""
         ...
 
 

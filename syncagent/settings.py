@@ -59,6 +59,21 @@ class EgressSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class AutonomySettings:
+    """What this cluster decides by itself; the control plane cannot widen it.
+
+    `kinds`: what is written at all, `Kind.group` with commas between (`Deployment.apps,Secret`,
+    `*.apps` for a whole group); empty: all. `namespaces`: where; empty: everywhere.
+    `trusted_keys`: file with the public keys (PEM) whose signature a bundle needs; none: unsigned
+    bundles are taken.
+    """
+
+    kinds: str = ""
+    namespaces: str = ""
+    trusted_keys: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings of an agent."""
 
@@ -66,6 +81,7 @@ class Settings:
     kubernetes: KubernetesSettings = KubernetesSettings()
     state: StateSettings = StateSettings()
     egress: EgressSettings = EgressSettings()
+    autonomy: AutonomySettings = AutonomySettings()
 
 
 _GROUPS: dict[str, Any] = {
@@ -73,6 +89,7 @@ _GROUPS: dict[str, Any] = {
     "kubernetes": KubernetesSettings,
     "state": StateSettings,
     "egress": EgressSettings,
+    "autonomy": AutonomySettings,
 }
 
 

@@ -1,13 +1,12 @@
 """Jobs and Pods that are run once, and their logs: the port `JobCluster` over HTTP."""
 
-from collections.abc import AsyncIterator
 from urllib.parse import quote
 
 from syncagent.domain.objects import KubeObject, ObjectRef, metadata_of
 from syncagent.domain.ownership import FIELD_MANAGER
 from syncagent.kube.client import KubeClient
 from syncagent.kube.cluster import KubeCluster
-from syncagent.ports import Deletion
+from syncagent.ports import Deletion, TakeLine
 
 _TAIL_LINES = 2000
 _LONGEST_LINE = 32 << 10
@@ -55,19 +54,19 @@ class KubeJobs:
                 del end[:-most]
         return end.decode(errors="replace")
 
-    async def follow_log(self, pod: ObjectRef, container: str) -> AsyncIterator[bytes]:
+    async def follow_log(self, pod: ObjectRef, container: str, take: TakeLine) -> None:
         query = {"container": container, "follow": "true"}
         rest = b""
         async with self._client.stream(_log(pod), query) as content:
             async for data in content.iter_any():
                 *lines, rest = (rest + data).split(b"\n")
                 for line in lines:
-                    yield line + b"\n"
+                    take(line + b"\n")
                 if len(rest) > _LONGEST_LINE:
-                    yield rest
+                    take(rest)
                     rest = b""
         if rest:
-            yield rest
+            take(rest)
 
 
 def _collection(ref: ObjectRef) -> str:

@@ -1,13 +1,16 @@
 """From what the use cases say to reports in the outbox: the port `Reports`."""
 
 from fleet.wire.v1 import agent_pb2 as pb
-from syncagent.domain.events import CommandDone, DriftFound
+from syncagent.domain.events import ClusterFacts, CommandDone, DriftFound
 from syncagent.domain.inventory import InventoryChange
+from syncagent.domain.jobs import JobStatus
 from syncagent.domain.services import Status
 from syncagent.link.wire import (
     done_to_wire,
     drift_to_wire,
+    facts_to_wire,
     inventory_to_wire,
+    job_to_wire,
     merge_inventories,
     status_to_wire,
 )
@@ -35,6 +38,12 @@ class OutboxReports:
         ref = found.ref
         topic = f"drift/{found.service_id}/{ref.group}/{ref.kind}/{ref.namespace}/{ref.name}"
         self._outbox.put(topic, drift_to_wire(found).SerializeToString())
+
+    def job(self, status: JobStatus) -> None:
+        self._outbox.put(f"job/{status.command_id}", job_to_wire(status).SerializeToString())
+
+    def facts(self, facts: ClusterFacts) -> None:
+        self._outbox.put("facts", pb.Report(facts=facts_to_wire(facts)).SerializeToString())
 
     def done(self, done: CommandDone) -> None:
         self._outbox.put(f"command/{done.command_id}", done_to_wire(done).SerializeToString())

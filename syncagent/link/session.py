@@ -12,11 +12,14 @@ import grpc.aio
 import structlog
 
 from fleet.errors import Invalid, TowlineError, Unavailable
+from fleet.identity import is_local_id
 from fleet.runtime.clock import Clock
 from fleet.wire.limits import check
 from fleet.wire.v1 import agent_pb2 as pb
 from fleet.wire.v1.agent_pb2_grpc import AgentStub
 from syncagent.link.channel import Metadata
+from syncagent.link.commands import Commands
+from syncagent.link.logs import LogQueue
 from syncagent.link.wire import desired_of
 from syncagent.ports import Numbered, Outbox, Reconciler
 
@@ -55,11 +58,15 @@ class Session:
         metadata: Metadata,
         hello: pb.Hello,
         reconciler: Reconciler,
+        commands: Commands,
         outbox: Outbox,
+        logs: LogQueue,
         clock: Clock,
     ) -> None:
         self._hello = hello
         self._reconciler = reconciler
+        self._commands = commands
+        self._logs = logs
         self._outbox = outbox
         self._clock = clock
         self._call: grpc.aio.StreamStreamCall = stub.Sync(metadata=metadata)
@@ -79,6 +86,7 @@ class Session:
                 both.create_task(self._receive(), name="sync/receive")
                 both.create_task(self._send(), name="sync/send")
                 both.create_task(self._pulse(), name="sync/pulse")
+                both.create_task(self._send_logs(), name="sync/logs")
         except BaseExceptionGroup as ended:
             raise ended.exceptions[0] from None
 
@@ -120,6 +128,10 @@ class Session:
             for report in self._outbox.take(min(_BATCH, _WINDOW - self._unacknowledged)):
                 await self._report(report)
 
+    async def _send_logs(self) -> None:
+        while True:
+            await self._write(pb.AgentMessage(job_log=await self._logs.take()))
+
     async def _report(self, report: Numbered) -> None:
         message = pb.Report.FromString(report.body)
         message.number, message.at_ms = report.number, report.at_ms
@@ -145,7 +157,7 @@ class Session:
                 case "desired_end":
                     self._compare(message.desired_end.services)
                 case "command":
-                    self._command(message.command)
+                    self._commands.take(message.command)
                 case "ack":
                     self._acknowledged(message.ack.number)
                 case "goodbye":
@@ -154,6 +166,8 @@ class Session:
     def _desire(self, message: pb.Desired) -> None:
         """One service that cannot be understood must not keep the others from being told."""
         try:
+            if is_local_id(message.service_id):
+                raise Invalid("services of this id are defined in this cluster")
             self._reconciler.desire(desired_of(message))
         except Invalid as error:
             log.error("service ignored", service=message.service_id, reason=error.message)
@@ -170,15 +184,9 @@ class Session:
 
     def _compare(self, services: int) -> None:
         """A difference here never deletes anything: it only says that something is amiss."""
-        held = len(self._reconciler.held())
+        held = sum(not is_local_id(service_id) for service_id, _ in self._reconciler.held())
         if held != services:
             log.warning("services differ from the control plane's", here=held, there=services)
-
-    def _command(self, command: pb.Command) -> None:
-        if command.WhichOneof("body") == "sync_now":
-            self._reconciler.sync_now(command.id, command.sync_now.service_id)
-        else:
-            self._reconciler.refuse(command.id, "this agent does not know the command")
 
     async def _write(self, message: pb.AgentMessage) -> None:
         async with self._writing:

@@ -1,8 +1,7 @@
 """Keeps the link: connects, and when it is lost connects again, calmly."""
 
-import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 import grpc
 import grpc.aio
@@ -10,27 +9,36 @@ import structlog
 
 import fleet
 from fleet.errors import TowlineError
+from fleet.identity import is_local_id
 from fleet.runtime.backoff import Backoff
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 from fleet.wire.v1 import agent_pb2 as pb
 from fleet.wire.v1.agent_pb2_grpc import AgentStub
-from syncagent.domain.events import ClusterFacts
 from syncagent.link.channel import Endpoint
+from syncagent.link.commands import Commands
 from syncagent.link.connection import Companion, Connection
+from syncagent.link.facts import Facts
 from syncagent.link.fetch import HubFetcher
+from syncagent.link.logs import LogQueue
 from syncagent.link.session import PROTOCOL, EndOfStream, Parted, Session
 from syncagent.link.wire import facts_to_wire, held_to_wire
 from syncagent.ports import Outbox, Reconciler
 
 log = structlog.get_logger(__name__)
 
-Facts = Callable[[], Awaitable[ClusterFacts]]
-
 _REFUSED_S = 60.0
 _DRAINED_S = 0.5
 _STEADY_S = 30.0
-_FACTS_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Introduction:
+    """What an agent says of itself: this start of it, who defines services, its public key."""
+
+    instance_id: str
+    autonomous: bool = False
+    sealing_key: bytes = b""
 
 
 class Link:
@@ -44,25 +52,28 @@ class Link:
     def __init__(
         self,
         endpoint: Endpoint,
-        instance_id: str,
+        me: Introduction,
         reconciler: Reconciler,
+        commands: Commands,
         outbox: Outbox,
+        logs: LogQueue,
         fetcher: HubFetcher,
         facts: Facts,
         clock: Clock,
         companions: tuple[Companion, ...] = (),
     ) -> None:
         self._endpoint = endpoint
-        self._instance_id = instance_id
+        self._me = me
         self._reconciler = reconciler
+        self._commands = commands
         self._outbox = outbox
+        self._logs = logs
         self._fetcher = fetcher
         self._facts = facts
         self._clock = clock
         self._companions = companions
         self._left = Tasks("left connections")
         self._backoff = Backoff()
-        self._last_facts = ClusterFacts()
 
     async def run(self) -> None:
         """Stay linked, for ever."""
@@ -119,23 +130,22 @@ class Link:
             lowest_protocol=PROTOCOL,
             highest_protocol=PROTOCOL,
             agent_version=fleet.__version__,
-            instance_id=self._instance_id,
-            mode=pb.MODE_MANAGED,
-            facts=facts_to_wire(await self._known_facts()),
-            held=held_to_wire(self._reconciler.held()),
+            instance_id=self._me.instance_id,
+            mode=pb.MODE_AUTONOMOUS if self._me.autonomous else pb.MODE_MANAGED,
+            facts=facts_to_wire(await self._facts.known()),
+            held=held_to_wire(one for one in self._reconciler.held() if not is_local_id(one[0])),
+            sealing_key=self._me.sealing_key,
         )
         return Session(
-            stub, self._endpoint.metadata, hello, self._reconciler, self._outbox, self._clock
+            stub,
+            self._endpoint.metadata,
+            hello,
+            self._reconciler,
+            self._commands,
+            self._outbox,
+            self._logs,
+            self._clock,
         )
-
-    async def _known_facts(self) -> ClusterFacts:
-        """Facts are worth having, not worth waiting for: else the last ones known."""
-        try:
-            async with asyncio.timeout(_FACTS_S):
-                self._last_facts = await self._facts()
-        except (TowlineError, TimeoutError) as error:
-            log.warning("cluster cannot be described", error=str(error) or "no answer in time")
-        return self._last_facts
 
     def _after_loss(self, status: grpc.StatusCode, details: str) -> float:
         if status == grpc.StatusCode.UNAUTHENTICATED:

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+import orjson
+
 from fleet.attestation import Attestation
 from fleet.errors import Invalid
 from fleet.sealing import SealedSecret
@@ -10,6 +12,7 @@ from syncagent.domain.changes import FieldChange, PlannedChange
 from syncagent.domain.events import ClusterFacts, CommandDone, DriftFound
 from syncagent.domain.health import Health
 from syncagent.domain.inventory import Component, InventoryChange
+from syncagent.domain.jobs import JobSpec, JobStatus
 from syncagent.domain.objects import ObjectRef
 from syncagent.domain.services import (
     Desired,
@@ -150,6 +153,37 @@ def done_to_wire(done: CommandDone) -> pb.Report:
         message=_cut(done.message, 4096),
     )
     return pb.Report(result=body)
+
+
+def job_of(command_id: str, message: pb.RunJob) -> JobSpec:
+    """The job that a command asks for. Invalid: its manifest is no object."""
+    try:
+        manifest = orjson.loads(message.manifest)
+    except orjson.JSONDecodeError as error:
+        raise Invalid("the job's manifest is not JSON") from error
+    if not isinstance(manifest, dict):
+        raise Invalid("the job's manifest is not an object")
+    secrets = tuple(secret_of(one) for one in message.secrets)
+    return JobSpec(
+        command_id, message.namespace, manifest, message.timeout_s, message.follow, secrets
+    )
+
+
+def job_to_wire(status: JobStatus) -> pb.Report:
+    body = pb.JobStatus(
+        command_id=status.command_id,
+        phase=f"JOB_PHASE_{status.phase.name}",
+        object=_ref(status.ref) if status.ref else None,
+        message=_cut(status.message, 4096),
+        exit_code=status.exit_code,
+        started_ms=status.started_ms,
+        finished_ms=status.finished_ms,
+        log_tail=status.log_tail[-65536:],
+        outputs={
+            _cut(name, 253): _cut(text, 4096) for name, text in [*status.outputs.items()][:32]
+        },
+    )
+    return pb.Report(job=body)
 
 
 def held_to_wire(held: Iterable[tuple[str, int]]) -> list[pb.Held]:

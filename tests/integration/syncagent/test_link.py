@@ -9,6 +9,7 @@ import pytest
 
 from fleet.bundle import make_bundle
 from fleet.errors import Invalid, NotFound
+from fleet.identity import local_id
 from fleet.runtime.clock import SystemClock
 from fleet.runtime.tasks import Tasks
 from fleet.wire.v1 import agent_pb2 as pb
@@ -16,8 +17,11 @@ from fleet.wire.v1.agent_pb2_grpc import AgentStub
 from syncagent.domain.events import ClusterFacts
 from syncagent.domain.services import Desired
 from syncagent.link.channel import Endpoint
+from syncagent.link.commands import Commands
+from syncagent.link.facts import Facts
 from syncagent.link.fetch import HubFetcher
-from syncagent.link.supervisor import Link
+from syncagent.link.logs import LogQueue
+from syncagent.link.supervisor import Introduction, Link
 from syncagent.ports import LinkDown
 from syncagent.state.database import Database
 from syncagent.state.outbox import SqliteOutbox
@@ -30,6 +34,7 @@ class Listener:
     def __init__(self) -> None:
         self.told: list[Desired] = []
         self.links = 0
+        self.refused: list[str] = []
 
     def desire(self, desired: Desired) -> None:
         self.told.append(desired)
@@ -43,8 +48,11 @@ class Listener:
     def sync_now(self, command_id: str, service_id: str) -> None:
         raise AssertionError("not asked for")
 
-    def refuse(self, command_id: str, reason: str) -> None:
+    def terminate(self, command_id: str, service_id: str) -> None:
         raise AssertionError("not asked for")
+
+    def refuse(self, command_id: str, reason: str) -> None:
+        self.refused.append(command_id)
 
 
 async def facts() -> ClusterFacts:
@@ -67,7 +75,18 @@ async def link(
     outbox = SqliteOutbox(database, clock)
     endpoint = Endpoint(hub.address, TOKEN)
     fetcher = HubFetcher(endpoint.metadata)
-    tasks.forever("link", Link(endpoint, "me", listener, outbox, fetcher, facts, clock).run())
+    linked = Link(
+        endpoint,
+        Introduction("me", sealing_key=b"k" * 32),
+        listener,
+        Commands(listener),
+        outbox,
+        LogQueue(),
+        fetcher,
+        Facts(facts, clock),
+        clock,
+    )
+    tasks.forever("link", linked.run())
     yield listener, outbox, fetcher
     await tasks.stop()
     database.close()
@@ -188,3 +207,25 @@ async def until(right) -> None:
     async with asyncio.timeout(10):
         while not right():
             await asyncio.sleep(0.01)
+
+
+async def test_a_service_of_a_local_id_is_not_taken_from_the_control_plane(
+    hub: FakeHub, link
+) -> None:
+    """What the cluster defines itself cannot be replaced from outside, nor is it offered."""
+    listener, _, _ = link
+    await hub.until(lambda: hub.hellos)
+    hub.want(local_id("cluster", "shop"), [])
+    hub.want("a", [])
+    await until(lambda: listener.told)
+    assert [one.service_id for one in listener.told] == ["a"]
+
+
+async def test_what_nobody_here_can_do_is_refused(hub: FakeHub, link) -> None:
+    """A job where none are run, a command of a later version: an answer, not silence."""
+    listener, _, _ = link
+    await hub.until(lambda: hub.hellos)
+    assert hub.hellos[0].sealing_key == b"k" * 32
+    hub.send(pb.HubMessage(command=pb.Command(id="1", run_job=pb.RunJob(manifest=b"{}"))))
+    hub.send(pb.HubMessage(command=pb.Command(id="2")))
+    await until(lambda: listener.refused == ["1", "2"])

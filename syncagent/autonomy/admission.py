@@ -1,0 +1,68 @@
+"""Desired state is believed if the render tier has signed it; all else is told and not kept."""
+
+import structlog
+
+from fleet.attestation import TrustedKeys
+from fleet.errors import Invalid
+from fleet.runtime.clock import Clock
+from syncagent.domain.services import Desired, Phase, Problem, Stamps, Status
+from syncagent.ports import Reconciler, Reports
+
+log = structlog.get_logger(__name__)
+
+
+class Admission:
+    """A `ports.Reconciler` before the real one.
+
+    Without trusted keys everything is believed. A removal needs no signature: what it may delete
+    is bounded by the deletion budget and the allow-list, and a control plane that was taken over
+    could as well say nothing.
+    """
+
+    def __init__(
+        self, reconciler: Reconciler, trusted: TrustedKeys, reports: Reports, clock: Clock
+    ) -> None:
+        self._reconciler = reconciler
+        self._trusted = trusted
+        self._reports = reports
+        self._clock = clock
+
+    def desire(self, desired: Desired) -> None:
+        try:
+            self.check(desired)
+        except Invalid as error:
+            log.error("service refused", service=desired.service_id, reason=error.message)
+            self._reports.status(self._refusal(desired, error.message))
+            return
+        self._reconciler.desire(desired)
+
+    def check(self, desired: Desired) -> None:
+        """Raise Invalid for a bundle that nobody trusted has signed."""
+        if self._trusted and desired.spec is not None:
+            self._trusted.verify(desired.spec.digest, desired.spec.attestation)
+
+    def held(self) -> list[tuple[str, int]]:
+        return self._reconciler.held()
+
+    def linked(self) -> None:
+        self._reconciler.linked()
+
+    def sync_now(self, command_id: str, service_id: str) -> None:
+        self._reconciler.sync_now(command_id, service_id)
+
+    def terminate(self, command_id: str, service_id: str) -> None:
+        self._reconciler.terminate(command_id, service_id)
+
+    def refuse(self, command_id: str, reason: str) -> None:
+        self._reconciler.refuse(command_id, reason)
+
+    def _refusal(self, desired: Desired, reason: str) -> Status:
+        now_ms = int(self._clock.now().timestamp() * 1000)
+        return Status(
+            desired.service_id,
+            desired.sequence,
+            desired.spec.digest if desired.spec else "",
+            Phase.FAILED,
+            (Problem(reason, "Untrusted"),),
+            Stamps(received=now_ms),
+        )

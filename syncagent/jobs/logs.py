@@ -1,0 +1,66 @@
+"""Logs of jobs: the end of them for keeps, and whole lines as they come."""
+
+from collections.abc import Collection, Sequence
+
+import structlog
+
+from fleet.errors import TowlineError
+from fleet.runtime.tasks import Tasks
+from syncagent.domain.objects import KubeObject, ObjectRef, ref_of
+from syncagent.jobs.template import containers_of, masked
+from syncagent.ports import JobCluster, LiveLog
+
+log = structlog.get_logger(__name__)
+
+TAIL_BYTES = 60 * 1024
+_PIECE_BYTES = 32 * 1024
+
+
+async def tail_of(cluster: JobCluster, pods: Sequence[KubeObject]) -> str:
+    """The ends of the logs of the newest pod's containers; what cannot be read is left out."""
+    if not pods:
+        return ""
+    pod = pods[-1]
+    names, parts = containers_of(pod), []
+    for name in names:
+        try:
+            text = await cluster.job_log(ref_of(pod), name, TAIL_BYTES // len(names))
+        except TowlineError as error:
+            text = f"(its log cannot be read: {error.message})"
+        parts.append(text if len(names) == 1 else f"==> {name} <==\n{text}")
+    return "\n".join(parts)[-TAIL_BYTES:]
+
+
+class Follower:
+    """Sends a job's log while it runs: the first container of each pod, once, in whole lines."""
+
+    def __init__(
+        self, cluster: JobCluster, live: LiveLog, command_id: str, values: Collection[str]
+    ) -> None:
+        self._cluster = cluster
+        self._live = live
+        self._command_id = command_id
+        self._values = values
+        self._followed: set[ObjectRef] = set()
+        self._offset = 0
+
+    def look(self, pods: Sequence[KubeObject], tasks: Tasks) -> None:
+        """Begin to follow pods that have begun to run."""
+        for pod in pods:
+            ref, names = ref_of(pod), containers_of(pod)
+            if names and ref not in self._followed:
+                self._followed.add(ref)
+                tasks.spawn("log", self._follow(ref, names[0]))
+
+    async def _follow(self, ref: ObjectRef, container: str) -> None:
+        try:
+            await self._cluster.follow_log(ref, container, self._send)
+        except TowlineError as error:
+            log.info("a job's log ended early", job=self._command_id, reason=error.message)
+
+    def _send(self, line: bytes) -> None:
+        text = masked(line.decode(errors="replace"), self._values).encode()
+        for start in range(0, len(text), _PIECE_BYTES):
+            piece = text[start : start + _PIECE_BYTES]
+            self._live(self._command_id, self._offset, piece)
+            self._offset += len(piece)

@@ -1,0 +1,275 @@
+"""Runs jobs: each once, whatever is killed or cut meanwhile.
+
+The order makes it so: remembered on disk, created by name, watched, the end written to disk and
+to the outbox, then the command answered. A job whose creation was remembered is never created
+again, even if somebody has deleted it.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import structlog
+
+from fleet.errors import Invalid, TowlineError, Unavailable
+from fleet.runtime.backoff import Backoff
+from fleet.runtime.clock import Clock
+from fleet.runtime.tasks import Tasks
+from fleet.sealing import SealingKey
+from syncagent.domain.events import CommandDone, Outcome
+from syncagent.domain.jobs import JobPhase, JobSpec, JobStatus
+from syncagent.domain.objects import KubeObject, ObjectRef, ref_of
+from syncagent.jobs.logs import Follower, tail_of
+from syncagent.jobs.template import (
+    Ended,
+    is_ours,
+    job_object,
+    masked,
+    outputs_of,
+    owned_by,
+    progress,
+    secret_object,
+)
+from syncagent.ports import Allowed, JobCluster, JobMemory, JobReports, LiveLog, Refused
+
+log = structlog.get_logger(__name__)
+
+_FIRST_LOOK_S = 0.5
+_SLOWEST_LOOK_S = 5.0
+# The API server ends a job by its own deadline; this is only the net beneath it.
+_GRACE_S = 30
+_KEPT_MS = 24 * 3600 * 1000
+_TIDY_EVERY_S = 600.0
+_FINAL = (JobPhase.SUCCEEDED, JobPhase.FAILED, JobPhase.CANCELLED)
+
+
+@dataclass(slots=True)
+class _Running:
+    """A job on its way; `values` are its opened secrets, in memory only."""
+
+    spec: JobSpec
+    status: JobStatus
+    values: Mapping[str, str]
+    cancelled: asyncio.Event
+
+
+class JobRunner:
+    """Fills in `ports.Jobs`."""
+
+    def __init__(
+        self,
+        cluster: JobCluster,
+        memory: JobMemory,
+        reports: JobReports,
+        key: SealingKey,
+        allowed: Allowed,
+        live: LiveLog,
+        clock: Clock,
+    ) -> None:
+        self._cluster = cluster
+        self._memory = memory
+        self._reports = reports
+        self._key = key
+        self._allowed = allowed
+        self._live = live
+        self._clock = clock
+        self._tasks = Tasks("jobs")
+        self._running: dict[str, _Running] = {}
+
+    def start(self) -> None:
+        """Take up the jobs that had not ended."""
+        for spec, status in self._memory.jobs():
+            if status.phase not in _FINAL:
+                self._begin(spec, status)
+        self._tasks.forever("tidy", self._tidy())
+
+    async def stop(self) -> None:
+        """Leave all jobs to themselves; they are taken up at the next start."""
+        await self._tasks.stop()
+
+    def run(self, spec: JobSpec) -> None:
+        """Run a job, or say again what became of it. Unavailable: it could not be remembered."""
+        known = self._memory.job(spec.command_id)
+        if known is None:
+            status = JobStatus(spec.command_id, JobPhase.PENDING)
+            self._memory.keep(spec, status)
+            self._begin(spec, status)
+        elif known.phase in _FINAL:
+            self._tell_end(known)
+
+    def cancel(self, command_id: str, job_id: str) -> None:
+        """End a job; its answer is told as that of any job."""
+        known, running = self._memory.job(job_id), self._running.get(job_id)
+        if running is not None:
+            running.cancelled.set()
+        outcome = Outcome.SUCCEEDED if known is not None else Outcome.REFUSED
+        message = "" if known is not None else "there is no such job here"
+        self._reports.done(CommandDone(command_id, outcome, message))
+
+    def _begin(self, spec: JobSpec, status: JobStatus) -> None:
+        if spec.command_id not in self._running:
+            one = _Running(spec, status, {}, asyncio.Event())
+            self._running[spec.command_id] = one
+            self._tasks.spawn("job", self._carry_out(one))
+
+    async def _carry_out(self, one: _Running) -> None:
+        try:
+            end = await self._whole(one)
+        except (Invalid, Refused) as error:
+            end = replace(one.status, phase=JobPhase.FAILED, message=error.message)
+        except Exception:
+            log.exception("job failed here", job=one.spec.command_id)
+            message = "internal error of the agent; see its log"
+            end = replace(one.status, phase=JobPhase.FAILED, message=message)
+        finally:
+            self._running.pop(one.spec.command_id, None)
+        end = replace(end, finished_ms=self._now_ms(), message=self._masked(one, end.message))
+        await self._keep_end(one, end)
+
+    async def _keep_end(self, one: _Running, end: JobStatus) -> None:
+        backoff = Backoff(first=1.0, limit=30.0)
+        while True:
+            try:
+                self._memory.keep(one.spec, end)
+                self._tell_end(end)
+                return
+            except Unavailable as error:
+                log.error("a job's end cannot be kept", job=end.command_id, error=error.message)
+                await self._clock.sleep(backoff.next())
+
+    async def _whole(self, one: _Running) -> JobStatus:
+        """Create the job unless that was done, follow it to its end; how it ended."""
+        body = job_object(one.spec)
+        self._allowed(ref_of(body))
+        opened = {s.name: self._key.open(s, one.spec.command_id) for s in one.spec.secrets}
+        one.values = {name: value.decode(errors="replace") for name, value in opened.items()}
+        if one.status.ref is None:
+            await self._patiently(lambda: self._create(one, body))
+            self._note(one, replace(one.status, ref=ref_of(body), started_ms=self._now_ms()))
+        return await self._watch(one, ref_of(body))
+
+    async def _create(self, one: _Running, body: KubeObject) -> None:
+        ref = ref_of(body)
+        if one.values:
+            secret = secret_object(ref, one.spec.command_id, one.values)
+            await self._create_ours(secret, one.spec.command_id)
+        live = await self._create_ours(body, one.spec.command_id)
+        if one.values:
+            owned = ObjectRef("", "v1", "Secret", ref.namespace, ref.name)
+            await self._cluster.merge(owned, owned_by(live))
+
+    async def _create_ours(self, body: KubeObject, command_id: str) -> KubeObject:
+        """Create an object, or find that it was created before."""
+        try:
+            return await self._cluster.create(ref_of(body), body)
+        except Refused as error:
+            if error.status != 409:
+                raise
+        live = await self._cluster.get(ref_of(body))
+        if live is None:
+            raise Unavailable("the object was there and has gone")
+        if not is_ours(live, command_id):
+            raise Invalid(f"{ref_of(body)} exists and is not this job")
+        return live
+
+    async def _watch(self, one: _Running, ref: ObjectRef) -> JobStatus:
+        pace, follower = Backoff(first=_FIRST_LOOK_S, limit=_SLOWEST_LOOK_S), None
+        deadline = one.status.started_ms + (one.spec.timeout_s + _GRACE_S) * 1000
+        if one.spec.follow:
+            follower = Follower(self._cluster, self._live, one.spec.command_id, one.values.values())
+        while True:
+            try:
+                live = await self._cluster.get(ref)
+                pods = await self._cluster.pods(ref) if live else []
+            except Unavailable:
+                await self._clock.sleep(pace.next())
+                continue
+            if live is None or not is_ours(live, one.spec.command_id):
+                return replace(one.status, phase=JobPhase.FAILED, message=f"{ref} was deleted")
+            seen = progress(live, pods)
+            if follower is not None:
+                follower.look(pods, self._tasks)
+            if seen.phase in _FINAL:
+                return await self._end(one, seen, pods)
+            if one.cancelled.is_set() or self._now_ms() > deadline:
+                return await self._end_early(one, ref, live, pods)
+            self._note(one, replace(one.status, phase=seen.phase, message=seen.message))
+            await self._pause(one, pace.next())
+
+    async def _pause(self, one: _Running, seconds: float) -> None:
+        """Wait, or until the job is cancelled."""
+        sleeping = self._tasks.spawn("pause", self._clock.sleep(seconds))
+        cancelled = self._tasks.spawn("cancelled", one.cancelled.wait())
+        await asyncio.wait((sleeping, cancelled), return_when=asyncio.FIRST_COMPLETED)
+        sleeping.cancel()
+        cancelled.cancel()
+
+    async def _end(self, one: _Running, seen: Ended, pods: list[KubeObject]) -> JobStatus:
+        tail = await tail_of(self._cluster, pods)
+        values = one.values.values()
+        return replace(
+            one.status,
+            phase=seen.phase,
+            message=seen.message,
+            exit_code=seen.exit_code,
+            log_tail=masked(tail, values).encode(),
+            outputs={name: masked(text, values) for name, text in outputs_of(pods).items()},
+        )
+
+    async def _end_early(
+        self, one: _Running, ref: ObjectRef, live: KubeObject, pods: list[KubeObject]
+    ) -> JobStatus:
+        """Keep what it has said, then delete it."""
+        cancelled = one.cancelled.is_set()
+        message = "cancelled" if cancelled else f"not done within {one.spec.timeout_s} s"
+        phase = JobPhase.CANCELLED if cancelled else JobPhase.FAILED
+        end = await self._end(one, Ended(phase, message), pods)
+        await self._patiently(lambda: self._cluster.delete(ref, live))
+        return end
+
+    async def _patiently(self, work) -> None:
+        backoff = Backoff(first=0.5, limit=10.0)
+        while True:
+            try:
+                await work()
+                return
+            except Unavailable:
+                await self._clock.sleep(backoff.next())
+
+    def _note(self, one: _Running, status: JobStatus) -> None:
+        """Remember and tell how far a job is, if that is news."""
+        status = replace(status, message=self._masked(one, status.message))
+        if status == one.status:
+            return
+        self._memory.keep(one.spec, status)
+        self._reports.job(status)
+        one.status = status
+
+    def _tell_end(self, status: JobStatus) -> None:
+        self._reports.job(status)
+        good = status.phase is JobPhase.SUCCEEDED
+        outcome = Outcome.SUCCEEDED if good else Outcome.FAILED
+        self._reports.done(CommandDone(status.command_id, outcome, status.message))
+
+    def _masked(self, one: _Running, message: str) -> str:
+        return masked(message, one.values.values())
+
+    async def _tidy(self) -> None:
+        """Forget jobs that ended a day ago, and remove their pods."""
+        while True:
+            await self._clock.sleep(_TIDY_EVERY_S)
+            for _, status in self._memory.jobs():
+                if status.finished_ms and status.finished_ms + _KEPT_MS < self._now_ms():
+                    await self._forget(status)
+
+    async def _forget(self, status: JobStatus) -> None:
+        try:
+            live = await self._cluster.get(status.ref) if status.ref else None
+            if status.ref and live is not None and is_ours(live, status.command_id):
+                await self._cluster.delete(status.ref, live)
+            self._memory.forget_job(status.command_id)
+        except TowlineError as error:
+            log.warning("an old job stays", job=status.command_id, error=error.message)
+
+    def _now_ms(self) -> int:
+        return int(self._clock.now().timestamp() * 1000)

@@ -1,0 +1,200 @@
+"""From what was asked for to the objects that are created, and what a job's pods say of it."""
+
+import re
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+from fleet.errors import Invalid
+from fleet.sealing import MARK, placeholder
+from syncagent.domain.jobs import JobPhase, JobSpec
+from syncagent.domain.objects import KubeObject, ObjectRef, metadata_of, ref_of
+
+COMMAND_LABEL = "towline.dev/command"
+_ID = re.compile(r"[a-z0-9]([a-z0-9-]{0,46}[a-z0-9])?")
+_KINDS = {("batch/v1", "Job"), ("v1", "Pod")}
+_KEPT_S = 24 * 3600
+_MOST_OUTPUT = 4096
+_MASK = "***"
+# Shorter values are found in ordinary words; masking those would garble the log.
+_SHORTEST_MASKED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a job is by what the API server shows of it; `phase` is final, or it goes on."""
+
+    phase: JobPhase
+    message: str = ""
+    exit_code: int = 0
+    started_ms: int = 0
+
+
+def job_object(spec: JobSpec) -> KubeObject:
+    """The Job or Pod as it is created. Invalid: it can be neither.
+
+    Its name comes from the command's id, so that the API server refuses to create it twice.
+    """
+    if not _ID.fullmatch(spec.command_id):
+        raise Invalid("the command's id cannot be part of a name")
+    body = deepcopy(spec.manifest)
+    if (body.get("apiVersion"), body.get("kind")) not in _KINDS:
+        raise Invalid("a job is a Job of batch/v1 or a Pod of v1")
+    meta = _member(body, "metadata")
+    meta.pop("generateName", None)
+    meta["name"] = name_of(spec.command_id)
+    meta["namespace"] = spec.namespace
+    _member(meta, "labels")[COMMAND_LABEL] = spec.command_id
+    inner = _member(body, "spec")
+    inner.setdefault("activeDeadlineSeconds", spec.timeout_s)
+    if body["kind"] == "Job":
+        inner.setdefault("backoffLimit", 0)
+        inner.setdefault("ttlSecondsAfterFinished", _KEPT_S)
+        template = _member(inner, "template")
+        _member(_member(template, "metadata"), "labels")[COMMAND_LABEL] = spec.command_id
+        inner = _member(template, "spec")
+    inner.setdefault("restartPolicy", "Never")
+    _name_secrets(inner, meta["name"], {one.name for one in spec.secrets})
+    return body
+
+
+def name_of(command_id: str) -> str:
+    return f"towline-job-{command_id}"
+
+
+def secret_object(ref: ObjectRef, command_id: str, values: Mapping[str, str]) -> KubeObject:
+    """The Secret that the job's environment refers to; it has the job's name."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": ref.name,
+            "namespace": ref.namespace,
+            "labels": {COMMAND_LABEL: command_id},
+        },
+        "stringData": dict(values),
+    }
+
+
+def owned_by(live: KubeObject) -> KubeObject:
+    """A patch that lets an object go together with the job."""
+    ref = ref_of(live)
+    owner = {
+        "apiVersion": live["apiVersion"],
+        "kind": ref.kind,
+        "name": ref.name,
+        "uid": metadata_of(live)["uid"],
+    }
+    return {"metadata": {"ownerReferences": [owner]}}
+
+
+def is_ours(live: KubeObject, command_id: str) -> bool:
+    """Whether an object of the job's name is the job."""
+    return (metadata_of(live).get("labels") or {}).get(COMMAND_LABEL) == command_id
+
+
+def progress(live: KubeObject, pods: Iterable[KubeObject]) -> Ended:
+    """How far a job is."""
+    if live.get("kind") == "Pod":
+        return _of_pod(live)
+    status = live.get("status") or {}
+    code = max((_of_pod(pod).exit_code for pod in pods), default=0)
+    for condition in status.get("conditions") or ():
+        if condition.get("status") != "True":
+            continue
+        if condition.get("type") == "Complete":
+            return Ended(JobPhase.SUCCEEDED)
+        if condition.get("type") == "Failed":
+            why = condition.get("message") or condition.get("reason") or "the job failed"
+            return Ended(JobPhase.FAILED, why, code)
+    waiting = next((text for pod in pods if (text := _waiting(pod))), "")
+    return Ended(JobPhase.RUNNING if status.get("active") else JobPhase.PENDING, waiting)
+
+
+def outputs_of(pods: Iterable[KubeObject]) -> dict[str, str]:
+    """What containers wrote to their termination logs, by container; the newest pod's counts."""
+    found: dict[str, str] = {}
+    for pod in pods:
+        for one in (pod.get("status") or {}).get("containerStatuses") or ():
+            text = _terminated(one).get("message")
+            if text:
+                found[one["name"]] = text[:_MOST_OUTPUT]
+    return found
+
+
+def containers_of(pod: KubeObject) -> list[str]:
+    """Names of a pod's containers that have begun, in their order."""
+    states = (pod.get("status") or {}).get("containerStatuses") or ()
+    begun = {s["name"] for s in states if not (s.get("state") or {}).get("waiting")}
+    listed = (pod.get("spec") or {}).get("containers") or ()
+    return [one["name"] for one in listed if one["name"] in begun]
+
+
+def masked(text: str, values: Iterable[str]) -> str:
+    """The text without the values of secrets."""
+    for value in sorted(values, key=len, reverse=True):
+        if len(value) >= _SHORTEST_MASKED:
+            text = text.replace(value, _MASK)
+    return text
+
+
+def _of_pod(pod: KubeObject) -> Ended:
+    status = pod.get("status") or {}
+    states = status.get("containerStatuses") or ()
+    code = max((_terminated(one).get("exitCode") or 0 for one in states), default=0)
+    match status.get("phase"):
+        case "Succeeded":
+            return Ended(JobPhase.SUCCEEDED)
+        case "Failed":
+            reasons = [_terminated(one).get("reason") for one in states]
+            why = status.get("message") or status.get("reason") or next(filter(None, reasons), "")
+            return Ended(JobPhase.FAILED, f"{why or 'the pod failed'} (exit code {code})", code)
+        case "Running":
+            return Ended(JobPhase.RUNNING)
+    return Ended(JobPhase.PENDING, _waiting(pod))
+
+
+def _waiting(pod: KubeObject) -> str:
+    """Why a pod does not run: a container waits, or no node takes it."""
+    status = pod.get("status") or {}
+    for one in status.get("containerStatuses") or ():
+        waits = (one.get("state") or {}).get("waiting") or {}
+        if waits.get("message"):
+            return f"{one['name']}: {waits.get('reason')}: {waits['message']}"
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
+            return condition.get("message") or ""
+    return ""
+
+
+def _terminated(container: Mapping[str, Any]) -> Mapping[str, Any]:
+    return (container.get("state") or {}).get("terminated") or {}
+
+
+def _name_secrets(pod: dict[str, Any], secret: str, given: set[str]) -> None:
+    """Environment variables that are a placeholder become references to the job's Secret."""
+    for kind in ("initContainers", "containers"):
+        for container in pod.get(kind) or ():
+            for variable in container.get("env") or ():
+                _name_secret(variable, secret, given)
+
+
+def _name_secret(variable: dict[str, Any], secret: str, given: set[str]) -> None:
+    text = variable.get("value")
+    if not isinstance(text, str) or MARK.decode() not in text:
+        return
+    name = next((name for name in given if text == placeholder(name)), None)
+    if name is None:
+        raise Invalid(
+            f"{variable.get('name')} names a secret that was not given, or has text around it"
+        )
+    del variable["value"]
+    variable["valueFrom"] = {"secretKeyRef": {"name": secret, "key": name}}
+
+
+def _member(parent: dict[str, Any], name: str) -> dict[str, Any]:
+    inner = parent.setdefault(name, {})
+    if not isinstance(inner, dict):
+        raise Invalid(f"{name} of the manifest is not an object")
+    return inner

@@ -1,0 +1,101 @@
+"""What kind of cluster this is, in a few requests that most service accounts may make."""
+
+import re
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+from fleet.errors import TowlineError
+from syncagent.domain.events import ClusterFacts, DeprecatedApi
+from syncagent.kube.client import KubeClient
+
+_DISTRIBUTIONS = ("eks", "gke", "aks", "k3s", "rke2", "k0s")
+_PAGE = "500"
+_MOST_METRICS = 8 << 20
+_ASKED_FOR = re.compile(rb"^apiserver_requested_deprecated_apis\{([^}]*)\} 1$", re.MULTILINE)
+_LABEL = re.compile(r'(\w+)="([^"]*)"')
+_MILLIS = {"": 1000.0, "m": 1.0, "u": 1e-3, "n": 1e-6, "k": 1e6}
+_BYTES = {
+    "": 1.0,
+    **{f"{letter}i": 1024.0**power for power, letter in enumerate("KMGTPE", 1)},
+    **{letter: 1000.0**power for power, letter in enumerate("kMGTPE", 1)},
+    "m": 1e-3,
+}
+_QUANTITY = re.compile(r"(\d+(?:\.\d+)?(?:e\d+)?)([a-zA-Z]*)")
+
+
+class KubeFacts:
+    """Asks the API server; what it may not know counts as unknown."""
+
+    def __init__(self, client: KubeClient) -> None:
+        self._client = client
+
+    async def look(self) -> ClusterFacts:
+        """The facts now. Unavailable: the API server cannot be asked."""
+        answer = await self._client.request("GET", "/version")
+        version = answer.get("gitVersion") or ""
+        nodes = await _unless_refused(self._nodes, [])
+        allocatable = [(node.get("status") or {}).get("allocatable") or {} for node in nodes]
+        return ClusterFacts(
+            version=version,
+            distribution=next((name for name in _DISTRIBUTIONS if name in version), ""),
+            nodes=len(nodes),
+            cpu_millis=int(sum(quantity(one.get("cpu"), _MILLIS) for one in allocatable)),
+            memory_bytes=int(sum(quantity(one.get("memory"), _BYTES) for one in allocatable)),
+            pod_capacity=int(sum(quantity(one.get("pods"), _BYTES) for one in allocatable)),
+            api_versions=tuple(sorted(await _unless_refused(self._api_versions, []))),
+            deprecated=tuple(await _unless_refused(self._deprecated, [])),
+        )
+
+    async def _nodes(self) -> list[dict[str, Any]]:
+        query, found = {"limit": _PAGE}, []
+        while True:
+            answer = await self._client.request("GET", "/api/v1/nodes", query=query)
+            found += [{"status": item.get("status")} for item in answer.get("items") or ()]
+            more = (answer.get("metadata") or {}).get("continue")
+            if not more:
+                return found
+            query["continue"] = more
+
+    async def _api_versions(self) -> list[str]:
+        answer = await self._client.request("GET", "/apis")
+        groups = answer.get("groups") or ()
+        return ["v1", *(v["groupVersion"] for group in groups for v in group.get("versions") or ())]
+
+    async def _deprecated(self) -> list[DeprecatedApi]:
+        """Read in pieces: the whole is megabytes, of which some lines are wanted."""
+        found, rest, read = [], b"", 0
+        async with self._client.stream("/metrics", {}, "text/plain") as content:
+            async for data in content.iter_any():
+                read += len(data)
+                whole, _, rest = (rest + data).rpartition(b"\n")
+                found += deprecated_in(whole)
+                if read > _MOST_METRICS:
+                    break
+        return sorted(set(found), key=lambda one: (one.group, one.version, one.resource))
+
+
+def deprecated_in(metrics: bytes) -> Iterator[DeprecatedApi]:
+    """APIs that were asked for and will go, in the text form of metrics."""
+    for line in _ASKED_FOR.finditer(metrics):
+        labels = dict(_LABEL.findall(line[1].decode(errors="replace")))
+        yield DeprecatedApi(
+            labels.get("group", ""),
+            labels.get("version", ""),
+            labels.get("resource", ""),
+            labels.get("removed_release", ""),
+        )
+
+
+def quantity(text: Any, units: dict[str, float]) -> float:
+    """A Kubernetes quantity in the unit of the table; 0 for what is none."""
+    match = _QUANTITY.fullmatch(str(text or ""))
+    return float(match[1]) * units.get(match[2], 0.0) if match else 0.0
+
+
+async def _unless_refused(
+    ask: Callable[[], Awaitable[list[Any]]], otherwise: list[Any]
+) -> list[Any]:
+    try:
+        return await ask()
+    except TowlineError:
+        return otherwise

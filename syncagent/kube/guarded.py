@@ -1,0 +1,34 @@
+"""The API server past the cluster's own allow-list: nothing else is ever written."""
+
+from fleet.runtime.clock import Clock
+from syncagent.domain.objects import KubeObject, ObjectRef
+from syncagent.domain.fields import Entry
+from syncagent.kube.client import KubeClient
+from syncagent.kube.cluster import KubeCluster
+from syncagent.ports import Allowed, Deletion
+
+
+class GuardedCluster(KubeCluster):
+    """Raises Invalid, before any request, for an object that is not to be written here."""
+
+    def __init__(self, client: KubeClient, clock: Clock, allowed: Allowed) -> None:
+        super().__init__(client, clock)
+        self._allowed = allowed
+
+    async def apply(
+        self, ref: ObjectRef, body: KubeObject, *, force: bool, dry_run: bool = False
+    ) -> KubeObject:
+        self._allowed(ref)
+        return await super().apply(ref, body, force=force, dry_run=dry_run)
+
+    async def delete(self, ref: ObjectRef, live: KubeObject, *, orphan: bool = False) -> Deletion:
+        self._allowed(ref)
+        return await super().delete(ref, live, orphan=orphan)
+
+    async def assign(self, ref: ObjectRef, live: KubeObject, entries: list[Entry]) -> KubeObject:
+        self._allowed(ref)
+        return await super().assign(ref, live, entries)
+
+    async def merge(self, ref: ObjectRef, patch: KubeObject) -> None:
+        self._allowed(ref)
+        await super().merge(ref, patch)

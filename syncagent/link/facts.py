@@ -1,0 +1,62 @@
+"""Tells what kind of cluster this is: with the greeting, and again when it has changed."""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+import structlog
+
+from fleet.errors import TowlineError
+from fleet.runtime.clock import Clock
+from syncagent.domain.events import ClusterFacts
+
+log = structlog.get_logger(__name__)
+
+Look = Callable[[], Awaitable[ClusterFacts]]
+
+_PATIENCE_S = 3.0
+_EVERY_S = 300.0
+
+
+class FactReports(Protocol):
+    """Where facts are told."""
+
+    def facts(self, facts: ClusterFacts) -> None: ...
+
+
+class Facts:
+    """The last facts known; looks anew every five minutes and tells only differences."""
+
+    def __init__(self, look: Look, clock: Clock) -> None:
+        self._look = look
+        self._clock = clock
+        self._told = ClusterFacts()
+
+    async def known(self) -> ClusterFacts:
+        """Facts are worth having, not worth waiting for: else the last ones known."""
+        found = await self._found()
+        if found is not None:
+            self._told = found
+        return self._told
+
+    async def watch(self, reports: FactReports) -> None:
+        """Tell facts that differ from those told last, for ever."""
+        while True:
+            await self._clock.sleep(_EVERY_S * random.uniform(0.8, 1.2))
+            found = await self._found()
+            if found is None or found == self._told:
+                continue
+            try:
+                reports.facts(found)
+                self._told = found
+            except TowlineError as error:
+                log.error("facts cannot be told", error=error.message)
+
+    async def _found(self) -> ClusterFacts | None:
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                return await self._look()
+        except (TowlineError, TimeoutError) as error:
+            log.warning("cluster cannot be described", error=str(error) or "no answer in time")
+            return None

@@ -1,0 +1,34 @@
+"""Pieces of logs on their way up: sent when the link has room for them, else dropped."""
+
+import asyncio
+from collections import deque
+
+from fleet.wire.v1 import agent_pb2 as pb
+
+_MOST_BYTES = 256 << 10
+
+
+class LogQueue:
+    """Fills in `ports.LiveLog`; one link takes from it. What is dropped shows as a gap."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[pb.JobLog] = deque()
+        self._bytes = 0
+        self._filled = asyncio.Event()
+
+    def put(self, command_id: str, offset: int, data: bytes) -> None:
+        """Add a piece; the oldest ones make room for it."""
+        self._waiting.append(pb.JobLog(command_id=command_id, offset=offset, data=data))
+        self._bytes += len(data)
+        while self._bytes > _MOST_BYTES:
+            self._bytes -= len(self._waiting.popleft().data)
+        self._filled.set()
+
+    async def take(self) -> pb.JobLog:
+        """The oldest piece, once there is one."""
+        while not self._waiting:
+            self._filled.clear()
+            await self._filled.wait()
+        piece = self._waiting.popleft()
+        self._bytes -= len(piece.data)
+        return piece

@@ -1,0 +1,68 @@
+"""Jobs that the control plane asked for, until a day after their end: the port `JobMemory`."""
+
+import base64
+from dataclasses import asdict
+from typing import Any
+
+import orjson
+
+from fleet.sealing import SealedSecret
+from syncagent.domain.jobs import JobPhase, JobSpec, JobStatus
+from syncagent.domain.objects import ObjectRef
+from syncagent.state.database import Database
+
+_FINAL = (JobPhase.SUCCEEDED, JobPhase.FAILED, JobPhase.CANCELLED)
+
+
+class SqliteJobs:
+    """Secrets are kept as they came: in boxes."""
+
+    def __init__(self, database: Database) -> None:
+        self._db = database
+
+    def jobs(self) -> list[tuple[JobSpec, JobStatus]]:
+        rows = self._db.rows("SELECT spec, status FROM job ORDER BY rowid")
+        return [(_spec(spec), _status(status)) for spec, status in rows]
+
+    def job(self, command_id: str) -> JobStatus | None:
+        rows = self._db.rows("SELECT status FROM job WHERE id = ?", command_id)
+        return _status(rows[0][0]) if rows else None
+
+    def keep(self, spec: JobSpec, status: JobStatus) -> None:
+        with self._db.transaction() as db:
+            db.execute(
+                "INSERT INTO job VALUES (?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET"
+                " status = excluded.status, final = excluded.final",
+                (spec.command_id, _dump(spec), _dump(status), status.phase in _FINAL),
+            )
+
+    def forget_job(self, command_id: str) -> None:
+        with self._db.transaction() as db:
+            db.execute("DELETE FROM job WHERE id = ?", (command_id,))
+
+
+def _dump(value: JobSpec | JobStatus) -> str:
+    return orjson.dumps(asdict(value), default=_bytes).decode()
+
+
+def _bytes(value: Any) -> str:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    raise TypeError(type(value).__name__)
+
+
+def _spec(text: str) -> JobSpec:
+    raw = orjson.loads(text)
+    secrets = tuple(
+        SealedSecret(one["name"], one["version"], base64.b64decode(one["box"]))
+        for one in raw.pop("secrets")
+    )
+    return JobSpec(**raw, secrets=secrets)
+
+
+def _status(text: str) -> JobStatus:
+    raw = orjson.loads(text)
+    raw["phase"] = JobPhase(raw["phase"])
+    raw["ref"] = ObjectRef(**raw["ref"]) if raw["ref"] else None
+    raw["log_tail"] = base64.b64decode(raw["log_tail"])
+    return JobStatus(**raw)

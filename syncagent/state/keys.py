@@ -1,0 +1,26 @@
+"""The agent's own key, made at its first start."""
+
+from pathlib import Path
+
+from fleet.errors import Unavailable
+from fleet.runtime.files import write_whole
+from fleet.sealing import SealingKey
+
+_BYTES = 32
+
+
+def load_or_make_sealing_key(path: Path) -> SealingKey:
+    """The key in this file; a new one, readable by the owner only, if there is none that is whole.
+
+    Secrets sealed to a lost key come anew once the control plane knows the new one. Unavailable:
+    the disk refuses.
+    """
+    try:
+        if path.exists() and path.stat().st_size == _BYTES:
+            return SealingKey.from_bytes(path.read_bytes())
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        key = SealingKey.generate()
+        write_whole(path, key.private)
+    except OSError as error:
+        raise Unavailable(f"the agent's key cannot be kept: {error.strerror}") from error
+    return key
