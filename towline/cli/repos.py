@@ -8,17 +8,35 @@ import typer
 from fleet.errors import Invalid
 from towline.cli import documents
 from towline.cli.output import Format, field, show, since
-from towline.cli.session import Json, Output, Search, connect, every, find_repository
+from towline.cli.session import (
+    Json,
+    Output,
+    Search,
+    connect,
+    every,
+    find_cluster,
+    find_repository,
+)
 
 app = typer.Typer(no_args_is_help=True, help="Git repositories.")
 
 Name = Annotated[str, typer.Argument(help="URL or id of the repository.")]
 SecretFile = Annotated[Path | None, typer.Option(help="File that holds it.")]
+Via = Annotated[str | None, typer.Option(help="Cluster whose agent reaches the server.")]
 COLUMNS = (
     field("URL"),
     field("HEALTH"),
     field("AUTH", "authMethod"),
     since("POLLED", "polledAt"),
+    field("ERROR"),
+)
+DETAILS = (
+    *COLUMNS[:3],
+    field("OWNER"),
+    field("VIA", "viaClusterId"),
+    field("BYTES", "size"),
+    since("POLLED", "polledAt"),
+    since("FETCHED", "pulledAt"),
     field("ERROR"),
 )
 
@@ -36,6 +54,17 @@ def list_repositories(
     show(every(connect(context), documents.REPOSITORIES, q=query), COLUMNS, output, "url")
 
 
+@app.command("get")
+def get_repository(context: typer.Context, repository: Name, output: Output = Format.TABLE) -> None:
+    """Show a repository's health, its local copy, and why it fails.
+
+    \b
+    Example:
+      towline repos get https://git.example.org/shop.git
+    """
+    show(find_repository(connect(context), repository), DETAILS, output, "url")
+
+
 @app.command("create")
 def create_repository(
     context: typer.Context,
@@ -44,7 +73,17 @@ def create_repository(
     password_file: SecretFile = None,
     private_key_file: SecretFile = None,
     passphrase_file: SecretFile = None,
+    app_id: Annotated[str | None, typer.Option(help="Of a GitHub App with this key.")] = None,
+    installation_id: Annotated[str | None, typer.Option(help="Of that App.")] = None,
+    api_url: Annotated[str | None, typer.Option(help="Of the host's REST API.")] = None,
+    client_certificate_file: SecretFile = None,
+    client_key_file: SecretFile = None,
+    authority_file: SecretFile = None,
+    known_hosts_file: SecretFile = None,
+    proxy_file: SecretFile = None,
     webhook_secret_file: SecretFile = None,
+    via: Via = None,
+    submodules: Annotated[bool, typer.Option(help="Read their files too.")] = False,
     output: Output = Format.TABLE,
 ) -> None:
     """Follow a repository; secrets come from files.
@@ -52,16 +91,28 @@ def create_repository(
     \b
     Example:
       towline repos create https://git.example.org/shop.git --username bot --password-file token
+      towline repos create git@git.example.org:shop.git --private-key-file id
     """
+    api = connect(context)
     attributes: Json = {
         "url": url,
         "username": username,
+        "appId": app_id,
+        "installationId": installation_id,
+        "apiUrl": api_url,
         "password": secret_of(password_file, "--password-file"),
         "privateKey": key_of(private_key_file, "--private-key-file"),
         "passphrase": secret_of(passphrase_file, "--passphrase-file"),
+        "clientCertificate": key_of(client_certificate_file, "--client-certificate-file"),
+        "clientKey": key_of(client_key_file, "--client-key-file"),
+        "authority": key_of(authority_file, "--authority-file"),
+        "knownHosts": key_of(known_hosts_file, "--known-hosts-file"),
+        "proxy": secret_of(proxy_file, "--proxy-file"),
         "webhookSecret": secret_of(webhook_secret_file, "--webhook-secret-file"),
+        "viaClusterId": find_cluster(api, via)["id"] if via else None,
+        "recurseSubmodules": submodules or None,
     }
-    made = connect(context).ask(documents.CREATE_REPOSITORY, attributes=attributes)
+    made = api.ask(documents.CREATE_REPOSITORY, attributes=attributes)
     show(made["createGitRepository"], COLUMNS, output, "url")
 
 
