@@ -108,7 +108,7 @@ class KubeCluster:
     async def log_tail(self, pod: ObjectRef, container: str, *, previous: bool) -> str:
         resource = await self._discovery.resource(pod.api)
         query = {
-            "container": container,
+            **({"container": container} if container else {}),
             "previous": "true" if previous else "false",
             "tailLines": str(_LOG_LINES),
             "limitBytes": str(_LOG_BYTES),

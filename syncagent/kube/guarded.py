@@ -1,8 +1,8 @@
 """The API server past the cluster's own allow-list: nothing else is ever written."""
 
 from fleet.runtime.clock import Clock
-from syncagent.domain.objects import KubeObject, ObjectRef
 from syncagent.domain.fields import Entry
+from syncagent.domain.objects import KubeObject, ObjectRef
 from syncagent.kube.client import KubeClient
 from syncagent.kube.cluster import KubeCluster
 from syncagent.ports import Allowed, Deletion

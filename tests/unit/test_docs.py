@@ -7,7 +7,7 @@ from configparser import ConfigParser
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 import yaml
@@ -163,14 +163,9 @@ def test_every_setting_is_documented_and_no_other() -> None:
 
 def test_every_setting_of_the_agent_is_documented_and_no_other() -> None:
     page = (ROOT / "docs/reference/settings.md").read_text()
-    groups = {
-        "HUB": agent.HubSettings,
-        "KUBERNETES": agent.KubernetesSettings,
-        "STATE": agent.StateSettings,
-    }
     exist = {
-        f"{agent.PREFIX}{group}_{field.name.upper()}"
-        for group, kind in groups.items()
+        f"{agent.PREFIX}{group.upper()}_{field.name.upper()}"
+        for group, kind in get_type_hints(agent.Settings).items()
         for field in fields(kind)
     }
     named = set(re.findall(rf"^\| `({agent.PREFIX}\w+)` \|", page, re.MULTILINE))

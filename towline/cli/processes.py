@@ -69,6 +69,9 @@ def agent(
     ] = None,
     context: Annotated[str | None, typer.Option(help="Of the kubeconfig.")] = None,
     data: Annotated[Path | None, typer.Option(help="Folder of what the agent remembers.")] = None,
+    trusted_key: Annotated[
+        Path | None, typer.Option(help="Public keys (PEM) of which one must have signed a bundle.")
+    ] = None,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
     """Run the agent of one cluster until SIGTERM or Ctrl-C.
@@ -85,6 +88,7 @@ def agent(
         "KUBERNETES_KUBECONFIG": kubeconfig,
         "KUBERNETES_CONTEXT": context,
         "STATE_DIRECTORY": data,
+        "AUTONOMY_TRUSTED_KEYS": trusted_key,
     }
     environ = {name: value for name, value in os.environ.items() if name != f"{_AGENT}HUB_TOKEN"}
     given = {f"{_AGENT}{name}": str(value) for name, value in flags.items() if value is not None}
