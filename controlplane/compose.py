@@ -25,6 +25,7 @@ from controlplane.usecases.clusterjobs import ClusterJobs
 from controlplane.usecases.clusters import Clusters
 from controlplane.usecases.delivery import Delivery
 from controlplane.usecases.deps import Deps
+from controlplane.usecases.diffs import Diffs
 from controlplane.usecases.federation import Federation
 from controlplane.usecases.identity import Identity
 from controlplane.usecases.interventions import Interventions
@@ -109,6 +110,7 @@ async def _joined(
         clusters=Clusters(deps),
         repositories=repositories,
         services=Services(deps),
+        diffs=Diffs(deps),
         pipelines=pipelines,
         records=Records(deps),
         interventions=Interventions(deps),

@@ -21,7 +21,7 @@ from controlplane.domain.services import Component, Revision, Service
 from controlplane.domain.signin import Challenge, Failures, TrustRule
 from controlplane.domain.streams import OpenStream, RecordingPart
 from fleet.identity import RepositoryId
-from fleet.source import Rendered, RenderRequest, RepositorySpec, RepositoryState
+from fleet.source import Commit, Rendered, RenderRequest, RepositorySpec, RepositoryState
 
 T = TypeVar("T")
 MOST_ROWS_A_PAGE = 100
@@ -86,6 +86,14 @@ class Rows(Reading[T], Protocol[T]):
 
     async def remove(self, id: str) -> None:
         """Delete for good."""
+        ...
+
+    async def remove_before(self, column: str, moment: datetime) -> None:
+        """Delete rows whose time in a column is past."""
+        ...
+
+    async def count(self) -> int:
+        """How many rows there are."""
         ...
 
 
@@ -258,6 +266,10 @@ class Issuers(Protocol):
         """Redeem a code. Unauthenticated: the issuer, or what it sent, is not to be believed."""
         ...
 
+    def named_by(self, token: str) -> str:
+        """Who a token says has made it, unverified. Unauthenticated: it is no token."""
+        ...
+
     async def verify(self, token: str) -> Claims:
         """An ID token of a configured issuer, made for this installation. Unauthenticated: why."""
         ...
@@ -295,6 +307,8 @@ class Manifests(Protocol):
     async def trees(
         self, repository_id: RepositoryId, commit: str, folders: Collection[str]
     ) -> Mapping[str, str | None]: ...
+
+    async def resolve(self, repository_id: RepositoryId, name: str) -> Commit: ...
 
     async def render(self, request: RenderRequest) -> Rendered: ...
 

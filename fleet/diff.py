@@ -56,7 +56,7 @@ class ObjectChange:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """All that differs. The counts are whole; `objects` are at most `MAX_OBJECTS`, in order."""
+    """All that differs. The counts are whole; `objects` are bounded, in order."""
 
     added: int = 0
     removed: int = 0
@@ -67,8 +67,8 @@ class Difference:
         return bool(self.added or self.removed or self.changed)
 
 
-def compare(old: Bundle | None, new: Bundle | None) -> Difference:
-    """What differs; without a bundle there are no objects."""
+def compare(old: Bundle | None, new: Bundle | None, *, most: int = MAX_OBJECTS) -> Difference:
+    """What differs; without a bundle there are no objects. At most `most` objects are listed."""
     before, after = _keyed(old), _keyed(new)
     counts = dict.fromkeys(Change, 0)
     listed = []
@@ -77,7 +77,7 @@ def compare(old: Bundle | None, new: Bundle | None) -> Difference:
         if change is None:
             continue
         counts[change] += 1
-        if len(listed) < MAX_OBJECTS:
+        if len(listed) < most:
             listed.append(_told(change, before.get(key), after.get(key)))
     return Difference(
         counts[Change.ADDED], counts[Change.REMOVED], counts[Change.CHANGED], tuple(listed)

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from controlplane.domain.access import Kind, Target
+from controlplane.domain.helm import release_of
 from controlplane.domain.objects import ObjectName
 from fleet.attestation import Attestation
 from fleet.errors import Invalid
@@ -266,6 +267,7 @@ class Service:
             kustomize_path=self.kustomize_path,
             templated=self.templated,
             parameters=parameters,
+            helm=release_of(self.name, self.namespace, self.helm),
         )
 
 

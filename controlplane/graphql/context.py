@@ -11,6 +11,7 @@ from controlplane.ports import Bus
 from controlplane.usecases.accounts import Accounts
 from controlplane.usecases.clusterjobs import ClusterJobs
 from controlplane.usecases.clusters import Clusters
+from controlplane.usecases.diffs import Diffs
 from controlplane.usecases.identity import Identity
 from controlplane.usecases.interventions import Interventions
 from controlplane.usecases.people import People
@@ -23,6 +24,7 @@ from controlplane.usecases.rights import Rights
 from controlplane.usecases.services import Services
 from controlplane.usecases.streams import Streams
 from fleet.errors import TowlineError
+from fleet.identity import TokenKind, token_kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,7 @@ class Verbs:
     clusters: Clusters
     repositories: Repositories
     services: Services
+    diffs: Diffs
     pipelines: Pipelines
     records: Records
     interventions: Interventions
@@ -82,9 +85,20 @@ class Context:
         except TowlineError as error:
             self.refused = error
 
+    async def renew(self) -> None:
+        """Look again whether the caller's token is good, and what it may do now."""
+        if token_kind(self.token) is not TokenKind.TICKET:
+            await self.sign_in(self.token)
+            return
+        try:
+            identity = self.verbs.identity
+            self.caller = await identity.actor_of(self.caller.id, self.caller.token_id)
+        except TowlineError as error:
+            self.refused = error
+
     async def recheck(self) -> None:
-        """Look again whether the caller's token is good, before each event of a subscription."""
-        await self.sign_in(self.token)
+        """Renew before each event of a subscription. Raises why the token is good no more."""
+        await self.renew()
         if self.refused is not None:
             raise self.refused
 

@@ -3,7 +3,7 @@
 A field that is null or absent means "leave it as it is"; so does an empty id or handle.
 """
 
-from dataclasses import fields
+from dataclasses import asdict, fields
 from datetime import timedelta
 from typing import Any
 
@@ -120,6 +120,26 @@ class KustomizeAttributes:
 
 
 @strawberry.input
+class HelmConfigAttributes:
+    """A chart: a folder of the repository, or by `url` (a chart repository, or `oci://…`).
+
+    `valuesFiles` are relative to the service's folder; later ones win, and `values` over all.
+    """
+
+    values: str | None = None
+    values_files: list[str | None] | None = None
+    chart: str | None = None
+    version: str | None = None
+    url: str | None = None
+    release: str | None = None
+    ignore_hooks: bool | None = None
+    ignore_crds: bool | None = None
+
+    def settings(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@strawberry.input
 class MetadataAttributes:
     labels: Json | None = None
     annotations: Json | None = None
@@ -228,6 +248,7 @@ class ServiceDeploymentAttributes:
     repository_id: strawberry.ID | None = None
     git: GitRefAttributes | None = None
     kustomize: KustomizeAttributes | None = None
+    helm: HelmConfigAttributes | None = None
     configuration: list[ConfigAttributes] | None = None
     sync_config: SyncConfigAttributes | None = None
 
@@ -250,6 +271,7 @@ class ServiceUpdateAttributes:
     paused: bool | None = None
     git: GitRefAttributes | None = None
     kustomize: KustomizeAttributes | None = None
+    helm: HelmConfigAttributes | None = None
     configuration: list[ConfigAttributes] | None = None
     sync_config: SyncConfigAttributes | None = None
 
@@ -305,6 +327,7 @@ def _service_fields(
         "ref": given.git.ref if given.git else None,
         "folder": given.git.folder if given.git else None,
         "kustomize_path": given.kustomize.path if given.kustomize else None,
+        "helm": given.helm.settings() if given.helm else None,
         "configuration": None
         if configuration is None
         else {one.name: one.value or "" for one in configuration},

@@ -7,6 +7,7 @@ from controlplane.graphql import relay
 from controlplane.graphql.access_query import AccessQuery
 from controlplane.graphql.agents import AgentQuery
 from controlplane.graphql.context import Info
+from controlplane.graphql.diffs import DiffQuery
 from controlplane.graphql.pipelines import Pipeline
 from controlplane.graphql.services import service_type, service_types
 from controlplane.graphql.streams import StreamQuery
@@ -24,7 +25,7 @@ from fleet.errors import Invalid
 
 
 @strawberry.type
-class Query(AccessQuery, AgentQuery, StreamQuery):
+class Query(AccessQuery, AgentQuery, StreamQuery, DiffQuery):
     @strawberry.field(description="The version that runs, and where agents reach it.")
     async def installation(self, info: Info) -> Installation:
         require_member(info.context.actor)

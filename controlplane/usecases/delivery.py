@@ -152,6 +152,7 @@ class Delivery:
         after = replace(
             after,
             digest=rendered.digest,
+            attestation=rendered.attestation,
             bundle_bytes=rendered.size,
             object_count=rendered.count,
             sequence=before.sequence + 1,
@@ -226,13 +227,15 @@ def _was_changed(before: Service, now: Service) -> bool:
 
 
 def parameters_of(service: Service, cluster: Cluster) -> dict[str, Any]:
-    """What templates may refer to."""
+    """What templates may refer to; a render depends only on what it really looks at."""
     return {
         "cluster": {
             "handle": cluster.handle,
             "name": cluster.name,
             "tags": dict(cluster.tags),
             "metadata": dict(cluster.metadata),
+            "currentVersion": cluster.kubernetes_version,
+            "distro": cluster.distribution.value if cluster.distribution else None,
         },
         "configuration": dict(service.configuration),
         "service": {"name": service.name, "namespace": service.namespace},

@@ -137,6 +137,7 @@ class Promotions:
             reads=await reads_of(self._deps, service, commit, rendered),
             render_error=None,
             digest=rendered.digest,
+            attestation=rendered.attestation,
             bundle_bytes=rendered.size,
             object_count=rendered.count,
             sequence=service.sequence + is_new,

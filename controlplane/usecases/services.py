@@ -7,6 +7,7 @@ from typing import Any
 from controlplane.domain.access import Actor, Kind, Verb, require, require_member
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.commands import Command, CommandKind
+from controlplane.domain.helm import check_helm
 from controlplane.domain.ledger import LedgerEntry, Stage
 from controlplane.domain.names import check_label, check_text
 from controlplane.domain.pipelines.codec import pipeline_from_json
@@ -61,7 +62,7 @@ class ServiceChange:
         """The columns to write. Invalid: a value that cannot be."""
         columns: dict[str, Any] = {
             name: value
-            for name in ("helm", "templated", "protect", "dry_run", "paused", "options")
+            for name in ("templated", "protect", "dry_run", "paused", "options")
             if (value := getattr(self, name)) is not None
         }
         if self.promoted:
@@ -79,6 +80,9 @@ class ServiceChange:
         if self.kustomize_path is not None:
             columns["kustomize_path"] = check_folder(self.kustomize_path)
             columns["renderer"] = Renderer.KUSTOMIZE
+        if self.helm is not None:
+            columns["helm"] = check_helm(self.helm)
+            columns["renderer"] = Renderer.HELM
         if self.configuration is not None:
             columns["configuration"] = _check_configuration(self.configuration)
         return columns

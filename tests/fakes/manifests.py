@@ -85,6 +85,12 @@ class FakeManifests:
     ) -> Mapping[str, str | None]:
         return {folder: self._tree(commit, folder) for folder in folders}
 
+    async def resolve(self, repository_id: RepositoryId, name: str) -> Commit:
+        commit = self.heads.get(repository_id, {}).get(name)
+        if commit is None:
+            raise NotFound(f"there is no {name!r}")
+        return commit
+
     async def render(self, request: RenderRequest) -> Rendered:
         self.renders.append(request)
         objects = self.commits[request.commit].get(request.folder)

@@ -1,0 +1,59 @@
+"""How a service's Helm settings are checked, and what they mean for rendering."""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from fleet.errors import Invalid
+from fleet.source import HelmRelease
+
+_TEXTS = {"chart": 256, "version": 128, "url": 2000, "release": 53, "values": 512 * 1024}
+_FLAGS = ("ignore_hooks", "ignore_crds")
+_MOST_FILES = 64
+_LONGEST_PATH = 1024
+_SCHEMES = ("https", "http", "oci")
+
+
+def check_helm(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that are there, in the form in which they are kept. Invalid: names the field."""
+    checked: dict[str, Any] = {}
+    for name, longest in _TEXTS.items():
+        value = given.get(name)
+        if value and len(value) > longest:
+            raise Invalid(f"has more than {longest:,} characters", field=f"helm.{name}")
+        if value:
+            checked[name] = value
+    checked |= {name: True for name in _FLAGS if given.get(name)}
+    files = [one for one in given.get("values_files") or () if one]
+    if len(files) > _MOST_FILES or any(len(one) > _LONGEST_PATH for one in files):
+        raise Invalid(f"at most {_MOST_FILES} paths, not too long", field="helm.valuesFiles")
+    if files:
+        checked["values_files"] = files
+    _check_url(checked)
+    return checked
+
+
+def release_of(name: str, namespace: str, helm: Mapping[str, Any] | None) -> HelmRelease:
+    """What is to be rendered: the release is called as the service, unless it is told otherwise."""
+    given = dict(helm or {})
+    return HelmRelease(
+        release=given.get("release") or name,
+        namespace=namespace,
+        chart=given.get("chart"),
+        version=given.get("version"),
+        url=given.get("url"),
+        values=given.get("values"),
+        values_files=tuple(given.get("values_files") or ()),
+        ignore_hooks=bool(given.get("ignore_hooks")),
+        ignore_crds=bool(given.get("ignore_crds")),
+    )
+
+
+def _check_url(helm: Mapping[str, Any]) -> None:
+    if "url" not in helm:
+        return
+    parts = urlsplit(helm["url"])
+    if parts.scheme not in _SCHEMES or not parts.hostname or parts.username or parts.password:
+        raise Invalid("must be https://… or oci://…, without credentials", field="helm.url")
+    if "chart" not in helm:
+        raise Invalid("is needed with a URL: which chart of that place?", field="helm.chart")

@@ -1,0 +1,233 @@
+"""What a change would do before it is deployed: to one service, or to the whole fleet."""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from controlplane.domain.access import Actor, Verb, require, require_member
+from controlplane.domain.clusters import Cluster
+from controlplane.domain.services import Service
+from controlplane.usecases.delivery import parameters_of
+from controlplane.usecases.deps import Deps
+from controlplane.usecases.repositories import find_repository
+from controlplane.usecases.services import find_service
+from fleet.bundle import Bundle, open_bundle
+from fleet.diff import Difference, compare
+from fleet.errors import Conflict, Invalid, LimitExceeded, NotFound, TowlineError
+from fleet.identity import ClusterId, RepositoryId
+from fleet.source import Commit
+
+_BATCH = 32
+_MOST_AFFECTED = 5_000
+_MOST_GROUPS = 200
+_OBJECTS_A_GROUP = 50
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceDiff:
+    """What differs between two states of a service; `commit` is what `new` was rendered from."""
+
+    service: Service
+    old: str | None
+    new: str
+    commit: Commit | None
+    difference: Difference
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A service and the handle of its cluster."""
+
+    service: Service
+    cluster: str
+
+
+@dataclass(frozen=True, slots=True)
+class FleetGroup:
+    """Services for which a commit means the same: one render, one difference, or one error."""
+
+    old: str | None
+    new: str | None
+    error: str | None
+    difference: Difference
+    members: tuple[Placed, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FleetDiff:
+    """A commit's effect on all services of its repository that the asker may see.
+
+    `untouched` services read nothing that the commit changes, or render to what they have.
+    Groups are at most 200, the largest first; `more` counts those left out.
+    """
+
+    commit: Commit
+    looked: int
+    untouched: int
+    groups: tuple[FleetGroup, ...] = ()
+    more: int = 0
+
+
+@dataclass(slots=True)
+class _Affected:
+    """Services that share an outcome, while they are being collected."""
+
+    members: list[Placed] = field(default_factory=list)
+
+
+class Diffs:
+    """Verbs that compare; they change nothing."""
+
+    def __init__(self, deps: Deps) -> None:
+        self._deps = deps
+
+    async def of_ref(self, actor: Actor, id: str, ref: str) -> ServiceDiff:
+        """What a branch, tag or commit would make of a service.
+
+        NotFound: no such ref. Invalid: it does not render.
+        """
+        service, cluster = await self._service(actor, id)
+        if service.repository_id is None:
+            raise Invalid(f"service {service.name!r} has no repository")
+        commit = await self._deps.manifests.resolve(service.repository_id, ref)
+        rendered = await self._render(service, cluster, commit.sha)
+        old = await self._current(service, cluster)
+        new = open_bundle(rendered, await self._deps.manifests.bundle(rendered))
+        return ServiceDiff(service, service.digest, rendered, commit, compare(old, new))
+
+    async def of_digests(
+        self, actor: Actor, id: str, new: str, old: str | None = None
+    ) -> ServiceDiff:
+        """What differs between two digests that the service has had; `old` is the present one.
+
+        NotFound: the service never had one of them.
+        """
+        service, cluster = await self._service(actor, id)
+        before = await self._had(service, cluster, old or service.digest)
+        after = await self._had(service, cluster, new)
+        return ServiceDiff(service, old or service.digest, new, None, compare(before, after))
+
+    async def of_fleet(self, actor: Actor, repository_id: str, ref: str) -> FleetDiff:
+        """What a branch, tag or commit would do to every service that follows its repository.
+
+        Services that a pipeline promotes, or that are held, are left out: no merge moves them.
+        """
+        require_member(actor)
+        async with self._deps.store.read() as tx:
+            repository = await find_repository(tx, repository_id)
+            require(actor, Verb.READ, repository.target)
+            rows = await tx.services.select(repository_id=repository.id)
+            services = [
+                one
+                for one in rows
+                if not one.promoted and one.pinned is None and actor.may(Verb.READ, one.target)
+            ]
+            found = await tx.clusters.select(id={one.cluster_id for one in services})
+        clusters = {cluster.id: cluster for cluster in found}
+        commit = await self._deps.manifests.resolve(repository.id, ref)
+        affected = await self._affected(repository.id, commit, services)
+        outcomes = await self._outcomes(affected, clusters, commit)
+        groups = [await self._group(key, found.members) for key, found in outcomes.items()]
+        groups.sort(key=lambda group: -len(group.members))
+        changed = sum(len(group.members) for group in groups)
+        return FleetDiff(
+            commit,
+            len(services),
+            len(services) - changed,
+            tuple(groups[:_MOST_GROUPS]),
+            max(0, len(groups) - _MOST_GROUPS),
+        )
+
+    async def _service(self, actor: Actor, id: str) -> tuple[Service, Cluster]:
+        require_member(actor)
+        async with self._deps.store.read() as tx:
+            service = await find_service(tx, id)
+            require(actor, Verb.READ, service.target)
+            cluster = await tx.clusters.get(service.cluster_id)
+        if cluster is None:
+            raise Conflict(f"the cluster of service {service.name!r} was deleted")
+        return service, cluster
+
+    async def _render(self, service: Service, cluster: Cluster, sha: str) -> str:
+        request = service.render_request(sha, parameters_of(service, cluster))
+        return (await self._deps.manifests.render(request)).digest
+
+    async def _current(self, service: Service, cluster: Cluster) -> Bundle | None:
+        return await self._had(service, cluster, service.digest) if service.digest else None
+
+    async def _had(self, service: Service, cluster: Cluster, digest: str | None) -> Bundle:
+        """A bundle that the service has or had, rendered again if it was lost."""
+        if digest is None:
+            raise NotFound(f"service {service.name!r} was never rendered")
+        async with self._deps.store.read() as tx:
+            revisions = await tx.revisions.select(service_id=service.id, digest=digest)
+        if not revisions and digest != service.digest:
+            raise NotFound(f"service {service.name!r} never had {digest[:80]}")
+        try:
+            return open_bundle(digest, await self._deps.manifests.bundle(digest))
+        except NotFound:
+            if not revisions or await self._render(service, cluster, revisions[0].sha) != digest:
+                raise
+            return open_bundle(digest, await self._deps.manifests.bundle(digest))
+
+    async def _affected(
+        self, repository_id: RepositoryId, commit: Commit, services: Sequence[Service]
+    ) -> list[Service]:
+        """Services whose last render read something that is another thing in this commit."""
+        paths = {path for one in services for path in one.reads or (one.folder,)}
+        ids = await self._deps.manifests.trees(repository_id, commit.sha, paths)
+        affected = [
+            one
+            for one in services
+            if not one.reads or any(ids.get(path) != was for path, was in one.reads.items())
+        ]
+        if len(affected) > _MOST_AFFECTED:
+            raise LimitExceeded(
+                f"{len(affected):,} services would be rendered; {_MOST_AFFECTED:,} at most"
+            )
+        return affected
+
+    async def _outcomes(
+        self, services: Sequence[Service], clusters: Mapping[ClusterId, Cluster], commit: Commit
+    ) -> dict[tuple[str | None, str | None, str | None], _Affected]:
+        outcomes: dict[tuple[str | None, str | None, str | None], _Affected] = {}
+        for start in range(0, len(services), _BATCH):
+            batch = [one for one in services[start : start + _BATCH] if one.cluster_id in clusters]
+            told = await asyncio.gather(
+                *(self._outcome(one, clusters[one.cluster_id], commit) for one in batch)
+            )
+            for service, (digest, error) in zip(batch, told, strict=True):
+                if error is None and digest == service.digest:
+                    continue
+                key = (service.digest, digest, error)
+                place = Placed(service, clusters[service.cluster_id].handle)
+                outcomes.setdefault(key, _Affected()).members.append(place)
+        return outcomes
+
+    async def _outcome(
+        self, service: Service, cluster: Cluster, commit: Commit
+    ) -> tuple[str | None, str | None]:
+        """The digest that a commit would give, or why it gives none."""
+        try:
+            return await self._render(service, cluster, commit.sha), None
+        except TowlineError as error:
+            return None, error.message
+
+    async def _group(
+        self, key: tuple[str | None, str | None, str | None], members: Iterable[Placed]
+    ) -> FleetGroup:
+        old, new, error = key
+        if error is not None:
+            return FleetGroup(old, new, error, Difference(), tuple(members))
+        try:
+            difference = compare(
+                await self._opened(old), await self._opened(new), most=_OBJECTS_A_GROUP
+            )
+        except TowlineError as lost:
+            return FleetGroup(old, new, lost.message, Difference(), tuple(members))
+        return FleetGroup(old, new, None, difference, tuple(members))
+
+    async def _opened(self, digest: str | None) -> Bundle | None:
+        if digest is None:
+            return None
+        return open_bundle(digest, await self._deps.manifests.bundle(digest))

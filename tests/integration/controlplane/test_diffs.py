@@ -1,0 +1,140 @@
+"""What a change would do, before it is made."""
+
+import pytest
+
+from controlplane.domain.access.roles import BuiltInRole as Role
+from controlplane.usecases.diffs import Diffs
+from controlplane.usecases.services import ServiceChange
+from fleet.diff import Change
+from fleet.errors import Invalid, NotFound
+from tests.fakes.manifests import config_map
+from tests.integration.controlplane.conftest import World, person
+
+CANARY = "c2VjcmV0LWNhbmFyeQ=="
+
+
+def secret(value: str):
+    """A Secret of one value."""
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "data": {"k": value}}
+
+
+async def test_a_branch_shows_what_it_would_make_of_a_service(world: World) -> None:
+    cluster, repository = await world.cluster(), await world.repository()
+    service = await world.service(cluster, repository)
+    main = {"shop": [config_map("a", v="1"), config_map("b"), secret(CANARY)]}
+    world.manifests.push(repository.id, main)
+    await world.delivery.deliver(repository.id)
+    branch = {"shop": [config_map("a", v="2"), config_map("c"), secret(CANARY + "x")]}
+    sha = world.manifests.push(repository.id, branch, ref="feature")
+    before = await world.get(service)
+    found = await Diffs(world.deps).of_ref(world.admin, service.id, "feature")
+    assert found.commit is not None and found.commit.sha == sha
+    assert [(one.change, one.kind, one.name) for one in found.difference.objects] == [
+        (Change.CHANGED, "ConfigMap", "a"),
+        (Change.REMOVED, "ConfigMap", "b"),
+        (Change.ADDED, "ConfigMap", "c"),
+        (Change.CHANGED, "Secret", "s"),
+    ]
+    assert CANARY not in repr(found.difference)
+    assert await world.get(service) == before
+
+
+async def test_digests_are_compared_only_if_the_service_had_them(world: World) -> None:
+    cluster, repository = await world.cluster(), await world.repository()
+    service = await world.service(cluster, repository)
+    other = await world.service(cluster, repository, "other")
+    digests = []
+    for value in ("1", "2"):
+        folders = {"shop": [config_map("a", v=value)], "other": [secret(CANARY)]}
+        world.manifests.push(repository.id, folders)
+        await world.delivery.deliver(repository.id)
+        digests.append((await world.get(service)).digest)
+    first, second = digests
+    found = await Diffs(world.deps).of_digests(world.admin, service.id, second, first)
+    assert [field.pointer for field in found.difference.objects[0].fields] == ["/data/v"]
+    assert not (await Diffs(world.deps).of_digests(world.admin, service.id, second)).difference
+    foreign = (await world.get(other)).digest
+    for digest in (foreign, "sha256:" + "0" * 64):
+        with pytest.raises(NotFound):
+            await Diffs(world.deps).of_digests(world.admin, service.id, digest)
+
+
+async def test_a_bundle_that_was_lost_is_rendered_again_for_a_comparison(world: World) -> None:
+    cluster, repository = await world.cluster(), await world.repository()
+    service = await world.service(cluster, repository)
+    world.manifests.push(repository.id, {"shop": [config_map("a", v="1")]})
+    await world.delivery.deliver(repository.id)
+    first = (await world.get(service)).digest
+    world.manifests.push(repository.id, {"shop": [config_map("a", v="2")]})
+    await world.delivery.deliver(repository.id)
+    world.manifests.bundles.clear()
+    found = await Diffs(world.deps).of_digests(world.admin, service.id, first)
+    assert found.difference.changed == 1
+
+
+async def test_a_branch_shows_what_it_would_do_to_the_fleet(world: World) -> None:
+    repository = await world.repository()
+    clusters = [await world.cluster(f"c{number}") for number in range(3)]
+    for number, cluster in enumerate(clusters):
+        size = "small" if number < 2 else "large"
+        await world.service(cluster, repository, configuration={"size": size})
+        await world.service(cluster, repository, "calm")
+    await world.service(clusters[0], repository, "broken")
+    main = {"shop": [config_map("a")], "calm": [config_map("b")], "broken": [config_map("c")]}
+    world.manifests.push(repository.id, main)
+    await world.delivery.deliver(repository.id)
+    branch = {
+        **main,
+        "shop": [config_map("a", size="$size")],
+        "broken": Invalid("broken/a.yaml, line 1: no"),
+    }
+    world.manifests.push(repository.id, branch, ref="feature")
+    found = await Diffs(world.deps).of_fleet(world.admin, repository.id, "feature")
+    assert (found.looked, found.untouched) == (7, 3)
+    told = [
+        (sorted(f"{one.cluster}/{one.service.name}" for one in group.members), group.error)
+        for group in found.groups
+    ]
+    assert told[0] == (["c0/shop", "c1/shop"], None)
+    assert (["c2/shop"], None) in told
+    assert (["c0/broken"], "broken/a.yaml, line 1: no") in told
+    assert all(group.difference.changed == 1 for group in found.groups if group.error is None)
+
+
+async def test_a_merge_moves_no_service_that_is_held_or_promoted(world: World) -> None:
+    cluster, repository = await world.cluster(), await world.repository()
+    await world.service(cluster, repository, promoted=True)
+    world.manifests.push(repository.id, {"shop": [config_map("a")]}, ref="feature")
+    found = await Diffs(world.deps).of_fleet(world.admin, repository.id, "feature")
+    assert (found.looked, found.groups) == (0, ())
+
+
+async def test_strangers_are_told_nothing(world: World) -> None:
+    cluster, repository = await world.cluster(), await world.repository()
+    service = await world.service(cluster, repository)
+    diffs, nobody = Diffs(world.deps), person(None)
+    with pytest.raises(NotFound):
+        await diffs.of_ref(nobody, service.id, "main")
+    with pytest.raises(NotFound):
+        await diffs.of_fleet(nobody, repository.id, "main")
+    with pytest.raises(NotFound):
+        await diffs.of_ref(person(Role.ADMIN), service.id, "nowhere")
+
+
+async def test_helm_settings_are_checked_and_make_a_chart_of_a_service(world: World) -> None:
+    cluster, repository = await world.cluster(), await world.repository()
+    helm = {"values": "a: 1", "values_files": ["prod.yaml", None], "chart": "", "version": None}
+    service = await world.service(cluster, repository, helm=helm)
+    world.manifests.push(repository.id, {"shop": [config_map("a")]})
+    await world.delivery.deliver(repository.id)
+    request = world.manifests.renders[-1]
+    assert request.renderer.value == "helm" and request.helm is not None
+    assert (request.helm.release, request.helm.namespace) == ("shop", "shop")
+    assert (request.helm.values, request.helm.values_files) == ("a: 1", ("prod.yaml",))
+    for odd in (
+        {"url": "file:///etc"},
+        {"url": "https://u:p@x/y", "chart": "a"},
+        {"url": "oci://x/y"},
+    ):
+        with pytest.raises(Invalid, match="helm"):
+            await world.services.update(world.admin, service.id, ServiceChange(helm=odd))
