@@ -1,6 +1,7 @@
 """A real Redis-compatible server of the test run: the machine's own, else one from a wheel."""
 
 import shutil
+import signal
 import socket
 import subprocess
 import sysconfig
@@ -41,11 +42,11 @@ class Redis:
     def __enter__(self) -> Self:
         options = {"port": str(self.port), "bind": "127.0.0.1", "save": "", "appendonly": "no"}
         words = [word for name, value in options.items() for word in (f"--{name}", value)]
-        server = self._group.spawn(
+        self._server = self._group.spawn(
             [str(self._program), *words], cwd=self._folder, log=self._folder / "log"
         )
         try:
-            self._wait(server)
+            self._wait(self._server)
         except BaseException:
             self.close()
             raise
@@ -58,6 +59,14 @@ class Redis:
         """Kill the server."""
         self._group.stop()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def freeze(self) -> None:
+        """Answer nothing, with all connections open, until `thaw`."""
+        self._server.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Go on."""
+        self._server.send_signal(signal.SIGCONT)
 
     def flush(self) -> None:
         """Forget everything."""
