@@ -15,6 +15,7 @@ from fleet.mux.budget import Budget
 from fleet.mux.codec import Buffer, Drain, Hello, Open, ProtocolError
 from fleet.mux.flight import InFlight, Receipts
 from fleet.mux.link import Handle, Link, Timers
+from fleet.mux.packing import Packer, unpack
 from fleet.mux.queue import QUANTUM, SendQueue
 from fleet.mux.stream import Stream, StreamOwner
 from fleet.runtime.clock import Clock
@@ -92,6 +93,7 @@ class Mux:
         self._clock, self._timers, self._settings = clock, timers, settings
         self._hello = hello
         self._queue = SendQueue()
+        self._packer: Packer | None = None
         self._flight = InFlight()
         self._receipts = Receipts()
         self._last_id = 0
@@ -266,7 +268,8 @@ class Mux:
 
     def _flush(self) -> None:
         while self._queue and not self._link.blocked:
-            message, size = self._queue.next_message(self._flight.room)
+            packer = self._packer if self._flight.limiting else None
+            message, size = self._queue.next_message(self._flight.room, packer)
             if not message:
                 break
             self._flight.on_sent(size, self._clock.monotonic())
@@ -301,9 +304,11 @@ class Mux:
     # Receiving
 
     def _on_frame(self, stream_id: int, kind: int, payload: Buffer) -> None:
-        if kind & codec.RESERVED:
-            raise ProtocolError("a reserved flag is set")
         type_ = kind & codec.TYPE_MASK
+        if kind & codec.PACKED:
+            if type_ != codec.DATA or not self._common(codec.FEATURE_ZSTD):
+                raise ProtocolError("a reserved flag is set")
+            payload = unpack(payload)
         if self.peer is None and type_ != codec.HELLO:
             raise ProtocolError("the first frame is no HELLO")
         if stream_id == 0:
@@ -378,7 +383,12 @@ class Mux:
             )
         self.peer = hello
         self._queue.quantum = min(QUANTUM, hello.largest)
+        if self._common(codec.FEATURE_ZSTD):
+            self._packer = Packer()
         self._owner.on_ready(hello)
+
+    def _common(self, feature: int) -> bool:
+        return bool(self.features & self._hello.features & feature)
 
     def _on_ping(self, kind: int, payload: Buffer) -> None:
         if len(payload) != 8:

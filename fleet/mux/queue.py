@@ -6,7 +6,8 @@ by tenant (a user) first and by stream second. Order inside a stream is never ch
 
 from typing import Protocol
 
-from fleet.mux.codec import HEADER_SIZE, Buffer, header
+from fleet.mux.codec import HEADER_SIZE, PACKED, Buffer, header
+from fleet.mux.packing import SKIPPED, SMALLEST, Packer
 
 MESSAGE = 64 << 10
 QUANTUM = 32 << 10
@@ -14,12 +15,16 @@ SMALL = 8 << 10
 
 
 class Source(Protocol):
-    """A stream as the queue sees it; `offered` and `last_small` are the queue's own notes."""
+    """A stream as the queue sees it; `offered`, `last_small` and `unpacked` are the queue's notes.
+
+    `unpacked`: how many of its frames are not worth a try to pack.
+    """
 
     id: int
     tenant: bytes
     offered: int
     last_small: int
+    unpacked: int
 
     @property
     def sendable(self) -> int:
@@ -68,12 +73,17 @@ class SendQueue:
             self._leave(source)
         source.offered = ready
 
-    def next_message(self, room: int) -> tuple[list[Buffer], int]:
-        """Buffers and size of the next message; empty when only bulk waits and has no room."""
+    def next_message(self, room: int, packer: Packer | None = None) -> tuple[list[Buffer], int]:
+        """Buffers and size of the next message; empty when only bulk waits and has no room.
+
+        With a packer, bulk is packed where that is worth it.
+        """
         share = MESSAGE if not self._ring or room <= 0 else MESSAGE * 3 // 4
         message, size = self._take_small(share)
         while size < MESSAGE and size < room and (source := self._next_source()):
             kind, payload = source.cut(self.quantum)
+            if packer is not None and len(payload) >= SMALLEST:
+                kind, payload = _packed(source, packer, kind, payload)
             message.append(header(source.id, kind, len(payload)))
             message.append(payload)
             size += len(payload) + HEADER_SIZE
@@ -125,3 +135,14 @@ class SendQueue:
         del streams[source.id]
         if not streams:
             del self._ring[source.tenant]
+
+
+def _packed(source: Source, packer: Packer, kind: int, payload: Buffer) -> tuple[int, Buffer]:
+    if source.unpacked:
+        source.unpacked -= 1
+        return kind, payload
+    packed = packer.pack(payload)
+    if packed is None:
+        source.unpacked = SKIPPED
+        return kind, payload
+    return kind | PACKED, packed

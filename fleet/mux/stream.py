@@ -85,6 +85,7 @@ class Stream:
         "stalled_since",
         "starved",
         "tenant",
+        "unpacked",
         "window",
     )
 
@@ -99,7 +100,7 @@ class Stream:
         self.credit = credit
         self.window = self.granted = grant
         self.held = self.counted = self._unreported = 0
-        self.backlogged = self.offered = self.last_small = 0
+        self.backlogged = self.offered = self.last_small = self.unpacked = 0
         self.starved = self.sent_end = self.received_end = self.closed = False
         self._backlog: deque[Buffer] = deque()
         self._ending = 0

@@ -13,7 +13,7 @@ from fleet.errors import TowlineError, Unauthenticated
 from fleet.identity import ClusterId, TokenId
 from fleet.links.grpc_stream import GrpcLink
 from fleet.mux.budget import Budget
-from fleet.mux.codec import Drain, Hello, Open, ProtocolError
+from fleet.mux.codec import FEATURE_ZSTD, Drain, Hello, Open, ProtocolError
 from fleet.mux.mux import Mux, MuxSettings
 from fleet.mux.stream import Stream
 from fleet.runtime.clock import Clock
@@ -124,7 +124,7 @@ class TunnelServer:
             link,
             owner,
             hub=True,
-            hello=Hello(self._instance, self._settings.window),
+            hello=Hello(self._instance, self._settings.window, features=FEATURE_ZSTD),
             clock=self._clock,
             timers=asyncio.get_running_loop(),
             budget=self._budget,

@@ -10,7 +10,16 @@ import structlog
 from fleet.errors import Unauthenticated
 from fleet.links.grpc_stream import METHOD, GrpcLink
 from fleet.mux.budget import Budget
-from fleet.mux.codec import FEATURE_TCP, FLAG_PASSTHROUGH, KIND_HTTP, KIND_TCP, Drain, Hello, Open
+from fleet.mux.codec import (
+    FEATURE_TCP,
+    FEATURE_ZSTD,
+    FLAG_PASSTHROUGH,
+    KIND_HTTP,
+    KIND_TCP,
+    Drain,
+    Hello,
+    Open,
+)
 from fleet.mux.mux import Mux, MuxSettings
 from fleet.mux.stream import Stream
 from fleet.runtime.clock import Clock
@@ -127,7 +136,7 @@ class TunnelClient:
 
     @property
     def _features(self) -> int:
-        return FEATURE_TCP if self._egress.allowed else 0
+        return FEATURE_ZSTD | (FEATURE_TCP if self._egress.allowed else 0)
 
     def _open_tcp(self, stream: Stream, request: Open) -> None:
         target = self._egress.target(request.head)

@@ -281,7 +281,7 @@ def test_the_largest_holder_is_reset_when_memory_is_short() -> None:
         (True, 0, codec.ACK, b"x"),
         (True, 0, codec.PING, b"x"),
         (True, 0, 12, b""),
-        (True, 0, codec.PING | codec.RESERVED, b"12345678"),
+        (True, 0, codec.PING | codec.PACKED, b"12345678"),
         (True, 1, 9, b""),
         (False, 2, codec.OPEN, REQUEST.pack(1)),
         (False, 1, codec.OPEN, b"short"),

@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
 from fleet.mux.budget import Budget
-from fleet.mux.codec import CLOSE, END, Hello, Open
+from fleet.mux.codec import CLOSE, END, FEATURE_ZSTD, KIND_HTTP, KIND_TCP, Hello, Open
+from fleet.mux.flight import InFlight
 from fleet.mux.mux import Mux, MuxSettings
 from tests.fakes.tunnel import ManualLoop, MemoryLink, RecordingMuxOwner, RecordingOwner
 
@@ -15,24 +16,35 @@ SIZES = st.one_of(
 )
 
 
+class Narrow(InFlight):
+    """A link that looks narrow all the time, so that all bulk is packed that can be."""
+
+    limiting = True
+
+
 class Side:
     """One end with what it was told to send, stream by stream."""
 
-    def __init__(self, loop: ManualLoop, *, hub: bool) -> None:
+    def __init__(self, loop: ManualLoop, *, hub: bool, packing: bool) -> None:
         self.link = MemoryLink()
         self.events = RecordingMuxOwner()
-        self.budget = Budget(400 << 10)
+        self.budget = Budget(400 << 10, links=1, tenants=2)
         self.mux = Mux(
             self.link,
             self.events,
             hub=hub,
-            hello=Hello(b"h" * 16 if hub else b"a" * 16, SETTINGS.window),
+            hello=Hello(
+                b"h" * 16 if hub else b"a" * 16,
+                SETTINGS.window,
+                features=FEATURE_ZSTD if packing else 0,
+            ),
             clock=loop,
             timers=loop,
             budget=self.budget,
             settings=SETTINGS,
         )
         self.link.mux = self.mux
+        self.mux._flight.__class__ = Narrow
         self.sent: dict[int, bytearray] = {}
         self.ended: dict[int, bool] = {}
         self.owners: dict[int, RecordingOwner] = self.events.accepted
@@ -43,22 +55,27 @@ class TunnelMachine(RuleBasedStateMachine):
 
     streams = Bundle("streams")
 
-    @initialize()
-    def connect(self) -> None:
+    @initialize(hub=st.booleans(), agent=st.booleans())
+    def connect(self, hub: bool, agent: bool) -> None:
+        """Each side offers to unpack, or does not."""
         self.loop = ManualLoop()
-        self.hub = Side(self.loop, hub=True)
-        self.agent = Side(self.loop, hub=False)
+        self.hub = Side(self.loop, hub=True, packing=hub)
+        self.agent = Side(self.loop, hub=False, packing=agent)
         self.cut = False
         self.pattern = 0
         self._settle()
         assert self.hub.events.ready and self.agent.events.ready
 
-    @rule(target=streams, tenant=st.sampled_from([b"ann", b"bob"]))
-    def open(self, tenant: bytes) -> int:
+    @rule(
+        target=streams,
+        tenant=st.sampled_from([b"ann", b"bob"]),
+        kind=st.sampled_from([KIND_HTTP, KIND_TCP]),
+    )
+    def open(self, tenant: bytes, kind: int) -> int:
         if self.cut:
             return 0
         owner = RecordingOwner()
-        request = Open(b"GET / HTTP/1.1\r\n\r\n", tenant, b"r" * 16)
+        request = Open(b"GET / HTTP/1.1\r\n\r\n", tenant, b"r" * 16, kind=kind)
         stream = self.hub.mux.open(owner, request, tenant=tenant)
         owner.stream = stream
         self.hub.owners[stream.id] = owner
@@ -107,6 +124,16 @@ class TunnelMachine(RuleBasedStateMachine):
     def tick(self, seconds: float) -> None:
         self.loop.advance(seconds)
         self.loop.run()
+
+    @invariant()
+    def nobody_holds_more_than_its_share(self) -> None:
+        for side in (self.hub, self.agent):
+            for tenant in (b"ann", b"bob"):
+                streams = side.mux.streams.values()
+                held = sum(one.held for one in streams if one.tenant == tenant)
+                assert held <= side.budget.limit // 2
+            holders = {one for one in side.mux.streams.values() if one.held}
+            assert set(side.budget.holders(side.mux)) == holders
 
     @invariant()
     def bytes_arrive_in_order(self) -> None:

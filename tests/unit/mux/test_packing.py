@@ -1,0 +1,105 @@
+"""Packed frames: what comes out, what is refused, and when anything is packed at all."""
+
+import os
+import random
+
+import pytest
+from backports import zstd
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleet.mux.codec import MAX_FRAME, ProtocolError
+from fleet.mux.flight import InFlight
+from fleet.mux.packing import Packer, unpack
+from fleet.mux.queue import SKIPPED, SendQueue
+
+LIST = b'{"kind":"Pod","metadata":{"namespace":"shop"}}' * 600
+
+
+class Bulk:
+    """A stream with bulk, as the queue sees it."""
+
+    def __init__(self, data: bytes) -> None:
+        self.id, self.tenant = 1, b"ann"
+        self.offered = self.last_small = self.unpacked = 0
+        self._data = data
+
+    @property
+    def sendable(self) -> int:
+        return len(self._data)
+
+    def cut(self, quantum: int) -> tuple[int, bytes]:
+        data, self._data = self._data[:quantum], self._data[quantum:]
+        return 2, data
+
+
+@given(st.binary(max_size=MAX_FRAME), st.integers(0, 3))
+def test_what_is_packed_comes_out_again(data: bytes, repeated: int) -> None:
+    """One packer serves many frames, and each stands alone."""
+    packer = Packer()
+    data = (data * 4**repeated)[:MAX_FRAME]
+    for payload in (LIST, data):
+        packed = packer.pack(payload)
+        assert packed is None or unpack(packed) == payload
+
+
+@given(st.binary(max_size=2000))
+def test_garbage_is_a_breach_of_the_protocol(garbage: bytes) -> None:
+    """Nothing else is raised, whatever comes."""
+    try:
+        assert len(unpack(garbage)) <= MAX_FRAME
+    except ProtocolError:
+        pass
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [
+        zstd.compress(b"\0" * (100 << 20)),
+        zstd.compress(b"a" * MAX_FRAME) + zstd.compress(b"b"),
+        zstd.compress(LIST)[:-3],
+        b"",
+    ],
+    ids=["bomb", "two frames", "cut", "nothing"],
+)
+def test_a_frame_that_is_not_one_payload_is_refused(packed: bytes) -> None:
+    """A few kilobytes must not become megabytes."""
+    with pytest.raises(ProtocolError):
+        unpack(packed)
+
+
+def test_what_does_not_shrink_is_not_tried_again_for_a_while() -> None:
+    """An archive or an encrypted stream costs one try in 33 frames."""
+    queue, bulk = SendQueue(), Bulk(random.Random(1).randbytes(2 << 20))
+    queue.offer(bulk)
+    tried = 0
+
+    class Counting(Packer):
+        def pack(self, payload) -> bytes | None:
+            nonlocal tried
+            tried += 1
+            return super().pack(payload)
+
+    packer = Counting()
+    while queue:
+        queue.next_message(1 << 20, packer)
+    frames = (2 << 20) // queue.quantum
+    assert tried == frames // (SKIPPED + 1) + 1
+
+
+def test_only_a_link_that_is_narrow_and_full_is_worth_it() -> None:
+    """On a fast one, and where the processor is what one waits for, bytes go as they are."""
+    fast, idle, full = InFlight(), InFlight(), InFlight()
+    for flight, seconds in ((fast, 0.001), (idle, 0.05), (full, 0.05)):
+        for step in range(4):
+            flight.on_sent(100_000, step * 1.0)
+            flight.on_ack(100_000, step * 1.0 + seconds)
+    for flight in (fast, full):
+        flight.on_sent(flight.cap - 10_000, 10.0)
+    assert (fast.limiting, idle.limiting, full.limiting) == (False, False, True)
+
+
+def test_a_packed_frame_is_small_on_the_line() -> None:
+    """Lists of objects come to a small part."""
+    packed = Packer().pack(LIST + os.urandom(10))
+    assert packed is not None and len(packed) * 8 < len(LIST)
