@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 import json
 import ssl
 from collections.abc import AsyncIterator, Mapping
@@ -215,3 +216,11 @@ def box(cluster: Cluster, namespace: str) -> tuple[str, ...]:
     cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=POD)
     cluster.kubectl("wait", "-n", namespace, "--for=condition=Ready", "pod/box", "--timeout=30s")
     return ("-n", namespace, "box")
+
+
+async def stop(process: asyncio.subprocess.Process) -> Result:
+    """End a program of the test's own."""
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
+    out, err = await process.communicate()
+    return Result(process.returncode or 0, out, err.decode())

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from proxy.domain.audit import EndReason
-from tests.integration.proxy.conftest import Kubectl, Result
+from tests.integration.proxy.conftest import Kubectl, stop
 from tests.integration.proxy.stack import Stack, eventually
 
 
@@ -188,14 +188,6 @@ async def test_revocation_ends_an_exec_and_a_watch(
         await asyncio.gather(shell.communicate(), watch.communicate())
     reasons = [row.reason for row in stack.installation.closed_rows if row.upgrade]
     assert reasons == [EndReason.REVOKED]
-
-
-async def stop(process: asyncio.subprocess.Process) -> Result:
-    """End a program of the test's own."""
-    with contextlib.suppress(ProcessLookupError):
-        process.terminate()
-    out, err = await process.communicate()
-    return Result(process.returncode or 0, out, err.decode())
 
 
 async def forwarded_port(forward: asyncio.subprocess.Process) -> int:
