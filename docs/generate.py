@@ -23,6 +23,7 @@ Written by `docs/generate.py` from the program; do not edit.
 | 4 | refused: not signed in, or without the right |
 | 5 | unreachable |
 | 6 | waited in vain |
+| 7 | something differs (`towline services diff`) |
 
 Signing in with `towline login` is remembered in `~/.config/towline/config.toml` (0600). Instead,
 `TOWLINE_URL` with `TOWLINE_TOKEN` (or `TOWLINE_TOKEN_FILE`) and `TOWLINE_CA_FILE` may be set;

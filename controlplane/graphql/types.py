@@ -303,6 +303,9 @@ class HelmSpec:
     chart: str | None
     version: str | None
     url: str | None
+    release: str | None
+    ignore_hooks: bool | None
+    ignore_crds: bool | None
 
 
 @strawberry.type
@@ -598,6 +601,9 @@ def _helm(row: ServiceRow) -> HelmSpec | None:
         chart=row.helm.get("chart"),
         version=row.helm.get("version"),
         url=row.helm.get("url"),
+        release=row.helm.get("release"),
+        ignore_hooks=row.helm.get("ignore_hooks", False),
+        ignore_crds=row.helm.get("ignore_crds", False),
     )
 
 

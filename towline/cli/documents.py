@@ -15,6 +15,7 @@ _SERVICE = """
     insertedAt updatedAt deletedAt observedAt
     git { ref folder }
     kustomize { path }
+    helm { chart version url release values valuesFiles ignoreHooks ignoreCrds }
     configuration { name value }
     cluster { id handle pingedAt }
     repository { id url health error polledAt pulledAt }
@@ -203,4 +204,13 @@ USERS = f"""query Users($first: Int, $after: String, $q: String) {{
 }}"""
 UPSERT_USER = """mutation UpsertUser($attributes: UserAttributes!) {
     upsertUser(attributes: $attributes) { id email name role }
+}"""
+
+SERVICE_DIFF = """query ServiceDiff(
+    $id: ID!, $ref: String, $newDigest: String, $oldDigest: String
+) {
+    serviceDiff(id: $id, ref: $ref, newDigest: $newDigest, oldDigest: $oldDigest) {
+        serviceId oldDigest newDigest sha added removed changed
+        objects { change apiVersion kind namespace name more fields { pointer old new } }
+    }
 }"""

@@ -19,6 +19,16 @@ _SUFFIXES = (".yaml", ".yml")
 # A shape is a type, [shape] for a list, a dict for an object, WORDS for any texts by name.
 WORDS = "texts by name"
 _SOURCE = {"env": str, "file": str}
+_HELM = {
+    "chart": str,
+    "version": str,
+    "url": str,
+    "release": str,
+    "values": str,
+    "valuesFiles": [str],
+    "ignoreHooks": bool,
+    "ignoreCrds": bool,
+}
 _GATE = {"name": str, "type": str, "quorum": int, "notAuthor": bool, "soakSeconds": int}
 SHAPES: Mapping[str, Mapping[str, Any]] = {
     "Repository": {
@@ -36,6 +46,7 @@ SHAPES: Mapping[str, Mapping[str, Any]] = {
         "repository": str,
         "git": {"ref": str, "folder": str},
         "kustomize": {"path": str},
+        "helm": _HELM,
         "templated": bool,
         "protect": bool,
         "promoted": bool,

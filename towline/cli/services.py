@@ -6,6 +6,7 @@ import typer
 
 from fleet.errors import Invalid, NotFound
 from towline.cli import documents
+from towline.cli.diffs import diff_service
 from towline.cli.output import Column, Format, Row, field, say, short, show, since
 from towline.cli.session import (
     Api,
@@ -247,6 +248,9 @@ def release(context: typer.Context, service: Name, output: Output = Format.TABLE
       towline services release prod-eu/web
     """
     _change(context, documents.RELEASE_SERVICE, service, output)
+
+
+app.command("diff")(diff_service)
 
 
 @app.command("why")
