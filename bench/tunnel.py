@@ -19,6 +19,7 @@ from bench.stand.stand import Stand
 Section = Callable[[Stand, Report], Awaitable[None]]
 SECTIONS: dict[str, Section] = {
     "small": small.measure,
+    "websocket": small.measure_websocket,
     "beside": small.measure_beside_the_api,
     "streams": streams.measure,
     "slow": streams.measure_slow_reader,
@@ -29,6 +30,7 @@ SECTIONS: dict[str, Section] = {
 }
 # Room for ten thousand watches and for churn, all of one user.
 LIMITS = {
+    "TOWLINE_PROXY__STREAMS__PER_USER": "20000",
     "TOWLINE_PROXY__STREAMS__PER_USER_AND_CLUSTER": "20000",
     "TOWLINE_PROXY__STREAMS__PER_AGENT": "20000",
     "TOWLINE_PROXY__STREAMS__UPGRADES_PER_USER": "1000",
