@@ -121,10 +121,12 @@ def _pod(live: KubeObject) -> Verdict:
 
 def _claim(live: KubeObject) -> Verdict:
     phase = _parts(live)[1].get("phase", "Pending")
-    if phase == "Bound":
-        return HEALTHY
     if phase == "Lost":
         return Verdict(Health.FAILED, "its volume no longer exists", "Lost")
+    if resizing := _condition(live, "FileSystemResizePending") or _condition(live, "Resizing"):
+        return Verdict(Health.PROGRESSING, _text(resizing), resizing.get("type", ""))
+    if phase == "Bound":
+        return HEALTHY
     return Verdict(Health.PROGRESSING, "waits for a volume", "Pending")
 
 
@@ -145,7 +147,57 @@ def _definition(live: KubeObject) -> Verdict:
     return Verdict(Health.PROGRESSING, "is not established yet", "Establishing")
 
 
-def _namespace(live: KubeObject) -> Verdict:
+def _volume(live: KubeObject) -> Verdict:
+    status = _parts(live)[1]
+    if status.get("phase") == "Failed":
+        return Verdict(Health.FAILED, status.get("message") or "failed", "Failed")
+    return HEALTHY
+
+
+def _api_service(live: KubeObject) -> Verdict:
+    available = _condition(live, "Available")
+    if available.get("status") == "False":
+        return Verdict(Health.PROGRESSING, _text(available), available.get("reason", ""))
+    return HEALTHY
+
+
+def _autoscaler(live: KubeObject) -> Verdict:
+    for name in ("AbleToScale", "ScalingActive"):
+        found = _condition(live, name)
+        reason = str(found.get("reason", ""))
+        if found.get("status") == "False" and reason.startswith(("Failed", "Invalid")):
+            return _failed(found)
+    return HEALTHY
+
+
+def _disruption_budget(live: KubeObject) -> Verdict:
+    failure = _condition(live, "DisruptionAllowed")
+    if failure.get("reason") == "SyncFailed":
+        return _failed(failure)
+    return HEALTHY
+
+
+def _cron_job(live: KubeObject) -> Verdict:
+    if _parts(live)[0].get("suspend"):
+        return Verdict(Health.PAUSED, "is suspended", "Suspended")
+    return HEALTHY
+
+
+def _signing_request(live: KubeObject) -> Verdict:
+    for name in ("Denied", "Failed"):
+        if _condition(live, name):
+            return _failed(_condition(live, name))
+    if _parts(live)[1].get("certificate"):
+        return HEALTHY
+    return Verdict(Health.PROGRESSING, "waits for its certificate", "Pending")
+
+
+def _node(live: KubeObject) -> Verdict:
+    ready = _condition(live, "Ready")
+    return HEALTHY if ready.get("status") == "True" else _failed(ready)
+
+
+def _always(live: KubeObject) -> Verdict:
     return HEALTHY
 
 
@@ -172,7 +224,17 @@ _RULES: dict[tuple[str, str], Callable[[KubeObject], Verdict]] = {
     ("", "Pod"): _pod,
     ("", "PersistentVolumeClaim"): _claim,
     ("", "Service"): _service,
-    ("", "Namespace"): _namespace,
+    ("", "PersistentVolume"): _volume,
+    ("", "ReplicationController"): _replica_set,
+    ("", "Node"): _node,
+    ("", "Namespace"): _always,
+    ("networking.k8s.io", "NetworkPolicy"): _always,
+    ("networking.k8s.io", "Ingress"): _always,
+    ("batch", "CronJob"): _cron_job,
+    ("policy", "PodDisruptionBudget"): _disruption_budget,
+    ("autoscaling", "HorizontalPodAutoscaler"): _autoscaler,
+    ("certificates.k8s.io", "CertificateSigningRequest"): _signing_request,
+    ("apiregistration.k8s.io", "APIService"): _api_service,
     ("apiextensions.k8s.io", "CustomResourceDefinition"): _definition,
 }
 

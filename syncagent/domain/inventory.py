@@ -17,6 +17,8 @@ from syncagent.domain.pods import images_of
 from syncagent.domain.rules import health_of
 from syncagent.domain.services import HealthRule
 
+_STUCK = {"Unschedulable", "SchedulingGated"}
+
 
 @dataclass(slots=True)
 class Owned:
@@ -25,7 +27,8 @@ class Owned:
     `applied` is the digest of the manifest last applied, `live` the digest of its fields in the
     cluster right after that; both are empty until it is known to be there. `doubtful`: it must be
     applied again whatever the digests say. `leaving`: it is being deleted because we asked.
-    `heals` are the times of the last heals, `told` names the drift last reported and left.
+    `heals` are the times of the last heals, `told` names the drift last reported and left,
+    `evidence` is what events say of an object that is not well.
     """
 
     service_id: str
@@ -45,6 +48,7 @@ class Owned:
     leaving: bool = False
     heals: tuple[float, ...] = ()
     told: str = ""
+    evidence: str = ""
 
     @property
     def key(self) -> ObjectKey:
@@ -62,6 +66,8 @@ class Owned:
         self.uid = metadata_of(live).get("uid") or ""
         self.version = resource_version(live)
         self.verdict = health_of(live, rules)
+        if self.verdict.health == Health.HEALTHY:
+            self.evidence = ""
         self.images = images_of(live)
         self.labels = _labels(live)
         self.generation = metadata_of(live).get("generation") or 0
@@ -172,6 +178,9 @@ class Tree:
                 todo.append(child)
                 yield self._children[child]
 
+    def get(self, uid: str) -> Component | None:
+        return self._children.get(uid)
+
     def members(self, kind: str, namespace: str) -> list[Component]:
         """Children of one kind in a namespace; of all namespaces if it is empty."""
         return [
@@ -208,7 +217,7 @@ def difference(
 def _root(one: Owned, below: list[Component]) -> Component:
     verdict = one.verdict
     if verdict.health == Health.PROGRESSING:
-        verdict = _worst_pod(below) or verdict
+        verdict = _worst_pod(below) or _with_evidence(one)
     return Component(
         one.ref,
         one.uid,
@@ -226,11 +235,21 @@ def _root(one: Owned, below: list[Component]) -> Component:
 
 
 def _worst_pod(below: list[Component]) -> Verdict | None:
-    """The failure of a pod as that of its workload: it would not come up by waiting."""
-    for child in below:
-        if child.ref.kind == "Pod" and child.health == Health.FAILED:
-            return Verdict(Health.FAILED, f"{child.ref.name}: {child.message}", child.reason)
+    """What keeps a pod from coming up, as that of its workload: a failure before all else."""
+    pods = [child for child in below if child.ref.kind == "Pod"]
+    failed = [pod for pod in pods if pod.health == Health.FAILED]
+    stuck = [pod for pod in pods if pod.health == Health.PROGRESSING and pod.reason in _STUCK]
+    for pod in (failed or stuck)[:1]:
+        return Verdict(pod.health, f"{pod.ref.name}: {pod.message}", pod.reason)
     return None
+
+
+def _with_evidence(one: Owned) -> Verdict:
+    verdict = one.verdict
+    if not one.evidence:
+        return verdict
+    text = f"{verdict.message}; {one.evidence}" if verdict.message else one.evidence
+    return Verdict(verdict.health, text, verdict.reason or one.evidence.partition(":")[0])
 
 
 def _spent(child: Component, tree: Tree) -> bool:

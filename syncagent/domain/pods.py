@@ -45,6 +45,27 @@ def pod_health_facts(pod: KubeObject) -> PodFacts:
     return _by_conditions(status)
 
 
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """The last crash of a container: the `count`th; `previous`: it has been started since."""
+
+    container: str
+    count: int
+    previous: bool
+
+
+def crash_of(pod: KubeObject) -> Crash | None:
+    """The crash that a pod suffers from; None if it does not."""
+    status = pod.get("status") or {}
+    for container in _containers(status):
+        state = container.get("state") or {}
+        looping = (state.get("waiting") or {}).get("reason") == "CrashLoopBackOff"
+        if looping or (state.get("terminated") or {}).get("exitCode"):
+            name, count = str(container.get("name")), container.get("restartCount") or 0
+            return Crash(name, count, looping)
+    return None
+
+
 def images_of(one: KubeObject) -> tuple[str, ...]:
     """Images of a pod or of a workload's pod template, in order, each once."""
     spec = one.get("spec")
@@ -79,7 +100,8 @@ def _why(container: dict[str, Any], waiting: dict[str, Any]) -> str:
     text = f"container {container.get('name')}: {waiting.get('message') or waiting['reason']}"
     ended = (container.get("lastState") or {}).get("terminated") or {}
     if "exitCode" in ended:
-        text += f" (last exit code {ended['exitCode']})"
+        killed = ", OOMKilled" if ended.get("reason") == "OOMKilled" else ""
+        text += f" (last exit code {ended['exitCode']}{killed})"
     return text
 
 

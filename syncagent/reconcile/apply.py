@@ -123,6 +123,9 @@ class Writer:
         live = await send(self.tools, self.spec.options, manifest)
         for tool in tools:
             self.service.adopted[tool] = self.service.adopted.get(tool, 0) + 1
+        text = f"taken over from {', '.join(tools)} by service {self.spec.name}"
+        uid = metadata_of(live).get("uid") or ""
+        self.tools.notices.add(manifest.ref, uid, "Adopted", text, warns=False)
         log.info("object adopted", object=str(manifest.ref), tools=tools)
         return live
 
@@ -161,6 +164,7 @@ def note(tools: Tools, service: Service, manifest: Manifest, live: KubeObject) -
         one.heals = (*one.heals[-HEALS_KEPT:], tools.clock.monotonic())
     one.ref = manifest.ref
     one.observe(live, service.rules)
+    tools.evidence.suspect(service, one)
     one.applied = manifest.digest
     one.live = live_digest(kept(manifest, live), live)
     one.synced, one.doubtful, one.leaving = True, False, False

@@ -8,7 +8,7 @@ import asyncio
 
 import structlog
 
-from fleet.errors import TowlineError, Unavailable
+from fleet.errors import Code, TowlineError, Unavailable
 from fleet.runtime.backoff import Backoff
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
@@ -16,10 +16,12 @@ from syncagent.domain.events import CommandDone, Outcome
 from syncagent.domain.services import Desired, Problem, Stamps
 from syncagent.ports import Bundles, Cluster, Fetcher, LinkDown, Memory, Reports
 from syncagent.reconcile.apply import problem_of
+from syncagent.reconcile.evidence import Evidence
 from syncagent.reconcile.gates import Ended, is_closed
 from syncagent.reconcile.heal import look
 from syncagent.reconcile.hooking import halt
 from syncagent.reconcile.lanes import Lanes
+from syncagent.reconcile.notices import Notices
 from syncagent.reconcile.reach import Reach
 from syncagent.reconcile.recovery import recover
 from syncagent.reconcile.registry import Gate, Registry, Service
@@ -32,6 +34,8 @@ from syncagent.reconcile.watchers import Watchers
 log = structlog.get_logger(__name__)
 
 _TIDY_EVERY_S = 600.0
+# What the cluster itself cannot be told about now.
+_UNSAID = {str(Code.UNAVAILABLE), "Unreachable"}
 
 
 class Engine:
@@ -59,7 +63,11 @@ class Engine:
         self._registry = Registry()
         self._reach = Reach(cluster, clock, self._reach_changed)
         self._reporter = Reporter(self._registry, reports, memory, clock, self._reach)
-        self._watchers = Watchers(cluster, self._registry, self._tasks, self._sighted)
+        self._evidence = Evidence(cluster, self._registry, self._tasks, clock, self._reporter.touch)
+        self._notices = Notices(cluster, clock)
+        self._watchers = Watchers(
+            cluster, self._registry, self._tasks, self._evidence, self._sighted
+        )
         self._lanes = Lanes(self._tasks, clock, self._work)
         self._turn = asyncio.Semaphore(walks)
         self._looked = asyncio.Event()
@@ -70,6 +78,8 @@ class Engine:
             memory,
             reports,
             self._registry,
+            self._evidence,
+            self._notices,
             clock,
             self._watchers.watch,
             self._reporter.touch,
@@ -84,6 +94,7 @@ class Engine:
         self._registry.restore(self._memory.services(), self._memory.owned())
         self._tasks.forever("reporter", self._reporter.run())
         self._tasks.forever("tidy", self._tidy())
+        self._tasks.forever("notices", self._notices.run())
         self._tasks.forever("reach", self._reach.run())
         if self._memory.fresh:
             self._registry.gap = "what this cluster holds has not been found out yet"
@@ -221,6 +232,7 @@ class Engine:
         if urgings == service.urgings:
             self._try_later(service, wait)
         if walks:
+            self._notice(service)
             self._reporter.say(service_id)
         else:
             self._reporter.touch(service_id)
@@ -228,6 +240,16 @@ class Engine:
     def _may_walk(self, service: Service) -> bool:
         now = self._clock.monotonic()
         return now >= service.hold_until and not is_closed(service, now)
+
+    def _notice(self, service: Service) -> None:
+        """Write what has failed where people look: on the object, or on its namespace."""
+        spec = service.desired.spec
+        for key, problem in service.failures.items():
+            if problem.reason in _UNSAID or spec is None or problem.ref is None:
+                continue
+            one = service.owned.get(key) if key else None
+            text = f"service {spec.name}: {problem.message}"
+            self._notices.add(problem.ref, one.uid if one else "", problem.reason, text, warns=True)
 
     async def _walk(self, service: Service) -> None:
         """Walk through the steps; what ends the walk early becomes a failure of the whole."""

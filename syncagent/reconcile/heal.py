@@ -95,6 +95,7 @@ async def _changed(tools: Tools, service: Service, one: Owned, sighting: Seen) -
 async def _seen(tools: Tools, service: Service, one: Owned, live: KubeObject) -> float:
     before = one.uid
     one.observe(live, service.rules)
+    tools.evidence.suspect(service, one)
     if one.uid != before:
         tools.registry.identify(one)
     if one.leaving or not one.live or metadata_of(live).get("deletionTimestamp"):
@@ -150,6 +151,10 @@ async def _heal(
     tools.memory.record((one,))
     if changed:
         _report(tools, manifest, live, healed, healed_now=True)
+        who = (foreign_manager(live, ()) if live else "") or "somebody"
+        what = "changed" if live else "deleted"
+        text = f"{what} by {who}; put right as service {service.current.spec.name} wants it"
+        tools.notices.add(one.ref, one.uid, "DriftHealed", text, warns=False)
 
 
 async def _tell(

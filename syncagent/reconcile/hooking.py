@@ -8,12 +8,11 @@ from collections.abc import Iterable
 from fleet.errors import TowlineError
 from syncagent.domain.health import Health, Verdict
 from syncagent.domain.hooks import Cleaning, Moment, ended
-from syncagent.domain.objects import KubeObject, ObjectKey, metadata_of
+from syncagent.domain.objects import KubeObject, ObjectKey, metadata_of, ref_of
 from syncagent.domain.ownership import HookManifest, run_of, with_run
 from syncagent.domain.runs import Run, run_for
 from syncagent.domain.services import Problem
 from syncagent.reconcile.apply import problem_of, until_gone
-from syncagent.reconcile.evidence import last_words
 from syncagent.reconcile.registry import Service
 from syncagent.reconcile.tools import Tools
 
@@ -154,5 +153,5 @@ def _fail(service: Service, hook: HookManifest, why: str) -> None:
 
 async def _why(tools: Tools, live: KubeObject, verdict: Verdict) -> str:
     said = verdict.message or verdict.reason or "no reason given"
-    tail = await last_words(tools, live)
+    tail = await tools.evidence.last_words(ref_of(live), metadata_of(live).get("uid") or "")
     return f"{said}; its log ends: {tail}" if tail else said

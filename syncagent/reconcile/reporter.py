@@ -1,12 +1,14 @@
 """Says upwards how services are: when something has changed, and then only that."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
 
 import structlog
 
 from fleet.errors import Unavailable
 from fleet.runtime.clock import Clock
+from syncagent.domain.health import Health
 from syncagent.domain.inventory import Component, components_of, difference, split
 from syncagent.domain.objects import ObjectKey
 from syncagent.domain.services import Phase, Problem, Status
@@ -137,7 +139,7 @@ class Reporter:
             service.written,
             service.pruned,
             service.awaiting,
-            _message(service),
+            _message(service, components),
             service.planned,
         )
 
@@ -169,7 +171,7 @@ class Reporter:
         return self._clock.monotonic() > self._patient_until
 
 
-def _message(service: Service) -> str:
+def _message(service: Service, components: Mapping[ObjectKey, Component]) -> str:
     """What is going on, for people."""
     if service.gate is not None:
         return saying(service)
@@ -178,6 +180,9 @@ def _message(service: Service) -> str:
     held = [one for one in service.owned.values() if one.finalizers]
     if held:
         return f"{held[0].ref} {held[0].verdict.message}"
+    for one in components.values():
+        if one.health == Health.PROGRESSING and one.reason and not one.owner_uid:
+            return f"waiting for {one.ref}: {one.message}"
     if service.adopted:
         taken = ", ".join(f"{count} from {tool}" for tool, count in service.adopted.items())
         return f"adopted {taken}"

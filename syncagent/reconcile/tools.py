@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from fleet.runtime.clock import Clock
 from syncagent.domain.objects import ObjectRef
 from syncagent.ports import Bundles, Cluster, Fetcher, Memory, Reports
+from syncagent.reconcile.evidence import Evidence
+from syncagent.reconcile.notices import Notices
 from syncagent.reconcile.registry import Registry
 
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """The ports, the registry, and two ways to tell others: watch this object; report anew.
+    """The ports, the registry, and ways to tell others: watch this object; report anew.
 
     `require_cluster` waits for what will be known in a moment, and raises Unavailable while
     nothing can be decided about the cluster.
@@ -23,6 +25,8 @@ class Tools:
     memory: Memory
     reports: Reports
     registry: Registry
+    evidence: Evidence
+    notices: Notices
     clock: Clock
     watch: Callable[[ObjectRef], None]
     touch: Callable[[str], None]

@@ -20,7 +20,9 @@ from syncagent.domain.objects import (
     ref_of,
 )
 from syncagent.domain.ownership import SERVICE_LABEL, owner_of, run_of
+from syncagent.domain.pods import crash_of
 from syncagent.ports import Cluster, Sink
+from syncagent.reconcile.evidence import Evidence
 from syncagent.reconcile.registry import Registry, Service
 
 _REPLICA_SET = Api("apps", "v1", "ReplicaSet")
@@ -46,9 +48,11 @@ class Watchers:
         cluster: Cluster,
         registry: Registry,
         tasks: Tasks,
+        evidence: Evidence,
         on_sighting: Callable[[Service, bool], None],
     ) -> None:
         """`on_sighting(service, mail)`: something of a service was seen; `mail`: look into it."""
+        self._evidence = evidence
         self._cluster = cluster
         self._registry = registry
         self._tasks = tasks
@@ -127,12 +131,15 @@ class Watchers:
             self._drop(metadata_of(sighting.live).get("uid") or "")
         elif isinstance(sighting, Seen):
             child = child_of(sighting.live)
+            if child.ref.kind == "Pod":
+                child = self._evidence.explained(child, crash_of(sighting.live))
             if tree.put(child):
                 self._child_changed(child.uid)
 
     def _drop(self, uid: str) -> None:
         service = self._registry.service_above(uid)
         self._registry.tree.drop(uid)
+        self._evidence.drop(uid)
         if service is not None:
             self._tell(service, False)
 

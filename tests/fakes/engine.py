@@ -75,9 +75,8 @@ class Stand:
         self.database.close()
 
     async def restart(self) -> None:
-        """The process is killed and comes back; the cluster's watches are new."""
+        """The process ends and comes back on the same disk."""
         await self.stop()
-        self.cluster.forget_watches()
         self.hub.statuses.clear()
         await self.start()
 

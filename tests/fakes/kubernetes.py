@@ -89,7 +89,10 @@ class FakeCluster:
             sink(Seen(api, copy.deepcopy(one)))
         sink(Relisted(api, namespace, frozenset(found), self._version))
         self._sinks.append((api, namespace, selector, sink))
-        await asyncio.Event().wait()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self._sinks.remove((api, namespace, selector, sink))
 
     async def find(self, selector: str) -> list[KubeObject]:
         await self.ping()
@@ -119,10 +122,6 @@ class FakeCluster:
         for api, namespace, selector, sink in self._sinks:
             if _matches(gone, api, namespace, selector):
                 sink(Gone(api, copy.deepcopy(gone)))
-
-    def forget_watches(self) -> None:
-        """Whoever followed has gone."""
-        self._sinks.clear()
 
     def count(self, verb: str) -> int:
         """How often a verb was used."""

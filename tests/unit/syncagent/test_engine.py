@@ -245,7 +245,6 @@ async def test_a_restart_applies_and_fetches_nothing(stand: Stand) -> None:
     await stand.phase(Phase.HEALTHY)
     await stand.stop()
     stand.cluster.calls.clear()
-    stand.cluster._sinks.clear()
     stand.hub.statuses.clear()
     await stand.start()
     await stand.phase(Phase.HEALTHY)

@@ -1,0 +1,64 @@
+"""Events on objects, where people look: one for each problem, counted up, written rarely."""
+
+from dataclasses import dataclass
+
+import structlog
+
+from fleet.errors import TowlineError
+from fleet.runtime.clock import Clock
+from syncagent.domain.objects import ObjectKey, ObjectRef
+from syncagent.ports import Cluster, Notice
+
+log = structlog.get_logger(__name__)
+
+_AGAIN_AFTER_S = 300.0
+_PAUSE_S = 1.0
+_AT_ONCE = 20
+_MOST_KEPT = 1000
+
+
+@dataclass(slots=True)
+class _Kept:
+    """How often something was noticed, and when it was last written (monotonic seconds)."""
+
+    notice: Notice
+    count: int = 0
+    written: int = 0
+    at: float = -_AGAIN_AFTER_S
+
+
+class Notices:
+    """Gathers notices; at most some are written a second, and the same one once in minutes."""
+
+    def __init__(self, cluster: Cluster, clock: Clock) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._kept: dict[tuple[ObjectKey, str, str], _Kept] = {}
+
+    def add(self, ref: ObjectRef, uid: str, reason: str, message: str, *, warns: bool) -> None:
+        """Something was noticed; the oldest notices are forgotten when there are too many."""
+        key = (ref.key, reason, message)
+        kept = self._kept.pop(key, None) or _Kept(Notice(ref, uid, reason, message, warns, 0))
+        kept.count += 1
+        self._kept[key] = kept
+        if len(self._kept) > _MOST_KEPT:
+            del self._kept[next(iter(self._kept))]
+
+    async def run(self) -> None:
+        """Write what is due, for ever."""
+        while True:
+            await self._clock.sleep(_PAUSE_S)
+            due = [kept for kept in self._kept.values() if self._is_due(kept)]
+            for kept in due[:_AT_ONCE]:
+                await self._write(kept)
+
+    def _is_due(self, kept: _Kept) -> bool:
+        return kept.count > kept.written and (self._clock.monotonic() - kept.at >= _AGAIN_AFTER_S)
+
+    async def _write(self, kept: _Kept) -> None:
+        kept.at, kept.written, one = self._clock.monotonic(), kept.count, kept.notice
+        notice = Notice(one.ref, one.uid, one.reason, one.message, one.warns, kept.count)
+        try:
+            await self._cluster.tell(notice)
+        except TowlineError as error:
+            log.debug("event not written", object=str(one.ref), reason=error.message)
