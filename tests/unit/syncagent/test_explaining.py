@@ -1,0 +1,213 @@
+"""Why something is not well: kinds, rules of users, logs of crashes, events, notices."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from fleet.bundle import KubeObject
+from syncagent.domain.health import Health, assess
+from syncagent.domain.rules import health_of
+from syncagent.domain.services import FieldCondition, HealthRule, Phase
+from syncagent.ports import Refused
+from tests.fakes.engine import Stand, config
+
+READY = HealthRule(
+    "shop.io",
+    "Shop",
+    Health.HEALTHY,
+    (FieldCondition("/status/conditions/Open/status", ("True",)),),
+)
+BROKEN = HealthRule(
+    "shop.io",
+    "Shop",
+    Health.FAILED,
+    (FieldCondition("/status/state", ("Broken", "Lost")),),
+    "/status/why",
+)
+
+
+@pytest.fixture
+async def stand(tmp_path: Path) -> AsyncIterator[Stand]:
+    """A running engine."""
+    made = Stand(tmp_path)
+    await made.start()
+    yield made
+    await made.stop()
+
+
+def live(api_version: str, kind: str, status: dict, **spec: object) -> KubeObject:
+    meta = {"name": "x", "namespace": "prod"}
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": meta,
+        "spec": spec,
+        "status": status,
+    }
+
+
+def conditions(**states: tuple[str, str]) -> dict:
+    """`Type=("False", "Reason")`."""
+    return {
+        "conditions": [
+            {"type": name, "status": status, "reason": reason, "message": f"{reason} it is"}
+            for name, (status, reason) in states.items()
+        ]
+    }
+
+
+@pytest.mark.parametrize(
+    ("one", "health", "word"),
+    [
+        (live("v1", "PersistentVolume", {"phase": "Failed", "message": "no disk"}), 5, "no disk"),
+        (live("v1", "PersistentVolume", {"phase": "Available"}), 1, ""),
+        (live("v1", "PersistentVolumeClaim", {"phase": "Lost"}), 5, "no longer exists"),
+        (live("v1", "Node", conditions(Ready=("False", "KubeletDown"))), 5, "KubeletDown"),
+        (live("batch/v1", "CronJob", {}, suspend=True), 2, "suspended"),
+        (
+            live(
+                "autoscaling/v2",
+                "HorizontalPodAutoscaler",
+                conditions(ScalingActive=("False", "FailedGetResourceMetric")),
+            ),
+            5,
+            "FailedGetResourceMetric",
+        ),
+        (
+            live("policy/v1", "PodDisruptionBudget", conditions(DisruptionAllowed=("False", "x"))),
+            1,
+            "",
+        ),
+        (
+            live(
+                "apiregistration.k8s.io/v1",
+                "APIService",
+                conditions(Available=("False", "MissingEndpoints")),
+            ),
+            3,
+            "MissingEndpoints",
+        ),
+        (
+            live(
+                "certificates.k8s.io/v1",
+                "CertificateSigningRequest",
+                conditions(Denied=("True", "No")),
+            ),
+            5,
+            "No it is",
+        ),
+        (
+            live(
+                "apps/v1",
+                "Deployment",
+                conditions(ReplicaFailure=("True", "FailedCreate")),
+                replicas=1,
+            ),
+            5,
+            "FailedCreate",
+        ),
+    ],
+)
+def test_health_of_kinds(one: KubeObject, health: int, word: str) -> None:
+    """The state of each kind, with the word that a person needs."""
+    verdict = assess(one)
+    assert verdict.health == health and word in verdict.message
+
+
+def test_rules_of_users_replace_what_is_known() -> None:
+    """The first rule that holds; a kind with rules of which none holds is progressing."""
+    rules = (READY, BROKEN)
+    shop = live("shop.io/v1", "Shop", conditions(Ready=("True", "Fine")))
+    assert assess(shop).health == Health.HEALTHY
+    assert health_of(shop, rules).health == Health.PROGRESSING
+    shop["status"] = {"state": "Broken", "why": "the door is shut"}
+    assert health_of(shop, rules).message == "the door is shut"
+    shop["status"] = conditions(Open=("True", "Morning"))
+    assert health_of(shop, rules).health == Health.HEALTHY
+    other = live("other.io/v1", "Shop", {})
+    assert health_of(other, rules).health == Health.HEALTHY
+
+
+def workload() -> list[KubeObject]:
+    spec = {"replicas": 1, "template": {"spec": {"containers": [{"name": "main"}]}}}
+    return [
+        {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db"}, "spec": spec}
+    ]
+
+
+def pod(stand: Stand, status: dict) -> None:
+    """The StatefulSet's pod is in this state."""
+    owner = stand.cluster.objects["apps", "StatefulSet", "prod", "db"]["metadata"]["uid"]
+    reference = {"kind": "StatefulSet", "name": "db", "uid": owner, "controller": True}
+    meta = {"name": "db-0", "namespace": "prod", "uid": "p0", "ownerReferences": [reference]}
+    stand.cluster.put({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "status": status})
+
+
+def crashed(times: int) -> dict:
+    return {
+        "containerStatuses": [
+            {
+                "name": "main",
+                "restartCount": times,
+                "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}},
+                "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}},
+            }
+        ]
+    }
+
+
+async def test_a_crash_loop_is_told_with_exit_code_and_log(stand: Stand) -> None:
+    """The log is read once a crash, however often the pod is seen."""
+    stand.cluster.logs["db-0"] = "starting\nno such table: carts\n"
+    stand.bring(workload())
+    await stand.until(lambda: stand.cluster.count("apply"))
+    await stand.clock.advance(1)
+    for _ in range(5):
+        pod(stand, crashed(1))
+    status = await stand.phase(Phase.DEGRADED)
+    await stand.until(lambda: "no such table" in stand.hub.statuses[-1].problems[0].message)
+    status = stand.hub.statuses[-1]
+    assert "last exit code 137, OOMKilled" in status.problems[0].message
+    assert stand.cluster.count("log") == 1
+    pod(stand, crashed(2))
+    await stand.until(lambda: stand.cluster.count("log") == 2)
+
+
+async def test_why_a_pod_is_not_placed_is_told(stand: Stand) -> None:
+    """The scheduler's sentence is what the service waits for."""
+    stand.bring(workload())
+    await stand.until(lambda: stand.cluster.count("apply"))
+    await stand.clock.advance(1)
+    text = "0/3 nodes are available: insufficient cpu"
+    reason = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": text}
+    pod(stand, {"conditions": [reason]})
+    await stand.until(lambda: text in stand.hub.statuses[-1].message)
+
+
+async def test_events_explain_a_controller_that_says_nothing(stand: Stand) -> None:
+    """A quota or a webhook that refuses a StatefulSet's pods is told only by events."""
+    stand.cluster.warned["db"] = ["FailedCreate: exceeded quota: pods=10"]
+    stand.bring(workload())
+    await stand.phase(Phase.APPLIED)
+    await stand.until(lambda: "exceeded quota" in stand.hub.statuses[-1].message)
+    asked = stand.cluster.count("warnings")
+    for _ in range(100):
+        await stand.clock.advance(10)
+    assert stand.cluster.count("warnings") <= asked + 4
+
+
+async def test_a_failure_becomes_one_event_that_is_counted_up(stand: Stand) -> None:
+    """However often it is tried again; at most one write in five minutes."""
+    stand.cluster.fail["a"] = Refused("denied by the policy", status=403, reason="Forbidden")
+    stand.bring([config("a")])
+    await stand.phase(Phase.FAILED)
+    await stand.until(lambda: stand.cluster.told)
+    for _ in range(250):
+        await stand.clock.advance(1)
+    assert len(stand.cluster.told) == 1
+    for _ in range(200):
+        await stand.clock.advance(1)
+    first, second = stand.cluster.told
+    assert second.count > first.count
+    assert stand.cluster.told[0].message == "service s: denied by the policy"
