@@ -88,7 +88,8 @@ class World:
         cluster, _ = await self.clusters.create(self.admin, ClusterChange(name=name))
         if connected:
             about = FactsReport("v1.36.3", "GENERIC", 3)
-            return await self.agents.connected(cluster.id, Greeting("instance", "0.1.0", about))
+            greeting = Greeting("instance", "0.1.0", about, sealing_key=self.agent_key.public)
+            return await self.agents.connected(cluster.id, greeting)
         return cluster
 
     async def repository(self, url: str = "https://git.example.org/fleet.git") -> Repository:

@@ -1,0 +1,156 @@
+"""Jobs of clusters: asked for once, sealed to the agent, their end kept; and who may."""
+
+import asyncio
+
+import pytest
+
+from controlplane.domain.access.roles import BuiltInRole as Role
+from controlplane.domain.clusterjobs import JobPhase, JobRequest
+from controlplane.domain.clusters import Cluster
+from fleet.errors import Conflict, Forbidden, Invalid, NotFound
+from fleet.runtime.clock import SystemClock
+from fleet.sealing import SealedSecret
+from fleet.wire.v1 import agent_pb2 as wire
+from tests.integration.controlplane.conftest import World, person
+from tests.integration.controlplane.test_agentlink import Hub, listening, registered
+
+POD = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": []}}
+
+
+@pytest.fixture
+async def cluster(world: World) -> Cluster:
+    return await world.cluster()
+
+
+@pytest.fixture
+async def hub(world: World):
+    async with listening(world, world.identity, SystemClock()) as running:
+        yield running
+
+
+def request(**given: object) -> JobRequest:
+    return JobRequest(**{"namespace": "ops", "manifest": POD, **given})  # ty: ignore
+
+
+async def test_a_key_makes_a_second_request_the_same_job(world: World, cluster: Cluster) -> None:
+    """So that a pipeline that is killed and asks again runs no gate twice."""
+    first = await world.jobs.run(world.admin, cluster.id, request(key="gate-1"))
+    again = await world.jobs.run(world.admin, cluster.id, request(key="gate-1"))
+    other = await world.jobs.run(world.admin, cluster.id, request())
+    assert again.id == first.id != other.id
+    assert len(await world.agents.waiting_commands(cluster.id)) == 2
+    elsewhere = await world.cluster("prod")
+    with pytest.raises(Conflict):
+        await world.jobs.run(world.admin, elsewhere.id, request(key="gate-1"))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"namespace": "Ops"},
+        {"manifest": {"apiVersion": "apps/v1", "kind": "Deployment"}},
+        {"manifest": {**POD, "x": "y" * 600_000}},
+        {"timeout_s": 0},
+        {"timeout_s": 8 * 24 * 3600},
+        {"secrets": {"not a name": "x"}},
+        {"secrets": {f"s{n}": "x" for n in range(65)}},
+    ],
+)
+async def test_what_no_agent_could_run_is_refused(
+    world: World, cluster: Cluster, given: dict[str, object]
+) -> None:
+    with pytest.raises(Invalid):
+        await world.jobs.run(world.admin, cluster.id, request(**given))
+    assert await world.agents.waiting_commands(cluster.id) == []
+
+
+async def test_who_may_only_look_runs_nothing(world: World, cluster: Cluster) -> None:
+    viewer = person(Role.VIEWER)
+    job = await world.jobs.run(world.admin, cluster.id, request())
+    assert (await world.jobs.get(viewer, job.id)).id == job.id
+    for verb in (
+        world.jobs.run(viewer, cluster.id, request()),
+        world.jobs.cancel(viewer, job.id),
+        world.jobs.retry(viewer, job.id),
+    ):
+        with pytest.raises(Forbidden):
+            await verb
+    with pytest.raises((Forbidden, NotFound)):
+        await world.jobs.get(person(None), job.id)
+
+
+async def test_a_job_goes_to_its_agent_with_secrets_that_only_it_opens(
+    world: World, hub: Hub
+) -> None:
+    """Then its log as it comes, its end, and the answer; a log of another job is passed over."""
+    cluster_id, token = await registered(world)
+    agent = await hub.agent(token)
+    await agent.hello(sealing_key=world.agent_key.public)
+    await agent.difference()
+    job = await world.jobs.run(world.admin, cluster_id, request(secrets={"password": "hunter2"}))
+    command = (await agent.read("command")).command
+    assert command.id == job.id and command.run_job.timeout_s == 3600
+    box = command.run_job.secrets[0]
+    sealed = SealedSecret(box.name, box.version, box.box)
+    assert world.agent_key.open(sealed, job.id) == b"hunter2"
+    for name in (job.id, "another"):
+        piece = wire.JobLog(command_id=name, offset=0, data=b"line\n")
+        await agent.call.write(wire.AgentMessage(job_log=piece))
+    status = wire.JobStatus(
+        command_id=job.id,
+        phase=wire.JOB_PHASE_FAILED,
+        object=wire.ObjectRef(version="v1", kind="Pod", namespace="ops", name="p"),
+        message="exit code 3",
+        exit_code=3,
+        started_ms=1_767_225_600_000,
+        finished_ms=1_767_225_601_000,
+        log_tail=b"line\n\xff",
+        outputs={"main": "42"},
+    )
+    await agent.report(1, job=status)
+    await agent.report(2, job=wire.JobStatus(command_id=job.id, phase=wire.JOB_PHASE_RUNNING))
+    result = wire.CommandResult(command_id=job.id, outcome=wire.OUTCOME_FAILED, message="x")
+    await agent.report(3, result=result)
+    async with asyncio.timeout(10):
+        while (await agent.read("ack")).ack.number < 3:
+            pass
+    end = await world.jobs.get(world.admin, job.id)
+    assert (end.phase, end.exit_code, end.message) == (JobPhase.FAILED, 3, "exit code 3")
+    assert end.outputs == {"main": "42"} and str(end.object) == "Pod ops/p"
+    assert await world.jobs.log(world.admin, job.id, 0) == (5, "line\n", False)
+    assert await world.jobs.log(world.admin, job.id, 5) == (5, "", True)
+    assert world.logs.read("another", 0) == (0, b"")
+
+
+async def test_secrets_for_an_agent_without_a_key_are_not_sent(world: World, hub: Hub) -> None:
+    """An agent of an older version: the job has failed, with the reason."""
+    cluster_id, token = await registered(world)
+    agent = await hub.agent(token)
+    await agent.hello()
+    await agent.difference()
+    job = await world.jobs.run(world.admin, cluster_id, request(secrets={"password": "hunter2"}))
+    async with asyncio.timeout(10):
+        while not (end := await world.jobs.get(world.admin, job.id)).phase.final:
+            await asyncio.sleep(0.02)
+    assert end.phase is JobPhase.FAILED and "no key" in end.message
+    assert await world.agents.waiting_commands(cluster_id) == []
+
+
+async def test_cancel_is_asked_once_and_a_job_that_ended_can_be_run_again(
+    world: World, cluster: Cluster
+) -> None:
+    job = await world.jobs.run(world.admin, cluster.id, request(secrets={"a": "b"}))
+    with pytest.raises(Conflict, match="not ended"):
+        await world.jobs.retry(world.admin, job.id)
+    await world.jobs.cancel(world.admin, job.id)
+    await world.jobs.cancel(world.admin, job.id)
+    waiting = await world.agents.waiting_commands(cluster.id)
+    assert [one.payload.get("job") for one in waiting] == [None, job.id]
+    async with world.deps.store.write() as tx:
+        await tx.cluster_jobs.change(job.id, phase=JobPhase.CANCELLED)
+    again = await world.jobs.retry(world.admin, job.id)
+    assert again.retry_of == job.id and again.phase is JobPhase.PENDING
+    _, secrets = await world.agents.job(cluster.id, again.id)
+    assert world.agent_key.open(secrets[0], again.id) == b"b"
+    with pytest.raises(NotFound):
+        await world.agents.job((await world.cluster("prod")).id, again.id)

@@ -1,0 +1,289 @@
+"""What agents tell beside status: confirmations they wait for, plans, facts, mirrors, rivals."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from controlplane.agentlink import messages
+from controlplane.domain.clusters import AgentMode
+from controlplane.domain.ledger import Stage
+from controlplane.domain.objects import Change, ObjectName
+from controlplane.domain.services import ComponentState as State
+from controlplane.domain.services import (
+    FieldCondition,
+    HealthRule,
+    IgnoredDifference,
+    Phase,
+    Service,
+    ServiceStatus,
+    SyncOptions,
+)
+from controlplane.ports import PageQuery
+from controlplane.usecases.services import ServiceChange
+from fleet.errors import Conflict, Invalid
+from fleet.identity import local_id
+from fleet.runtime.clock import SystemClock
+from fleet.wire import limits
+from fleet.wire.v1 import agent_pb2 as wire
+from tests.fakes.manifests import config_map
+from tests.integration.controlplane.conftest import World
+from tests.integration.controlplane.test_agentlink import Hub, listening, registered
+
+CLAIM = wire.ObjectRef(version="v1", kind="PersistentVolumeClaim", namespace="shop", name="data")
+NAMED = ObjectName("", "", "PersistentVolumeClaim", "shop", "data")
+
+
+@pytest.fixture
+async def hub(world: World):
+    async with listening(world, world.identity, SystemClock()) as running:
+        yield running
+
+
+@pytest.fixture
+async def service(world: World) -> Service:
+    """A delivered service."""
+    cluster, repository = await world.cluster(), await world.repository()
+    one = await world.service(cluster, repository)
+    world.manifests.push(repository.id, {"shop": [config_map("a")]})
+    await world.delivery.deliver(repository.id)
+    return await world.get(one)
+
+
+async def tell(world: World, cluster_id: Any, number: int, **body: Any) -> None:
+    """Let the cluster's agent report, as the link would."""
+    report = wire.Report(number=number, at_ms=1_767_225_600_000, **body)
+    limits.check(report)
+    await world.agents.record(cluster_id, [messages.report(report)])
+
+
+async def awaiting(world: World, service: Service, number: int = 1) -> Service:
+    status = wire.ServiceStatus(
+        service_id=service.id,
+        sequence=service.sequence,
+        phase=wire.PHASE_AWAITING,
+        awaiting=[CLAIM],
+        message="waits for a person",
+    )
+    await tell(world, service.cluster_id, number, status=status)
+    return await world.get(service)
+
+
+async def test_a_deletion_that_waits_is_shown_and_confirmed(world: World, service: Service) -> None:
+    """In errors and the ledger; the confirmation goes to the agent for one sequence only."""
+    shown = await awaiting(world, service)
+    assert shown.phase is Phase.AWAITING and shown.status is ServiceStatus.STALE
+    assert "PersistentVolumeClaim shop/data" in shown.errors[0].message
+    assert shown.message == "waits for a person"
+    await world.interventions.confirm_deletions(world.admin, service.id, [NAMED])
+    told = messages.desired(await world.get(service)).spec.options.confirmed
+    assert [(one.kind, one.version, one.name) for one in told] == [
+        ("PersistentVolumeClaim", "v1", "data")
+    ]
+    await world.services.update(world.admin, service.id, ServiceChange(dry_run=True))
+    assert not messages.desired(await world.get(service)).spec.options.confirmed
+    history = await world.services.history(
+        world.admin, PageQuery(equals={"service_id": service.id})
+    )
+    assert {Stage.AWAITING, Stage.CONFIRMED} <= {one.stage for one in history.items}
+
+
+async def test_only_what_waits_can_be_confirmed(world: World, service: Service) -> None:
+    await awaiting(world, service)
+    other = ObjectName("", "", "Namespace", "", "shop")
+    for objects, error in (([NAMED, other], Conflict), ([], Invalid)):
+        with pytest.raises(error):
+            await world.interventions.confirm_deletions(world.admin, service.id, objects)
+    assert (await world.get(service)).sequence == service.sequence
+
+
+async def test_a_dry_run_shows_its_plan_until_the_next_change(
+    world: World, service: Service
+) -> None:
+    await world.services.update(world.admin, service.id, ServiceChange(dry_run=True))
+    service = await world.get(service)
+    assert await world.interventions.plan(world.admin, service.id) is None
+    field = wire.FieldChange(pointer="/data/a", old='"1"', new='"2"')
+    planned = wire.PlannedChange(object=CLAIM, change=wire.CHANGE_DELETE, fields=[field])
+    status = wire.ServiceStatus(
+        service_id=service.id,
+        sequence=service.sequence,
+        phase=wire.PHASE_APPLIED,
+        planned=[planned, wire.PlannedChange(object=CLAIM)],
+    )
+    await tell(world, service.cluster_id, 1, status=status)
+    plan = await world.interventions.plan(world.admin, service.id)
+    assert plan is not None and [one.change for one in plan.changes] == [Change.DELETE]
+    assert plan.changes[0].fields[0].new == '"2"'
+    await world.services.update(world.admin, service.id, ServiceChange(paused=True))
+    assert await world.interventions.plan(world.admin, service.id) is None
+
+
+async def test_drift_is_in_the_ledger_with_old_and_new_values(
+    world: World, service: Service
+) -> None:
+    field = wire.FieldChange(pointer="/spec/replicas", old="2", new="5")
+    drift = wire.Drift(service_id=service.id, object=CLAIM, manager="kubectl", changes=[field])
+    await tell(world, service.cluster_id, 1, drift=drift)
+    history = await world.services.history(
+        world.admin, PageQuery(equals={"service_id": service.id})
+    )
+    entry = next(one for one in history.items if one.stage is Stage.DRIFTED)
+    assert entry.detail["changes"] == [{"pointer": "/spec/replicas", "old": "2", "new": "5"}]
+
+
+async def test_components_are_kept_with_labels_generation_hash_and_finalizers(
+    world: World, service: Service
+) -> None:
+    component = wire.Component(
+        object=CLAIM,
+        labels={"app": "shop"},
+        generation=3,
+        hash="sha256:" + "0" * 64,
+        finalizers=["kubernetes.io/pvc-protection"],
+        health=wire.HEALTH_PROGRESSING,
+    )
+    inventory = wire.Inventory(service_id=service.id, complete=True, present=[component])
+    await tell(world, service.cluster_id, 1, inventory=inventory)
+    found = await world.services.related(world.admin, [service], frozenset({"components"}))
+    one = found.components[0]
+    assert (one.labels, one.generation) == ({"app": "shop"}, 3)
+    assert one.hash.startswith("sha256:") and one.finalizers == ("kubernetes.io/pvc-protection",)
+
+
+async def test_facts_are_taken_with_the_greeting_and_when_they_change(
+    world: World, hub: Hub
+) -> None:
+    cluster_id, token = await registered(world)
+    agent = await hub.agent(token)
+    await agent.hello(mode=wire.MODE_AUTONOMOUS)
+    assert (await world.clusters.get(world.admin, cluster_id)).mode is AgentMode.AUTONOMOUS
+    old = wire.DeprecatedApi(group="g", version="v1beta1", resource="x", removed_in="1.25")
+    facts = wire.ClusterFacts(
+        kubernetes_version="v1.40.0",
+        distribution="odd",
+        nodes=5,
+        cpu_millis=12_000,
+        memory_bytes=64 << 30,
+        pod_capacity=550,
+        api_versions=["v1", "apps/v1"],
+        deprecated=[old],
+    )
+    await agent.report(1, facts=facts)
+    await agent.read("ack")
+    cluster = await world.clusters.get(world.admin, cluster_id)
+    assert (cluster.kubernetes_version, cluster.nodes) == ("v1.40.0", 5)
+    assert (
+        cluster.facts.api_versions == ("v1", "apps/v1") and cluster.facts.memory_bytes == 64 << 30
+    )
+    assert cluster.facts.deprecated[0].removed_in == "1.25"
+
+
+async def test_every_option_reaches_the_agent(world: World, service: Service) -> None:
+    condition = FieldCondition("/status/state", ("Ready",))
+    options = SyncOptions(
+        keep_on_prune=True,
+        fail_on_conflict=True,
+        replace_immutable=True,
+        ignored=(IgnoredDifference("apps", "Deployment", pointers=("/spec/replicas",)),),
+        health_rules=(HealthRule("x.io", "Db", State.RUNNING, (condition,), "/status/why"),),
+        wave_timeout_s=60,
+        deletion_budget=3,
+    )
+    await world.services.update(world.admin, service.id, ServiceChange(options=options))
+    told = messages.desired(await world.get(service)).spec.options
+    assert told.keep_on_prune and told.fail_on_conflict and told.replace_immutable
+    assert list(told.ignored[0].pointers) == ["/spec/replicas"]
+    assert told.health_rules[0].health == wire.HEALTH_HEALTHY
+    assert (told.wave_timeout_s, told.deletion_budget) == (60, 3)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        SyncOptions(ignored=(IgnoredDifference(),)),
+        SyncOptions(ignored=(IgnoredDifference(pointers=("spec",)),)),
+        SyncOptions(ignored=(IgnoredDifference(managers=("x",)),) * 257),
+        SyncOptions(wave_timeout_s=-1),
+        SyncOptions(deletion_budget=10**7),
+        SyncOptions(health_rules=(HealthRule("", "X", State.FAILED, (), "x"),)),
+    ],
+)
+async def test_options_that_agents_have_no_room_for_are_refused(
+    world: World, service: Service, options: SyncOptions
+) -> None:
+    with pytest.raises(Invalid, match="syncConfig"):
+        await world.services.update(world.admin, service.id, ServiceChange(options=options))
+
+
+def mirrored(name: str = "shop", **given: Any) -> wire.MirroredService:
+    fields = {
+        "service_id": local_id("cluster", name),
+        "name": name,
+        "namespace": "shop",
+        "repository": "https://git.example/local.git",
+        "ref": "main",
+        "folder": "deploy",
+        "commit": "c" * 40,
+        "digest": "sha256:" + "1" * 64,
+        "sequence": 1,
+    }
+    return wire.MirroredService(**{**fields, **given})
+
+
+async def test_a_service_that_its_cluster_defines_is_shown_and_not_changed(world: World) -> None:
+    """Sync may be asked for; the agent is never told what to run."""
+    cluster = await world.cluster()
+    await tell(world, cluster.id, 1, mirrored=mirrored())
+    shown = await world.services.named(world.admin, cluster.handle, "shop")
+    assert shown.mirrored and shown.origin.endswith("local.git") and shown.sha == "c" * 40
+    await tell(world, cluster.id, 2, mirrored=mirrored(sequence=2, error="no such folder"))
+    status = wire.ServiceStatus(service_id=shown.id, sequence=2, phase=wire.PHASE_HEALTHY)
+    await tell(world, cluster.id, 3, status=status)
+    shown = await world.get(shown)
+    assert shown.render_error == "no such folder" and shown.observed == 2
+    for change in (
+        world.services.update(world.admin, shown.id, ServiceChange(paused=True)),
+        world.services.delete(world.admin, shown.id),
+        world.services.release(world.admin, shown.id),
+    ):
+        with pytest.raises(Conflict, match="defined in its cluster"):
+            await change
+    assert await world.agents.desired(cluster.id) == []
+    await world.services.sync(world.admin, shown.id)
+    await world.interventions.terminate(world.admin, shown.id)
+    assert len(await world.agents.waiting_commands(cluster.id)) == 2
+    await tell(world, cluster.id, 4, mirrored=mirrored(removed=True))
+    assert (await world.services.page(world.admin, PageQuery())).items == ()
+
+
+async def test_mirrors_touch_no_service_of_others(world: World, service: Service) -> None:
+    """Not one of the control plane's, not another cluster's; a taken name gets an ending."""
+    stranger = await world.cluster("stranger")
+    await tell(world, stranger.id, 1, mirrored=mirrored(service_id=service.id, name="evil"))
+    assert (await world.get(service)).name == "shop"
+    own = await world.services.get(world.admin, service.id)
+    await tell(world, own.cluster_id, 1, mirrored=mirrored())
+    names = {one.name for one in (await world.services.page(world.admin, PageQuery())).items}
+    assert names == {"shop", f"shop-{local_id('cluster', 'shop')[:8]}"}
+    await tell(world, stranger.id, 2, mirrored=mirrored(removed=True))
+    await tell(world, stranger.id, 3, mirrored=mirrored(name="Not A Label"))
+    assert len((await world.services.page(world.admin, PageQuery())).items) == 2
+
+
+async def test_agents_that_fight_for_a_cluster_are_shown_with_both_addresses(
+    world: World, hub: Hub
+) -> None:
+    """The older one is told each time; one that only comes again is no fight."""
+    cluster_id, token = await registered(world)
+    for _ in range(6):
+        agent = await hub.agent(token)
+        await agent.hello(instance_id="same")
+    assert not (await world.clusters.get(world.admin, cluster_id)).alarm
+    for turn in range(5):
+        agent = await hub.agent(token)
+        await agent.hello(instance_id=f"agent-{turn % 2}")
+    async with asyncio.timeout(10):
+        while not (alarm := (await world.clusters.get(world.admin, cluster_id)).alarm):
+            await asyncio.sleep(0.02)
+    assert alarm.count("127.0.0.1:") == 2 and "stop one of them" in alarm

@@ -1,0 +1,249 @@
+"""A job runs once, whatever is killed or cut; its end and its last words are not lost."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from fleet.errors import Invalid
+from fleet.sealing import SealingKey, placeholder, seal
+from syncagent.autonomy.policy import LocalPolicy
+from syncagent.domain.events import CommandDone, Outcome
+from syncagent.domain.jobs import JobPhase, JobSpec, JobStatus
+from syncagent.jobs.runner import JobRunner
+from syncagent.jobs.template import job_object, masked
+from syncagent.state.database import Database
+from syncagent.state.jobs import SqliteJobs
+from tests.fakes.clock import FakeClock, settle
+from tests.fakes.jobs import FakeJobCluster
+
+ID = "0197a000-0000-7000-8000-000000000001"
+NAME = f"towline-job-{ID}"
+KEY = SealingKey.from_bytes(b"k" * 32)
+JOB = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "spec": {"template": {"spec": {"containers": [{"name": "main", "image": "check"}]}}},
+}
+
+
+class Told:
+    """What was said upwards."""
+
+    def __init__(self) -> None:
+        self.statuses: list[JobStatus] = []
+        self.answers: list[CommandDone] = []
+        self.live: list[tuple[str, int, bytes]] = []
+
+    def job(self, status: JobStatus) -> None:
+        self.statuses.append(status)
+
+    def done(self, done: CommandDone) -> None:
+        self.answers.append(done)
+
+
+class World:
+    """A runner that can be killed and started anew on the same disk and cluster."""
+
+    def __init__(self, folder: Path) -> None:
+        self.cluster, self.told, self.clock = FakeJobCluster(), Told(), FakeClock()
+        self.database = Database(folder / "agent.db")
+        self.policy = LocalPolicy()
+        self.runner = self.make()
+
+    def make(self) -> JobRunner:
+        live = lambda *piece: self.told.live.append(piece)  # noqa: E731
+        memory = SqliteJobs(self.database)
+        return JobRunner(
+            self.cluster,
+            memory,
+            self.told,
+            KEY,
+            lambda ref: self.policy.check(ref),
+            live,
+            self.clock,
+        )
+
+    async def restart(self) -> None:
+        await self.runner.stop()
+        self.runner = self.make()
+        self.runner.start()
+        await settle()
+
+    async def run(self, **spec: object) -> None:
+        given = {"namespace": "ops", "manifest": JOB, "timeout_s": 60, "follow": True} | spec
+        self.runner.run(JobSpec(ID, **given))  # ty: ignore[invalid-argument-type]
+        await settle()
+
+    @property
+    def last(self) -> JobStatus:
+        return self.told.statuses[-1]
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> Iterator[World]:
+    one = World(tmp_path)
+    yield one
+    await one.runner.stop()
+    one.database.close()
+
+
+async def test_a_job_is_created_followed_and_told_of(world: World) -> None:
+    """Running, then its end with exit code, log and outputs; then the answer."""
+    await world.run()
+    world.cluster.runs(NAME, log="one\ntwo\n")
+    await world.clock.advance(5)
+    assert world.last.phase is JobPhase.RUNNING
+    assert b"".join(data for _, _, data in world.told.live) == b"one\ntwo\n"
+    world.cluster.ends(NAME, last_words="42")
+    await world.clock.advance(10)
+    end = world.last
+    assert (end.phase, end.log_tail, end.outputs) == (
+        JobPhase.SUCCEEDED,
+        b"one\ntwo\n",
+        {"main": "42"},
+    )
+    assert world.told.answers == [CommandDone(ID, Outcome.SUCCEEDED)]
+    assert end.started_ms and end.finished_ms
+
+
+async def test_a_failed_job_says_why(world: World) -> None:
+    await world.run()
+    world.cluster.runs(NAME)
+    world.cluster.ends(NAME, code=3)
+    await world.clock.advance(5)
+    assert (world.last.phase, world.last.exit_code) == (JobPhase.FAILED, 3)
+    assert "BackoffLimitExceeded" in world.told.answers[0].message
+
+
+async def test_asked_again_it_is_not_run_again(world: World) -> None:
+    """While it runs, after its end and after a restart; the end is told again."""
+    await world.run()
+    await world.run()
+    await world.restart()
+    await world.run()
+    assert world.cluster.created == [f"Job/{NAME}"]
+    world.cluster.runs(NAME)
+    world.cluster.ends(NAME)
+    await world.clock.advance(5)
+    await world.restart()
+    await world.run()
+    assert world.cluster.created == [f"Job/{NAME}"]
+    assert [one.outcome for one in world.told.answers] == [Outcome.SUCCEEDED] * 2
+
+
+async def test_after_a_lost_disk_the_running_job_is_found_by_its_name(
+    world: World, tmp_path: Path
+) -> None:
+    await world.run()
+    world.database.close()
+    world.database = Database(tmp_path / "other" / "agent.db")
+    await world.restart()
+    await world.run()
+    world.cluster.runs(NAME)
+    world.cluster.ends(NAME)
+    await world.clock.advance(10)
+    assert world.cluster.created == [f"Job/{NAME}"]
+    assert world.last.phase is JobPhase.SUCCEEDED
+
+
+async def test_a_foreign_object_of_that_name_is_left_alone(world: World) -> None:
+    world.cluster.objects["Job", NAME] = {"kind": "Job", "metadata": {"name": NAME}}
+    await world.run()
+    assert world.last.phase is JobPhase.FAILED and "is not this job" in world.last.message
+    assert ("Job", NAME) in world.cluster.objects
+
+
+async def test_a_job_that_somebody_deleted_has_failed_and_is_not_made_again(world: World) -> None:
+    await world.run()
+    del world.cluster.objects["Job", NAME]
+    await world.clock.advance(5)
+    assert world.last.phase is JobPhase.FAILED and "was deleted" in world.last.message
+    assert len(world.cluster.created) == 1
+
+
+async def test_an_api_server_that_is_away_is_waited_for(world: World) -> None:
+    world.cluster.away = True
+    await world.run()
+    await world.clock.advance(30)
+    world.cluster.away = False
+    await world.clock.advance(30)
+    assert world.cluster.created == [f"Job/{NAME}"]
+
+
+async def test_a_cancelled_job_is_deleted_and_its_words_are_kept(world: World) -> None:
+    await world.run()
+    world.cluster.runs(NAME, log="half way\n")
+    await world.clock.advance(1)
+    world.runner.cancel("c", ID)
+    await settle()
+    await world.clock.advance(1)
+    assert (world.last.phase, world.last.log_tail) == (JobPhase.CANCELLED, b"half way\n")
+    assert ("Job", NAME) not in world.cluster.objects
+    assert [one.command_id for one in world.told.answers] == ["c", ID]
+
+
+async def test_a_job_that_takes_too_long_is_ended(world: World) -> None:
+    """The API server is told the time as well."""
+    await world.run()
+    assert world.cluster.objects["Job", NAME]["spec"]["activeDeadlineSeconds"] == 60
+    world.cluster.runs(NAME)
+    await world.clock.advance(120)
+    assert world.last.phase is JobPhase.FAILED and "60 s" in world.last.message
+
+
+async def test_secrets_are_references_in_the_job_and_masked_in_what_it_says(
+    world: World, tmp_path: Path
+) -> None:
+    """The Secret goes with the job; neither log, output nor message has the value."""
+    sealed = seal(KEY.public, ID, "password", "1", b"hunter2!")
+    env = [{"name": "PASSWORD", "value": placeholder("password")}]
+    container = {"name": "main", "image": "check", "env": env}
+    manifest = {**JOB, "spec": {"template": {"spec": {"containers": [container]}}}}
+    await world.run(manifest=manifest, secrets=(sealed,))
+    secret = world.cluster.objects["Secret", NAME]
+    assert secret["stringData"] == {"password": "hunter2!"}
+    assert secret["metadata"]["ownerReferences"][0]["name"] == NAME
+    assert "hunter2!" not in str(world.cluster.objects["Job", NAME])
+    world.cluster.runs(NAME, log="login with hunter2!\n")
+    world.cluster.ends(NAME, last_words="hunter2!")
+    await world.clock.advance(10)
+    assert "hunter2!" not in str(world.told.statuses) + str(world.told.live)
+    assert world.last.log_tail == b"login with ***\n"
+    assert not any(b"hunter2!" in path.read_bytes() for path in tmp_path.iterdir())
+
+
+async def test_a_job_outside_the_local_allow_list_is_refused(world: World) -> None:
+    world.policy = LocalPolicy.of([], ["shop"])
+    await world.run()
+    assert world.cluster.created == []
+    assert world.told.answers[0].outcome is Outcome.FAILED
+    assert "namespace ops" in world.told.answers[0].message
+
+
+async def test_a_secret_of_another_job_does_not_open(world: World) -> None:
+    stolen = seal(KEY.public, "another", "password", "1", b"hunter2!")
+    await world.run(secrets=(stolen,))
+    assert "does not open" in world.told.answers[0].message and world.cluster.created == []
+
+
+def test_what_is_no_job_is_refused() -> None:
+    for manifest, command_id in (
+        ({"apiVersion": "v1", "kind": "ConfigMap"}, ID),
+        ({"apiVersion": "v1", "kind": "Pod", "metadata": []}, ID),
+        (JOB, "../x"),
+        (JOB, "x" * 60),
+    ):
+        with pytest.raises(Invalid):
+            job_object(JobSpec(command_id, "ops", manifest, 60))
+
+
+def test_a_pod_is_named_and_limited_too() -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "x"}, "spec": {}}
+    made = job_object(JobSpec(ID, "ops", pod, 60))
+    assert made["metadata"]["name"] == NAME and "generateName" not in made["metadata"]
+    assert made["spec"] == {"activeDeadlineSeconds": 60, "restartPolicy": "Never"}
+
+
+def test_longer_secrets_are_masked_before_their_parts() -> None:
+    assert masked("secretsecret2 ab", ["secret", "secretsecret2", "ab"]) == "*** ab"
