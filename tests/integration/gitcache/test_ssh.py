@@ -1,0 +1,131 @@
+"""Repositories over a real ssh server: keys, host keys, proxies."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from fleet.errors import Unavailable
+from fleet.runtime.clock import SystemClock
+from fleet.source import GitCredentials, RepositorySpec
+from gitcache.mirror.mirror import Mirror, MirrorOptions
+from gitcache.mirror.route import Refused
+from tests.fakes.connectproxy import ConnectProxy
+from tests.integration.gitcache.stand import spec
+from tests.servers.sshd import Sshd, find_sshd
+from towline.demo.gitserver import GitServer, Repository
+
+MAIN = "refs/heads/main"
+KEY = Ed25519PrivateKey.generate()
+PUBLIC = (
+    KEY.public_key()
+    .public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    .decode()
+)
+PRIVATE = KEY.private_bytes(
+    serialization.Encoding.PEM,
+    serialization.PrivateFormat.OpenSSH,
+    serialization.BestAvailableEncryption(b"open sesame"),
+).decode()
+
+
+@pytest.fixture
+def sshd(tmp_path: Path) -> Iterator[Sshd]:
+    """An ssh server that lets the test's key in."""
+    program = find_sshd()
+    if program is None:
+        pytest.skip("platform: no ssh server that this user could run")
+    folder = tmp_path / "sshd"
+    folder.mkdir()
+    server = Sshd(folder, program)
+    server.admit(PUBLIC)
+    with server:
+        yield server
+
+
+@pytest.fixture
+async def mirror(tmp_path: Path) -> AsyncIterator[Mirror]:
+    """The git side; it trusts no ssh server by itself."""
+    one = Mirror(tmp_path / "home", MirrorOptions(request_seconds=15), SystemClock())
+    await one.open()
+    yield one
+    await one.close()
+
+
+@pytest.fixture
+def repository(git_server: GitServer) -> Repository:
+    """An empty repository."""
+    return git_server.create_repository("shop")
+
+
+def over_ssh(
+    sshd: Sshd, repository: Repository, *, known: str | None = None, proxy: str | None = None
+) -> RepositorySpec:
+    """The repository by its ssh URL, with the test's key."""
+    credentials = GitCredentials(
+        private_key=PRIVATE, passphrase="open sesame", known_hosts=known, proxy=proxy
+    )
+    url = f"ssh://{sshd.user}@127.0.0.1:{sshd.port}{repository.path}"
+    return spec(url, credentials=credentials)
+
+
+async def test_a_key_with_a_passphrase_reads_a_host_that_the_repository_knows(
+    mirror: Mirror, sshd: Sshd, repository: Repository
+) -> None:
+    sha = repository.commit({"a": "1"})
+    follow = over_ssh(sshd, repository, known=sshd.known_hosts)
+    assert await mirror.lister.list_refs(follow, [MAIN]) == {MAIN: sha}
+    await mirror.clones.fetch(follow, {"m": sha})
+    second = repository.commit({"a": "2"})
+    await mirror.clones.fetch(follow, {"m": second})
+    assert await mirror.clones.pins(follow) == {"m": second}
+
+
+async def test_an_unknown_host_is_refused_with_the_fingerprint_to_compare(
+    mirror: Mirror, sshd: Sshd, repository: Repository
+) -> None:
+    follow = over_ssh(sshd, repository)
+    with pytest.raises(Unavailable, match="is not known") as caught:
+        await mirror.lister.list_refs(follow, [MAIN])
+    assert sshd.fingerprint in caught.value.message
+
+
+async def test_a_host_with_another_key_is_refused_as_such(
+    mirror: Mirror, sshd: Sshd, repository: Repository
+) -> None:
+    old = sshd.known_hosts
+    sshd.__exit__()
+    sshd.new_host_key()
+    sshd.__enter__()
+    follow = over_ssh(sshd, repository, known=old)
+    with pytest.raises(Unavailable, match="another host key than the known one") as caught:
+        await mirror.lister.list_refs(follow, [MAIN])
+    assert sshd.fingerprint in caught.value.message
+
+
+async def test_a_key_that_is_not_admitted_is_named_so(
+    mirror: Mirror, sshd: Sshd, repository: Repository
+) -> None:
+    sshd.admit("")
+    follow = over_ssh(sshd, repository, known=sshd.known_hosts)
+    with pytest.raises(Refused, match="refused the credentials"):
+        await mirror.lister.list_refs(follow, [MAIN])
+
+
+async def test_ssh_goes_through_a_proxy(mirror: Mirror, sshd: Sshd, repository: Repository) -> None:
+    sha = repository.commit({"a": "1"})
+    async with ConnectProxy("user", "pr0xy-secret") as proxy:
+        follow = over_ssh(sshd, repository, known=sshd.known_hosts, proxy=proxy.url)
+        assert await mirror.lister.list_refs(follow, [MAIN]) == {MAIN: sha}
+        assert proxy.targets == [f"127.0.0.1:{sshd.port}"]
+        wrong = over_ssh(
+            sshd,
+            repository,
+            known=sshd.known_hosts,
+            proxy=proxy.url.replace("pr0xy-secret", "wr0ng"),
+        )
+        with pytest.raises(Unavailable) as caught:
+            await mirror.lister.list_refs(wrong, [MAIN])
+        assert "proxy refused" in caught.value.message and "wr0ng" not in caught.value.message
