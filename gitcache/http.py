@@ -1,11 +1,14 @@
 """The webhook endpoint: `POST /webhooks/git/{provider}/{id}`.
 
-Size before reading, signature before parsing, 202 at once. A wrong signature, an unknown
-repository and one without a secret read alike: 401.
+Size before reading, signature before parsing, 202 at once; what a hint sets going, goes on behind
+it. A wrong signature, an unknown repository and one without a secret read alike: 401. Who sends
+such by the thousand costs a look into memory each.
 """
 
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
+from urllib.parse import parse_qs
 
 import orjson
 import structlog
@@ -13,8 +16,11 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from fleet.errors import TowlineError
 from fleet.identity import RepositoryId
-from gitcache.domain.announcements import PROVIDERS, announced
+from fleet.runtime.clock import Clock
+from fleet.runtime.tasks import Tasks
+from gitcache.domain.announcements import MAX_REFS, PROVIDERS, announced
 from gitcache.domain.signatures import is_genuine
 
 log = structlog.get_logger(__name__)
@@ -22,7 +28,17 @@ log = structlog.get_logger(__name__)
 MAX_BODY = 5 << 20
 """Pushes with thousands of commits come in pages of a few MB at most."""
 
+MAX_READING = 64 << 20
+"""Bytes of all bodies that are being read: strangers cannot fill the memory with them."""
+
+SECRET_SECONDS = 5.0
+"""How long a secret, or that there is none, is remembered: so long may a new one be unknown."""
+
+_MOST_SECRETS = 4096
+_LOG_SECONDS = 10.0
+_RETRIES = (0.5, 2.0, 8.0)
 _ALIASES = {"forgejo": "gitea", "gogs": "gitea"}
+_FORM = b"payload="
 
 SecretOf = Callable[[str], Awaitable[str | None]]
 
@@ -37,45 +53,128 @@ class Hinted(Protocol):
         ...
 
 
-def webhook_route(cache: Hinted, secret_of: SecretOf) -> Route:
-    """The route; `secret_of` gives the webhook secret of a repository id, None if there is none."""
+class Webhooks:
+    """Takes webhooks; `secret_of` gives a repository id's secret, None if there is none."""
 
-    async def receive(request: Request) -> Response:
-        provider = _ALIASES.get(request.path_params["provider"], request.path_params["provider"])
+    def __init__(self, cache: Hinted, secret_of: SecretOf, clock: Clock) -> None:
+        self._cache = cache
+        self._secrets = _Secrets(secret_of, clock)
+        self._refusals = _Refusals(clock)
+        self._clock = clock
+        self._reading = 0
+        self._hints: dict[str, dict[str, str]] = {}
+        self.tasks = Tasks("webhooks")
+        self.route = Route("/webhooks/git/{provider}/{id}", self._receive, methods=["POST"])
+
+    async def _receive(self, request: Request) -> Response:
+        name, repository_id = request.path_params["provider"], request.path_params["id"]
+        provider = _ALIASES.get(name, name)
         if provider not in PROVIDERS:
             return Response("unknown provider", 404)
-        body = await _read(request)
+        if not _may_fit(request):
+            return Response(f"more than {MAX_BODY} bytes", 413)
+        if self._reading > MAX_READING:
+            return Response("too many at once", 503, {"Retry-After": "1"})
+        body = await self._read(request)
         if body is None:
             return Response(f"more than {MAX_BODY} bytes", 413)
-        repository_id = request.path_params["id"]
-        secret = await secret_of(repository_id)
+        secret = await self._secrets.get(repository_id)
         if not is_genuine(provider, secret or "", request.headers, body):
-            log.info("webhook refused", repository=repository_id, provider=provider)
+            self._refusals.count(repository_id, provider)
             return Response("signature refused", 401)
-        await cache.hint(RepositoryId(repository_id), announced(provider, _parse(body)))
+        self._hint(repository_id, announced(provider, _parse(body)))
         return Response(status_code=202)
 
-    return Route("/webhooks/git/{provider}/{id}", receive, methods=["POST"])
+    async def _read(self, request: Request) -> bytes | None:
+        """The body; None as soon as it is known to be too large."""
+        body = bytearray()
+        try:
+            async for chunk in request.stream():
+                body += chunk
+                self._reading += len(chunk)
+                if len(body) > MAX_BODY:
+                    return None
+        except ClientDisconnect:
+            return None
+        finally:
+            self._reading -= len(body)
+        return bytes(body)
+
+    def _hint(self, repository_id: str, refs: Mapping[str, str]) -> None:
+        """Pass a hint on soon; what comes meanwhile for the same repository goes with it."""
+        waiting = self._hints.get(repository_id)
+        if waiting is not None:
+            if len(waiting) < MAX_REFS:
+                waiting.update(refs)
+            return
+        self._hints[repository_id] = dict(refs)
+        self.tasks.spawn(f"hint/{repository_id}", self._pass_on(repository_id))
+
+    async def _pass_on(self, repository_id: str) -> None:
+        for pause in (*_RETRIES, None):
+            refs = self._hints.pop(repository_id, {})
+            try:
+                return await self._cache.hint(RepositoryId(repository_id), refs)
+            except TowlineError as error:
+                log.warning("hint waits", repository=repository_id, reason=error.message)
+            if pause is not None:
+                self._hints[repository_id] = refs | self._hints.get(repository_id, {})
+                await self._clock.sleep(pause)
+        return None
 
 
-async def _read(request: Request) -> bytes | None:
-    """The body; None as soon as it is known to be too large."""
+class _Secrets:
+    """Secrets of repositories, remembered for a moment; also that there is none."""
+
+    def __init__(self, secret_of: SecretOf, clock: Clock) -> None:
+        self._secret_of = secret_of
+        self._clock = clock
+        self._known: OrderedDict[str, tuple[float, str | None]] = OrderedDict()
+
+    async def get(self, repository_id: str) -> str | None:
+        until, secret = self._known.get(repository_id, (0.0, None))
+        if self._clock.monotonic() < until:
+            return secret
+        secret = await self._secret_of(repository_id)
+        self._known[repository_id] = (self._clock.monotonic() + SECRET_SECONDS, secret)
+        self._known.move_to_end(repository_id)
+        if len(self._known) > _MOST_SECRETS:
+            self._known.popitem(last=False)
+        return secret
+
+
+class _Refusals:
+    """Logs the first refusal, then how many there were, so that strangers cannot fill the log."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._silent_until = float("-inf")
+        self._more = 0
+
+    def count(self, repository_id: str, provider: str) -> None:
+        if self._clock.monotonic() < self._silent_until:
+            self._more += 1
+            return
+        log.info(
+            "webhook refused",
+            repository=repository_id[:80],
+            provider=provider,
+            others_before=self._more,
+        )
+        self._more = 0
+        self._silent_until = self._clock.monotonic() + _LOG_SECONDS
+
+
+def _may_fit(request: Request) -> bool:
     length = request.headers.get("content-length", "0")
-    if not length.isdecimal() or len(length) > 12 or int(length) > MAX_BODY:
-        return None
-    body = bytearray()
-    try:
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > MAX_BODY:
-                return None
-    except ClientDisconnect:
-        return None
-    return bytes(body)
+    return length.isdecimal() and len(length) <= 12 and int(length) <= MAX_BODY
 
 
 def _parse(body: bytes) -> Any:
+    """The JSON of a body, or of the form that GitHub sends unless told otherwise."""
     try:
+        if body.startswith(_FORM):
+            body = parse_qs(body, max_num_fields=2)[b"payload"][0]
         return orjson.loads(body)
-    except orjson.JSONDecodeError:
+    except (ValueError, KeyError):
         return None

@@ -16,19 +16,19 @@ from controlplane import compose as controlplane
 from controlplane.http.app import make_app
 from controlplane.settings import ControlPlaneSettings
 from controlplane.usecases.access import Access
-from controlplane.usecases.deps import REVOKED
+from controlplane.usecases.deps import ACCESS, REVOKED
 from fleet import __version__
 from fleet.errors import Unavailable
 from fleet.identity import ClusterId, TokenId
 from fleet.runtime.clock import Clock, SystemClock
 from fleet.runtime.tasks import Tasks
 from fleet.wire.v1 import agent_pb2_grpc
-from gitcache.http import webhook_route
+from gitcache.http import Webhooks
 from proxy import compose as proxy
 from proxy.tunnel.egress import Egress
 from proxy.tunnel.websocket import agents_route
 from towline.serve.door import DoorAccess, DoorAudit, DoorIdentity, DoorStreams
-from towline.serve.first import keep_private, leave_first_token
+from towline.serve.first import keep_private, leave_first_token, leave_setup_link
 from towline.serve.gitpart import GitPart
 from towline.serve.listeners import (
     OFF,
@@ -107,6 +107,7 @@ class Process:
                 data_dir=settings.data,
                 database=settings.database,
                 agents_port=address(settings.listen_agents, "listen_agents")[1],
+                auth=settings.auth,
             ),
             self._git.manifests,
             clock,
@@ -120,6 +121,9 @@ class Process:
         ends.push_async_callback(self._audit.stop)
         self._audit.start()
         ends.push_async_callback(self._tasks.stop, grace=settings.drain_seconds)
+        secrets = self.plane.verbs.repositories.webhook_secret
+        self._webhooks = Webhooks(self._git.manifests, secrets, clock)
+        ends.push_async_callback(self._webhooks.tasks.stop)
         self._probe = StoreProbe(self.plane.store, clock, self._tasks)
         self.door = self._build_door()
         egress.use(self.door.tunnels.find)
@@ -127,6 +131,7 @@ class Process:
         ends.push_async_callback(self.door.stop)
         self.door.start()
         self._tasks.forever("revocations", self._follow_revocations())
+        self._tasks.forever("access", self._follow_access())
         return await self._listen(tls)
 
     async def _drain(self) -> None:
@@ -143,6 +148,7 @@ class Process:
             self.plane.agentlink.tasks,
             self.plane.delivery.tasks,
             self.plane.pipelines.tasks,
+            self.plane.access.tasks,
         )
 
     async def wait_failed(self) -> BaseException:
@@ -151,7 +157,8 @@ class Process:
 
     def _build_door(self) -> proxy.Door:
         identity = self.plane.verbs.identity
-        access = DoorAccess(Access(self.plane.deps))
+        self._access = Access(self.plane.deps, identity)
+        access = DoorAccess(self._access)
 
         async def authenticate_agent(token: str) -> tuple[ClusterId, TokenId]:
             cluster_id, token_id = await identity.authenticate_agent(token)
@@ -182,8 +189,9 @@ class Process:
             self.plane.graphql,
             self._readiness,
             [
-                webhook_route(self._git.manifests, self.plane.verbs.repositories.webhook_secret),
+                self._webhooks.route,
                 agents_route((_own_address(where[0]), port)),
+                *self.plane.signin_routes.routes(),
             ],
         )
         self._ends.push_async_callback(self._drain)
@@ -192,6 +200,8 @@ class Process:
             agents=f"{where[0]}:{port}",
             peers=self._peers,
         )
+        base = settings.auth.public_url.rstrip("/") or f"https://{addresses.https}"
+        await leave_setup_link(self.plane, base, settings.data / "setup.url")
         if settings.listen_http != OFF:
             addresses.http = await self._serve_http("http", app, settings.listen_http, None)
         if settings.listen_metrics != OFF:
@@ -236,6 +246,13 @@ class Process:
             self.plane.verbs.identity.forget(token_id)
             self.door.revoke(token=token_id)
             self.door.disconnect(token_id)
+
+    async def _follow_access(self) -> None:
+        """Whatever somebody has opened here ends as soon as they have lost the right to it."""
+        async for _, user_id in self.plane.deps.bus.subscribe(ACCESS):
+            self.plane.verbs.identity.forget_user(user_id)
+            self._access.forget_user(user_id)
+            await self.door.recheck(user_id or None)
 
     async def _readiness(self) -> str | None:
         return self._not_ready or await self._probe.problem()

@@ -1,16 +1,20 @@
 """The webhook endpoint."""
 
+import asyncio
 import hashlib
 import hmac
 import json
 from collections.abc import Mapping
+from urllib.parse import urlencode
 
 import pytest
 from starlette.applications import Starlette
 from starlette.types import Message
 
+from fleet.errors import Unavailable
 from fleet.identity import RepositoryId
-from gitcache.http import MAX_BODY, webhook_route
+from gitcache.http import MAX_BODY, SECRET_SECONDS, Webhooks
+from tests.fakes.clock import FakeClock
 
 SECRET = "correct horse"
 SHA = "a" * 40
@@ -40,8 +44,19 @@ async def post(
     *,
     length: str | None = None,
 ) -> int:
-    """The status that the endpoint answers; the body comes in pieces of 1 MiB."""
-    app = Starlette(routes=[webhook_route(hints, secret_of)])
+    """The status that the endpoint answers."""
+    return await send_to(Webhooks(hints, secret_of, FakeClock()), path, body, headers, length)
+
+
+async def send_to(
+    hooks: Webhooks,
+    path: str,
+    body: bytes,
+    headers: Mapping[str, str] | None = None,
+    length: str | None = None,
+) -> int:
+    """The status that an endpoint answers; what it set going is done when this returns."""
+    app = Starlette(routes=[hooks.route])
     all_headers = {"content-length": length or str(len(body)), **(headers or {})}
     scope = {
         "type": "http",
@@ -61,6 +76,7 @@ async def post(
         sent.append(message)
 
     await app(scope, receive, send)
+    await asyncio.sleep(0)
     return sent[0]["status"]
 
 
@@ -122,3 +138,85 @@ async def test_a_genuine_hook_that_is_no_push_still_wakes() -> None:
     body = b"payload=%7B%7D"
     assert await post(hints, "/webhooks/git/github/shop", body, signed(body)) == 202
     assert hints.given == [("shop", {})]
+
+
+async def test_the_form_that_github_sends_by_default_is_read() -> None:
+    hints = Hints()
+    body = urlencode({"payload": PUSH.decode()}).encode()
+    assert await post(hints, "/webhooks/git/github/shop", body, signed(body)) == 202
+    assert hints.given == [("shop", {"refs/heads/main": SHA})]
+
+
+async def test_a_deleted_branch_wakes_without_a_commit_to_wait_for() -> None:
+    hints = Hints()
+    body = json.dumps({"ref": "refs/heads/old", "after": "0" * 40, "deleted": True}).encode()
+    assert await post(hints, "/webhooks/git/github/shop", body, signed(body)) == 202
+    assert hints.given == [("shop", {})]
+
+
+async def test_hooks_that_come_together_are_one_hint() -> None:
+    hints = Hints()
+    hooks = Webhooks(hints, secret_of, FakeClock())
+    pushes = [
+        json.dumps({"ref": f"refs/heads/b{number}", "after": SHA}).encode() for number in range(50)
+    ]
+    sent = [send_to(hooks, "/webhooks/git/github/shop", one, signed(one)) for one in pushes]
+    assert set(await asyncio.gather(*sent)) == {202}
+    assert len(hints.given) < 50
+    merged = {ref for _, refs in hints.given for ref in refs or {}}
+    assert merged == {f"refs/heads/b{number}" for number in range(50)}
+
+
+async def test_a_replay_is_only_another_hint() -> None:
+    hints = Hints()
+    hooks = Webhooks(hints, secret_of, FakeClock())
+    for _ in range(3):
+        assert await send_to(hooks, "/webhooks/git/github/shop", PUSH, signed(PUSH)) == 202
+    assert hints.given == [("shop", {"refs/heads/main": SHA})] * 3
+
+
+async def test_a_hint_that_cannot_be_passed_on_is_answered_and_tried_again() -> None:
+    class Away(Hints):
+        async def hint(
+            self, repository_id: RepositoryId, announced: Mapping[str, str] | None = None
+        ) -> None:
+            await super().hint(repository_id, announced)
+            if len(self.given) == 1:
+                raise Unavailable("away")
+
+    hints, clock = Away(), FakeClock()
+    hooks = Webhooks(hints, secret_of, clock)
+    assert await send_to(hooks, "/webhooks/git/github/shop", PUSH, signed(PUSH)) == 202
+    await clock.advance(1)
+    assert hints.given == [("shop", {"refs/heads/main": SHA})] * 2
+    await hooks.tasks.stop()
+
+
+async def test_ten_thousand_forgeries_ask_the_store_once_and_say_little(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked: list[str] = []
+
+    async def counted(repository_id: str) -> str | None:
+        asked.append(repository_id)
+        return await secret_of(repository_id)
+
+    hooks = Webhooks(Hints(), counted, FakeClock())
+    wrong = {"x-hub-signature-256": "sha256=00"}
+    for _ in range(10_000):
+        assert await send_to(hooks, "/webhooks/git/github/shop", b"{}", wrong) == 401
+    assert asked == ["shop"]
+    assert capsys.readouterr().out.count("webhook refused") <= 1
+
+
+async def test_a_new_secret_counts_after_some_seconds() -> None:
+    secrets, clock = {"shop": "old"}, FakeClock()
+
+    async def current(repository_id: str) -> str | None:
+        return secrets[repository_id]
+
+    hooks = Webhooks(Hints(), current, clock)
+    assert await send_to(hooks, "/webhooks/git/github/shop", PUSH, signed(PUSH)) == 401
+    secrets["shop"] = SECRET
+    await clock.advance(SECRET_SECONDS)
+    assert await send_to(hooks, "/webhooks/git/github/shop", PUSH, signed(PUSH)) == 202
