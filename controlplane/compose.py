@@ -9,13 +9,17 @@ from controlplane.events.livelogs import MemoryLiveLogs
 from controlplane.events.memory import MemoryBus
 from controlplane.graphql.context import Verbs
 from controlplane.graphql.schema import schema
+from controlplane.http.browser import Cookies
 from controlplane.http.graphql import GraphQLEndpoint
+from controlplane.http.signin import SignInRoutes
+from controlplane.loops.access import AccessLoop
 from controlplane.loops.delivery import DeliveryLoop
 from controlplane.loops.pipelines import PipelineLoop
 from controlplane.oidc.issuers import Client, OidcIssuers
 from controlplane.ports import Issuer, Manifests
 from controlplane.secrets.envelope import EnvelopeSealer, load_or_make_key
-from controlplane.settings import ControlPlaneSettings
+from controlplane.secrets.passwords import ArgonPasswords
+from controlplane.settings import AuthSettings, ControlPlaneSettings
 from controlplane.storage.engine import make_engine, sqlite_url
 from controlplane.storage.migrate import migrate
 from controlplane.storage.store import SqlStore
@@ -38,6 +42,7 @@ from controlplane.usecases.repositories import Repositories
 from controlplane.usecases.requests import AccessRequests
 from controlplane.usecases.rights import Rights
 from controlplane.usecases.services import Services
+from controlplane.usecases.signin import SignIn
 from controlplane.usecases.streams import Streams
 from fleet.identity import new_id
 from fleet.runtime.clock import Clock
@@ -55,18 +60,25 @@ class ControlPlane:
     pipelines: PipelineLoop
     store: SqlStore
     issuers: OidcIssuers
+    passwords: ArgonPasswords
+    signin: SignIn
+    signin_routes: SignInRoutes
+    access: AccessLoop
 
     async def start(self) -> None:
         """Begin background work."""
         self.agentlink.start()
         await self.delivery.start()
         await self.pipelines.start()
+        self.access.start()
 
     async def stop(self) -> None:
         """End background work, then close the store."""
+        await self.access.tasks.stop()
         await self.pipelines.tasks.stop()
         await self.delivery.tasks.stop()
         await self.agentlink.stop()
+        self.passwords.close()
         await self.issuers.close()
         await self.store.close()
 
@@ -96,17 +108,21 @@ async def _joined(
     bus, logs = MemoryBus(), MemoryLiveLogs()
     sealer = EnvelopeSealer(load_or_make_key(settings.data_dir / "encryption.key"))
     deps = Deps(store, bus, manifests, sealer, clock)
-    issuers = OidcIssuers(_clients(settings), clock, settings.oidc_ca_file)
-    identity = Identity(deps, Federation(deps, issuers))
+    issuers = OidcIssuers(_clients(settings.auth), clock, settings.auth.oidc_ca_file)
+    federation, passwords = Federation(deps, issuers), ArgonPasswords()
+    identity, accounts = Identity(deps, federation), Accounts(deps, issuers)
+    signin = SignIn(deps, federation, passwords, local=settings.auth.local)
+    cookies = Cookies(settings.auth.public_url)
+    requests = AccessRequests(deps)
     repositories, pipelines = Repositories(deps), Pipelines(deps)
     await repositories.check_key()
     verbs = Verbs(
         identity=identity,
         people=People(deps),
-        accounts=Accounts(deps, issuers),
+        accounts=accounts,
         projects=Projects(deps),
         rights=Rights(deps),
-        requests=AccessRequests(deps),
+        requests=requests,
         clusters=Clusters(deps),
         repositories=repositories,
         services=Services(deps),
@@ -122,7 +138,7 @@ async def _joined(
     return ControlPlane(
         deps=deps,
         verbs=verbs,
-        graphql=GraphQLEndpoint(schema, verbs, clock),
+        graphql=GraphQLEndpoint(schema, verbs, clock, cookies),
         agentlink=AgentLink(Agents(deps), identity, bus, logs, clock),
         delivery=DeliveryLoop(Delivery(deps), repositories, manifests, store, bus, clock),
         pipelines=PipelineLoop(
@@ -135,10 +151,14 @@ async def _joined(
         ),
         store=store,
         issuers=issuers,
+        passwords=passwords,
+        signin=signin,
+        signin_routes=SignInRoutes(signin, identity, accounts, cookies, clock),
+        access=AccessLoop(requests, clock),
     )
 
 
-def _clients(settings: ControlPlaneSettings) -> list[Client]:
+def _clients(settings: AuthSettings) -> list[Client]:
     return [
         Client(
             issuer=Issuer(one.name, one.issuer, one.title or one.name, one.required_groups),

@@ -66,6 +66,10 @@ class Reading(Protocol[T]):
         """All rows whose columns equal the values; a collection means any of them."""
         ...
 
+    async def past(self, column: str, moment: datetime) -> list[T]:
+        """All rows whose time in a column is not after a moment."""
+        ...
+
     async def page(self, query: PageQuery) -> Page[T]: ...
 
 

@@ -26,6 +26,21 @@ class OidcSettings(BaseModel):
     """Of ID tokens sent as bearer; the client id without."""
 
 
+class AuthSettings(BaseModel):
+    """How people sign in."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    public_url: str = ""
+    """The URL under which browsers know this installation; without it, what they ask for."""
+    local: bool = True
+    """Whether people may sign in by a password that is kept here."""
+    oidc: tuple[OidcSettings, ...] = ()
+    """Identity providers."""
+    oidc_ca_file: Path | None = None
+    """PEM file to trust instead of the system's authorities when asking identity providers."""
+
+
 class ControlPlaneSettings(BaseModel):
     """Where state is kept, and the key that seals secrets in it."""
 
@@ -37,6 +52,4 @@ class ControlPlaneSettings(BaseModel):
     """Where agents connect; told to those who add clusters."""
     database: SecretStr | None = None
     """`postgresql://user:password@host/name`; without it, SQLite in the data directory."""
-    oidc: tuple[OidcSettings, ...] = ()
-    oidc_ca_file: Path | None = None
-    """PEM file to trust instead of the system's authorities when asking identity providers."""
+    auth: AuthSettings = AuthSettings()

@@ -63,6 +63,10 @@ class Door:
             user=user, token=token, session=session, cluster=cluster, grant=grant
         )
 
+    async def recheck(self, user: str | None = None) -> None:
+        """Authorize open requests anew now: those of a user whose rights have changed, or all."""
+        await self.gateway.recheck(user)
+
     def open_streams(self) -> list[OpenStream]:
         """The requests that are under way here."""
         return self.gateway.open_streams()

@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
+from controlplane.settings import AuthSettings
 from fleet.errors import Invalid
 from gitcache.settings import (
     FetchSettings,
@@ -100,6 +101,8 @@ class ServeSettings(_Group):
     """How long open requests may go on after SIGTERM; below the 30 s that Kubernetes gives."""
     tls: TlsSettings = TlsSettings()
     git: GitSettings = GitSettings()
+    auth: AuthSettings = AuthSettings()
+    """How people sign in; see `controlplane.settings`."""
     proxy: ProxySettings = ProxySettings()
     """The Kubernetes door; see `proxy.domain.limits` for units."""
 

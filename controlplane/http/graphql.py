@@ -18,7 +18,9 @@ from strawberry.subscriptions.protocols.graphql_transport_ws.handlers import (
 from strawberry.types.unset import UNSET, UnsetType
 
 from controlplane.graphql.context import Context, Verbs
-from fleet.errors import Unauthenticated
+from controlplane.http.browser import Cookies, check_origin, check_session_request
+from fleet.errors import TowlineError, Unauthenticated
+from fleet.identity import TokenKind, token_kind
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 
@@ -46,7 +48,7 @@ class _Connection(BaseGraphQLTransportWSHandler[Context, None]):
     async def _watch_token(self) -> None:
         while not isinstance(self.context.refused, Unauthenticated):
             await self.view.clock.sleep(_TOKEN_CHECK_SECONDS)
-            await self.context.sign_in(self.context.token)
+            await self.context.renew()
         await self.websocket.close(_UNAUTHORIZED, "the token is good no more")
 
 
@@ -55,7 +57,9 @@ class GraphQLEndpoint(GraphQL[Context, None]):
 
     graphql_transport_ws_handler_class = _Connection
 
-    def __init__(self, schema: BaseSchema, verbs: Verbs, clock: Clock) -> None:
+    def __init__(
+        self, schema: BaseSchema, verbs: Verbs, clock: Clock, cookies: Cookies | None = None
+    ) -> None:
         super().__init__(
             schema,
             graphql_ide=None,
@@ -66,17 +70,40 @@ class GraphQLEndpoint(GraphQL[Context, None]):
         )
         self._verbs = verbs
         self.clock = clock
+        self._cookies = cookies or Cookies()
 
     async def get_context(
         self, request: Request | WebSocket, response: Response | WebSocket
     ) -> Context:
         source = request.client.host if request.client else ""
         context = Context(self._verbs, request, response, source=source)
-        await context.sign_in(token_of(request.headers.get("authorization", "")))
+        token = token_of(request.headers.get("authorization", ""))
+        if token and token_kind(token) is TokenKind.SESSION:
+            context.refused = Unauthenticated("a session is shown by its cookie")
+        elif token or not self._cookies.session(request) or isinstance(request, WebSocket):
+            await context.sign_in(token)
+        else:
+            await self._sign_in_by_cookie(context, request)
         return context
 
+    async def _sign_in_by_cookie(self, context: Context, request: Request) -> None:
+        """A browser's session, if our own page has sent the request."""
+        try:
+            check_session_request(request, self._cookies.base(request))
+        except TowlineError as error:
+            context.refused = error
+            return
+        await context.sign_in(self._cookies.session(request))
+
     async def on_ws_connect(self, context: Context) -> UnsetType:
-        """Take the token from `connection_init`, where browsers can put it; refuse strangers."""
+        """Take the token from `connection_init`, where browsers can put it; refuse strangers.
+
+        A page of another origin may hold a token of its user's: it is refused all the same.
+        """
+        try:
+            check_origin(context.request, self._cookies.base(context.request))
+        except TowlineError as error:
+            raise ConnectionRejectionError({"code": error.code.value}) from None
         params = context.connection_params
         given = params.get("token") if isinstance(params, dict) else None
         if isinstance(given, str) and given:

@@ -84,6 +84,9 @@ class OidcIssuers:
             raise Unauthenticated("this sign-in was begun by somebody else: begin anew")
         return claims
 
+    def named_by(self, token: str) -> str:
+        return issuer_of(token)
+
     async def verify(self, token: str) -> Claims:
         issuer = issuer_of(token)
         clients = [one for one in self._clients.values() if one.issuer.url == issuer]

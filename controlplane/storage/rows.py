@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import fields
+from datetime import datetime
 from functools import cache
 from typing import Any, Generic, TypeVar
 
@@ -11,6 +12,7 @@ from sqlalchemy import (
     Table,
     and_,
     delete,
+    func,
     insert,
     or_,
     select,
@@ -59,6 +61,9 @@ class SqlReading(Generic[T]):
     async def select(self, **equals: Any) -> list[T]:
         where = self._where(equals)
         return await self._fetch(self._rows.where(where).order_by(self._table.c.id))
+
+    async def past(self, column: str, moment: datetime) -> list[T]:
+        return await self._fetch(self._rows.where(self._table.c[column] <= moment))
 
     async def page(self, query: PageQuery) -> Page[T]:
         first = min(max(query.first, 1), MOST_ROWS_A_PAGE)
@@ -139,6 +144,14 @@ class SqlRows(SqlReading[T]):
 
     async def remove(self, id: str) -> None:
         await self._connection.execute(delete(self._table).where(self._table.c.id == id))
+
+    async def remove_before(self, column: str, moment: datetime) -> None:
+        past = self._table.c[column] <= moment
+        await self._connection.execute(delete(self._table).where(past))
+
+    async def count(self) -> int:
+        result = await self._connection.execute(select(func.count()).select_from(self._table))
+        return result.scalar_one()
 
     def _values(self, one: T) -> dict[str, Any]:
         return {name: getattr(one, name) for name in self._names}

@@ -93,10 +93,12 @@ class Accounts:
             await self._deps.audit(tx, actor, "deleteTrustRule", rule.issuer, id)
         return rule
 
-    async def exchange(self, token: str, issuer: str, source: str = "") -> tuple[Token, str]:
-        """A short-lived token of the service account whose rule trusts this token, which says
-        that it is of `issuer`. Unauthenticated: none does.
+    async def exchange(self, token: str, source: str = "") -> tuple[Token, str]:
+        """A short-lived token of the service account whose rule trusts this token.
+
+        Unauthenticated: none does.
         """
+        issuer = self._issuers.named_by(token)
         async with self._deps.store.read() as tx:
             rules = await tx.trust_rules.select(issuer=issuer)
         for rule in rules:

@@ -137,8 +137,7 @@ class AccessRequests:
         """Drop bindings whose time is over, so that what they opened ends; how many."""
         now = self._deps.clock.now()
         async with self._deps.store.read() as tx:
-            rows = [one for one in await tx.bindings.select() if one.expires_at]
-        over = [one for one in rows if one.expires_at and one.expires_at <= now]
+            over = await tx.bindings.past("expires_at", now)
         if not over:
             return 0
         async with self._deps.store.write() as tx:

@@ -101,6 +101,14 @@ class Gateway:
             exchange.end(Refusal(401, "access was revoked"), EndReason.REVOKED)
         return len(matching)
 
+    async def recheck(self, user: str | None = None) -> None:
+        """Authorize open requests anew now: those of a user whose rights have changed, or all."""
+        self.desk.forget(user=user, token=None, session=None)
+        for exchange in tuple(self.exchanges):
+            identity = exchange.record.identity
+            if user is None or (identity is not None and identity.user_id == user):
+                await exchange.check_again()
+
     async def drain(self) -> None:
         """Close what is idle, end watches between events, and the rest after the grace."""
         self.draining = True

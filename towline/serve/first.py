@@ -14,7 +14,7 @@ log = structlog.get_logger(__name__)
 
 _FIRST = "admin"
 _FOLDERS = ("tls", "git")
-_FILES = ("towline.db*", "encryption.key", "admin.token", "tls/*.key")
+_FILES = ("towline.db*", "encryption.key", "admin.token", "setup.url", "tls/*.key")
 
 
 def keep_private(data: Path, *, embedded: bool) -> None:
@@ -47,6 +47,20 @@ async def leave_first_token(plane: ControlPlane, path: Path) -> None:
     if secret is not None:
         write_whole(path, secret.encode())
         log.info("made the first administrator", action="setup.admin", token_file=str(path))
+
+
+async def leave_setup_link(plane: ControlPlane, base: str, path: Path) -> None:
+    """Leave a link by which the first administrator chooses a password, until somebody has."""
+    secret = await plane.signin.setup_secret()
+    if secret is None:
+        _remove(path)
+        return
+    write_whole(path, f"{base}/setup?token={secret}\n".encode())
+    log.info("waits for its first administrator", action="setup.link", link_file=str(path))
+
+
+def _remove(path: Path) -> None:
+    path.unlink(missing_ok=True)
 
 
 def _is_left(path: Path) -> bool:

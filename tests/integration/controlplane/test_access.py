@@ -90,7 +90,9 @@ async def test_a_viewer_reads_and_changes_nothing(world: World) -> None:
     with pytest.raises(Forbidden, match="needs role editor"):
         await world.clusters.create(viewer, ClusterChange(name="mine"))
     with pytest.raises(Forbidden, match="needs role editor"):
-        await world.services.create(viewer, cluster.id, None, ServiceChange(name="a", namespace="a"))
+        await world.services.create(
+            viewer, cluster.id, None, ServiceChange(name="a", namespace="a")
+        )
 
 
 async def test_first_start_makes_one_administrator(world: World) -> None:

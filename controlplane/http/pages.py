@@ -1,0 +1,78 @@
+"""The few pages that have to be there before anybody has signed in. They need no script."""
+
+from collections.abc import Sequence
+from html import escape
+
+from starlette.responses import HTMLResponse
+
+_FRAME = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>{title} · Towline</title>
+<main><h1>{title}</h1>
+{body}</main></html>
+"""
+_PASSWORD_FORM = """<form method="post" action="/oauth/session">
+<input type="hidden" name="back" value="{back}">
+<p><label>E-mail <input name="email" type="text" autocomplete="username" required></label></p>
+<p><label>Password
+<input name="password" type="password" autocomplete="current-password" required></label></p>
+<p><button>Sign in</button></p></form>
+"""
+_SETUP_FORM = """<p>This link works once. Choose how the first administrator signs in.</p>
+<form method="post" action="/setup"><input type="hidden" name="token" value="{token}">
+<p><label>E-mail <input name="email" type="email" autocomplete="username" required></label></p>
+<p><label>Name <input name="name" type="text" autocomplete="name"></label></p>
+<p><label>Password (12 characters or more)
+<input name="password" type="password" autocomplete="new-password" minlength="12" required>
+</label></p>
+<p><button>Set up</button></p></form>
+"""
+_DEVICE_FORM = """<form method="get" action="/device">
+<p><label>Code <input name="code" value="" autocomplete="off" required></label></p>
+<p><button>Go on</button></p></form>
+"""
+_DECISION_FORM = """<p><b>{client}</b> at {source} wants to act as <b>{user}</b>. Say yes only if
+the code on its screen is <b>{code}</b> and you have just asked for it.</p>
+<form method="post" action="/oauth/device/decision">
+<input type="hidden" name="code" value="{code}">
+<p><button name="approve" value="yes">Yes, it is me</button>
+<button name="approve" value="no">No</button></p></form>
+"""
+
+
+def sign_in(providers: Sequence[tuple[str, str]], back: str, *, local: bool) -> HTMLResponse:
+    """Ways to sign in."""
+    links = [
+        f'<p><a href="/oauth/login?provider={escape(name)}&amp;back={escape(back)}">'
+        f"Sign in with {escape(title or name)}</a></p>\n"
+        for name, title in providers
+    ]
+    form = _PASSWORD_FORM.format(back=escape(back)) if local else ""
+    return _page("Sign in", "".join(links) + form)
+
+
+def setup(token: str) -> HTMLResponse:
+    """The first administrator chooses a password."""
+    return _page("Set up", _SETUP_FORM.format(token=escape(token)))
+
+
+def device_code() -> HTMLResponse:
+    """Somebody types the code that a device shows."""
+    return _page("Connect a device", _DEVICE_FORM)
+
+
+def device_decision(client: str, source: str, user: str, code: str) -> HTMLResponse:
+    """Somebody looks at what a device wants."""
+    words = {"client": client, "source": source, "user": user, "code": code}
+    body = _DECISION_FORM.format(**{name: escape(word) for name, word in words.items()})
+    return _page("Connect a device", body)
+
+
+def message(title: str, text: str, status: int = 200) -> HTMLResponse:
+    """A sentence."""
+    return _page(title, f"<p>{escape(text)}</p>", status)
+
+
+def _page(title: str, body: str, status: int = 200) -> HTMLResponse:
+    content = _FRAME.format(title=escape(title), body=body)
+    return HTMLResponse(content, status, {"cache-control": "no-store"})

@@ -1,0 +1,368 @@
+"""Signing in: by password, by an identity provider, by a code shown on a device, by setup link.
+
+Each way ends in a session or a token. Failures count against account and source in the store, and
+an unknown account costs the same time and gets the same answer as a wrong password.
+"""
+
+import base64
+import hashlib
+import secrets
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from controlplane.domain.access import (
+    ADMIN,
+    SYSTEM,
+    Actor,
+    ActorKind,
+    Kind,
+    Target,
+    Verb,
+    require,
+    require_member,
+)
+from controlplane.domain.ledger import Verdict
+from controlplane.domain.people import (
+    SESSION_IDLE,
+    SESSION_LIFE,
+    USER_TOKEN_LIFE,
+    Token,
+    User,
+    UserKind,
+)
+from controlplane.domain.signin import (
+    FAILURES_WINDOW,
+    MOST_FAILURES_OF_ACCOUNT,
+    MOST_FAILURES_OF_SOURCE,
+    Challenge,
+    ChallengeKind,
+    Failures,
+)
+from controlplane.ports import Passwords, Transaction
+from controlplane.usecases.deps import Deps
+from controlplane.usecases.federation import Federation
+from controlplane.usecases.people import find_user, require_covers_user
+from controlplane.usecases.tokens import end_tokens, mint, publish_ended
+from fleet.errors import (
+    Conflict,
+    Forbidden,
+    Invalid,
+    LimitExceeded,
+    NotFound,
+    TowlineError,
+    Unauthenticated,
+)
+from fleet.identity import TokenKind
+
+SHORTEST_PASSWORD = 12
+LONGEST_PASSWORD = 256
+OIDC_LIFE = timedelta(minutes=10)
+DEVICE_LIFE = timedelta(minutes=10)
+SETUP_LIFE = timedelta(days=1)
+MOST_CHALLENGES = 10_000
+_WRONG = "wrong address or password"
+_LINK_USED = "this link was used before, or is too old"
+# Without vowels and lookalikes: codes are read, typed, and never a word.
+_CODE_LETTERS = "BCDFGHJKLMNPQRSTVWXZ"
+_CODE_LENGTH = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A sign-in that has begun: where the browser goes, and what it must bring back."""
+
+    url: str
+    browser: str
+
+
+class DevicePending(TowlineError):
+    """Nobody has decided yet on a device's code."""
+
+
+class SignIn:
+    """Verbs of signing in. `local` switches passwords."""
+
+    def __init__(
+        self, deps: Deps, federation: Federation, passwords: Passwords, *, local: bool = True
+    ) -> None:
+        self._deps = deps
+        self._federation = federation
+        self._passwords = passwords
+        self.local = local
+
+    def providers(self) -> list[tuple[str, str]]:
+        """(name, title) of each identity provider, for whoever wants to sign in."""
+        return [(one.name, one.title) for one in self._federation.issuers.known()]
+
+    async def by_password(self, email: str, password: str, source: str) -> str:
+        """A session's secret. Unauthenticated: wrong, whichever part. LimitExceeded: too often."""
+        if not self.local:
+            raise Forbidden("sign in by the identity provider: passwords are switched off here")
+        counters = {
+            _counter("account", email.lower()): MOST_FAILURES_OF_ACCOUNT,
+            _counter("source", source): MOST_FAILURES_OF_SOURCE,
+        }
+        await self._check_failures(counters)
+        async with self._deps.store.read() as tx:
+            user = await tx.users.find(email=email)
+        hash = user.password if user and user.kind is UserKind.PERSON else None
+        is_right = await self._passwords.verify(hash, password[: LONGEST_PASSWORD + 1])
+        if user is None or not is_right or user.disabled_at is not None:
+            await self._note_failure(counters, email, source)
+            raise Unauthenticated(_WRONG)
+        return await self._session(user, source, "password")
+
+    async def begin_oidc(self, issuer: str, redirect: str, back: str) -> Begun:
+        """Where a browser signs in at an identity provider; `back`: a path here for afterwards."""
+        state, browser = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
+        verifier, nonce = secrets.token_urlsafe(48), secrets.token_urlsafe(32)
+        digest = hashlib.sha256(verifier.encode()).digest()
+        challenge = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+        url = await self._federation.issuers.begin(issuer, redirect, state, nonce, challenge)
+        detail = {
+            "issuer": issuer,
+            "redirect": redirect,
+            "verifier": verifier,
+            "nonce": nonce,
+            "back": back,
+            "browser": _hash(browser),
+        }
+        await self._keep(ChallengeKind.OIDC, state, OIDC_LIFE, detail)
+        return Begun(url, browser)
+
+    async def finish_oidc(
+        self, state: str, code: str, browser: str, source: str
+    ) -> tuple[str, str]:
+        """(a session's secret, the path to go on to). Unauthenticated: begun elsewhere or twice."""
+        challenge = await self._take(ChallengeKind.OIDC, state)
+        detail = challenge.detail
+        if not secrets.compare_digest(detail["browser"], _hash(browser)):
+            raise Unauthenticated("this sign-in was begun in another browser: begin anew")
+        claims = await self._federation.issuers.finish(
+            detail["issuer"], detail["redirect"], code, detail["verifier"], detail["nonce"]
+        )
+        user = await self._federation.admit(claims)
+        if user.disabled_at is not None:
+            raise Unauthenticated(f"the account {user.email} is disabled")
+        return await self._session(user, source, detail["issuer"]), detail["back"]
+
+    async def begin_device(self, client: str, source: str) -> tuple[str, str]:
+        """(device code, code for the person), for a program without a browser (RFC 8628)."""
+        device = secrets.token_urlsafe(32)
+        code = "".join(secrets.choice(_CODE_LETTERS) for _ in range(_CODE_LENGTH))
+        detail = {"client": client[:80], "source": source[:64]}
+        await self._keep(ChallengeKind.DEVICE, device, DEVICE_LIFE, detail, code)
+        return device, code
+
+    async def device(self, actor: Actor, code: str) -> Challenge:
+        """What waits for this code, to be looked at before it is decided on."""
+        require_member(actor)
+        async with self._deps.store.read() as tx:
+            return await self._waiting_device(tx, code)
+
+    async def decide_device(self, actor: Actor, code: str, *, approve: bool) -> None:
+        """Let the device with this code act as the caller, or not.
+
+        Forbidden: the caller came with a token that lets through less than all.
+        """
+        require_member(actor)
+        if actor.kind is not ActorKind.USER or actor.policy.limits:
+            raise Forbidden("a person who has signed in decides on devices")
+        async with self._deps.store.write() as tx:
+            challenge = await self._waiting_device(tx, code)
+            decided = {"decision": "yes" if approve else "no", **challenge.detail}
+            await tx.challenges.change(challenge.id, detail=decided, user_id=actor.id)
+            action = "approveDevice" if approve else "refuseDevice"
+            await self._deps.audit(
+                tx, actor, action, decided["client"], challenge.id, device=decided["source"]
+            )
+
+    async def poll_device(self, device: str) -> tuple[Token, str]:
+        """The token of a device that was approved, given once. DevicePending: not yet decided.
+
+        Forbidden: refused. Unauthenticated: too late, or no such code.
+        """
+        now = self._deps.clock.now()
+        async with self._deps.store.write() as tx:
+            challenge = await self._open(tx, ChallengeKind.DEVICE, device)
+            if challenge.user_id is None:
+                raise DevicePending("nobody has decided yet")
+            await tx.challenges.change(challenge.id, taken_at=now)
+            if challenge.detail.get("decision") == "yes":
+                user = await find_user(tx, challenge.user_id)
+                return await mint(
+                    tx,
+                    self._deps,
+                    challenge.detail["client"],
+                    user_id=user.id,
+                    life=USER_TOKEN_LIFE,
+                    source=challenge.detail["source"],
+                )
+        raise Forbidden("the request was refused")
+
+    async def setup_secret(self) -> str | None:
+        """The secret of a link that lets the first administrator choose a password; None once
+        anybody has one, or has signed in by a provider.
+        """
+        async with self._deps.store.read() as tx:
+            users = await tx.users.select()
+            logins = await tx.logins.select()
+        if not self.local or logins or any(user.password for user in users):
+            return None
+        secret = secrets.token_urlsafe(32)
+        await self._keep(ChallengeKind.SETUP, secret, SETUP_LIFE, {})
+        return secret
+
+    async def set_up(self, secret: str, email: str, name: str, password: str, source: str) -> str:
+        """Make the first administrator with a password: a session's secret. The link ends."""
+        hash = await self._passwords.hash(_checked(password))
+        if "@" not in email or len(email) > 320:
+            raise Invalid("give an e-mail address", field="email")
+        await self._take(ChallengeKind.SETUP, secret)
+        now = self._deps.clock.now()
+        async with self._deps.store.write() as tx:
+            admin = await tx.users.find(email="admin")
+            if admin is None or await tx.users.find(email=email) is not None:
+                raise Conflict("the first administrator has been set up before")
+            user = replace(admin, email=email, name=name or email, password=hash, updated_at=now)
+            await tx.users.put(user)
+            await self._deps.audit(tx, SYSTEM, "setUp", email, user.id, role=ADMIN.id)
+        return await self._session(user, source, "setup link")
+
+    async def set_password(
+        self, actor: Actor, password: str, *, old: str = "", user_id: str | None = None
+    ) -> User:
+        """Set one's own password, or that of somebody who holds no more than the actor does.
+
+        All sessions of theirs end but the one that asks.
+        """
+        require_member(actor)
+        hash = await self._passwords.hash(_checked(password))
+        async with self._deps.store.read() as tx:
+            user = await find_user(tx, user_id or actor.id)
+        is_own = user.id == actor.id
+        if is_own and user.password and not await self._passwords.verify(user.password, old):
+            raise Forbidden("the old password is wrong")
+        async with self._deps.store.write() as tx:
+            if not is_own:
+                await _require_administers(tx, actor, user, self._deps.clock.now())
+            await tx.users.change(user.id, password=hash, updated_at=self._deps.clock.now())
+            ended = await end_tokens(tx, self._deps, user.id, [TokenKind.SESSION])
+            await self._deps.audit(tx, actor, "setPassword", user.email, user.id)
+        publish_ended(self._deps, ended)
+        return user
+
+    async def sign_out(self, actor: Actor) -> None:
+        """End the session that asks."""
+        require_member(actor)
+        if actor.token_id is None:
+            return
+        async with self._deps.store.write() as tx:
+            await tx.tokens.change(actor.token_id, revoked_at=self._deps.clock.now())
+            await self._deps.audit(tx, actor, "signOut", actor.email, actor.token_id)
+        publish_ended(self._deps, [actor.token_id])
+
+    async def _session(self, user: User, source: str, way: str) -> str:
+        now = self._deps.clock.now()
+        async with self._deps.store.write() as tx:
+            row, secret = await mint(
+                tx,
+                self._deps,
+                f"session by {way}",
+                user_id=user.id,
+                life=SESSION_LIFE,
+                kind=TokenKind.SESSION,
+                idle_at=now + SESSION_IDLE,
+                source=source[:64],
+            )
+            actor = Actor(ActorKind.USER, user.id, user.name, user.email, source=source)
+            await self._deps.audit(tx, actor, "signIn", user.email, row.id, by=way)
+            await tx.failures.remove(_counter("account", user.email.lower()))
+        return secret
+
+    async def _check_failures(self, counters: dict[str, int]) -> None:
+        now = self._deps.clock.now()
+        async with self._deps.store.read() as tx:
+            rows = await tx.failures.select(id=list(counters))
+        for row in rows:
+            if row.until > now and row.count >= counters[row.id]:
+                wait = (row.until - now).total_seconds()
+                raise LimitExceeded(
+                    f"too many wrong sign-ins: try again in {wait / 60:.0f} minutes",
+                    retry_after=wait,
+                )
+
+    async def _note_failure(self, counters: dict[str, int], email: str, source: str) -> None:
+        """Count it, and drop counters whose window is over: as many as fail are kept, no more."""
+        now = self._deps.clock.now()
+        async with self._deps.store.write() as tx:
+            for id in counters:
+                row = await tx.failures.find(id=id)
+                if row is not None and row.until > now:
+                    await tx.failures.change(id, count=row.count + 1)
+                    continue
+                if row is not None:
+                    await tx.failures.remove(id)
+                await tx.failures.add(Failures(id, 1, now + FAILURES_WINDOW))
+            await tx.failures.remove_before("until", now)
+            stranger = Actor(ActorKind.ANONYMOUS, name="", source=source)
+            entry = self._deps.audit_entry(stranger, "signIn", email, "")
+            await tx.audit.append([replace(entry, verdict=Verdict.REFUSED)])
+
+    async def _keep(
+        self,
+        kind: ChallengeKind,
+        secret: str,
+        life: timedelta,
+        detail: dict[str, str],
+        code: str | None = None,
+    ) -> None:
+        now = self._deps.clock.now()
+        async with self._deps.store.write() as tx:
+            await tx.challenges.remove_before("expires_at", now)
+            if await tx.challenges.count() >= MOST_CHALLENGES:
+                raise LimitExceeded("too many sign-ins are under way", retry_after=60.0)
+            await tx.challenges.add(
+                Challenge(self._deps.new_id(), kind, _hash(secret), now, now + life, code, detail)
+            )
+
+    async def _take(self, kind: ChallengeKind, secret: str) -> Challenge:
+        """A challenge for its one use."""
+        async with self._deps.store.write() as tx:
+            challenge = await self._open(tx, kind, secret)
+            await tx.challenges.change(challenge.id, taken_at=self._deps.clock.now())
+        return challenge
+
+    async def _open(self, tx: Transaction, kind: ChallengeKind, secret: str) -> Challenge:
+        challenge = await tx.challenges.find(hash=_hash(secret), kind=kind)
+        now = self._deps.clock.now()
+        if challenge is None or challenge.taken_at is not None or challenge.expires_at <= now:
+            raise Unauthenticated(_LINK_USED)
+        return challenge
+
+    async def _waiting_device(self, tx: Transaction, code: str) -> Challenge:
+        plain = code.upper().replace("-", "").replace(" ", "")
+        challenge = await tx.challenges.find(code=plain, kind=ChallengeKind.DEVICE)
+        now = self._deps.clock.now()
+        if challenge is None or challenge.user_id is not None or challenge.expires_at <= now:
+            raise NotFound("no device waits with this code: it is mistyped, or too old")
+        return challenge
+
+
+async def _require_administers(tx: Transaction, actor: Actor, user: User, now: datetime) -> None:
+    require(actor, Verb.ADMINISTER, Target.whole(Kind.USER))
+    await require_covers_user(tx, actor, user, now)
+
+
+def _checked(password: str) -> str:
+    if not SHORTEST_PASSWORD <= len(password) <= LONGEST_PASSWORD:
+        raise Invalid(f"{SHORTEST_PASSWORD} to {LONGEST_PASSWORD} characters", field="password")
+    return password
+
+
+def _hash(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()
+
+
+def _counter(kind: str, name: str) -> str:
+    return _hash(f"{kind}:{name}")
