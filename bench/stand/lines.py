@@ -3,7 +3,7 @@
 import asyncio
 
 from bench.report import Report
-from bench.stand.load import Downloads, System, ask_often
+from bench.stand.load import Downloads, System, ask_often, fetch
 from bench.stand.programs import running
 from bench.stand.stand import Stand
 
@@ -23,6 +23,7 @@ async def measure(stand: Stand, report: Report) -> None:
         idle = await ask_often(system, "/small", 1, FILL_SECONDS)
         report.add("100 Mbit/s, 50 ms: idle GET p50", [idle.percentile(0.5) * 1000], "ms")
         await _beside_bulk(system, report)
+        await _lists(system, report)
 
 
 async def _beside_bulk(system: System, report: Report) -> None:
@@ -37,3 +38,20 @@ async def _beside_bulk(system: System, report: Report) -> None:
     report.add(f"{name}: GET p50", [p50], "ms", goal=ROUND_TRIP_MS + 60)
     report.add(f"{name}: GET worst", [worst], "ms", goal=500)
     report.add(f"{name}: use of the line", [use], "of 1", goal=0.93, at_most=False)
+
+
+async def _lists(system: System, report: Report) -> None:
+    """Lists of objects are packed, random bytes are not."""
+    lists, plain = [], []
+    for _ in range(3):
+        plain.append(await fetch(system, BODY, "bytes") / 1e6)
+        lists.append(await fetch(system, BODY, "list") / 1e6)
+    report.add(
+        "100 Mbit/s, 50 ms: lists, packed",
+        lists,
+        "MB/s",
+        baseline="random bytes",
+        baseline_values=plain,
+        goal=2.5,
+        at_most=False,
+    )

@@ -130,10 +130,10 @@ async def ask_often(
     return tally
 
 
-async def fetch(system: System, size: int) -> float:
+async def fetch(system: System, size: int, kind: str = "bytes") -> float:
     """Bytes a second of one download."""
     tally = Tally()
-    request = system.head(f"/bytes?n={size}")
+    request = system.head(f"/{kind}?n={size}")
     _, getter = await asyncio.get_running_loop().create_connection(
         lambda: Getter(request, tally), "127.0.0.1", system.port
     )

@@ -7,7 +7,7 @@ from collections import defaultdict
 import aiohttp
 
 from bench.report import Report
-from bench.stand.load import System, Tally, ask_often
+from bench.stand.load import System, Tally, ask_often, fetch
 from bench.stand.programs import cpu_seconds
 from bench.stand.stand import Stand
 
@@ -18,6 +18,7 @@ CONNECTIONS = (1, 16, 128)
 GOALS_TO_RELAY = {1: 1.8, 16: 5.0, 128: 10.0}
 GOAL_TO_DIRECT = 0.10
 GOAL_CPU = 0.18
+BODY = 30_000_000
 QUERY = {"query": "{ clusters(first: 50) { edges { node { id name pingedAt } } } }"}
 
 
@@ -68,6 +69,28 @@ async def _one(system: System, connections: int) -> tuple[Tally, float]:
     before = cpu_seconds(system.pids)
     tally = await ask_often(system, "/small", connections, SECONDS)
     return tally, cpu_seconds(system.pids) - before
+
+
+async def measure_websocket(stand: Stand, report: Report) -> None:
+    """The same requests where the agent's connection goes through a WebSocket."""
+    url = f"wss://127.0.0.1:{stand.https_port}"
+    with stand.agents(["websocket"], pipe=url) as agent:
+        way = stand.through("websocket", agent)
+        rates: dict[str, list[float]] = defaultdict(list)
+        for _ in range(ROUNDS):
+            for name, system in (("websocket", way), ("grpc", stand.door)):
+                for connections in (1, 16):
+                    tally, _ = await _one(system, connections)
+                    rates[f"{name}{connections}"].append(tally.rate)
+                rates[name].append(await fetch(system, BODY) / 1e6)
+    for name, unit in (("1", "req/s"), ("16", "req/s"), ("", "MB/s")):
+        report.add(
+            f"{'get' + name if name else 'bulk1'} by WebSocket",
+            rates["websocket" + name],
+            unit,
+            baseline="grpc",
+            baseline_values=rates["grpc" + name],
+        )
 
 
 async def measure_beside_the_api(stand: Stand, report: Report) -> None:

@@ -17,13 +17,13 @@ QUEUE_SECONDS = 0.005
 ROUND_TRIP_MEMORY = 15.0
 SHORTEST_ROUND_TRIP = 1e-4
 SHORTEST_MEMORY = 0.2
-NARROW = 20e6
+NARROW = 60e6
 
 
 class InFlight:
     """Bytes sent and not yet acknowledged, and the cap on them (both in bytes).
 
-    `narrow`: less than 20 MB/s have been seen to arrive, also when nobody wanted more.
+    `narrow`: less than 60 MB/s have been seen to arrive, also when nobody wanted more.
 
     An ACK is timed against the last message that it covers, so that pauses of the sender do not
     look like a slow link.
@@ -43,11 +43,6 @@ class InFlight:
     def room(self) -> int:
         """Bytes that may still be sent; zero or below: bulk waits."""
         return self.cap - (self.sent - self.acked)
-
-    @property
-    def limiting(self) -> bool:
-        """The link is narrow, and more than half of the cap is in use: it is what one waits for."""
-        return self.narrow and self.room * 2 < self.cap
 
     def on_sent(self, size: int, now: float) -> None:
         """A message of `size` bytes went out."""

@@ -268,7 +268,7 @@ class Mux:
 
     def _flush(self) -> None:
         while self._queue and not self._link.blocked:
-            packer = self._packer if self._flight.limiting else None
+            packer = self._packer if self._flight.narrow else None
             message, size = self._queue.next_message(self._flight.room, packer)
             if not message:
                 break

@@ -19,7 +19,9 @@ SIZES = st.one_of(
 class Narrow(InFlight):
     """A link that looks narrow all the time, so that all bulk is packed that can be."""
 
-    limiting = True
+    def on_ack(self, size: int, now: float) -> None:
+        super().on_ack(size, now)
+        self.narrow = True
 
 
 class Side:
@@ -45,6 +47,7 @@ class Side:
         )
         self.link.mux = self.mux
         self.mux._flight.__class__ = Narrow
+        self.mux._flight.narrow = True
         self.sent: dict[int, bytearray] = {}
         self.ended: dict[int, bool] = {}
         self.owners: dict[int, RecordingOwner] = self.events.accepted

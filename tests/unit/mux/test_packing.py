@@ -87,16 +87,15 @@ def test_what_does_not_shrink_is_not_tried_again_for_a_while() -> None:
     assert tried == frames // (SKIPPED + 1) + 1
 
 
-def test_only_a_link_that_is_narrow_and_full_is_worth_it() -> None:
-    """On a fast one, and where the processor is what one waits for, bytes go as they are."""
-    fast, idle, full = InFlight(), InFlight(), InFlight()
-    for flight, seconds in ((fast, 0.001), (idle, 0.05), (full, 0.05)):
+def test_a_link_is_narrow_by_what_has_arrived() -> None:
+    """What came of late counts, and the best of it."""
+    fast, slow, was_slow = InFlight(), InFlight(), InFlight()
+    for flight, seconds in ((fast, 0.001), (slow, 0.05), (was_slow, 0.05), (was_slow, 0.001)):
         for step in range(4):
-            flight.on_sent(100_000, step * 1.0)
-            flight.on_ack(100_000, step * 1.0 + seconds)
-    for flight in (fast, full):
-        flight.on_sent(flight.cap - 10_000, 10.0)
-    assert (fast.limiting, idle.limiting, full.limiting) == (False, False, True)
+            now = flight.sent / 100_000 + step
+            flight.on_sent(100_000, now)
+            flight.on_ack(100_000, now + seconds)
+    assert (fast.narrow, slow.narrow, was_slow.narrow) == (False, True, False)
 
 
 def test_a_packed_frame_is_small_on_the_line() -> None:
