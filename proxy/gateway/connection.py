@@ -16,6 +16,7 @@ from proxy.gateway.asgi import Application, ApplicationSide, ApplicationTurn
 from proxy.gateway.exchange import Exchange
 from proxy.gateway.gateway import Gateway
 from proxy.gateway.head import END_OF_HEAD, RequestHead, judge, parse_head
+from proxy.gateway.opening import Opening
 from proxy.gateway.refusals import BadHead
 from proxy.gateway.route import PREFIX, find_route, is_ours
 
@@ -42,6 +43,7 @@ class Connection(asyncio.Protocol):
         self._pending = b""
         self._last_raw = b""
         self._last_head: RequestHead
+        self._opening: Opening | None = None
         self._held = 0
         self._advancing = self._keep_alive = self._in_head = self._gone = False
 
@@ -217,7 +219,7 @@ class Connection(asyncio.Protocol):
             head = parse_head(raw, self._gateway.head_limits)
             if ours:
                 judge(head)
-            self._last_raw, self._last_head = raw, head
+            self._last_raw, self._last_head, self._opening = raw, head, None
         return self._last_head
 
     def _await_head(self, size: int) -> None:
@@ -229,21 +231,25 @@ class Connection(asyncio.Protocol):
             self._set_deadline(self._gateway.timeouts.head)
 
     def _begin_exchange(self, head: RequestHead) -> None:
-        route = find_route(head.target)
-        if route is None:
+        opening = self._opening or self._open(head)
+        if opening is None:
             no_cluster = BadHead(404, "the path must be /k8s/clusters/<handle>/…")
             self._refuse(no_cluster, b"%s %s " % (head.method, head.target))
             return
-        agents = head.values(b"user-agent")
-        record = self._new_record(route.handle, head.method)
-        record.user_agent = agents[0].decode(errors="replace") if agents else ""
+        record = self._new_record(opening.route.handle, opening.method)
+        record.user_agent = opening.user_agent
         record.upgrade = head.upgrade is not None
         gateway = self._gateway
-        exchange = Exchange(self, gateway.desk, gateway.clock, head, route, record)
+        exchange = Exchange(self, gateway.desk, gateway.clock, opening, record)
         self._turn = exchange
         self._set_deadline(gateway.timeouts.answer)
         if not exchange.start_at_once():
             gateway.tasks.spawn("request", exchange.run())
+
+    def _open(self, head: RequestHead) -> Opening | None:
+        route = find_route(head.target)
+        self._opening = Opening.of(head, route) if route is not None else None
+        return self._opening
 
     def _begin_application(self, head: RequestHead, raw: bytes) -> None:
         if self._side is None:
@@ -270,20 +276,21 @@ class Connection(asyncio.Protocol):
         method, _, target = start[:_LONGEST_START].partition(b" ")
         if target.startswith(PREFIX):
             route = find_route(target.partition(b" ")[0])
-            record = self._new_record(route.handle if route else "", method)
+            name = method[:_LONGEST_METHOD].decode("ascii", "replace")
+            record = self._new_record(route.handle if route else "", name)
             record.status, record.refused, record.reason = error.status, True, EndReason.REFUSED
             self._gateway.desk.audit.closed(record)
         self._transport.write(encode(Refusal(error.status, error.message), close=True))
         self._transport.close()
 
-    def _new_record(self, handle: str, method: bytes) -> RequestRecord:
+    def _new_record(self, handle: str, method: str) -> RequestRecord:
         return RequestRecord(
             id=secrets.token_hex(16),
             at=self._gateway.clock.now(),
             source=self._source,
             user_agent="",
             handle=handle,
-            method=method[:_LONGEST_METHOD].decode("ascii", "replace"),
+            method=method,
             upgrade=False,
         )
 

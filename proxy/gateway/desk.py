@@ -1,9 +1,8 @@
 """The decisions for one request, in order: who, may they, over which link, within which limits."""
 
 import hashlib
-from collections import Counter
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
-from typing import Any
 from urllib.parse import unquote
 
 from fleet.errors import Forbidden, Invalid, LimitExceeded, Unauthenticated, Unavailable
@@ -28,6 +27,7 @@ from proxy.ports import (
     Tunnels,
 )
 
+Counts = dict[Hashable, int]
 _Question = tuple[str, str | None, str | None, str, RequestAttributes]
 
 
@@ -67,9 +67,9 @@ class Desk:
         self._limits = limits
         self._identities: Memory[bytes, Identity] = Memory(clock, timeouts.identity_cache)
         self._grants: Memory[_Question, Grant] = Memory(clock, timeouts.verdict_cache)
-        self._open: Counter[tuple[str, str]] = Counter()
-        self._of_user: Counter[str] = Counter()
-        self._upgrades: Counter[str] = Counter()
+        self._open: Counts = {}
+        self._of_user: Counts = {}
+        self._upgrades: Counts = {}
         self._total = 0
 
     def recall(
@@ -149,20 +149,26 @@ class Desk:
     def enter(self, record: RequestRecord) -> None:
         """Count a request in. LimitExceeded: too many are open."""
         key = _key(record)
-        if self._open[key] >= self._limits.per_user_and_cluster:
-            raise LimitExceeded(f'{self._open[key]} requests open for "{key[0]}" on "{key[1]}"')
-        if self._of_user[key[0]] >= self._limits.per_user:
-            raise LimitExceeded(f'{self._of_user[key[0]]} requests open for "{key[0]}"')
-        if self._total >= self._limits.per_process:
+        user, limits = key[0], self._limits
+        here, everywhere = self._open.get(key, 0), self._of_user.get(user, 0)
+        if here >= limits.per_user_and_cluster:
+            raise LimitExceeded(f'{here} requests open for "{user}" on "{key[1]}"')
+        if everywhere >= limits.per_user:
+            raise LimitExceeded(f'{everywhere} requests open for "{user}"')
+        if self._total >= limits.per_process:
             raise LimitExceeded("too many requests are open")
-        if record.upgrade and self._upgrades[key[0]] >= self._limits.upgrades_per_user:
-            raise LimitExceeded(f'too many connections of "{key[0]}" wait for their upgrade')
-        self._open[key] += 1
-        self._of_user[key[0]] += 1
-        self._total += 1
         if record.upgrade:
-            self._upgrades[key[0]] += 1
+            self._enter_upgrade(user)
+        self._open[key] = here + 1
+        self._of_user[user] = everywhere + 1
+        self._total += 1
         self.meters.opened(record)
+
+    def _enter_upgrade(self, user: str) -> None:
+        waiting = self._upgrades.get(user, 0)
+        if waiting >= self._limits.upgrades_per_user:
+            raise LimitExceeded(f'too many connections of "{user}" wait for their upgrade')
+        self._upgrades[user] = waiting + 1
 
     def upgraded(self, record: RequestRecord) -> None:
         """An upgrade has been answered: it no longer counts as unfinished."""
@@ -248,7 +254,10 @@ def _key(record: RequestRecord) -> tuple[str, str]:
     return (record.identity.name if record.identity else "", record.handle)
 
 
-def _less(counter: Counter[Any], key: Any) -> None:
-    counter[key] -= 1
-    if counter[key] <= 0:
-        del counter[key]
+def _less(counts: Counts, key: Hashable) -> None:
+    """A name that counts nothing takes no room."""
+    count = counts.get(key, 0)
+    if count > 1:
+        counts[key] = count - 1
+    else:
+        counts.pop(key, None)

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import structlog
 
-from fleet.errors import Forbidden, Invalid, TowlineError, Unavailable
+from fleet.errors import Forbidden, TowlineError, Unavailable
 from fleet.http1.chunked import BadChunk
 from fleet.http1.response import BadResponse, ResponseObserver
 from fleet.identity import token_kind
@@ -22,16 +22,15 @@ from fleet.mux.codec import (
 from fleet.mux.stream import Stream
 from fleet.runtime.clock import Clock
 from proxy.domain.access import CredentialKind, Grant, Recording, identity_block
-from proxy.domain.attributes import RequestAttributes, read_attributes
+from proxy.domain.attributes import RequestAttributes
 from proxy.domain.audit import EndReason, RequestRecord
 from proxy.domain.terminal import UnrecordableError, terminal_session
 from proxy.gateway.answers import Refusal, encode, refusal_of
 from proxy.gateway.body import body_of
-from proxy.gateway.credentials import credential
 from proxy.gateway.desk import Admission, Desk
-from proxy.gateway.head import RequestHead, rebuild
+from proxy.gateway.head import rebuild
+from proxy.gateway.opening import Opening
 from proxy.gateway.refusals import BadHead
-from proxy.gateway.route import Route
 from proxy.gateway.status import encoding_for
 from proxy.ports import Tape
 
@@ -85,14 +84,14 @@ class Exchange:
         side: UserSide,
         desk: Desk,
         clock: Clock,
-        head: RequestHead,
-        route: Route,
+        opening: Opening,
         record: RequestRecord,
     ) -> None:
         self.record = record
         self.raw = self.ready = self.over = False
         self._side, self._desk, self._clock = side, desk, clock
-        self._head, self._route = head, route
+        head = opening.head
+        self._opening, self._head, self._route = opening, head, opening.route
         self._body = body_of(head)
         self._observer = ResponseObserver(
             head_request=head.method == b"HEAD", upgrade=head.upgrade is not None
@@ -127,12 +126,12 @@ class Exchange:
         head = self._head
         if head.upgrade is not None or head.impersonation:
             return False
-        try:
-            attributes = self._read_attributes()
-            token = credential(head)
-        except (BadHead, Invalid):
+        opening = self._opening
+        attributes, shown = opening.attributes, opening.credential
+        if attributes is None or shown is None:
             return False
-        admission = self._desk.recall(token, self._route.handle, attributes)
+        self.record.attributes = attributes
+        admission = self._desk.recall(shown, opening.route.handle, attributes)
         if admission is None or attributes.writes:
             return False
         try:
@@ -286,9 +285,9 @@ class Exchange:
 
     async def _ask(self) -> None:
         record, head = self.record, self._head
-        identity = await self._desk.identify(credential(head), record.source)
+        identity = await self._desk.identify(self._opening.read_credential(), record.source)
         record.identity = identity
-        attributes = self._read_attributes()
+        attributes = record.attributes = self._opening.read_attributes()
         admission = await self._desk.admit(
             identity, self._route.handle, attributes, head.impersonation
         )
@@ -297,12 +296,6 @@ class Exchange:
         if attributes.writes or record.upgrade:
             await self._desk.audit.opened(record)
         self._open(admission)
-
-    def _read_attributes(self) -> RequestAttributes:
-        target = self._route.target.decode("latin-1")
-        attributes = read_attributes(self._head.method.decode(), target)
-        self.record.attributes = attributes
-        return attributes
 
     def _enter(self, admission: Admission) -> None:
         """Note the verdict; from here on the request counts among the open ones."""
@@ -345,13 +338,7 @@ class Exchange:
         if passthrough:
             self._check_passthrough()
         block = b"" if passthrough else identity_block(admission.acting_as)
-        head = rebuild(
-            self._head,
-            self._route.target,
-            self.record.id,
-            passthrough=passthrough,
-            recorded=self._tape is not None,
-        )
+        head = self._rebuilt(passthrough)
         flags = self._flags() | (FLAG_PASSTHROUGH if passthrough else 0)
         request = Open(head, block, bytes.fromhex(self.record.id), flags)
         tenant = block or admission.identity.name.encode()
@@ -362,9 +349,20 @@ class Exchange:
         self.ready = True
         self._side.on_ready()
 
+    def _rebuilt(self, passthrough: bool) -> bytes:
+        if not passthrough and self._tape is None:
+            return self._opening.rebuilt(self.record.id)
+        return rebuild(
+            self._head,
+            self._route.target,
+            self.record.id,
+            passthrough=passthrough,
+            recorded=self._tape is not None,
+        )
+
     def _check_passthrough(self) -> None:
         """Forbidden: the API server would get a credential that is ours."""
-        shown = credential(self._head)
+        shown = self._opening.credential
         is_foreign = shown is not None and token_kind(shown.secret) is None
         if shown is None or shown.kind is not CredentialKind.BEARER or not is_foreign:
             raise Forbidden(

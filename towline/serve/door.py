@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import datetime
+from functools import lru_cache
 from typing import Protocol
 
 import structlog
@@ -194,7 +195,8 @@ def _request(attributes: RequestAttributes) -> KubernetesRequest:
 
 
 def _entry(record: RequestRecord, now: datetime) -> AuditEntry:
-    who, what = record.identity, record.attributes
+    who = record.identity
+    action, target = _about(record.handle, record.method, record.attributes)
     refused = record.refused and record.reason is EndReason.REFUSED
     return AuditEntry(
         at=now,
@@ -202,14 +204,21 @@ def _entry(record: RequestRecord, now: datetime) -> AuditEntry:
         actor_id=who.user_id if who else "",
         token_id=who.token_id if who else None,
         source=record.source.rpartition(":")[0][:64] or record.source[:64],
-        action=f"kubernetes.{what.verb if what else record.method.lower()}"[:128],
+        action=action,
         verdict=Verdict.REFUSED if refused else Verdict.ALLOWED,
-        target=f"{record.handle}: {what}"[:320],
+        target=target,
         target_id=record.cluster_id or "",
         status=record.status,
         request_id=record.id[:64],
         detail=_detail(record),
     )
+
+
+@lru_cache(maxsize=4096)
+def _about(handle: str, method: str, what: RequestAttributes | None) -> tuple[str, str]:
+    """A request's action and target, in words."""
+    verb = what.verb if what else method.lower()
+    return f"kubernetes.{verb}"[:128], f"{handle}: {what or method}"[:320]
 
 
 def _lost(rows: int, now: datetime) -> AuditEntry:

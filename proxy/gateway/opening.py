@@ -1,0 +1,73 @@
+"""All that a head alone says of its request, so that a head that comes again is read once."""
+
+from dataclasses import dataclass
+
+from fleet.errors import Invalid
+from proxy.domain.access import Credential
+from proxy.domain.attributes import RequestAttributes, read_attributes
+from proxy.gateway.credentials import credential
+from proxy.gateway.head import RequestHead, rebuild
+from proxy.gateway.refusals import BadHead
+from proxy.gateway.route import Route
+
+_MARK = "\x00"
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """A request as its head opens it.
+
+    `attributes` and `credential` are None where the head is refused for them: asking for them
+    anew (`read_attributes`, `read_credential`) says why.
+    """
+
+    head: RequestHead
+    route: Route
+    method: str
+    user_agent: str
+    attributes: RequestAttributes | None
+    credential: Credential | None
+    _rebuilt: tuple[bytes, bytes]
+
+    @classmethod
+    def of(cls, head: RequestHead, route: Route) -> "Opening":
+        """Read a head that leads to a cluster."""
+        agents = head.values(b"user-agent")
+        before, _, after = rebuild(head, route.target, _MARK).partition(_MARK.encode())
+        method = head.method.decode()
+        return cls(
+            head,
+            route,
+            method,
+            agents[0].decode(errors="replace") if agents else "",
+            _attributes(method, route),
+            _credential(head),
+            (before, after),
+        )
+
+    def rebuilt(self, audit_id: str) -> bytes:
+        """The head to send on."""
+        before, after = self._rebuilt
+        return b"%s%s%s" % (before, audit_id.encode(), after)
+
+    def read_attributes(self) -> RequestAttributes:
+        """What it is about. Invalid: that could be read in more than one way."""
+        return self.attributes or read_attributes(self.method, self.route.target.decode("latin-1"))
+
+    def read_credential(self) -> Credential | None:
+        """What it shows. BadHead: that is refused."""
+        return self.credential or credential(self.head)
+
+
+def _attributes(method: str, route: Route) -> RequestAttributes | None:
+    try:
+        return read_attributes(method, route.target.decode("latin-1"))
+    except Invalid:
+        return None
+
+
+def _credential(head: RequestHead) -> Credential | None:
+    try:
+        return credential(head)
+    except BadHead:
+        return None
