@@ -17,8 +17,7 @@ ENTRY = "main.jsonnet"
 SUFFIXES = (".jsonnet", ".libsonnet")
 
 _IMPORT = re.compile(rb"""\bimport(?:str|bin)?\s*@?("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')""")
-_FUNCTION = re.compile(r"\s*function\s*\(([^()]*)\)")
-_COMMENT = re.compile(r"\A(?:\s*(?://|#)[^\n]*\n|\s*/\*.*?\*/)+", re.DOTALL)
+_FUNCTION = re.compile(r"^function\s*\(([^()]*)\)", re.MULTILINE)
 _MAX_DEPTH = 20
 _MAX_TOLD = 2000
 # Names of files begin with it towards the library, which would take others for its own folder's.
@@ -112,8 +111,8 @@ def _names(recorder: Recorder) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _arguments(source: str, recorder: Recorder) -> dict[str, str]:
-    """Arguments of an entry that is a function: parameters of the same names."""
-    match = _FUNCTION.match(_COMMENT.sub("", source))
+    """Arguments of an entry that is a function, written at the beginning of a line."""
+    match = _FUNCTION.search(source)
     if match is None:
         return {}
     wanted = {part.partition("=")[0].strip() for part in match[1].split(",")}

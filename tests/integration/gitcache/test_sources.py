@@ -1,0 +1,142 @@
+"""What a render reads besides its folder: Jsonnet imports, links, other repositories."""
+
+import shutil
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import orjson
+import pytest
+
+from fleet.errors import Invalid
+from fleet.identity import RepositoryId
+from fleet.source import HelmRelease, Renderer, RenderRequest, SourceFolder
+from gitcache.sync.cache import GitCache
+from tests.integration.gitcache.hostile import SYMLINK, blob, commit, tree
+from tests.integration.gitcache.manifests import config_map
+from tests.integration.gitcache.stand import REPOSITORY, at_commit, spec, until
+from towline.demo.gitserver import GitServer, Repository
+
+CANARY = "root:"
+Objects = Callable[..., Awaitable[dict[str, dict[str, Any]]]]
+
+
+@pytest.fixture
+def repository(git_server: GitServer) -> Repository:
+    """An empty repository."""
+    return git_server.create_repository("shop")
+
+
+@pytest.fixture
+def objects(cache: GitCache, repository: Repository) -> Objects:
+    """Renders a folder of a commit; the objects by name."""
+
+    async def objects(sha: str, folder: str = "web", **options: Any) -> dict[str, dict[str, Any]]:
+        cache.follow(spec(repository.url))
+        await at_commit(cache, sha)
+        rendered = await cache.render(RenderRequest(REPOSITORY, sha, folder, **options))
+        lines = (await cache.bundle(rendered.digest)).splitlines()
+        found = [orjson.loads(line) for line in lines]
+        return {one["metadata"]["name"]: one for one in found}
+
+    return objects
+
+
+MAIN = """
+// A comment before it.
+local lib = import '../lib/maps.libsonnet';
+function(configuration) {
+  all: [lib.map('a', std.extVar('cluster.handle')), lib.map('b', configuration.size)],
+  none: null,
+}
+"""
+LIB = (
+    "{ map(name, v):: { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: name },"
+    " data: { v: v } } }"
+)
+
+
+async def test_jsonnet_imports_what_is_in_the_commit_and_knows_parameters(
+    repository: Repository, objects: Objects, cache: GitCache
+) -> None:
+    sha = repository.commit({"web/main.jsonnet": MAIN, "lib/maps.libsonnet": LIB})
+    parameters = {"cluster": {"handle": "eu", "name": "x"}, "configuration": {"size": "3"}}
+    found = await objects(sha, parameters=parameters)
+    assert {name: one["data"]["v"] for name, one in found.items()} == {"a": "eu", "b": "3"}
+    request = RenderRequest(REPOSITORY, sha, "web", parameters=parameters)
+    first = await cache.render(request)
+    assert first.reads == ("web", "lib/maps.libsonnet")
+    renamed = {**parameters, "cluster": {"handle": "eu", "name": "y"}}
+    other = await cache.render(RenderRequest(REPOSITORY, sha, "web", parameters=renamed))
+    assert other.cached and other.source == first.source
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("{ a: import '/etc/passwd' }", "not in this commit"),
+        ("{ a: importstr '../../../../../../etc/passwd' }", "leaves the repository"),
+        ("{ a: importstr 'file:///etc/passwd' }", "not in this commit"),
+        ("local f(x) = f(x) + 1; f(1)", "stack"),
+        ("{\n a: 1 +\n}", "web/main.jsonnet:3"),
+        ("{ a: std.extVar('nobody') }", "nobody"),
+        ("'text'", "not a Kubernetes object"),
+        ("{}", "no objects"),
+    ],
+)
+async def test_jsonnet_that_cannot_be_is_told(
+    repository: Repository, objects: Objects, text: str, reason: str
+) -> None:
+    sha = repository.commit({"web/main.jsonnet": text})
+    with pytest.raises(Invalid) as caught:
+        await objects(sha)
+    assert reason in caught.value.message and CANARY not in caught.value.message
+
+
+async def test_a_link_to_a_file_of_the_same_commit_is_followed_and_counts(
+    repository: Repository, objects: Objects, cache: GitCache
+) -> None:
+    def linked(value: str) -> str:
+        link = ("120000", "link.yaml", blob(repository, b"../common/x.yaml"))
+        shared = ("100644", "x.yaml", blob(repository, config_map("x", value).encode()))
+        folders = (("40000", "common", tree(repository, shared)),)
+        web = ("40000", "web", tree(repository, link))
+        return commit(repository, tree(repository, *folders, web))
+
+    assert SYMLINK == "120000"
+    sha = linked("1")
+    assert (await objects(sha))["x"]["data"]["v"] == "1"
+    rendered = await cache.render(RenderRequest(REPOSITORY, sha, "web"))
+    assert rendered.reads == ("web", "common/x.yaml")
+    assert (await objects(linked("2")))["x"]["data"]["v"] == "2"
+
+
+async def test_several_sources_are_merged_and_collisions_are_named(
+    repository: Repository, objects: Objects, cache: GitCache, git_server: GitServer
+) -> None:
+    other = git_server.create_repository("values")
+    theirs = other.commit({"prod/extra.yaml": config_map("extra"), "prod/a.yaml": config_map("a")})
+    other_id = RepositoryId("values")
+    cache.follow(spec(other.url, repository_id=other_id))
+    await until(cache, lambda state: state.commits, repository_id=other_id)
+    sha = repository.commit({"web/a.yaml": config_map("own"), "web/b/x.txt": ""})
+    beside = SourceFolder(other_id, theirs, "prod", "other")
+    assert set(await objects(sha, sources=(beside,))) == {"own", "extra", "a"}
+    over = SourceFolder(other_id, theirs, "prod", "")
+    with pytest.raises(Invalid, match="web/a.yaml comes from two sources"):
+        await objects(sha, sources=(over,))
+    with pytest.raises(Invalid, match="leaves the service's folder"):
+        await objects(sha, sources=(SourceFolder(other_id, theirs, "prod", "../api"),))
+
+
+@pytest.mark.skipif(shutil.which("helm") is None, reason="no helm on the PATH")
+async def test_the_helm_of_this_machine_renders_too(
+    repository: Repository, objects: Objects
+) -> None:
+    sha = repository.commit(
+        {
+            "web/Chart.yaml": "apiVersion: v2\nname: web\nversion: 1.0.0\n",
+            "web/templates/a.yaml": config_map("a", "{{ .Release.Name }}"),
+        }
+    )
+    found = await objects(sha, renderer=Renderer.HELM, helm=HelmRelease("rel", "ns"))
+    assert found["a"]["data"]["v"] == "rel"
