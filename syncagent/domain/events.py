@@ -34,7 +34,15 @@ class Relisted:
     version: int
 
 
-Sighting = Seen | Gone | Relisted
+@dataclass(frozen=True, slots=True)
+class Unlisted:
+    """Objects of a watch cannot be told: the API server refuses, in its own words."""
+
+    api: Api
+    reason: str
+
+
+Sighting = Seen | Gone | Relisted | Unlisted
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from syncagent.domain.objects import KubeObject, ObjectRef
 class JobSpec:
     """One Job or Pod to be run once in `namespace`; `follow`: its log is sent while it runs.
 
-    `secrets` are what its environment names by placeholders.
+    `secrets` are what its environment names by placeholders. `own`: the agent itself asks for it,
+    in its own namespace, where the allow-list need not hold.
     """
 
     command_id: str
@@ -21,6 +22,7 @@ class JobSpec:
     timeout_s: int
     follow: bool = False
     secrets: tuple[SealedSecret, ...] = ()
+    own: bool = False
 
 
 class JobPhase(StrEnum):

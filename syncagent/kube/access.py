@@ -56,12 +56,14 @@ class Access:
     """A server (`https://host:port`, possibly with a path) and the means to speak to it.
 
     `certified`: `tls` holds a client certificate, so whatever is sent through it has its rights.
+    `renew` reads authorities and certificates again, which may have been rotated since.
     """
 
     server: str
     tls: ssl.SSLContext | None
     token: Token | None = None
     certified: bool = False
+    renew: Callable[[], ssl.SSLContext] | None = None
 
     async def headers(self) -> dict[str, str]:
         """The headers that authenticate a request."""
@@ -76,27 +78,44 @@ def in_cluster(
     if not host or not port or not (folder / "token").exists():
         raise Invalid("not inside a cluster and no kubeconfig given: name one")
     address = f"[{host}]" if ":" in host else host
-    tls = ssl.create_default_context(cafile=str(folder / "ca.crt"))
+
+    def trust() -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=str(folder / "ca.crt"))
+
     token = Token(_from_file(folder / "token", clock), clock)
-    return Access(f"https://{address}:{port}", tls, token)
+    return Access(f"https://{address}:{port}", trust(), token, renew=trust)
 
 
 def from_kubeconfig(path: Path, context: str | None, clock: Clock) -> Access:
     """Access as a kubeconfig describes it. Invalid: the file or the context is not usable."""
+    cluster, user = _read(path, context)
+    base, server = path.parent, cluster["server"].rstrip("/")
+    source = _token_source(user, base, clock)
+    token = Token(source, clock) if source else None
+    if not server.startswith("https:"):
+        return Access(server, None, token)
+
+    def trust() -> ssl.SSLContext:
+        return _tls(*_read(path, context), base)
+
+    return Access(server, trust(), token, all(_pair(user, base)), trust)
+
+
+def _read(path: Path, context: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The cluster and the user of a context. Invalid."""
     try:
         config = yaml.load(path.read_text(), Loader=yaml.CSafeLoader)
         name = context or config["current-context"]
         chosen = _named(config["contexts"], name)["context"]
         cluster = _named(config["clusters"], chosen["cluster"])["cluster"]
         user = _named(config["users"], chosen["user"])["user"] or {}
-        server = cluster["server"].rstrip("/")
+        return {**cluster, "server": str(cluster["server"])}, user
     except (OSError, yaml.YAMLError, KeyError, TypeError) as error:
         raise Invalid(f"kubeconfig {path} is not usable: {error!r}") from error
-    base = path.parent
-    pair = _content(user, "client-certificate", base), _content(user, "client-key", base)
-    tls = _tls(cluster, pair, base) if server.startswith("https:") else None
-    source = _token_source(user, base, clock)
-    return Access(server, tls, Token(source, clock) if source else None, all(pair))
+
+
+def _pair(user: dict[str, Any], base: Path) -> Pair:
+    return _content(user, "client-certificate", base), _content(user, "client-key", base)
 
 
 def _named(items: list[dict[str, Any]], name: str) -> dict[str, Any]:
@@ -106,12 +125,12 @@ def _named(items: list[dict[str, Any]], name: str) -> dict[str, Any]:
     raise KeyError(name)
 
 
-def _tls(cluster: dict[str, Any], pair: Pair, base: Path) -> ssl.SSLContext:
+def _tls(cluster: dict[str, Any], user: dict[str, Any], base: Path) -> ssl.SSLContext:
     authority = _content(cluster, "certificate-authority", base)
     tls = ssl.create_default_context(cadata=authority.decode() if authority else None)
     if cluster.get("insecure-skip-tls-verify"):
         tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
-    certificate, key = pair
+    certificate, key = _pair(user, base)
     if certificate and key:
         _load_pair(tls, certificate, key)
     return tls

@@ -15,7 +15,7 @@ import structlog
 from fleet.errors import TowlineError, Unavailable
 from fleet.runtime.backoff import Backoff
 from fleet.runtime.clock import Clock
-from syncagent.domain.events import Gone, Relisted, Seen
+from syncagent.domain.events import Gone, Relisted, Seen, Unlisted
 from syncagent.domain.objects import Api, KubeObject, ObjectKey, metadata_of, ref_of
 from syncagent.kube.client import JSON, KubeClient
 from syncagent.kube.discovery import Discovery, Resource
@@ -64,6 +64,7 @@ class Follower:
                 self._version = ""
             except TowlineError as error:
                 if isinstance(error, Refused):
+                    self._sink(Unlisted(api, error.message))
                     self._version = ""
                     self._discovery.forget(api)
                 await self._pause(api, error)

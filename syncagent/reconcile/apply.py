@@ -27,7 +27,6 @@ _UNANSWERED_LIMIT = 3
 # A new kind is served about a second after its definition; waits between looks, seconds.
 _ESTABLISHING_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 2.0, 2.0, 4.0, 8.0, 10.0)
 _GOING_S = (0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 2.0, 4.0, 8.0, 15.0)
-_TOGETHER = 64
 _IMMUTABLE = re.compile(
     r"immutable|updates to \w+ spec for fields other than|may not (be )?change|cannot be changed"
     r"|not be updated|forbidden: spec is immutable",
@@ -49,9 +48,7 @@ class Writer:
     async def write(self, manifests: list[Manifest]) -> None:
         """Apply all; failures are noted on the service."""
         for wave in in_waves(manifests):
-            for start in range(0, len(wave), _TOGETHER):
-                part = wave[start : start + _TOGETHER]
-                await asyncio.gather(*(self._one(manifest) for manifest in part))
+            await asyncio.gather(*(self._one(manifest) for manifest in wave))
 
     async def _one(self, manifest: Manifest) -> None:
         try:

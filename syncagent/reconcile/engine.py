@@ -66,7 +66,7 @@ class Engine:
         self._evidence = Evidence(cluster, self._registry, self._tasks, clock, self._reporter.touch)
         self._notices = Notices(cluster, clock)
         self._watchers = Watchers(
-            cluster, self._registry, self._tasks, self._evidence, self._sighted
+            cluster, self._registry, self._tasks, self._evidence, clock, self._sighted
         )
         self._lanes = Lanes(self._tasks, clock, self._work)
         self._turn = asyncio.Semaphore(walks)

@@ -8,9 +8,12 @@ workloads and matched by owner; from `_NAMESPACES_LIMIT` namespaces on one watch
 import asyncio
 from collections.abc import Callable
 
+from fleet.errors import TowlineError
+from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
-from syncagent.domain.events import Gone, Relisted, Seen, Sighting
-from syncagent.domain.inventory import child_of
+from syncagent.domain.events import Gone, Relisted, Seen, Sighting, Unlisted
+from syncagent.domain.health import Health, Verdict
+from syncagent.domain.inventory import Owned, child_of
 from syncagent.domain.objects import (
     Api,
     KubeObject,
@@ -21,7 +24,7 @@ from syncagent.domain.objects import (
 )
 from syncagent.domain.ownership import SERVICE_LABEL, owner_of, run_of
 from syncagent.domain.pods import crash_of
-from syncagent.ports import Cluster, Sink
+from syncagent.ports import Cluster, Refused, Sink
 from syncagent.reconcile.evidence import Evidence
 from syncagent.reconcile.registry import Registry, Service
 
@@ -38,6 +41,7 @@ _BRINGS_FORTH: dict[tuple[str, str], tuple[Api, ...]] = {
 }
 _NAMESPACES_LIMIT = 8
 _ALL = ""
+_ROUND_S = 30.0
 
 
 class Watchers:
@@ -49,10 +53,13 @@ class Watchers:
         registry: Registry,
         tasks: Tasks,
         evidence: Evidence,
+        clock: Clock,
         on_sighting: Callable[[Service, bool], None],
     ) -> None:
         """`on_sighting(service, mail)`: something of a service was seen; `mail`: look into it."""
         self._evidence = evidence
+        self._clock = clock
+        self._blind: set[Api] = set()
         self._cluster = cluster
         self._registry = registry
         self._tasks = tasks
@@ -84,7 +91,11 @@ class Watchers:
         return self._tasks.forever(name, self._cluster.follow(api, namespace, selector, sink))
 
     def _on_owned(self, sighting: Sighting) -> None:
+        if isinstance(sighting, Unlisted):
+            self._go_round(sighting.api)
+            return
         if isinstance(sighting, Relisted):
+            self._blind.discard(sighting.api)
             self._missing(sighting)
             return
         ref = ref_of(sighting.live)
@@ -100,6 +111,38 @@ class Watchers:
             # Our marks were changed: to us it is as good as gone, and is put right like that.
             service.inbox[ref.key] = Gone(sighting.api, sighting.live)
         self._tell(service, True)
+
+    def _go_round(self, api: Api) -> None:
+        """A kind that may not be listed, or watched, is asked for object by object."""
+        if api not in self._blind:
+            self._blind.add(api)
+            self._tasks.spawn(f"round/{api.kind}", self._look_round(api))
+
+    async def _look_round(self, api: Api) -> None:
+        while api in self._blind:
+            for one in self._registry.objects_of(api):
+                await self._look_at(one)
+            await self._clock.sleep(_ROUND_S)
+
+    async def _look_at(self, one: Owned) -> None:
+        try:
+            live = await self._cluster.get(one.ref)
+        except Refused as error:
+            one.seen, one.verdict = True, Verdict(Health.PROGRESSING, error.message, error.reason)
+            self._sighted(one, None)
+        except TowlineError:
+            return
+        else:
+            gone = Gone(one.ref.api, _at(one.version))
+            self._sighted(one, gone if live is None else Seen(one.ref.api, live))
+
+    def _sighted(self, one: Owned, sighting: Sighting | None) -> None:
+        service = self._registry.get(one.service_id)
+        if service is None:
+            return
+        if sighting is not None:
+            service.inbox[one.key] = sighting
+        self._tell(service, sighting is not None)
 
     def _on_hook(self, ref: ObjectRef, live: KubeObject) -> None:
         labels = metadata_of(live).get("labels") or {}
@@ -120,6 +163,8 @@ class Watchers:
 
     def _on_child(self, sighting: Sighting) -> None:
         tree = self._registry.tree
+        if isinstance(sighting, Unlisted):
+            return
         if isinstance(sighting, Relisted):
             for child in tree.members(sighting.api.kind, sighting.namespace):
                 if child.ref.key not in sighting.keys:
