@@ -1,8 +1,8 @@
 """Reads commits, trees and files of the clones; a tree is parsed once, its id never changes."""
 
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
 from fleet.errors import Invalid, Unavailable
@@ -14,14 +14,14 @@ from gitcache.domain.objects import (
     Entry,
     check_entry_name,
     parse_commit,
-    parse_tree,
 )
 from gitcache.domain.submodules import MODULES_FILE, parse_modules
 from gitcache.mirror.catfile import Info, OpenClones
 from gitcache.mirror.largefiles import LargeFiles
+from gitcache.mirror.parsedtrees import ParsedTrees, Tree
 from gitcache.mirror.submodules import Submodules
 
-Tree = Mapping[str, Entry]
+Level = Mapping[str, Sequence[tuple[str, str]]]
 Complete = Callable[[RepositorySpec, Collection[str]], Awaitable[None]]
 
 _MAX_TREE_BYTES = 64 << 20
@@ -58,7 +58,7 @@ class GitTrees:
         self._max_bytes = total_bytes
         self._max_depth = depth
         self._open = OpenClones(processes)
-        self._parsed = _ParsedTrees(memory)
+        self._parsed = ParsedTrees(memory)
 
     async def commit(self, spec: RepositorySpec, sha: str) -> CommitRecord | None:
         """As `TreeReader.commit`."""
@@ -81,23 +81,20 @@ class GitTrees:
     ) -> Mapping[str, Entry | None]:
         """As `TreeReader.ids`: parents first, each read once for all that is below it."""
         found: dict[str, Entry | None] = {"": Entry(TREE, tree)}
-        parents = {path.rpartition("/")[0] for path in paths}
-        for level in (*_levels(parents), paths):
+        for level in _levels(frozenset(paths)):
             await self._descend(spec, level, found)
         return {path: found[path] for path in paths}
 
     async def _descend(
-        self, spec: RepositorySpec, level: Collection[str], found: dict[str, Entry | None]
+        self, spec: RepositorySpec, level: Level, found: dict[str, Entry | None]
     ) -> None:
         """Find paths whose parents have been found."""
-        parts = [(path, path.rpartition("/")) for path in level if path]
-        above = {parent: found[parent] for parent in {parent for _, (parent, _, _) in parts}}
-        read = await self._trees(spec, {one.id for one in above.values() if one and one.is_tree})
-        inside = {
-            parent: read[one.id] if one and one.is_tree else {} for parent, one in above.items()
-        }
-        for path, (parent, _, name) in parts:
-            found[path] = inside[parent].get(name)
+        parents = [(parent, found[parent]) for parent in level]
+        places = {one.id: parent for parent, one in parents if one is not None and one.is_tree}
+        read = await self._trees(spec, places)
+        for parent, one in parents:
+            inside = read[one.id] if one is not None and one.is_tree else {}
+            found.update([(path, inside.get(name)) for path, name in level[parent]])
 
     async def walk(self, spec: RepositorySpec, tree: str) -> Mapping[str, Entry]:
         """As `TreeReader.walk`; submodules are left out unless the repository has them on."""
@@ -171,7 +168,11 @@ class GitTrees:
             raise Unavailable(f"the submodule {path[:200]!r} is not in the local copy")
         return record.tree
 
-    async def _trees(self, spec: RepositorySpec, ids: Collection[str]) -> Mapping[str, Tree]:
+    async def _trees(
+        self, spec: RepositorySpec, ids: Collection[str] | Mapping[str, str]
+    ) -> Mapping[str, Tree]:
+        """Trees by their ids, which a mapping tells the paths of."""
+        places = ids if isinstance(ids, Mapping) else {}
         known = {one: tree for one in ids if (tree := self._parsed.get(one)) is not None}
         unknown = [one for one in ids if one not in known]
         if unknown:
@@ -181,21 +182,29 @@ class GitTrees:
                     raise Invalid(f"the folders' lists of files have {size:,} bytes")
                 found = await objects.contents(unknown)
             for one, data in zip(unknown, found, strict=True):
-                known[one] = parse_tree(data, len(one) // 2)
-                self._parsed.put(one, known[one])
+                place = (spec.id, places[one]) if one in places else None
+                known[one] = self._parsed.parse(one, data, place)
         return known
 
 
-def _levels(paths: Collection[str]) -> list[list[str]]:
-    """The paths with all their parents but the root, sorted into levels, the highest first."""
-    every: set[str] = set()
-    below = {path for path in paths if path}
+@lru_cache(8)
+def _levels(paths: frozenset[str]) -> list[Level]:
+    """The paths with all their parents, the highest level first: by parent, path and name.
+
+    Remembered, because the same folders are looked for in one commit after the other.
+    """
+    levels: dict[int, dict[str, list[tuple[str, str]]]] = {}
+    seen: set[str] = {""}
+    below = set(paths) - seen
     while below:
-        every |= below
-        below = {path.rpartition("/")[0] for path in below} - every - {""}
-    levels: dict[int, list[str]] = {}
-    for path in every:
-        levels.setdefault(path.count("/"), []).append(path)
+        seen |= below
+        above = set()
+        for path in below:
+            parent, _, name = path.rpartition("/")
+            depth = path.count("/")
+            levels.setdefault(depth, {}).setdefault(parent, []).append((path, name))
+            above.add(parent)
+        below = above - seen
     return [levels[depth] for depth in sorted(levels)]
 
 
@@ -206,26 +215,3 @@ def _total_size(infos: Iterable[Info | None], kind: str, name: str) -> int:
             raise Unavailable(f"a {name} of this commit is missing in the local copy")
         total += info.size
     return total
-
-
-class _ParsedTrees:
-    """The most recently used trees, bounded by the number of their entries."""
-
-    def __init__(self, entries: int) -> None:
-        self._free = entries
-        self._trees: OrderedDict[str, Tree] = OrderedDict()
-
-    def get(self, tree: str) -> Tree | None:
-        found = self._trees.get(tree)
-        if found is not None:
-            self._trees.move_to_end(tree)
-        return found
-
-    def put(self, tree: str, entries: Tree) -> None:
-        if tree in self._trees:
-            return
-        self._trees[tree] = entries
-        self._free -= len(entries) + 1
-        while self._free < 0 and len(self._trees) > 1:
-            _, dropped = self._trees.popitem(last=False)
-            self._free += len(dropped) + 1

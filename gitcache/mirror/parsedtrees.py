@@ -1,0 +1,104 @@
+"""Trees that have been parsed; a large one is parsed anew only where it differs from before."""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fleet.errors import Invalid
+from gitcache.domain.objects import Entry, parse_tree
+
+Tree = Mapping[str, Entry]
+Place = tuple[str, str]
+"""A repository and a path in it: where a tree is likely to be like the one before."""
+
+_LARGE = 1_000
+_CHUNK = 64
+_MOST_PLACES = 32
+
+
+class ParsedTrees:
+    """The most recently used trees, bounded by the number of their entries."""
+
+    def __init__(self, entries: int) -> None:
+        self._free = entries
+        self._trees: OrderedDict[str, Tree] = OrderedDict()
+        self._last: OrderedDict[Place, _Large] = OrderedDict()
+
+    def get(self, tree: str) -> Tree | None:
+        """A tree by its id, if it is still here."""
+        found = self._trees.get(tree)
+        if found is not None:
+            self._trees.move_to_end(tree)
+        return found
+
+    def parse(self, tree: str, data: bytes, place: Place | None = None) -> Tree:
+        """The entries of a raw tree, kept for later. Invalid: malformed.
+
+        `place` tells which tree this one has probably come from: of 10,000 entries of which one
+        has changed, one is parsed.
+        """
+        entries = self._parsed(data, len(tree) // 2, place)
+        self._put(tree, entries)
+        return entries
+
+    def _parsed(self, data: bytes, id_bytes: int, place: Place | None) -> Tree:
+        before = self._last.get(place) if place is not None else None
+        large = before.followed(data) if before is not None else None
+        if large is None:
+            entries = parse_tree(data, id_bytes)
+            if len(entries) < _LARGE or place is None:
+                return entries
+            large = _Large(data, entries, id_bytes, _ends(entries, id_bytes))
+        if place is not None and large.ends[-1] == len(data):
+            self._last[place] = large
+            self._last.move_to_end(place)
+            if len(self._last) > _MOST_PLACES:
+                self._last.popitem(last=False)
+        return large.entries
+
+    def _put(self, tree: str, entries: Tree) -> None:
+        if tree in self._trees:
+            return
+        self._trees[tree] = entries
+        self._free -= len(entries) + 1
+        while self._free < 0 and len(self._trees) > 1:
+            _, dropped = self._trees.popitem(last=False)
+            self._free += len(dropped) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Large:
+    """A large tree in both forms; `ends` tells where each run of some entries ends."""
+
+    data: bytes
+    entries: Tree
+    id_bytes: int
+    ends: list[int]
+
+    def followed(self, data: bytes) -> "_Large | None":
+        """A tree with the same names and other ids here and there; None if it is no such tree."""
+        if len(data) != len(self.data):
+            return None
+        entries = dict(self.entries)
+        for start, end in zip([0, *self.ends], self.ends, strict=False):
+            old, new = self.data[start:end], data[start:end]
+            if old == new:
+                continue
+            try:
+                found = parse_tree(new, self.id_bytes)
+            except Invalid:
+                return None
+            if list(found) != list(parse_tree(old, self.id_bytes)):
+                return None
+            entries |= found
+        return _Large(data, entries, self.id_bytes, self.ends)
+
+
+def _ends(entries: Tree, id_bytes: int) -> list[int]:
+    ends, position = [], 0
+    for count, (name, entry) in enumerate(entries.items(), 1):
+        name_bytes = len(name.encode("utf-8", "surrogateescape"))
+        position += len(f"{entry.mode:o} ") + name_bytes + 1 + id_bytes
+        if not count % _CHUNK or count == len(entries):
+            ends.append(position)
+    return ends
