@@ -105,7 +105,7 @@ class Connection(asyncio.Protocol):
         """uvicorn stops: an idle connection goes at once, others with their answer."""
         if isinstance(self._turn, ApplicationTurn) and self._side is not None:
             self._side.shutdown()
-        elif self._turn is None:
+        elif self._turn is None and not self._pending:
             self._transport.close()
 
     # What an exchange asks (see `proxy.gateway.exchange.UserSide`)
@@ -197,7 +197,7 @@ class Connection(asyncio.Protocol):
         pending = self._pending = self._pending.lstrip(b"\r\n")
         ours = is_ours(pending)
         end = pending.find(END_OF_HEAD)
-        if end < 0 or ours is None:
+        if end < 0 or ours is None or end > self._gateway.head_limits.size:
             self._await_head(len(pending))
             return False
         raw, self._pending = pending[: end + 4], pending[end + 4 :]

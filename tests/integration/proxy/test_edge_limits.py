@@ -1,0 +1,287 @@
+"""Bounds of the edge, what is noted of refusals, and requests that are looked at and ended."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from fleet.identity import TokenKind, new_token
+from fleet.mux.codec import FLAG_PASSTHROUGH, Open
+from proxy.domain.access import ImpersonationRule
+from proxy.domain.audit import EndReason
+from proxy.domain.limits import HeadLimits, StreamLimits, Timeouts
+from proxy.settings import ProxySettings
+from syncagent.tunnel.client import TunnelClient
+from tests.fakes.tls import TestAuthority
+from tests.integration.proxy.recording import RecordingUpstream, recording_upstream
+from tests.integration.proxy.stack import Stack, eventually, run_stack
+from tests.integration.proxy.user import PATH, User, request
+
+EVENT = b'{"type":"ADDED"}\n'
+ENDLESS = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@asynccontextmanager
+async def door(
+    authority: TestAuthority, **settings: object
+) -> AsyncGenerator[tuple[Stack, RecordingUpstream]]:
+    """A door with these settings and an agent of a recording upstream."""
+    async with run_stack(authority, ProxySettings(**settings)) as stack:  # ty: ignore[invalid-argument-type]
+        async with recording_upstream() as server:
+            await stack.connect(server.upstream)
+            yield stack, server
+
+
+@asynccontextmanager
+async def connected(stack: Stack) -> AsyncGenerator[User]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", stack.plain_port)
+    try:
+        yield User(reader, writer)
+    finally:
+        writer.close()
+
+
+async def watching(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """One event, then nothing until the client is gone."""
+    writer.write(ENDLESS + b"%x\r\n%s\r\n" % (len(EVENT), EVENT))
+    with contextlib.suppress(ConnectionError):
+        await asyncio.sleep(30)
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (request(b"GET", b"/api", b"X: a\r\n b"), 400),
+        (request(b"GET", b"/api", b"X: " + b"a" * (70 << 10)), 431),
+        (request(b"GET", b"/api", b"Host: other"), 400),
+        (b"GET /k8s/clusters/ HTTP/1.1\r\nHost: x\r\n\r\n", 404),
+        (b"GET /k8s/clusters/dev/api HTTP/2.0\r\nHost: x\r\n\r\n", 400),
+    ],
+)
+async def test_unreadable_requests_are_noted(
+    stack: Stack, user: User, data: bytes, status: int
+) -> None:
+    """A row with status and source, and nothing of what the client sent."""
+    assert (await user.ask(data))[0] == status
+    (row,) = stack.installation.closed_rows
+    assert (row.status, row.refused, row.identity) == (status, True, None)
+    assert row.source.startswith("127.0.0.1:")
+    assert (row.user_agent, row.attributes) == ("", None)
+
+
+async def test_requests_of_the_application_leave_no_row(stack: Stack, user: User) -> None:
+    """Garbage that names no cluster is counted only."""
+    await user.ask(b"GET / HTTP/1.1\r\nX: a\r\n b\r\n\r\n")
+    assert stack.installation.closed_rows == []
+
+
+async def test_http2_is_refused_at_once(stack: Stack, user: User) -> None:
+    """A client that speaks HTTP/2 unasked hears so in HTTP/1.1."""
+    status, _, _ = await user.ask(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+    assert status == 400
+    assert await user.rest() == b""
+
+
+async def test_a_slow_head_is_given_up(authority: TestAuthority) -> None:
+    """A byte now and then does not hold a connection; nor does saying nothing."""
+    timeouts = Timeouts(head=1.0, idle=1.0)
+    async with door(authority, timeouts=timeouts) as (stack, _), connected(stack) as slow:
+        async with connected(stack) as silent:
+            slow.writer.write(b"GET " + PATH + b"/api HTTP/1.1\r\n")
+
+            async def trickle() -> None:
+                while True:
+                    slow.writer.write(b"X: y\r\n")
+                    await asyncio.sleep(0.1)
+
+            trickling = stack.tasks.spawn("trickle", trickle())
+            status, _, _ = await slow.answer()
+            trickling.cancel()
+            assert status == 408
+            assert await silent.rest() == b""
+        (row,) = stack.installation.closed_rows
+        assert row.status == 408
+
+
+async def test_connections_are_bounded(authority: TestAuthority) -> None:
+    """One too many is told so, and the others go on."""
+    limits = StreamLimits(connections=2)
+    async with door(authority, streams=limits) as (stack, _):
+        async with connected(stack) as first, connected(stack) as second:
+            assert (await first.ask(request()))[0] == 200
+            assert (await second.ask(request()))[0] == 200
+            async with connected(stack) as third:
+                assert (await third.answer())[0] == 503
+            assert (await first.ask(request()))[0] == 200
+
+
+async def test_requests_end_at_their_age(authority: TestAuthority) -> None:
+    """Whatever is open is ended after a life, and the row says why."""
+    timeouts = Timeouts(recheck=0.2, life=0.3)
+    async with door(authority, timeouts=timeouts) as (stack, server), connected(stack) as user:
+        server.script = watching
+        user.writer.write(request(b"GET", b"/api/v1/pods?watch=1"))
+        with pytest.raises(ConnectionError):
+            await user.rest()
+        (row,) = stack.installation.closed_rows
+        assert row.reason is EndReason.TOO_OLD
+
+
+async def test_open_requests_are_listed_and_ended(
+    stack: Stack, recorder: RecordingUpstream, user: User
+) -> None:
+    """By id; the user's connection breaks, and the row says why."""
+    recorder.script = watching
+    user.writer.write(request(b"GET", b"/api/v1/namespaces/a/pods?watch=1"))
+    await eventually(lambda: any(one.bytes_out for one in stack.door.open_streams()))
+    (stream,) = stack.door.open_streams()
+    assert (stream.user, stream.handle, stream.what) == ("ann", "dev", "watch pods a")
+    assert stream.kind == "watch"
+    assert not stack.door.end_stream("nothing", "root")
+    assert stack.door.end_stream(stream.id, "root")
+    with pytest.raises(ConnectionError):
+        await user.rest()
+    (row,) = stack.installation.closed_rows
+    assert row.reason is EndReason.ENDED
+    assert stack.installation.began_rows == [row]
+    assert stack.door.open_streams() == []
+
+
+async def test_revoking_a_grant_ends_what_it_let_in(
+    stack: Stack, recorder: RecordingUpstream, user: User
+) -> None:
+    """And nothing else."""
+    recorder.script = watching
+    user.writer.write(request(b"GET", b"/api/v1/pods?watch=1"))
+    await eventually(lambda: stack.door.open_streams())
+    assert stack.door.revoke(grant="other") == 0
+    assert stack.door.revoke(grant="g1") == 1
+    assert stack.installation.closed_rows[0].reason is EndReason.REVOKED
+
+
+async def test_only_allowed_users_are_impersonated(
+    stack: Stack, recorder: RecordingUpstream, user: User
+) -> None:
+    """The row of an allowed one has both users, and the groups that were asked for."""
+    rule = ImpersonationRule.of(["user:bob", "group:qa"])
+    assert rule is not None
+    stack.installation.impersonation["ann"] = rule
+    fields = (b"Impersonate-User: bob", b"Impersonate-Group: qa")
+    assert (await user.ask(request(b"GET", b"/api", *fields)))[0] == 200
+    status, _, body = await user.ask(request(b"GET", b"/api", b"Impersonate-User: root"))
+    assert (status, b'may not act as user \\"root\\"' in body) == (403, True)
+    allowed, refused = stack.installation.closed_rows
+    assert allowed.identity is not None
+    assert (allowed.identity.name, allowed.acting_as) == ("ann", "bob")
+    assert allowed.acting_groups == ("qa",)
+    assert (refused.status, refused.refused, refused.acting_as) == (403, True, None)
+    assert len(recorder.heads) == 1
+
+
+ODD_PATHS = (
+    b"/api/v1/namespaces/a/pods/http:b:80/proxy/c//d/%2F/e%20f;g?h=%2F&i",
+    b"/api/v1/namespaces/a/services/https:b:s/proxy/?x=../y",
+    b"/api/v1/nodes/n/proxy/logs/",
+    b"/apis/x.example/v1/things?fieldSelector=a%3Db&watch=0",
+)
+
+
+@pytest.mark.parametrize("path", ODD_PATHS)
+async def test_proxied_paths_pass_byte_for_byte(
+    recorder: RecordingUpstream, user: User, path: bytes
+) -> None:
+    """Behind `…/proxy/` a path is the workload's own affair."""
+    assert (await user.ask(request(b"GET", path)))[0] == 200
+    assert recorder.heads[0].startswith(b"GET " + path + b" HTTP/1.1\r\n")
+
+
+async def test_draining_tells_every_client(
+    stack: Stack, recorder: RecordingUpstream, user: User
+) -> None:
+    """The answer under way says that it is the connection's last; so does a refusal."""
+    started, go_on = asyncio.Event(), asyncio.Event()
+
+    async def script(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        started.set()
+        await go_on.wait()
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+
+    recorder.script = script
+    async with connected(stack) as refused:
+        refused.writer.write(b"GET " + PATH)
+        user.writer.write(request())
+        await started.wait()
+        stack.tasks.spawn("drain", stack.door.drain())
+        await eventually(lambda: stack.door.gateway.draining)
+        refused.writer.write(b"/api HTTP/1.1\r\nHost: x\r\n\r\n")
+        status, head, _ = await refused.answer()
+        assert (status, b"Connection: close\r\n" in head) == (401, True)
+        go_on.set()
+        status, head, body = await user.answer()
+        assert (status, body) == (200, b"ok")
+        assert head.startswith(b"HTTP/1.1 200 OK\r\nConnection: close\r\n")
+        assert await user.rest() == b""
+
+
+async def test_a_reader_that_stops_holds_up_nobody(
+    stack: Stack, recorder: RecordingUpstream, user: User
+) -> None:
+    """What it leaves unread is bounded; others are answered meanwhile."""
+    size = 64 << 20
+
+    async def script(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size)
+        with contextlib.suppress(ConnectionError):
+            for _turn in range(size >> 16):
+                writer.write(bytes(1 << 16))
+                await writer.drain()
+
+    recorder.script = script
+    user.writer.transport.pause_reading()  # ty: ignore[missing-attribute]
+    user.writer.write(request())
+    await eventually(lambda: any(one.bytes_out for one in stack.door.open_streams()))
+    recorder.script = None
+    async with connected(stack) as other:
+        for _ in range(20):
+            assert (await other.ask(request()))[0] == 200
+    assert stack.door.open_streams()[0].bytes_out < 32 << 20
+
+
+async def test_passthrough_sends_the_users_own_token_only(
+    authority: TestAuthority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No identity of ours, the flag set; a token of this installation never leaves it."""
+    opened: list[Open] = []
+
+    def on_open(self: TunnelClient, stream: object, request: Open) -> None:
+        opened.append(request)
+        original(self, stream, request)  # ty: ignore[invalid-argument-type]
+
+    original = TunnelClient.on_open
+    monkeypatch.setattr(TunnelClient, "on_open", on_open)
+    async with door(authority, passthrough=frozenset({"dev"})) as (stack, _):
+        async with connected(stack) as user:
+            stack.installation.users["a.b.c"] = stack.installation.users["ann-token"]
+            await user.ask(request(token=b"a.b.c"))
+            (sent,) = opened
+            assert sent.flags & FLAG_PASSTHROUGH
+            assert sent.identity == b""
+            assert b"Authorization: Bearer a.b.c\r\n" in sent.head
+            secret = new_token(TokenKind.USER).encode()
+            stack.installation.users[secret.decode()] = stack.installation.users["ann-token"]
+            status, _, _ = await user.ask(request(token=secret))
+            assert status in (401, 403)
+            assert len(opened) == 1
+            asked = request(b"GET", b"/api", b"Impersonate-User: bob", token=b"a.b.c")
+            assert (await user.ask(asked))[0] == 403
+            assert len(opened) == 1
+
+
+async def test_heads_are_bounded_by_settings(authority: TestAuthority) -> None:
+    """What an installation allows is what is allowed."""
+    limits = HeadLimits(size=600)
+    async with door(authority, head=limits) as (stack, _), connected(stack) as user:
+        assert (await user.ask(request()))[0] == 200
+        assert (await user.ask(request(b"GET", b"/api", b"X: " + b"a" * 600)))[0] == 431
