@@ -1,0 +1,349 @@
+"""Identity providers, real over HTTP: whose tokens are believed, and who people are here."""
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import json
+import ssl
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from jwt.algorithms import ECAlgorithm
+
+from controlplane.domain.access import INSTALLATION, Verb
+from controlplane.domain.access.roles import BuiltInRole as Role
+from controlplane.oidc.metadata import Fetcher, check_url
+from controlplane.usecases.people import GroupChange
+from controlplane.usecases.rights import BindingDraft
+from fleet.errors import Conflict, Forbidden, Invalid, NotFound, Unauthenticated, Unavailable
+from fleet.identity import TokenKind, new_token
+from tests.fakes.issuer import CLIENT, FakeIssuer
+from tests.fakes.tls import TestAuthority
+from tests.integration.controlplane.conftest import World
+from tests.integration.controlplane.signin import REDIRECT, Gate, gate
+
+
+@pytest.fixture
+async def door(world: World) -> AsyncIterator[Gate]:
+    async with gate(world) as opened:
+        yield opened
+
+
+def at(issuer: FakeIssuer, seconds: int) -> int:
+    return int(issuer.clock.now().timestamp()) + seconds
+
+
+def shared_secret(issuer: FakeIssuer) -> str:
+    """HS256 with the public key as secret: what a confused verifier would take."""
+    public = issuer.key.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    header = {"alg": "HS256", "typ": "JWT", "kid": issuer.kid}
+    claims = {"iss": issuer.url, "aud": CLIENT, "sub": "u1", "exp": at(issuer, 60)}
+    signed = b".".join(_part(json.dumps(one).encode()) for one in (header, claims))
+    proof = hmac.new(public, signed, hashlib.sha256).digest()
+    return (signed + b"." + _part(proof)).decode()
+
+
+def _part(value: bytes) -> bytes:
+    return base64.urlsafe_b64encode(value).rstrip(b"=")
+
+
+def unsigned(issuer: FakeIssuer) -> str:
+    claims = {"iss": issuer.url, "aud": CLIENT, "sub": "u1", "exp": at(issuer, 60)}
+    return jwt.encode(claims, "", "none")
+
+
+def by_a_stranger(issuer: FakeIssuer) -> str:
+    """Right in everything but the key, whose id is that of the true one."""
+    other = FakeIssuer(issuer.clock)
+    other.url = issuer.url
+    return other.token()
+
+
+def of_another_type(issuer: FakeIssuer) -> str:
+    """An RSA signature under the id of an EC key."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    claims = {"iss": issuer.url, "aud": CLIENT, "sub": "u1", "exp": at(issuer, 60)}
+    return jwt.encode(claims, key, "RS256", {"kid": issuer.kid})
+
+
+def with_its_own_key(issuer: FakeIssuer) -> str:
+    """The header brings a key along, as if it were to be trusted."""
+    other = FakeIssuer(issuer.clock)
+    other.url, other.kid = issuer.url, "mine"
+    own = json.loads(ECAlgorithm.to_jwk(other.key.public_key()))
+    return other.token(header={"jwk": own, "jku": "http://127.0.0.1:1/jwks", "x5u": "http://x"})
+
+
+BAD: dict[str, Callable[[FakeIssuer], str]] = {
+    "another audience": lambda i: i.token(aud="grafana"),
+    "an audience that only begins alike": lambda i: i.token(aud="towline-dev"),
+    "no audience": lambda i: i.token(aud=None),
+    "many audiences, made for another": lambda i: i.token(aud=[CLIENT, "x"], azp="x"),
+    "another issuer": lambda i: i.token(iss="https://accounts.example.org"),
+    "the issuer with a slash more": lambda i: i.token(iss=f"{i.url}/"),
+    "another tenant": lambda i: i.token(iss=f"{i.url}/tenant-b"),
+    "no issuer": lambda i: i.token(iss=None),
+    "expired": lambda i: i.token(exp=at(i, -31)),
+    "no expiry": lambda i: i.token(exp=None),
+    "an expiry that is text": lambda i: i.token(exp="2099-01-01"),
+    "an endless expiry": lambda i: i.token(exp=1e300),
+    "not yet good": lambda i: i.token(nbf=at(i, 120)),
+    "of the future": lambda i: i.token(iat=at(i, 120)),
+    "nobody": lambda i: i.token(sub=None),
+    "an empty subject": lambda i: i.token(sub=""),
+    "a subject without end": lambda i: i.token(sub="x" * 513),
+    "no signature": unsigned,
+    "a shared secret": shared_secret,
+    "a stranger's key": by_a_stranger,
+    "another type of key": of_another_type,
+    "a key it brings along": with_its_own_key,
+    "a key id that is a path": lambda i: i.token(header={"kid": "../../../../dev/null"}),
+    "a key id that is a query": lambda i: i.token(header={"kid": "' OR 1=1 --"}),
+    "the id of a symmetric key": lambda i: i.token(header={"kid": "shared"}),
+    "something critical": lambda i: i.token(header={"crit": ["b64"], "b64": False}),
+    "too long": lambda i: i.token(padding="x" * 20_000),
+    "cut": lambda i: i.token()[:-4],
+    "changed": lambda i: i.token()[:-6] + "AAAAAA",
+    "an agent's token": lambda i: new_token(TokenKind.AGENT),
+    "a bootstrap token": lambda i: new_token(TokenKind.BOOTSTRAP),
+    "three dots": lambda i: "..",
+    "an array": lambda i: "W10.W10.W10",
+}
+
+
+async def test_no_other_token_gets_in(door: Gate) -> None:
+    """The matrix: each is refused with a sentence, and makes nobody."""
+    let_in = []
+    for what, make in BAD.items():
+        try:
+            await door.identity.authenticate(make(door.issuer))
+            let_in.append(what)
+        except Unauthenticated:
+            pass
+    assert let_in == []
+    async with door.world.deps.store.read() as tx:
+        assert await tx.users.select() == []
+
+
+async def test_an_agents_call_takes_no_token_of_a_person(door: Gate) -> None:
+    """Nor does a person's ID token open the agents' door."""
+    with pytest.raises(Unauthenticated, match="deploy token"):
+        await door.identity.authenticate_agent(door.issuer.token())
+
+
+async def test_an_id_token_is_a_bearer_token(door: Gate) -> None:
+    """At the API and the door; its user is made with the first, and is the same with the next."""
+    first = await door.identity.authenticate(door.issuer.token())
+    again = await door.identity.authenticate(door.issuer.token(iat=at(door.issuer, -1)))
+    assert (first.id, first.email) == (again.id, "ada@example.org")
+    assert first.expires_at is not None and first.policy.grants == ()
+
+
+async def test_new_keys_are_found_and_forged_ids_cost_nothing(door: Gate) -> None:
+    """After a rotation the next token fetches the keys; unknown ids do at most every 10 s."""
+    await door.identity.authenticate(door.issuer.token())
+    door.issuer.rotate()
+    await door.world.clock.advance(11)
+    await door.identity.authenticate(door.issuer.token())
+    asked = door.issuer.asked.count("jwks")
+    for number in range(20):
+        with pytest.raises(Unauthenticated):
+            await door.identity.authenticate(door.issuer.token(header={"kid": f"no{number}"}))
+    assert door.issuer.asked.count("jwks") == asked
+
+
+async def test_known_keys_serve_while_the_provider_is_away(door: Gate) -> None:
+    """Who has come before can come again; who needs the provider is told that it is away."""
+    await door.identity.authenticate(door.issuer.token())
+    door.issuer.is_away = True
+    await door.world.clock.advance(3601)
+    await door.identity.authenticate(door.issuer.token(jti="again"))
+    with pytest.raises(Unavailable, match="answered 503"):
+        await door.signin.begin_oidc("corp", REDIRECT, "/")
+
+
+async def test_a_browser_signs_in_by_code_with_proof(door: Gate) -> None:
+    """Code, PKCE, state and nonce; then a session that ends when it is idle."""
+    actor = await door.by_provider()
+    assert actor.email == "ada@example.org"
+    (session,) = await door.identity.sessions(actor)
+    assert session.source == "10.0.0.1"
+    assert session.last_used_at is not None
+
+
+async def test_a_state_serves_once_and_in_its_browser(door: Gate) -> None:
+    """Neither a second use nor another browser gets a session."""
+    begun = await door.signin.begin_oidc("corp", REDIRECT, "/")
+    code, state = await door.issuer.visit(begun.url, door.http)
+    with pytest.raises(Unauthenticated, match="another browser"):
+        await door.signin.finish_oidc(state, code, "of somebody else", "")
+    with pytest.raises(Unauthenticated, match="used before"):
+        await door.signin.finish_oidc(state, code, begun.browser, "")
+
+
+async def test_a_replayed_nonce_is_refused(door: Gate) -> None:
+    """An ID token of another sign-in does not complete this one."""
+    door.issuer.claims["nonce"] = "of-yesterday"
+    begun = await door.signin.begin_oidc("corp", REDIRECT, "/")
+    code, state = await door.issuer.visit(begun.url, door.http)
+    with pytest.raises(Unauthenticated, match="somebody else"):
+        await door.signin.finish_oidc(state, code, begun.browser, "")
+
+
+async def test_states_are_long_and_never_the_same(door: Gate) -> None:
+    """256 bits each (C21)."""
+    urls = [(await door.signin.begin_oidc("corp", REDIRECT, "/")).url for _ in range(5)]
+    from_query = [dict(part.split("=") for part in url.split("?")[1].split("&")) for url in urls]
+    for name in ("state", "nonce", "code_challenge"):
+        values = {one[name] for one in from_query}
+        assert len(values) == 5 and all(len(value) >= 43 for value in values)
+
+
+async def test_an_unknown_provider_is_not_found(door: Gate) -> None:
+    with pytest.raises(NotFound, match="no identity provider"):
+        await door.signin.begin_oidc("other", REDIRECT, "/")
+
+
+async def test_groups_are_what_the_provider_says(door: Gate) -> None:
+    """Joining gives the group's role, leaving takes it, at the next sign-in; own groups stay."""
+    world = door.world
+    change = GroupChange("platform", issuer=door.issuer.url)
+    group = await world.people.create_group(world.admin, change)
+    other = await world.people.create_group(world.admin, GroupChange("friends"))
+    draft = BindingDraft(Role.EDITOR, INSTALLATION, group="platform")
+    await world.rights.bind(world.admin, draft)
+    actor = await door.by_provider()
+    assert [grant.role.id for grant in actor.policy.grants] == [Role.EDITOR]
+    await world.people.add_member(world.admin, other.id, actor.id)
+    door.issuer.claims["groups"] = ["sales"]
+    again = await door.by_provider()
+    assert again.policy.grants == ()
+    assert {one.id for one in await world.people.groups_of(again)} == {other.id}
+    assert group.id not in {one.id for one in await world.people.groups_of(again)}
+
+
+async def test_whoever_the_provider_lets_go_is_out_everywhere(world: World) -> None:
+    """Without a group that is needed there is no entry, and what was opened before ends."""
+    async with gate(world, "platform") as door:
+        actor = await door.by_provider()
+        _, secret = await door.identity.create_token(actor, "laptop")
+        await door.identity.authenticate(secret)
+        door.issuer.claims["groups"] = ["former"]
+        with pytest.raises(Forbidden, match="none of the groups"):
+            await door.by_provider()
+        door.identity.forget_user(actor.id)
+        with pytest.raises(Unauthenticated, match="revoked"):
+            await door.identity.authenticate(secret)
+
+
+async def test_an_address_is_taken_over_only_if_the_provider_vouches(door: Gate) -> None:
+    """Otherwise whoever can type an address at the provider would become its owner here."""
+    world = door.world
+    await world.people.upsert(world.admin, "ada@example.org", None, Role.ADMIN)
+    door.issuer.claims["email_verified"] = False
+    with pytest.raises(Conflict, match="does not vouch"):
+        await door.by_provider()
+    door.issuer.claims["email_verified"] = True
+    actor = await door.by_provider()
+    assert actor.may(Verb.WRITE, (await world.cluster()).target)
+
+
+def test_providers_are_asked_over_tls_only() -> None:
+    """But on this machine."""
+    check_url("http://127.0.0.1:8000/x")
+    for url in ("http://idp.example.org", "file:///etc/passwd", "gopher://x", "http://10.0.0.1"):
+        with pytest.raises(Invalid, match="https only"):
+            check_url(url)
+
+
+async def test_a_provider_with_a_strangers_certificate_is_not_believed(tmp_path: Path) -> None:
+    """TLS is verified, always (C20); the authority that settings name is enough."""
+    authority = TestAuthority(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(authority.certificate, authority.key)
+    server = await asyncio.start_server(_hello, "127.0.0.1", 0, ssl=context)
+    url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    strict, trusting = Fetcher(), Fetcher(authority.ca)
+    async with server:
+        with pytest.raises(Unavailable, match="(?i)certificate"):
+            await strict.get(url)
+        assert await trusting.get(url) == {}
+    await strict.close()
+    await trusting.close()
+
+
+async def _hello(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}")
+    await writer.drain()
+    writer.close()
+
+
+async def exchange_rule(door: Gate, **given: Any) -> str:
+    """A service account that trusts tokens of a CI; its id."""
+    account = await door.world.people.create_account(door.world.admin, "deployer")
+    keys = json.dumps(door.issuer.jwks())
+    rule: dict[str, Any] = {"issuer": "https://ci.example.org", "audience": "towline-ci"}
+    rule |= {"subject": "repo:acme/shop:*", "claims": {"environment": "prod"}, "keys": keys}
+    await door.accounts.trust(door.world.admin, account.id, **{**rule, **given})
+    return account.id
+
+
+def of_ci(door: Gate, **claims: Any) -> str:
+    given: dict[str, Any] = {"iss": "https://ci.example.org", "aud": "towline-ci"}
+    given |= {"sub": "repo:acme/shop:ref:refs/heads/main", "environment": "prod", **claims}
+    return door.issuer.token(**given)
+
+
+async def test_a_pipelines_token_becomes_one_of_its_service_account(door: Gate) -> None:
+    """RFC 8693: short-lived, without any secret kept at the CI."""
+    account = await exchange_rule(door)
+    row, secret = await door.accounts.exchange(of_ci(door), "10.1.1.1")
+    actor = await door.identity.authenticate(secret)
+    assert (actor.id, actor.email) == (account, "deployer@service-accounts")
+    assert row.expires_at is not None
+    await door.world.clock.advance(3601)
+    with pytest.raises(Unauthenticated, match="expired"):
+        await door.identity.authenticate(secret)
+
+
+NOT_NAMED: list[dict[str, Any]] = [
+    {"sub": "repo:acme/other:ref:refs/heads/main"},
+    {"sub": "repo:acme/shop"},
+    {"environment": "dev"},
+    {"environment": None},
+    {"aud": "towline"},
+    {"iss": "https://other.example.org"},
+    {"exp": 1},
+]
+
+
+async def test_only_what_a_rule_names_is_exchanged(door: Gate) -> None:
+    """Another repository, branch-less subject, environment, audience, issuer, or time."""
+    await exchange_rule(door)
+    for claims in NOT_NAMED:
+        with pytest.raises(Unauthenticated):
+            await door.accounts.exchange(of_ci(door, **claims))
+    await door.accounts.exchange(of_ci(door))
+
+
+async def test_a_rule_trusts_somebody_in_particular(door: Gate) -> None:
+    """Everything, plain HTTP and endless lives are refused."""
+    for given in (
+        {"subject": "*", "claims": {}},
+        {"issuer": "http://ci.example.org"},
+        {"minutes": 100_000},
+    ):
+        with pytest.raises(Invalid):
+            await exchange_rule(door, **given)
+        async with door.world.deps.store.write() as tx:
+            for user in await tx.users.select():
+                await tx.users.remove(user.id)

@@ -1,0 +1,264 @@
+"""Passwords, sessions, devices, tickets and the link of the first start."""
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import pytest
+
+from controlplane.domain.access import Kind, Limit, Target, Verb
+from controlplane.domain.access.roles import BuiltInRole as Role
+from controlplane.domain.ledger import Verdict
+from controlplane.ports import PageQuery
+from controlplane.usecases.signin import DevicePending
+from fleet.errors import Conflict, Forbidden, Invalid, LimitExceeded, NotFound, Unauthenticated
+from fleet.identity import TokenKind, token_kind
+from tests.integration.controlplane.conftest import World
+from tests.integration.controlplane.signin import Gate, gate
+
+PASSWORD = "correct horse battery"
+
+
+@pytest.fixture
+async def door(world: World) -> AsyncIterator[Gate]:
+    async with gate(world) as opened:
+        yield opened
+
+
+async def someone(door: Gate, email: str = "bo@example.org", role: Role = Role.VIEWER) -> str:
+    """A person with a password; their id."""
+    user = await door.world.people.upsert(door.world.admin, email, None, role)
+    await door.signin.set_password(door.world.admin, PASSWORD, user_id=user.id)
+    return user.id
+
+
+async def test_a_password_opens_a_session_that_ends(door: Gate) -> None:
+    """Idle for too long, at its absolute end, and with signing out."""
+    await someone(door)
+    secret = await door.signin.by_password("bo@example.org", PASSWORD, "10.0.0.1")
+    assert token_kind(secret) is TokenKind.SESSION
+    actor = await door.identity.authenticate(secret)
+    assert actor.email == "bo@example.org"
+    for _ in range(20):
+        await door.world.clock.advance(8 * 3600)
+        await door.identity.authenticate(secret)
+    await door.world.clock.advance(9 * 3600)
+    with pytest.raises(Unauthenticated, match="expired"):
+        await door.identity.authenticate(secret)
+    idle = await door.signin.by_password("bo@example.org", PASSWORD, "")
+    await door.world.clock.advance(13 * 3600)
+    with pytest.raises(Unauthenticated, match="not used for too long"):
+        await door.identity.authenticate(idle)
+    left = await door.signin.by_password("bo@example.org", PASSWORD, "")
+    actor = await door.identity.authenticate(left)
+    await door.signin.sign_out(actor)
+    door.identity.forget(actor.token_id or "")
+    with pytest.raises(Unauthenticated, match="revoked"):
+        await door.identity.authenticate(left)
+
+
+async def test_signing_out_everywhere_ends_all_sessions(door: Gate) -> None:
+    """And no access token."""
+    await someone(door)
+    secrets = [await door.signin.by_password("bo@example.org", PASSWORD, "") for _ in range(3)]
+    actor = await door.identity.authenticate(secrets[0])
+    _, token = await door.identity.create_token(actor, "laptop")
+    assert await door.identity.sign_out_everywhere(actor) == 3
+    for secret in secrets:
+        with pytest.raises(Unauthenticated):
+            await door.identity.authenticate(secret)
+    assert (await door.identity.authenticate(token)).id == actor.id
+
+
+async def test_wrong_is_wrong_whoever_it_was(door: Gate) -> None:
+    """Unknown, wrong, disabled, without a password and a service account read alike."""
+    await someone(door)
+    gone = await someone(door, "gone@example.org")
+    await door.world.people.disable(door.world.admin, gone)
+    await door.world.people.upsert(door.world.admin, "none@example.org")
+    await door.world.people.create_account(door.world.admin, "robot")
+    said = set()
+    for email, password in (
+        ("bo@example.org", "wrong"),
+        ("nobody@example.org", PASSWORD),
+        ("gone@example.org", PASSWORD),
+        ("none@example.org", ""),
+        ("robot@service-accounts", ""),
+    ):
+        with pytest.raises(Unauthenticated) as refused:
+            await door.signin.by_password(email, password, "10.0.0.1")
+        said.add(refused.value.message)
+    assert len(said) == 1
+    page = await door.world.records.page(door.world.admin, PageQuery(equals={"action": "signIn"}))
+    assert [row.verdict for row in page.items] == [Verdict.REFUSED] * 5
+
+
+async def test_guessing_ends_after_ten_tries_and_survives_a_restart(door: Gate) -> None:
+    """The counter is in the store; other accounts and the window's end are not held up."""
+    await someone(door)
+    await someone(door, "eve@example.org")
+    for _ in range(10):
+        with pytest.raises(Unauthenticated):
+            await door.signin.by_password("bo@example.org", "guess", "10.0.0.1")
+    with pytest.raises(LimitExceeded, match="try again in 15 minutes"):
+        await door.signin.by_password("bo@example.org", PASSWORD, "10.0.0.1")
+    async with gate(door.world) as restarted:
+        with pytest.raises(LimitExceeded):
+            await restarted.signin.by_password("BO@example.org", PASSWORD, "10.0.0.2")
+    await door.signin.by_password("eve@example.org", PASSWORD, "10.0.0.1")
+    await door.world.clock.advance(15 * 60)
+    await door.signin.by_password("bo@example.org", PASSWORD, "10.0.0.1")
+
+
+async def test_one_source_cannot_try_many_accounts(door: Gate) -> None:
+    """Nor drive anybody's counter out of the table."""
+    await someone(door)
+    for number in range(50):
+        with pytest.raises(Unauthenticated):
+            await door.signin.by_password(f"user{number}@example.org", "guess", "10.0.0.9")
+    with pytest.raises(LimitExceeded):
+        await door.signin.by_password("bo@example.org", PASSWORD, "10.0.0.9")
+    await door.signin.by_password("bo@example.org", PASSWORD, "10.0.0.1")
+
+
+async def test_passwords_are_long_and_changed_with_the_old_one(door: Gate) -> None:
+    """A change ends all sessions; nobody sets that of somebody who holds more."""
+    id = await someone(door)
+    secret = await door.signin.by_password("bo@example.org", PASSWORD, "")
+    actor = await door.identity.authenticate(secret)
+    with pytest.raises(Invalid, match="12 to 256"):
+        await door.signin.set_password(actor, "short", old=PASSWORD)
+    with pytest.raises(Forbidden, match="old password"):
+        await door.signin.set_password(actor, "another long one", old="wrong")
+    await door.signin.set_password(actor, "another long one", old=PASSWORD)
+    door.identity.forget_user(id)
+    with pytest.raises(Unauthenticated):
+        await door.identity.authenticate(secret)
+    root = await door.world.people.upsert(door.world.admin, "root@example.org", None, Role.ADMIN)
+    with pytest.raises((Forbidden, NotFound)):
+        await door.signin.set_password(actor, PASSWORD, user_id=root.id)
+
+
+async def test_passwords_can_be_switched_off(door: Gate) -> None:
+    await someone(door)
+    door.signin.local = False
+    with pytest.raises(Forbidden, match="switched off"):
+        await door.signin.by_password("bo@example.org", PASSWORD, "")
+    assert await door.signin.setup_secret() is None
+
+
+async def test_the_setup_link_works_once(door: Gate) -> None:
+    """It makes the first administrator's password; afterwards there is no link any more."""
+    await door.world.people.bootstrap()
+    secret = await door.signin.setup_secret() or ""
+    assert len(secret) >= 43
+    with pytest.raises(Invalid):
+        await door.signin.set_up(secret, "ada@example.org", "", "short", "")
+    with pytest.raises(Unauthenticated):
+        await door.signin.set_up("guessed", "ada@example.org", "", PASSWORD, "")
+    session = await door.signin.set_up(secret, "ada@example.org", "Ada", PASSWORD, "")
+    actor = await door.identity.authenticate(session)
+    assert actor.may(Verb.ADMINISTER, Target.whole(Kind.ROLE))
+    with pytest.raises(Unauthenticated, match="used before"):
+        await door.signin.set_up(secret, "eve@example.org", "", PASSWORD, "")
+    assert await door.signin.setup_secret() is None
+
+
+async def test_a_device_is_let_in_by_who_has_signed_in(door: Gate) -> None:
+    """RFC 8628: pending, then a token, once."""
+    await someone(door)
+    device, code = await door.signin.begin_device("towline on laptop", "10.0.0.5")
+    with pytest.raises(DevicePending):
+        await door.signin.poll_device(device)
+    actor = await door.identity.authenticate(
+        await door.signin.by_password("bo@example.org", PASSWORD, "")
+    )
+    typed = f"{code[:4].lower()}-{code[4:]}"
+    assert (await door.signin.device(actor, typed)).detail["source"] == "10.0.0.5"
+    await door.signin.decide_device(actor, typed, approve=True)
+    row, secret = await door.signin.poll_device(device)
+    assert (await door.identity.authenticate(secret)).id == actor.id
+    assert row.name == "towline on laptop"
+    with pytest.raises(Unauthenticated):
+        await door.signin.poll_device(device)
+
+
+async def test_a_device_is_refused_forgotten_and_never_let_in_by_half(door: Gate) -> None:
+    """A no, the end of its time, a wrong code, and a token that lets through less than all."""
+    await someone(door)
+    actor = await door.identity.authenticate(
+        await door.signin.by_password("bo@example.org", PASSWORD, "")
+    )
+    device, code = await door.signin.begin_device("x", "")
+    with pytest.raises(NotFound):
+        await door.signin.decide_device(actor, "BCDFGHJK", approve=True)
+    _, narrow = await door.identity.create_token(actor, "ci", limits=(Limit((Verb.READ,)),))
+    with pytest.raises(Forbidden, match="signed in"):
+        robot = await door.identity.authenticate(narrow)
+        await door.signin.decide_device(robot, code, approve=True)
+    await door.signin.decide_device(actor, code, approve=False)
+    with pytest.raises(Forbidden, match="refused"):
+        await door.signin.poll_device(device)
+    device, code = await door.signin.begin_device("x", "")
+    await door.world.clock.advance(601)
+    with pytest.raises(NotFound):
+        await door.signin.decide_device(actor, code, approve=True)
+    with pytest.raises(Unauthenticated):
+        await door.signin.poll_device(device)
+
+
+async def test_a_ticket_opens_one_socket_as_its_maker(door: Gate) -> None:
+    """60 s, one use; what it opened is known by the session it was made in."""
+    await someone(door)
+    session = await door.signin.by_password("bo@example.org", PASSWORD, "")
+    actor = await door.identity.authenticate(session)
+    ticket = await door.identity.ticket(actor)
+    opened = await door.identity.authenticate(ticket)
+    assert (opened.id, opened.token_id) == (actor.id, actor.token_id)
+    with pytest.raises(Unauthenticated, match="revoked"):
+        await door.identity.authenticate(ticket)
+    late = await door.identity.ticket(actor)
+    await door.world.clock.advance(61)
+    with pytest.raises(Unauthenticated, match="expired"):
+        await door.identity.authenticate(late)
+    unused = await door.identity.ticket(actor)
+    await door.signin.sign_out(actor)
+    with pytest.raises(Unauthenticated):
+        await door.identity.authenticate(unused)
+
+
+async def test_a_narrow_token_lets_through_what_it_names(door: Gate) -> None:
+    """Its scopes cut rights, it makes no other tokens, and lists are as narrow."""
+    await someone(door, role=Role.EDITOR)
+    full = await door.identity.authenticate(
+        await door.signin.by_password("bo@example.org", PASSWORD, "")
+    )
+    dev, prod = await door.world.cluster("dev"), await door.world.cluster("prod")
+    limit = Limit((Verb.READ, Verb.WRITE), (Kind.CLUSTER, Kind.SERVICE), (dev.target.scope,))
+    _, secret = await door.identity.create_token(full, "ci", limits=(limit,))
+    narrow = await door.identity.authenticate(secret)
+    assert full.may(Verb.WRITE, prod.target)
+    assert narrow.may(Verb.WRITE, dev.target) and not narrow.may(Verb.READ, prod.target)
+    page = await door.world.clusters.page(narrow, PageQuery())
+    assert [one.handle for one in page.items] == ["dev"]
+    with pytest.raises(Forbidden, match="no other tokens"):
+        await door.identity.create_token(narrow, "wider", timedelta(days=1))
+
+
+async def test_the_first_use_of_a_day_is_on_the_record(door: Gate) -> None:
+    """One row a token and day, however often it is used."""
+    await someone(door)
+    secret = await door.signin.by_password("bo@example.org", PASSWORD, "")
+    for _ in range(5):
+        await door.identity.authenticate(secret, "10.0.0.7")
+        await door.world.clock.advance(120)
+    query = PageQuery(equals={"action": "useToken"})
+    (row,) = (await door.world.records.page(door.world.admin, query)).items
+    assert (row.actor, row.source) == ("bo@example.org", "10.0.0.7")
+
+
+async def test_a_taken_address_is_not_set_up_again(door: Gate) -> None:
+    await door.world.people.bootstrap()
+    await door.world.people.upsert(door.world.admin, "ada@example.org")
+    secret = await door.signin.setup_secret() or ""
+    with pytest.raises(Conflict):
+        await door.signin.set_up(secret, "ada@example.org", "", PASSWORD, "")

@@ -1,0 +1,239 @@
+"""Decisions, held to a model that says the same in a few lines."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.domain.access import (
+    ADMIN,
+    ANONYMOUS,
+    BUILT_IN,
+    DEFAULT_PROJECT,
+    EDITOR,
+    INSTALLATION,
+    VIEWER,
+    Actor,
+    ActorKind,
+    Grant,
+    Kind,
+    KubernetesRights,
+    KubernetesRule,
+    Limit,
+    Policy,
+    Role,
+    Rule,
+    Scope,
+    Target,
+    Verb,
+    require,
+)
+from controlplane.domain.access.roles import KubernetesRequest, check_kubernetes
+from fleet.errors import Forbidden, Invalid, NotFound, Unauthenticated
+
+# A small world: two projects, two clusters in each, two services in each.
+TREE = {
+    f"service:{p}{c}{s}": f"cluster:{p}{c}"
+    for p in "ab"
+    for c in "12"
+    for s in "xy"
+}  # fmt: skip
+TREE |= {f"cluster:{p}{c}": f"project:{p}" for p in "ab" for c in "12"}
+TREE |= {f"pipeline:{p}": f"project:{p}" for p in "ab"}
+TREE |= {"project:a": "installation", "project:b": "installation"}
+PLACES = [*TREE, "installation"]
+
+
+@dataclass(frozen=True)
+class Model:
+    """The reference: walk up the tree, ask each role; then the token."""
+
+    grants: list[tuple[Role, str]]
+    limits: list[Limit]
+
+    def may(self, verb: Verb, kind: Kind, place: str) -> bool:
+        above = self.above(place)
+        granted = any(
+            scope in above
+            and any(
+                (not rule.verbs or verb in rule.verbs) and (not rule.kinds or kind in rule.kinds)
+                for rule in role.rules
+            )
+            for role, scope in self.grants
+        )
+        let_through = not self.limits or any(
+            (not one.verbs or verb in one.verbs)
+            and (not one.kinds or kind in one.kinds)
+            and (not one.scopes or any(scope in above for scope in one.scopes))
+            for one in self.limits
+        )
+        return granted and let_through
+
+    def above(self, place: str) -> list[str]:
+        return [place] + (self.above(TREE[place]) if place in TREE else [])
+
+
+def target_at(place: str) -> Target:
+    """The target of a place in the small world."""
+    path = [place]
+    while path[0] in TREE:
+        path.insert(0, TREE[path[0]])
+    kind, _, id = place.partition(":")
+    return Target(Kind(kind), id, tuple(Scope(one) for one in path))
+
+
+places = st.sampled_from(PLACES)
+verbs, kinds = st.sampled_from(list(Verb)), st.sampled_from(list(Kind))
+rules = st.builds(
+    Rule,
+    st.lists(verbs, max_size=2).map(tuple),
+    st.lists(kinds, max_size=3).map(tuple),
+)
+custom = st.builds(
+    lambda some: Role("custom", "custom", rules=tuple(some)), st.lists(rules, max_size=2)
+)
+roles = st.one_of(st.sampled_from(list(BUILT_IN.values())), custom)
+grants = st.lists(st.tuples(roles, places), max_size=4)
+limits = st.lists(
+    st.builds(
+        Limit,
+        st.lists(verbs, max_size=2).map(tuple),
+        st.lists(kinds, max_size=2).map(tuple),
+        st.lists(places, max_size=2).map(tuple),
+    ),
+    max_size=2,
+)
+
+
+def policy_of(given: list[tuple[Role, str]], narrowed: list[Limit]) -> Policy:
+    return Policy(tuple(Grant(role, Scope(scope)) for role, scope in given), tuple(narrowed))
+
+
+@given(grants, limits, verbs, places)
+def test_decisions_are_those_of_the_model(
+    given: list[tuple[Role, str]], narrowed: list[Limit], verb: Verb, place: str
+) -> None:
+    """Roles are inherited downwards, tokens narrow, and nothing else allows anything."""
+    target = target_at(place)
+    expected = Model(given, narrowed).may(verb, target.kind, place)
+    policy = policy_of(given, narrowed)
+    assert policy.may(verb, target) == expected
+    assert bool(policy.reasons(verb, target)) == expected
+
+
+@given(grants, limits, kinds)
+def test_lists_show_exactly_what_may_be_read(
+    given: list[tuple[Role, str]], narrowed: list[Limit], kind: Kind
+) -> None:
+    """The visible set selects a row if and only if it may be read by itself."""
+    policy = policy_of(given, narrowed)
+    visible = policy.visible(kind)
+    for place in PLACES:
+        target = Target(kind, "id", target_at(place).path)
+        shown = all(not scopes.isdisjoint(target.path) for scopes in visible)
+        assert shown == policy.may(Verb.READ, target)
+
+
+@given(grants, roles, places, grants)
+def test_nobody_gains_by_giving(
+    given: list[tuple[Role, str]], role: Role, place: str, others: list[tuple[Role, str]]
+) -> None:
+    """Whoever is given what somebody covers can do nothing below that place that they cannot."""
+    giver = policy_of(given, [])
+    if not giver.covers(role, target_at(place)):
+        return
+    before, after = policy_of(others, []), policy_of([*others, (role, place)], [])
+    for where in PLACES:
+        target = target_at(where)
+        for verb in Verb:
+            if after.may(verb, target) and not before.may(verb, target):
+                assert giver.may(verb, target)
+
+
+def test_a_door_never_opens_wider_by_giving() -> None:
+    """Groups, impersonation and what is let through are compared too."""
+    narrow = KubernetesRights(("team",), (KubernetesRule(("get",)),), (), record=True)
+    connect = (Rule((Verb.READ, Verb.CONNECT), (Kind.CLUSTER,)),)
+    holder = Policy((Grant(Role("r", "r", rules=connect, kubernetes=narrow)),))
+    everywhere = Target.whole(Kind.INSTALLATION)
+    same = Role("s", "s", rules=connect, kubernetes=narrow)
+    assert holder.covers(same, everywhere)
+    for wider in (
+        KubernetesRights(("team", "other"), narrow.rules, (), record=True),
+        KubernetesRights(("team",), (), (), record=True),
+        KubernetesRights(("team",), narrow.rules, ("user:*",), record=True),
+        KubernetesRights(("team",), narrow.rules, (), record=False),
+    ):
+        assert not holder.covers(Role("w", "w", rules=connect, kubernetes=wider), everywhere)
+    assert Policy((Grant(ADMIN),)).covers(same, everywhere)
+
+
+def test_the_door_takes_groups_only_of_roles_that_let_the_request_pass() -> None:
+    """Each request is judged with the roles that allow it; nobody gets all groups for one rule."""
+    cluster = Target.within(Kind.CLUSTER, None, "c")
+    connect = (Rule((Verb.CONNECT,), (Kind.CLUSTER,)),)
+    reader = Role(
+        "r", "reader", rules=connect,
+        kubernetes=KubernetesRights(("readers",), (KubernetesRule(("get", "list")),)),
+    )  # fmt: skip
+    operator = Role(
+        "o", "operator", rules=connect,
+        kubernetes=KubernetesRights(
+            ("operators",), (KubernetesRule(namespaces=("shop-*",)),), record=True
+        ),
+    )  # fmt: skip
+    policy = Policy((Grant(reader), Grant(operator, cluster.scope)))
+    listed = policy.door(cluster, KubernetesRequest("list", "", "pods", "other"))
+    assert listed is not None and (listed.groups, listed.record) == (("readers",), False)
+    exec_ = policy.door(cluster, KubernetesRequest("create", "", "pods/exec", "shop-dev", "web"))
+    assert exec_ is not None and (exec_.groups, exec_.record) == (("operators",), True)
+    assert policy.door(cluster, KubernetesRequest("delete", "", "pods", "other", "web")) is None
+
+
+def test_acting_as_others_takes_a_fitting_pattern() -> None:
+    """Both the user and every group have to fit."""
+    role = Role(
+        "r", "r", rules=(Rule((Verb.CONNECT,), (Kind.CLUSTER,)),),
+        kubernetes=KubernetesRights(impersonate=("user:*@example.org", "group:team-*")),
+    )  # fmt: skip
+    door = Policy((Grant(role),)).door(Target.within(Kind.CLUSTER, None, "c"))
+    assert door is not None
+    assert door.may_act_as("ada@example.org", ["team-a"])
+    assert not door.may_act_as("ada@example.com")
+    assert not door.may_act_as("ada@example.org", ["team-a", "masters"])
+
+
+def test_refusals_read_alike_for_foreign_and_absent() -> None:
+    """What may not be read is not there; what may be read names the right that is missing."""
+    mine = Actor(ActorKind.USER, "u", policy=Policy((Grant(VIEWER, Scope("project:a")),)))
+    foreign = Target.within(Kind.CLUSTER, "b", "c", "prod")
+    with pytest.raises(NotFound) as absent:
+        require(mine, Verb.WRITE, foreign)
+    assert absent.value.message == NotFound().message
+    with pytest.raises(Forbidden, match='write cluster "dev": needs role editor'):
+        require(mine, Verb.WRITE, Target.within(Kind.CLUSTER, "a", "d", "dev"))
+    with pytest.raises(Unauthenticated, match="sign in"):
+        require(ANONYMOUS, Verb.READ, foreign)
+
+
+def test_what_has_no_project_is_in_the_default_one() -> None:
+    """A role in the default project holds for it."""
+    policy = Policy((Grant(EDITOR, Scope(f"project:{DEFAULT_PROJECT}")),))
+    assert policy.may(Verb.WRITE, Target.within(Kind.CLUSTER, None, "c"))
+    assert not policy.may(Verb.WRITE, Target.within(Kind.CLUSTER, "other", "c"))
+
+
+def test_a_policy_lasts_until_its_first_grant_ends() -> None:
+    """Whoever remembers one knows how long it is good."""
+    soon, later = (datetime(2026, 1, day, tzinfo=UTC) for day in (1, 2))
+    policy = Policy((Grant(VIEWER, expires_at=later), Grant(EDITOR, expires_at=soon)))
+    assert policy.until == soon
+    assert Policy((Grant(VIEWER, INSTALLATION),)).until is None
+
+
+@pytest.mark.parametrize("group", ["system:masters", "", "x" * 254])
+def test_groups_of_kubernetes_itself_are_not_handed_out(group: str) -> None:
+    with pytest.raises(Invalid):
+        check_kubernetes(KubernetesRights((group,)))
