@@ -1,0 +1,89 @@
+"""What leaves the disk, and what never does."""
+
+import os
+from collections.abc import Collection
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from fleet.bundle import digest_of
+from gitcache.store.eviction import Eviction, ToldLive
+from gitcache.store.files import FileContent
+from tests.fakes.clock import START, FakeClock
+
+DAY = 86_400
+
+
+class Disk:
+    """A content store on a disk whose fill a test decides."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.live = ToldLive()
+        self.used = 0
+        self.content = FileContent(folder / "bundles", memory=0)
+        self.eviction = Eviction(
+            folder / "bundles",
+            folder / "memos",
+            self.live,
+            FakeClock(),
+            keep=timedelta(days=30),
+            watermark=0.85,
+            usage=lambda path: (1000, self.used, 1000 - self.used),
+        )
+
+    async def put(self, data: bytes, days_old: float) -> str:
+        """A bundle of a certain age; its digest."""
+        digest = digest_of(data)
+        await self.content.put(digest, data)
+        name = digest.removeprefix("sha256:")
+        then = START.timestamp() - days_old * DAY
+        os.utime(self.folder / "bundles" / name[:2] / name[2:], (then, then))
+        return digest
+
+    async def left(self, digests: Collection[str]) -> set[str]:
+        """Which of these are still there."""
+        return {one for one in digests if await self.content.get(one) is not None}
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Disk:
+    return Disk(tmp_path)
+
+
+async def test_old_bundles_leave_unless_they_are_live(disk: Disk) -> None:
+    live, spare, young = [await disk.put(bytes([n]), age) for n, age in ((1, 60), (2, 60), (3, 1))]
+    disk.live.tell([live])
+    await disk.eviction.run()
+    assert await disk.left([live, spare, young]) == {live, young}
+
+
+async def test_as_long_as_nobody_knows_what_is_live_all_stay(disk: Disk) -> None:
+    old = await disk.put(b"old", 60)
+    disk.used = 999
+    await disk.eviction.run()
+    assert await disk.left([old]) == {old}
+
+
+async def test_a_disk_beyond_its_watermark_loses_the_oldest_first(disk: Disk) -> None:
+    bundles = [await disk.put(bytes([n]) * 50, 20 - n) for n in range(4)]
+    live = await disk.put(b"live" * 20, 25)
+    disk.live.tell([live])
+    disk.used = 930
+    await disk.eviction.run()
+    assert await disk.left([*bundles, live]) == {*bundles[2:], live}
+
+
+async def test_old_memos_leave(disk: Disk) -> None:
+    memo = disk.folder / "memos" / "ab" / "c"
+    memo.parent.mkdir(parents=True)
+    memo.write_text("{}")
+    os.utime(memo, (0, 0))
+    await disk.eviction.run()
+    assert not memo.exists()
+
+
+async def test_an_empty_disk_is_no_failure(disk: Disk) -> None:
+    disk.live.tell([])
+    await disk.eviction.run()

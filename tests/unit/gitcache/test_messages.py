@@ -1,0 +1,76 @@
+"""Values between replicas, and what strangers could send instead."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleet.attestation import Signer, Statement
+from fleet.errors import Invalid
+from fleet.identity import RepositoryId
+from fleet.source import (
+    Commit,
+    GitCredentials,
+    Rendered,
+    Renderer,
+    RenderRequest,
+    RepositorySpec,
+    RepositoryState,
+)
+from gitcache.domain import messages
+
+NOW = datetime(2026, 1, 1, 12, 0, 0, 123456, tzinfo=UTC)
+ID = RepositoryId("shop")
+MESSAGES = (
+    messages.STATE,
+    messages.REQUEST,
+    messages.RENDERED,
+    messages.HINT,
+    messages.FOLDERS,
+    messages.WISHES,
+    messages.TREES,
+    messages.DIGESTS,
+)
+
+
+def test_a_state_comes_back_as_it_was() -> None:
+    commit = Commit("a" * 40, "Ann <a@x>", "Grüße\n", NOW)
+    state = RepositoryState(ID, {"main": commit}, frozenset({"x", "y"}), "why", NOW, None)
+    assert messages.STATE.decode(messages.STATE.encode(state)) == state
+
+
+def test_a_request_and_its_render_come_back_as_they_were() -> None:
+    request = RenderRequest(ID, "a" * 40, "web", Renderer.RAW, parameters={"a": {"b": [1, None]}})
+    assert messages.REQUEST.decode(messages.REQUEST.encode(request)) == request
+    signer = Signer.from_bytes(b"k" * 32)
+    signed = signer.sign(Statement("sha256:" + "0" * 64, "r", "c", "f", "raw"))
+    rendered = replace(Rendered("s", "d", 1, 2, True, ("web",)), attestation=signed)
+    assert messages.RENDERED.decode(messages.RENDERED.encode(rendered)) == rendered
+
+
+def test_a_spec_travels_with_its_credentials() -> None:
+    spec = RepositorySpec(ID, "https://x", frozenset({"main"}), GitCredentials(private_key="k\nk"))
+    wishes = messages.Wishes((spec,), (ID,))
+    assert messages.WISHES.decode(messages.WISHES.encode(wishes)) == wishes
+
+
+@given(st.sampled_from(MESSAGES), st.binary())
+def test_anything_else_is_refused_without_a_crash(message: messages.Message, data: bytes) -> None:
+    try:
+        message.decode(data)
+    except Invalid:
+        pass
+
+
+def test_a_refusal_does_not_repeat_what_came() -> None:
+    odd = b'[{"follow": [{"id": "x", "url": 5, "refs": "canary", "credentials": "canary"}]}]'
+    with pytest.raises(Invalid) as caught:
+        messages.WISHES.decode(odd)
+    assert "canary" not in str(caught.value)
+
+
+def test_a_message_beyond_the_limit_is_not_parsed() -> None:
+    with pytest.raises(Invalid, match="more than"):
+        messages.DIGESTS.decode(b" " * (messages.MAX_MESSAGE + 1))

@@ -1,0 +1,41 @@
+"""Where repositories belong."""
+
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gitcache.domain.placement import OVERLOAD, place, ranked
+
+names = st.sets(st.text("abcdef", min_size=1, max_size=3), min_size=1, max_size=6)
+keys = st.sets(st.text("0123456789", min_size=1, max_size=4), max_size=60)
+
+
+@given(keys, names)
+def test_every_key_has_one_place_and_no_place_is_overloaded(
+    keys: set[str], names: set[str]
+) -> None:
+    placed = place(keys, names)
+    assert placed.keys() == keys
+    most = math.ceil(OVERLOAD * len(keys) / len(names))
+    assert all(list(placed.values()).count(name) <= most for name in names)
+
+
+@given(keys, names)
+def test_all_replicas_come_to_the_same_answer(keys: set[str], names: set[str]) -> None:
+    assert place(sorted(keys), sorted(names)) == place(sorted(keys)[::-1], sorted(names)[::-1])
+
+
+@given(st.text(), names)
+def test_a_rank_names_everyone_once(key: str, names: set[str]) -> None:
+    assert sorted(ranked(key, names)) == sorted(names)
+
+
+def test_nobody_is_nowhere() -> None:
+    assert place({"a"}, set()) == {}
+
+
+def test_a_replica_that_joins_moves_little_more_than_its_share() -> None:
+    keys = {f"r{number}" for number in range(1000)}
+    before, after = place(keys, {"a", "b", "c"}), place(keys, {"a", "b", "c", "d"})
+    assert sum(before[key] != after[key] for key in keys) < 400

@@ -1,0 +1,36 @@
+"""What was written with the shared key, and what was not."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gitcache.domain.seals import Seal, derived
+
+SEAL = Seal("k" * 32)
+
+
+@given(st.text(), st.binary())
+def test_what_was_sealed_is_opened(place: str, text: bytes) -> None:
+    assert SEAL.open(place, SEAL.close(place, text)) == text
+
+
+@given(st.binary())
+def test_nothing_else_is(sealed: bytes) -> None:
+    assert SEAL.open("state shop", sealed) is None
+
+
+@given(st.binary(), st.integers(0, 200), st.integers(1, 255))
+def test_a_changed_byte_breaks_the_seal(text: bytes, at: int, change: int) -> None:
+    sealed = bytearray(SEAL.close("state shop", text))
+    sealed[at % len(sealed)] ^= change
+    assert SEAL.open("state shop", bytes(sealed)) is None
+
+
+def test_a_seal_is_for_one_place_and_one_key() -> None:
+    sealed = SEAL.close("state shop", b"x")
+    assert SEAL.open("state other", sealed) is None
+    assert Seal("j" * 32).open("state shop", sealed) is None
+
+
+def test_each_purpose_has_a_key_of_its_own() -> None:
+    made = {derived("k" * 32, purpose) for purpose in ("authority", "announcements", "x")}
+    assert len(made) == 3 and all(len(one) == 32 for one in made)

@@ -1,0 +1,86 @@
+"""Content stores behind each other."""
+
+import asyncio
+
+import pytest
+from obstore.store import MemoryStore
+
+from fleet.bundle import digest_of
+from fleet.errors import Invalid, Unavailable
+from gitcache.store.objects import ObjectContent, open_objects
+from gitcache.sync.tiers import TieredContent
+from tests.fakes.gitcache import FakeContent
+
+DATA = b'[{"kind":"ConfigMap"}]'
+DIGEST = digest_of(DATA)
+
+
+class Counted(FakeContent):
+    """Counts what it is asked, and answers a little later."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+
+    async def get(self, digest: str) -> bytes | None:
+        self.asked += 1
+        await asyncio.sleep(0)
+        return await super().get(digest)
+
+
+async def test_what_is_put_is_near_at_once_and_far_soon() -> None:
+    near, far = FakeContent(), FakeContent()
+    tiers = TieredContent(near, [far])
+    await tiers.put(DIGEST, DATA)
+    assert near.kept == {DIGEST: DATA}
+    await asyncio.sleep(0.01)
+    assert far.kept == {DIGEST: DATA}
+
+
+async def test_what_lies_far_is_looked_for_once_and_then_near() -> None:
+    near, far = FakeContent(), Counted()
+    far.kept[DIGEST] = DATA
+    tiers = TieredContent(near, [far])
+    found = await asyncio.gather(*(tiers.get(DIGEST) for _ in range(100)))
+    assert set(found) == {DATA} and far.asked == 1
+    assert near.kept == {DIGEST: DATA}
+
+
+async def test_a_far_store_that_is_broken_stops_nobody() -> None:
+    near, broken, last = FakeContent(), FakeContent(), FakeContent()
+    broken.broken = True
+    tiers = TieredContent(near, [broken, last])
+    await tiers.put(DIGEST, DATA)
+    await asyncio.sleep(0.01)
+    assert last.kept == {DIGEST: DATA}
+    near.broken = True
+    with pytest.raises(Unavailable):
+        await tiers.put(DIGEST, DATA)
+
+
+async def test_an_object_store_keeps_and_gives_bundles() -> None:
+    objects = ObjectContent(MemoryStore())
+    assert await objects.get(DIGEST) is None
+    await objects.put(DIGEST, DATA)
+    assert await objects.get(DIGEST) == DATA
+    assert await objects.get("../../etc/passwd") is None
+
+
+async def test_who_changes_an_object_is_not_believed() -> None:
+    store = MemoryStore()
+    objects = ObjectContent(store)
+    await objects.put(DIGEST, DATA)
+    for listed in store.list().collect():
+        await store.put_async(listed["path"], b"[]")
+    assert await objects.get(DIGEST) is None
+
+
+async def test_a_folder_can_be_the_object_store(tmp_path) -> None:
+    objects = open_objects(f"file://{tmp_path}")
+    await objects.put(DIGEST, DATA)
+    assert await open_objects(f"file://{tmp_path}").get(DIGEST) == DATA
+
+
+def test_an_unknown_kind_of_store_is_named() -> None:
+    with pytest.raises(Invalid, match="'nowhere'"):
+        open_objects("nowhere://bucket")
