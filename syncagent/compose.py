@@ -35,9 +35,11 @@ from syncagent.reconcile.engine import Engine
 from syncagent.settings import (
     AutonomySettings,
     EgressSettings,
+    HealthSettings,
     HubSettings,
     KubernetesSettings,
     Settings,
+    UpgradeSettings,
 )
 from syncagent.state.bundles import BundleFiles
 from syncagent.state.database import Database
@@ -50,6 +52,9 @@ from syncagent.tunnel.egress import EgressPolicy
 from syncagent.tunnel.guard import ImpersonationPolicy
 from syncagent.tunnel.keeper import TunnelKeeper
 from syncagent.tunnel.upstream import Upstream
+from syncagent.upkeep.doctor import Way
+from syncagent.upkeep.pages import Pages, Vitals
+from syncagent.upkeep.upgrade import Home, Upgrader
 
 log = structlog.get_logger(__name__)
 
@@ -65,6 +70,8 @@ class Agent:
     link: Link
     client: KubeClient
     database: Database
+    upgrader: Upgrader
+    pages: Pages | None = None
     pipe: Pipe | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -76,6 +83,8 @@ class Agent:
         try:
             self.engine.start()
             self.jobs.start()
+            if self.pages is not None:
+                await self.pages.start()
             tasks.forever("facts", self.facts.watch(self.reports))
             if self.pipe is not None:
                 tasks.forever("pipe", self.pipe.run())
@@ -83,6 +92,9 @@ class Agent:
             await self._until(tasks, tasks.spawn("stop", stop.wait()))
         finally:
             await tasks.stop()
+            if self.pages is not None:
+                await self.pages.stop()
+            await self.upgrader.stop()
             await self.jobs.stop()
             await self.engine.stop()
             await self.client.close()
@@ -129,19 +141,60 @@ def build(settings: Settings, clock: Clock | None = None) -> Agent:
     )
     admission = Admission(engine, _trusted(settings.autonomy), reports, clock)
     facts = Facts(KubeFacts(client).look, clock)
+    upgrader = Upgrader(_home(settings.upgrade), cluster, jobs, reports)
     link = Link(
         endpoint,
         Introduction(instance_id, sealing_key=key.public),
         admission,
-        Commands(admission, jobs),
+        Commands(admission, jobs, upgrader),
         outbox,
         logs,
         fetcher,
         facts,
         clock,
         _companions(access, endpoint, instance_id, settings.egress, clock),
+        lambda: database.refusal,
     )
-    return Agent(engine, jobs, facts, reports, link, client, database, pipe)
+    pages = _pages(settings.health, engine, link, outbox, jobs, database)
+    return Agent(engine, jobs, facts, reports, link, client, database, upgrader, pages, pipe)
+
+
+def client_of(settings: KubernetesSettings, clock: Clock) -> KubeClient:
+    """A session with the API server, to be closed."""
+    return KubeClient(access_to(settings, clock), clock, settings.concurrency)
+
+
+def way_of(hub: HubSettings) -> Way:
+    """How the doctor reaches the control plane."""
+    endpoint = _endpoint(hub, None)
+    return Way(hub.address, endpoint.ca, hub.server_name, hub.token, endpoint.connect)
+
+
+def _pages(
+    settings: HealthSettings,
+    engine: Engine,
+    link: Link,
+    outbox: SqliteOutbox,
+    jobs: JobRunner,
+    database: Database,
+) -> Pages | None:
+    def look() -> Vitals:
+        return Vitals(
+            linked=link.linked,
+            was_linked=link.was_linked,
+            services=len(engine.held()),
+            waiting_reports=outbox.waiting(),
+            running_jobs=jobs.running,
+            refusing_disk=database.refusal,
+        )
+
+    return Pages(settings.listen, look) if settings.listen else None
+
+
+def _home(settings: UpgradeSettings) -> Home | None:
+    if not settings.deployment or not settings.namespace:
+        return None
+    return Home(settings.namespace, settings.deployment, frozenset(_listed(settings.images)))
 
 
 def _policy(settings: AutonomySettings) -> LocalPolicy:

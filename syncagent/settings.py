@@ -74,6 +74,26 @@ class AutonomySettings:
 
 
 @dataclass(frozen=True, slots=True)
+class HealthSettings:
+    """`listen`: host:port of /healthz, /readyz and /metrics; empty: none."""
+
+    listen: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeSettings:
+    """The agent's own place, if the control plane may replace it there by a newer version.
+
+    `namespace`, `deployment`: where it runs. `images`: what may replace it, image names without
+    tag with commas between; empty: nothing.
+    """
+
+    namespace: str = ""
+    deployment: str = ""
+    images: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings of an agent."""
 
@@ -82,6 +102,8 @@ class Settings:
     state: StateSettings = StateSettings()
     egress: EgressSettings = EgressSettings()
     autonomy: AutonomySettings = AutonomySettings()
+    health: HealthSettings = HealthSettings()
+    upgrade: UpgradeSettings = UpgradeSettings()
 
 
 _GROUPS: dict[str, Any] = {
@@ -90,6 +112,8 @@ _GROUPS: dict[str, Any] = {
     "state": StateSettings,
     "egress": EgressSettings,
     "autonomy": AutonomySettings,
+    "health": HealthSettings,
+    "upgrade": UpgradeSettings,
 }
 
 

@@ -1,19 +1,54 @@
-"""The agent's process from start to end."""
+"""The agent's process from start to end, and the questions that its doctor asks."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from fleet.errors import Invalid
+from fleet.runtime.clock import SystemClock
 from fleet.runtime.process import stop_on_signal
 from syncagent import compose
-from syncagent.settings import from_environment
+from syncagent.domain.objects import ObjectRef
+from syncagent.kube.cluster import KubeCluster
+from syncagent.settings import KubernetesSettings, Settings, from_environment
+from syncagent.upkeep.doctor import examine as examine_steps
+from syncagent.upkeep.upgrade import replace_image
+
+Show = Callable[[bool, bool, str, str], None]
 
 
 async def run(environ: Mapping[str, str]) -> None:
     """Run an agent until SIGTERM or SIGINT. Invalid: its settings cannot work."""
-    try:
-        settings = from_environment(environ)
-    except OSError as error:
-        raise Invalid(f"{error.filename} cannot be read: {error.strerror}") from None
-    agent = compose.build(settings)
+    agent = compose.build(_settings(environ))
     async with stop_on_signal() as stop:
         await agent.run(stop)
+
+
+async def examine(environ: Mapping[str, str], show: Show) -> bool:
+    """Show each finding as it is made; whether all that is needed is there."""
+    settings, well = _settings(environ), True
+    client = compose.client_of(settings.kubernetes, SystemClock())
+    try:
+        folder = settings.state.directory
+        async for one in examine_steps(compose.way_of(settings.hub), client, folder):
+            show(one.good, one.needed, one.step, one.text)
+            well = well and (one.good or not one.needed)
+    finally:
+        await client.close()
+    return well
+
+
+async def replace(namespace: str, deployment: str, image: str) -> str:
+    """Put an image in the place of this cluster's agent; what was done. Invalid: it is not."""
+    clock = SystemClock()
+    client = compose.client_of(KubernetesSettings(), clock)
+    try:
+        home = ObjectRef("apps", "v1", "Deployment", namespace, deployment)
+        return await replace_image(KubeCluster(client, clock), home, image, clock)
+    finally:
+        await client.close()
+
+
+def _settings(environ: Mapping[str, str]) -> Settings:
+    try:
+        return from_environment(environ)
+    except OSError as error:
+        raise Invalid(f"{error.filename} cannot be read: {error.strerror}") from None

@@ -25,6 +25,7 @@ PULSE_SECONDS = 15.0
 GOODBYE_SECONDS = 2.0
 _MOST_WAITING_REPORTS = 1000
 _MOST_LOGS = 1000
+_COMPLAINT = "the agent says: "
 
 
 class Stream(Protocol):
@@ -72,6 +73,7 @@ class Session:
         self._observer = observer
         self._sent: dict[str, int] = {}
         self._commands: set[str] = set()
+        self._alarm = ""
         self._logging: dict[str, bool] = {}
         self._stale: set[str] = set()
         self._wake = asyncio.Event()
@@ -142,6 +144,7 @@ class Session:
             pulse_ms=int(PULSE_SECONDS * 1000),
             acknowledged=cluster.acknowledged,
         )
+        self._alarm = cluster.alarm if cluster.alarm.startswith(_COMPLAINT) else ""
         await self._write(wire.HubMessage(welcome=welcome))
         self._sent = {held.service_id: held.sequence for held in hello.held}
         await self._send_all()
@@ -168,6 +171,8 @@ class Session:
         async for message in incoming:
             limits.check(message)
             self._observer.heard(self.cluster_id)
+            if message.WhichOneof("body") == "pulse":
+                await self._hear(message.pulse.complaint)
             if message.WhichOneof("body") == "job_log":
                 await self._log(message.job_log)
             if message.WhichOneof("body") == "report" and self._goodbye is None:
@@ -176,6 +181,13 @@ class Session:
                 if len(self._reports) >= _MOST_WAITING_REPORTS:
                     self._room.clear()
                     await self._room.wait()
+
+    async def _hear(self, complaint: str) -> None:
+        """Show what hinders the agent itself, as long as it does."""
+        alarm = f"{_COMPLAINT}{complaint}" if complaint else ""
+        if alarm != self._alarm:
+            self._alarm = alarm
+            await self._agents.alarm(self.cluster_id, alarm)
 
     async def _log(self, piece: wire.JobLog) -> None:
         """Pass a piece of a log on, if the job is one of this cluster's."""

@@ -76,6 +76,11 @@ class JobRunner:
         self._tasks = Tasks("jobs")
         self._running: dict[str, _Running] = {}
 
+    @property
+    def running(self) -> int:
+        """How many jobs have not ended."""
+        return len(self._running)
+
     def start(self) -> None:
         """Take up the jobs that had not ended."""
         for spec, status in self._memory.jobs():
@@ -140,7 +145,8 @@ class JobRunner:
     async def _whole(self, one: _Running) -> JobStatus:
         """Create the job unless that was done, follow it to its end; how it ended."""
         body = job_object(one.spec)
-        self._allowed(ref_of(body))
+        if not one.spec.own:
+            self._allowed(ref_of(body))
         opened = {s.name: self._key.open(s, one.spec.command_id) for s in one.spec.secrets}
         one.values = {name: value.decode(errors="replace") for name, value in opened.items()}
         if one.status.ref is None:

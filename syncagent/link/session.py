@@ -6,6 +6,7 @@ state, commands, acknowledgements.
 """
 
 import asyncio
+from collections.abc import Callable
 
 import grpc
 import grpc.aio
@@ -62,6 +63,7 @@ class Session:
         outbox: Outbox,
         logs: LogQueue,
         clock: Clock,
+        complaint: Callable[[], str] = str,
     ) -> None:
         self._hello = hello
         self._reconciler = reconciler
@@ -69,6 +71,7 @@ class Session:
         self._logs = logs
         self._outbox = outbox
         self._clock = clock
+        self._complaint = complaint
         self._call: grpc.aio.StreamStreamCall = stub.Sync(metadata=metadata)
         self._unacknowledged = 0
         self._last = 0
@@ -146,7 +149,9 @@ class Session:
             if rest > 0:
                 await self._clock.sleep(rest)
             else:
-                await self._write(pb.AgentMessage(pulse=pb.Pulse()))
+                await self._write(
+                    pb.AgentMessage(pulse=pb.Pulse(complaint=self._complaint()[:1000]))
+                )
 
     async def _receive(self) -> None:
         while True:

@@ -1,6 +1,7 @@
 """Keeps the link: connects, and when it is lost connects again, calmly."""
 
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import grpc
@@ -46,7 +47,8 @@ class Link:
 
     Lost: back in up to 1 s, growing to 20 s, with full jitter. Draining hub: at once, and what
     is open in the tunnel may end on the old connection meanwhile. Token refused, or replaced by
-    a newer agent: about once a minute, said in the log each time.
+    a newer agent: about once a minute, said in the log each time. `complaint` says what hinders
+    the agent; it goes with each pulse.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class Link:
         facts: Facts,
         clock: Clock,
         companions: tuple[Companion, ...] = (),
+        complaint: Callable[[], str] = str,
     ) -> None:
         self._endpoint = endpoint
         self._me = me
@@ -72,6 +75,9 @@ class Link:
         self._facts = facts
         self._clock = clock
         self._companions = companions
+        self._complaint = complaint
+        self.linked = False
+        self.was_linked = False
         self._left = Tasks("left connections")
         self._backoff = Backoff()
 
@@ -120,9 +126,11 @@ class Link:
         session = await self._session(stub)
         try:
             await session.greet()
+            self.linked = self.was_linked = True
             connection.accompany(self._companions)
             await session.run()
         finally:
+            self.linked = False
             session.close()
 
     async def _session(self, stub: AgentStub) -> Session:
@@ -145,6 +153,7 @@ class Link:
             self._outbox,
             self._logs,
             self._clock,
+            self._complaint,
         )
 
     def _after_loss(self, status: grpc.StatusCode, details: str) -> float:

@@ -60,9 +60,10 @@ INSERT INTO counter VALUES ('reports', 0);
 
 
 class Database:
-    """The connection."""
+    """The connection. `refusal` says why the last transaction was refused, empty if it was not."""
 
     def __init__(self, path: Path) -> None:
+        self.refusal = ""
         with _named_failures():
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._connection = sqlite3.connect(path, isolation_level=None)
@@ -82,14 +83,19 @@ class Database:
     @contextmanager
     def transaction(self) -> Generator[sqlite3.Connection]:
         """All or nothing. Unavailable: the disk refuses (full, read-only, broken)."""
-        with _named_failures():
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._connection
-            except BaseException:
-                self._connection.execute("ROLLBACK")
-                raise
-            self._commit()
+        try:
+            with _named_failures():
+                self._connection.execute("BEGIN IMMEDIATE")
+                try:
+                    yield self._connection
+                except BaseException:
+                    self._connection.execute("ROLLBACK")
+                    raise
+                self._commit()
+        except Unavailable as error:
+            self.refusal = error.message
+            raise
+        self.refusal = ""
 
     def rows(self, query: str, *values: object) -> list[tuple]:
         """The result of a query."""

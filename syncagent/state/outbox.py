@@ -68,5 +68,9 @@ class SqliteOutbox:
             self._filled.clear()
         return [Numbered(number, *row[1:]) for (number, _), row in zip(numbered, rows, strict=True)]
 
+    def waiting(self) -> int:
+        """How many reports are not acknowledged."""
+        return self._db.rows("SELECT count(*) FROM report")[0][0]
+
     async def wait(self) -> None:
         await self._filled.wait()

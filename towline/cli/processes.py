@@ -1,4 +1,4 @@
-"""`towline serve`, `agent` and `demo`: settings in, then the process of that kind."""
+"""`towline serve` and `demo`: settings in, then the process of that kind."""
 
 import os
 from pathlib import Path
@@ -8,10 +8,9 @@ import typer
 
 from towline.cli.lazy import load
 
-_AGENT = "TOWLINE_AGENT_"
 _PROCESSES = {"all": "towline.serve.process", "gitcache": "towline.serve.gittier"}
 # Child processes here are programs of their own, so gRPC's fork handlers only get in the way.
-_NO_FORK_HANDLERS = ("GRPC_ENABLE_FORK_SUPPORT", "0")
+NO_FORK_HANDLERS = ("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 
 def serve(
@@ -55,46 +54,9 @@ def serve(
         "log_level": log_level,
     }
     settings = load("towline.settings").load(flags, config)
-    os.environ.setdefault(*_NO_FORK_HANDLERS)
+    os.environ.setdefault(*NO_FORK_HANDLERS)
     load("fleet.runtime.logs").configure(settings.log_level)
     load("uvloop").run(load(_PROCESSES[settings.target]).run(settings))
-
-
-def agent(
-    url: Annotated[str, typer.Option(metavar="HOST:PORT", help="The control plane's agent port.")],
-    token_file: Annotated[Path, typer.Option(help="File with the deploy token.")],
-    ca_file: Annotated[Path | None, typer.Option(help="PEM file of the CA to trust.")] = None,
-    kubeconfig: Annotated[
-        Path | None, typer.Option(help="Way to the cluster; the pod's service account without.")
-    ] = None,
-    context: Annotated[str | None, typer.Option(help="Of the kubeconfig.")] = None,
-    data: Annotated[Path | None, typer.Option(help="Folder of what the agent remembers.")] = None,
-    trusted_key: Annotated[
-        Path | None, typer.Option(help="Public keys (PEM) of which one must have signed a bundle.")
-    ] = None,
-    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
-) -> None:
-    """Run the agent of one cluster until SIGTERM or Ctrl-C.
-
-    \b
-    Example:
-      towline agent --url towline.example.org:8444 --ca-file ca.crt --token-file dev.token \\
-        --kubeconfig ~/.kube/config --context dev
-    """
-    flags = {
-        "HUB_ADDRESS": url if "://" in url else f"https://{url}",
-        "HUB_TOKEN_FILE": token_file,
-        "HUB_CA_FILE": ca_file,
-        "KUBERNETES_KUBECONFIG": kubeconfig,
-        "KUBERNETES_CONTEXT": context,
-        "STATE_DIRECTORY": data,
-        "AUTONOMY_TRUSTED_KEYS": trusted_key,
-    }
-    environ = {name: value for name, value in os.environ.items() if name != f"{_AGENT}HUB_TOKEN"}
-    given = {f"{_AGENT}{name}": str(value) for name, value in flags.items() if value is not None}
-    os.environ.setdefault(*_NO_FORK_HANDLERS)
-    load("fleet.runtime.logs").configure(log_level)
-    load("uvloop").run(load("towline.agent").run({**environ, **given}))
 
 
 def demo(

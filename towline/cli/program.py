@@ -11,6 +11,7 @@ from fleet.errors import Code, TowlineError
 from towline.cli import (
     access,
     admin,
+    agent,
     audit,
     clusters,
     declare,
@@ -43,6 +44,7 @@ app = typer.Typer(
 )
 for _group, _name in (
     (admin.app, "admin"),
+    (agent.app, "agent"),
     (audit.app, "audit"),
     (clusters.app, "clusters"),
     (pipelines.app, "pipelines"),
@@ -55,7 +57,6 @@ for _group, _name in (
     app.add_typer(_group, name=_name)
 for _command, _name in (
     (processes.serve, "serve"),
-    (processes.agent, "agent"),
     (processes.demo, "demo"),
     (access.login, "login"),
     (access.logout, "logout"),

@@ -1,0 +1,197 @@
+"""The agent's successor: tried first, then put in its place, and taken back if it fails.
+
+An upgrade is a Job in the agent's own namespace, so it outlives the agent that began it, and the
+one that comes after tells how it ended. Its first container is the canary: the new image, asked
+by `towline agent doctor` whether it starts, reaches the control plane and may do its work. Only
+then the second, of the old image, changes the Deployment, waits until a pod of the new one has
+connected (that is when it is ready), and changes it back if none does.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import structlog
+
+from fleet.errors import Invalid, TowlineError
+from fleet.runtime.clock import Clock
+from fleet.runtime.tasks import Tasks
+from syncagent.domain.events import CommandDone, Outcome
+from syncagent.domain.jobs import JobSpec
+from syncagent.domain.objects import KubeObject, ObjectRef
+from syncagent.ports import Jobs
+
+log = structlog.get_logger(__name__)
+
+TIMEOUT_S = 900
+_WAIT_S = 300
+_LOOK_S = 3.0
+_COPIED = ("env", "envFrom", "volumeMounts", "resources", "securityContext")
+_POD = (
+    "serviceAccountName",
+    "volumes",
+    "imagePullSecrets",
+    "securityContext",
+    "nodeSelector",
+    "tolerations",
+    "enableServiceLinks",
+)
+
+
+class Deployments(Protocol):
+    """What an upgrade needs of the API server."""
+
+    async def get(self, ref: ObjectRef) -> KubeObject | None: ...
+
+    async def merge(self, ref: ObjectRef, patch: KubeObject) -> None: ...
+
+
+class Answers(Protocol):
+    """Where a command is answered that came to nothing."""
+
+    def done(self, done: CommandDone) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The agent's own Deployment, and which images may replace it: names without tag or digest."""
+
+    namespace: str
+    deployment: str
+    images: frozenset[str]
+
+    @property
+    def ref(self) -> ObjectRef:
+        return ObjectRef("apps", "v1", "Deployment", self.namespace, self.deployment)
+
+
+class Upgrader:
+    """Takes the command; the work is a job's."""
+
+    def __init__(
+        self, home: Home | None, cluster: Deployments, jobs: Jobs, answers: Answers
+    ) -> None:
+        self._home = home
+        self._cluster = cluster
+        self._jobs = jobs
+        self._answers = answers
+        self._tasks = Tasks("upgrade")
+
+    async def stop(self) -> None:
+        await self._tasks.stop()
+
+    def upgrade(self, command_id: str, version: str, image: str) -> None:
+        """Begin, or take up what was begun; the job's end is the answer."""
+        self._tasks.spawn("upgrade", self._begin(command_id, image))
+
+    async def _begin(self, command_id: str, image: str) -> None:
+        try:
+            home = self._allowed(image)
+            live = await self._cluster.get(home.ref)
+            if live is None:
+                raise Invalid(f"there is no {home.ref} to upgrade")
+            manifest = upgrade_job(home, live, image)
+            spec = JobSpec(command_id, home.namespace, manifest, TIMEOUT_S, own=True)
+            self._jobs.run(spec)
+        except TowlineError as error:
+            log.error("no upgrade", reason=error.message)
+            self._answers.done(CommandDone(command_id, Outcome.REFUSED, error.message))
+
+    def _allowed(self, image: str) -> Home:
+        """Whoever may choose the image runs any code here: the cluster's operator decides."""
+        if self._home is None:
+            raise Invalid("this agent was not told which Deployment it is")
+        if name_of_image(image) not in self._home.images:
+            raise Invalid(
+                f"this agent's settings do not let {image} replace it; allowed: "
+                f"{', '.join(sorted(self._home.images)) or 'none'}"
+            )
+        return self._home
+
+
+def name_of_image(image: str) -> str:
+    """The repository of an image, without its tag or digest."""
+    name = image.partition("@")[0]
+    head, slash, tail = name.rpartition("/")
+    return head + slash + tail.partition(":")[0]
+
+
+def upgrade_job(home: Home, deployment: KubeObject, image: str) -> KubeObject:
+    """The Job that tries the image and then puts it in place. Invalid: an odd Deployment."""
+    pod, agent = _pod_of(deployment), _agent_of(deployment)
+    shared = {name: agent[name] for name in _COPIED if name in agent}
+    names = [f"--namespace={home.namespace}", f"--deployment={home.deployment}"]
+    canary = {
+        "name": "canary",
+        "image": image,
+        "command": ["towline", "agent", "doctor", *_flags(agent)],
+    }
+    change = {
+        "name": "change",
+        "image": agent["image"],
+        "command": ["towline", "agent", "replace", *names, f"--image={image}"],
+    }
+    template = {
+        **{name: pod[name] for name in _POD if name in pod},
+        "restartPolicy": "Never",
+        "initContainers": [shared | canary],
+        "containers": [shared | change],
+    }
+    return {"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": {"spec": template}}}
+
+
+async def replace_image(cluster: Deployments, home: ObjectRef, image: str, clock: Clock) -> str:
+    """Put an image in place and wait until it is ready; what was done, for people.
+
+    Invalid: it was not ready in time and the old image is back.
+    """
+    live = await cluster.get(home)
+    if live is None:
+        raise Invalid(f"there is no {home}")
+    agent = _agent_of(live)
+    old = agent["image"]
+    if old != image:
+        await cluster.merge(home, await _patch(cluster, home, agent["name"], image))
+    deadline = clock.monotonic() + _WAIT_S
+    while clock.monotonic() < deadline:
+        await clock.sleep(_LOOK_S)
+        if _rolled_out(await cluster.get(home)):
+            return f"{home} runs {image} and has connected"
+    await cluster.merge(home, await _patch(cluster, home, agent["name"], old))
+    raise Invalid(f"{image} did not connect within {_WAIT_S} s: {home} is back at {old}")
+
+
+async def _patch(cluster: Deployments, home: ObjectRef, name: str, image: str) -> KubeObject:
+    """A merge patch replaces lists whole: all containers as they are, one with another image."""
+    live = await cluster.get(home)
+    containers = _pod_of(live or {})["containers"]
+    changed = [one | {"image": image} if one["name"] == name else one for one in containers]
+    return {"spec": {"template": {"spec": {"containers": changed}}}}
+
+
+def _rolled_out(live: KubeObject | None) -> bool:
+    if live is None:
+        return False
+    status, wanted = live.get("status") or {}, (live.get("spec") or {}).get("replicas", 1)
+    seen = status.get("observedGeneration", 0) >= live["metadata"].get("generation", 0)
+    fresh = status.get("updatedReplicas", 0) == status.get("replicas", 0) == wanted
+    return seen and fresh and status.get("availableReplicas", 0) >= wanted
+
+
+def _pod_of(deployment: KubeObject) -> Mapping[str, Any]:
+    spec = (deployment.get("spec") or {}).get("template") or {}
+    return spec.get("spec") or {"containers": []}
+
+
+def _agent_of(deployment: KubeObject) -> Mapping[str, Any]:
+    containers: Sequence[Mapping[str, Any]] = _pod_of(deployment)["containers"]
+    agent = next((one for one in containers if one.get("name") == "agent"), None)
+    if agent is None or "image" not in agent:
+        raise Invalid("the Deployment has no container named agent")
+    return agent
+
+
+def _flags(agent: Mapping[str, Any]) -> list[str]:
+    """What the agent itself was started with, as far as the doctor knows it."""
+    known = ("--url=", "--token-file=", "--ca-file=", "--data=")
+    return [one for one in agent.get("args") or () if one.startswith(known)]
