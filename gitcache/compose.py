@@ -11,7 +11,7 @@ from fleet.runtime.files import write_whole
 from gitcache.charts.fetcher import Fetcher
 from gitcache.charts.source import ChartSource
 from gitcache.coordination.local import SoleReplica
-from gitcache.domain.seals import derived
+from gitcache.domain.seals import Seal, derived
 from gitcache.mirror.admission import Admission
 from gitcache.mirror.mirror import Mirror, MirrorOptions
 from gitcache.ports import ContentStore, Egress, LiveDigests, Peers, Replicas
@@ -56,7 +56,8 @@ def build(
     data, poll = settings.data_dir, settings.poll
     mirror = Mirror(data / "repositories", _mirror_options(settings), clock, egress=egress)
     content = _tiers(settings, company)
-    memo = FileMemo(data / "memos")
+    key = _signing_key(settings)
+    memo = FileMemo(data / "memos", Seal(key.hex(), "memos"))
     workers = WorkerPool(settings.render.workers, _limits(settings.render), data / "scratch")
 
     admission = Admission(allow_private_hosts=settings.fetch.allow_private_hosts)
@@ -91,7 +92,7 @@ def build(
         clock,
         Pace(poll.seconds, poll.seconds_with_webhook),
         replicas,
-        signer=signer(settings),
+        signer=Signer.from_bytes(key),
         peers=company.peers if company else None,
         housework=(eviction.run,),
         on_start=(mirror.open, open_disk, workers.start),
@@ -100,18 +101,19 @@ def build(
 
 
 def signer(settings: GitCacheSettings) -> Signer:
-    """The key that signs renders, made at the first start; the agents trust its public half.
-    Replicas derive the same one from the key that they share.
+    """What signs renders; agents are given its public half. Invalid: no key in its file."""
+    return Signer.from_bytes(_signing_key(settings))
 
-    Invalid: the file holds something else.
-    """
+
+def _signing_key(settings: GitCacheSettings) -> bytes:
+    """Made at the first start; replicas derive the same one from the key that they share."""
     if settings.peers.key is not None:
-        return Signer.from_bytes(derived(settings.peers.key.get_secret_value(), "attestations"))
+        return derived(settings.peers.key.get_secret_value(), "attestations")
     path = settings.data_dir / "signing.key"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, secrets.token_bytes(32))
-    return Signer.from_bytes(path.read_bytes())
+    return path.read_bytes()
 
 
 def _tiers(settings: GitCacheSettings, company: Company | None) -> TieredContent:

@@ -1,4 +1,4 @@
-"""Proof that a text in a shared place was written by a replica that has the shared key."""
+"""Proof that a text in a shared place, or on a disk, was written by one that has the key."""
 
 import hashlib
 import hmac
@@ -7,13 +7,13 @@ _LENGTH = 64
 
 
 class Seal:
-    """Signs texts for one purpose and place; HMAC-SHA256 under a key derived from the shared one.
+    """Signs texts for one purpose and place; HMAC-SHA256 under a key derived from the given one.
 
     What is sealed stays readable: it holds nothing secret.
     """
 
-    def __init__(self, shared_key: str) -> None:
-        self._key = derived(shared_key, "announcements")
+    def __init__(self, key: str, purpose: str = "announcements") -> None:
+        self._key = derived(key, purpose)
 
     def close(self, place: str, text: bytes) -> bytes:
         """The text behind its proof; `place` names what it is and whose."""

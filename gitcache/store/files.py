@@ -14,6 +14,7 @@ import structlog
 
 from fleet.bundle import digest_of
 from fleet.errors import Unavailable
+from gitcache.domain.seals import Seal
 
 log = structlog.get_logger(__name__)
 
@@ -71,10 +72,15 @@ class FileContent:
 
 
 class FileMemo:
-    """Small JSON objects in files; one that cannot be read is as good as none."""
+    """Small JSON objects in files; one that cannot be read is as good as none.
 
-    def __init__(self, root: Path, *, entries: int = 20_000) -> None:
+    Each carries a proof for its key: who can write files here, and nothing more, cannot say
+    which bundle is the render of which inputs.
+    """
+
+    def __init__(self, root: Path, seal: Seal, *, entries: int = 20_000) -> None:
         self._root = root
+        self._seal = seal
         self._entries = entries
         self._recent: OrderedDict[str, dict] = OrderedDict()
 
@@ -91,12 +97,14 @@ class FileMemo:
     async def put(self, key: str, value: dict) -> None:
         """As `Memo.put`."""
         if self._recent.get(key) != value:
-            await asyncio.to_thread(_write, _place(self._root, key), orjson.dumps(value))
+            sealed = self._seal.close(key, orjson.dumps(value))
+            await asyncio.to_thread(_write, _place(self._root, key), sealed)
             self._remember(key, value)
 
     def _load(self, key: str) -> dict | None:
+        text = self._seal.open(key, _read(_place(self._root, key)) or b"")
         try:
-            value = orjson.loads(_read(_place(self._root, key)) or b"null")
+            value = orjson.loads(text or b"null")
         except orjson.JSONDecodeError:
             return None
         return value if isinstance(value, dict) else None

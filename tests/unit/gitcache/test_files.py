@@ -6,8 +6,10 @@ import pytest
 
 from fleet.bundle import digest_of
 from fleet.errors import Unavailable
+from gitcache.domain.seals import Seal
 from gitcache.store.files import FileContent, FileMemo, sweep
 
+SEAL = Seal("a key of this installation", "memos")
 ONE, TWO = b"one" * 100, b"two" * 100
 
 
@@ -57,15 +59,30 @@ async def test_a_disk_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 async def test_a_memo_is_kept_over_restarts_and_damage_is_forgetting(tmp_path: Path) -> None:
     key = digest_of(b"key")
-    await FileMemo(tmp_path).put(key, {"a": 1})
-    assert await FileMemo(tmp_path).get(key) == {"a": 1}
+    await FileMemo(tmp_path, SEAL).put(key, {"a": 1})
+    assert await FileMemo(tmp_path, SEAL).get(key) == {"a": 1}
     (path,) = files(tmp_path)
     path.write_bytes(b"{")
-    assert await FileMemo(tmp_path).get(key) is None
+    assert await FileMemo(tmp_path, SEAL).get(key) is None
+
+
+async def test_a_memo_that_others_have_written_or_moved_is_not_believed(tmp_path: Path) -> None:
+    key, other = digest_of(b"key"), digest_of(b"other")
+    await FileMemo(tmp_path, SEAL).put(key, {"digest": "good"})
+    (path,) = files(tmp_path)
+    name = other.removeprefix("sha256:")
+    moved = tmp_path / name[:2] / name[2:]
+    moved.parent.mkdir()
+    moved.write_bytes(path.read_bytes())
+    assert await FileMemo(tmp_path, SEAL).get(other) is None
+    forged = Seal("another key", "memos").close(key, b'{"digest": "evil"}')
+    for text in (b'{"digest": "evil"}', forged, path.read_bytes().replace(b"good", b"evil")):
+        path.write_bytes(text)
+        assert await FileMemo(tmp_path, SEAL).get(key) is None
 
 
 async def test_memos_in_memory_are_bounded(tmp_path: Path) -> None:
-    memo = FileMemo(tmp_path, entries=2)
+    memo = FileMemo(tmp_path, SEAL, entries=2)
     keys = [digest_of(bytes([number])) for number in range(5)]
     for key in keys:
         await memo.put(key, {"k": key})
