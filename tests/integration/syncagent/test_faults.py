@@ -1,0 +1,121 @@
+"""The agent's client on an API server that fails on purpose: named, retried calmly, recovered."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleet.errors import Unavailable
+from fleet.runtime.clock import SystemClock
+from syncagent.domain.objects import ObjectRef
+from syncagent.kube.access import Access, Token
+from syncagent.kube.client import KubeClient
+from syncagent.kube.cluster import KubeCluster
+from syncagent.ports import Refused
+from tests.fakes.faulty import FaultyServer
+
+REF = ObjectRef("", "v1", "ConfigMap", "n", "c")
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[FaultyServer]:
+    """An API server with ConfigMaps and Secrets."""
+    async with FaultyServer() as running:
+        yield running
+
+
+@pytest.fixture
+async def connect() -> AsyncIterator[Callable[[Access], KubeCluster]]:
+    """Makes clients of it, which are closed at the end."""
+    clients: list[KubeClient] = []
+
+    def made(access: Access) -> KubeCluster:
+        client = KubeClient(access, SystemClock(), 4)
+        clients.append(client)
+        return KubeCluster(client, SystemClock())
+
+    yield made
+    for client in clients:
+        await client.close()
+
+
+async def test_a_token_that_ran_out_is_read_again_at_once(server: FaultyServer, connect) -> None:
+    """401 once, the next try bears the new token, and nobody hears of it."""
+    tokens = iter(["old", "new"])
+    clock = SystemClock()
+
+    async def source() -> tuple[str, Any]:
+        return next(tokens), clock.now() + timedelta(hours=1)
+
+    server.token = "new"
+    cluster = connect(Access(server.address, None, Token(source, clock)))
+    assert (await cluster.apply(REF, server.config("c"), force=True))["metadata"]["name"] == "c"
+    assert server.signed == ["Bearer old", "Bearer new", "Bearer new"]
+
+
+async def test_a_token_that_stays_wrong_is_named(server: FaultyServer, connect) -> None:
+    """No endless loop of questions."""
+    clock = SystemClock()
+
+    async def source() -> tuple[str, Any]:
+        return "old", clock.now() + timedelta(hours=1)
+
+    server.token = "new"
+    cluster = connect(Access(server.address, None, Token(source, clock)))
+    with pytest.raises(Unavailable, match="refuses the agent's own credentials"):
+        await cluster.get(REF)
+    assert len(server.signed) == 2
+
+
+async def test_trouble_inside_the_server_is_told_in_its_words(server, connect) -> None:
+    """A 500 is one object's failure, not the server's absence."""
+    cluster = connect(Access(server.address, None))
+    server.failures["c"] = 500
+    with pytest.raises(Refused, match="injected"):
+        await cluster.apply(REF, server.config("c"), force=True)
+    del server.failures["c"]
+    await cluster.apply(REF, server.config("c"), force=True)
+
+
+async def test_a_slow_group_does_not_hold_up_another(server: FaultyServer, connect) -> None:
+    """Each API group has its own turns."""
+    cluster = connect(Access(server.address, None))
+    server.delays["slow"] = 30.0
+    slow = ObjectRef("shop.io", "v1", "Shop", "n", "slow")
+    waiting = [asyncio.ensure_future(cluster.get(slow)) for _ in range(10)]
+    await server.until(lambda: server.waiting >= 4)
+    async with asyncio.timeout(5):
+        await cluster.apply(REF, server.config("c"), force=True)
+    assert server.waiting == 4
+    for one in waiting:
+        one.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+
+
+async def test_rotated_certificates_are_read_again(tmp_path: Path, connect) -> None:
+    """The old authority no longer vouches for the server: named, then trust is renewed."""
+    async with FaultyServer(tls=tmp_path / "new") as server:
+        old = FaultyServer(tls=tmp_path / "old")
+        access = Access(server.address, old.trust(), renew=server.trust)
+        cluster = connect(access)
+        with pytest.raises(Unavailable, match="certificate"):
+            await cluster.get(REF)
+        await cluster.apply(REF, server.config("c"), force=True)
+
+
+async def test_a_kind_that_may_not_be_listed_hides_only_itself(server, connect) -> None:
+    """Recovery finds the others."""
+    cluster = connect(Access(server.address, None))
+    await cluster.apply(REF, server.config("c", mark="s"), force=True)
+    server.forbidden.add("secrets")
+    found = await cluster.find("mark")
+    assert [one["metadata"]["name"] for one in found] == ["c"]
+
+
+def test_trust_is_of_this_server_only(tmp_path: Path) -> None:
+    """The fake itself: a context for clients that checks names."""
+    assert FaultyServer(tls=tmp_path).trust().verify_mode == ssl.CERT_REQUIRED
