@@ -24,7 +24,7 @@ _OLDEST = (2, 36)
 _MAX_THREADS = 32
 _MAX_MESSAGE = 400
 _TELLING = re.compile(
-    r"(fatal|error|remote|ERROR)\b|.*(host key is known|Host key|HAS CHANGED|Permission denied)"
+    r"(fatal|error|remote|ERROR)\b|! |.*(host key is known|Host key|HAS CHANGED|Permission denied)"
 )
 
 

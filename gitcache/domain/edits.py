@@ -1,0 +1,183 @@
+"""Changes to files of a commit: whole files, copied folders, single fields of YAML and JSON."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import yaml
+
+from fleet.errors import Invalid
+from gitcache.domain.paths import folder_path
+
+MAX_EDITS = 500
+MAX_FILE = 4 << 20
+_MAX_TEXT = 1 << 20
+_MAX_NAME = 1000
+
+_DIGEST = r"(@sha256:[0-9a-f]{64})?"
+_PLAIN = re.compile(rf"[A-Za-z_/][\w./-]*(:[\w./-]+)?{_DIGEST}|\d+\.\d+\.\d+[\w.-]*")
+_WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
+_IMAGE = re.compile(rf"(?P<name>[^@]+?)(:[\w][\w.-]{{0,127}})?{_DIGEST}")
+_TAG = re.compile(r"[\w][\w.-]{0,127}")
+
+Scalar = str | int | bool
+
+
+@dataclass(frozen=True, slots=True)
+class PutFile:
+    """Have a file with this content, made or replaced."""
+
+    path: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteFile:
+    """Have no file (or folder) of this name."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class CopyFolder:
+    """Have a folder with what another one holds."""
+
+    source: str
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetField:
+    """Give a field that is there another value; `document` counts from 0 in its file."""
+
+    path: str
+    field: Sequence[str | int]
+    value: Scalar
+    document: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SetImage:
+    """Run another tag of an image wherever a file names it, kustomizations too."""
+
+    path: str
+    image: str
+    tag: str
+
+
+Edit = PutFile | DeleteFile | CopyFolder | SetField | SetImage
+
+
+def file_path(text: str) -> str:
+    """A file's path in normal form. Invalid: outside the repository, or git's own."""
+    path = folder_path(text)
+    if not path or any(part.lower() == ".git" for part in path.split("/")):
+        raise Invalid(f"{text[:200]!r} is no file of the repository", field="path")
+    return path
+
+
+def set_field(text: str, field: Sequence[str | int], value: Scalar, document: int = 0) -> str:
+    """The text with one scalar changed; comments and all else stay. Invalid: no such field."""
+    documents = _documents(text)
+    if document >= len(documents):
+        raise Invalid(f"the file has {len(documents)} documents", field="document")
+    node = documents[document]
+    for key in field:
+        node = _child(node, key)
+        if node is None:
+            raise Invalid(f"the file has no field {_dotted(field)}", field="field")
+    return _replaced(text, [(node, value)])
+
+
+def set_image(text: str, image: str, tag: str) -> str:
+    """The text with another tag of an image. Invalid: it is not there."""
+    if not _TAG.fullmatch(tag):
+        raise Invalid(f"{tag[:80]!r} is no tag of an image", field="tag")
+    seen: set[int] = set()
+    roots = _documents(text)
+    changes = [one for root in roots for one in _image_changes(root, image, tag, seen)]
+    if not changes:
+        raise Invalid(f"the file does not name the image {image[:200]!r}", field="image")
+    return _replaced(text, changes)
+
+
+def _image_changes(
+    node: yaml.Node, image: str, tag: str, seen: set[int]
+) -> Iterator[tuple[yaml.Node, Scalar]]:
+    """The scalars below a node that name the image; what aliases share is looked at once."""
+    if id(node) in seen or isinstance(node, yaml.ScalarNode):
+        return
+    seen.add(id(node))
+    below = node.value
+    if isinstance(node, yaml.MappingNode):
+        fields = {key.value: one for key, one in node.value if isinstance(key, yaml.ScalarNode)}
+        yield from _image_fields(fields, image, tag)
+        below = [one for _, one in node.value]
+    for one in below:
+        yield from _image_changes(one, image, tag, seen)
+
+
+def _image_fields(
+    fields: Mapping[str, yaml.Node], image: str, tag: str
+) -> Iterator[tuple[yaml.Node, Scalar]]:
+    """`image: x:1` of a container, and `name: x` with `newTag: 1` of a kustomization."""
+    named, new_tag, used = fields.get("name"), fields.get("newTag"), fields.get("image")
+    if isinstance(new_tag, yaml.ScalarNode) and named is not None and named.value == image:
+        yield new_tag, tag
+    if isinstance(used, yaml.ScalarNode) and _name_of(used.value) == image:
+        yield used, f"{image}:{tag}"
+
+
+def _name_of(text: str) -> str | None:
+    match = _IMAGE.fullmatch(text) if len(text) < _MAX_NAME else None
+    return match["name"] if match else None
+
+
+def _documents(text: str) -> list[yaml.Node]:
+    if len(text) > _MAX_TEXT:
+        raise Invalid(f"the file has more than {_MAX_TEXT:,} characters")
+    try:
+        return [one for one in yaml.compose_all(text, yaml.SafeLoader) if one is not None]
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise Invalid(f"the file is no YAML: {str(error)[:200]}") from None
+
+
+def _child(node: yaml.Node | None, key: str | int) -> yaml.Node | None:
+    if isinstance(node, yaml.MappingNode):
+        return next((one for name, one in node.value if name.value == str(key)), None)
+    if isinstance(node, yaml.SequenceNode) and isinstance(key, int) and key < len(node.value):
+        return node.value[key]
+    return None
+
+
+def _replaced(text: str, changes: Sequence[tuple[yaml.Node, Scalar]]) -> str:
+    """The text with the spans of some scalars replaced, the last first."""
+    spans = {}
+    for node, value in changes:
+        if not isinstance(node, yaml.ScalarNode) or node.style in {"|", ">"}:
+            raise Invalid("only single values can be set, no lists, maps or blocks of text")
+        if text[node.start_mark.index] in "&!":
+            raise Invalid("a value with an anchor or a tag cannot be set: others share it")
+        spans[node.start_mark.index] = (node.end_mark.index, _written(value, node.style))
+    for start in sorted(spans, reverse=True):
+        end, new = spans[start]
+        text = f"{text[:start]}{new}{text[end:]}"
+    return text
+
+
+def _written(value: Scalar, style: str | None) -> str:
+    """A scalar as YAML, in the quotes that were there."""
+    if not isinstance(value, str):
+        return json.dumps(value)
+    if any(not char.isprintable() and char not in "\n\t" for char in value):
+        raise Invalid("the value holds characters that are not printable", field="value")
+    if style == "'" and "\n" not in value and value.isprintable():
+        return "'" + value.replace("'", "''") + "'"
+    if style is None and _PLAIN.fullmatch(value) and value.lower() not in _WORDS:
+        return value
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _dotted(field: Sequence[str | int]) -> str:
+    return ".".join(str(one) for one in field)[:200]

@@ -1,0 +1,132 @@
+"""From edits to lines of git's index: which paths get which content."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fleet.errors import Invalid
+from fleet.source import RepositorySpec
+from gitcache.domain import paths
+from gitcache.domain.edits import (
+    MAX_EDITS,
+    MAX_FILE,
+    CopyFolder,
+    DeleteFile,
+    Edit,
+    PutFile,
+    SetField,
+    SetImage,
+    file_path,
+    set_field,
+    set_image,
+)
+from gitcache.domain.objects import Entry
+from gitcache.ports import TreeReader
+
+_FILE = 0o100644
+_MAX_FILES = 10_000
+
+
+@dataclass(slots=True)
+class Changeset:
+    """What a commit changes: contents of new files, entries that are copied, paths that go."""
+
+    contents: dict[str, bytes] = field(default_factory=dict)
+    modes: dict[str, int] = field(default_factory=dict)
+    copied: dict[str, Entry] = field(default_factory=dict)
+    gone: set[str] = field(default_factory=set)
+
+    def put(self, path: str, content: bytes, mode: int = _FILE) -> None:
+        """A file with this content. Invalid: too large."""
+        if len(content) > MAX_FILE:
+            raise Invalid(f"{path} would have more than {MAX_FILE:,} bytes")
+        self.forget(path)
+        self.contents[path], self.modes[path] = content, mode
+
+    def forget(self, path: str) -> None:
+        """Let nothing of what was to be at this path remain."""
+        for table in (self.contents, self.modes, self.copied):
+            for one in [one for one in table if paths.below(one, path)]:
+                del table[one]
+        self.gone.discard(path)
+
+
+class Changes:
+    """Works edits out one after another on the tree of a commit; later ones see earlier ones."""
+
+    def __init__(self, reader: TreeReader, spec: RepositorySpec, tree: str) -> None:
+        self._reader = reader
+        self._spec = spec
+        self._tree = tree
+        self._made = Changeset()
+
+    async def work_out(self, edits: Sequence[Edit]) -> Changeset:
+        """The sum of all edits. Invalid: one cannot be made."""
+        if not 0 < len(edits) <= MAX_EDITS:
+            raise Invalid(f"a commit takes 1 to {MAX_EDITS} edits")
+        for edit in edits:
+            await self._work_out(edit)
+        if len(self._made.contents) + len(self._made.copied) > _MAX_FILES:
+            raise Invalid(f"a commit changes {_MAX_FILES:,} files at most")
+        return self._made
+
+    async def _work_out(self, edit: Edit) -> None:
+        match edit:
+            case PutFile(path, content):
+                self._made.put(file_path(path), content)
+            case DeleteFile(path):
+                await self._delete(file_path(path))
+            case CopyFolder(source, target):
+                await self._copy(paths.folder_path(source), file_path(target))
+            case SetField(path, name, value, document):
+                await self._rewrite(path, lambda text: set_field(text, name, value, document))
+            case SetImage(path, image, tag):
+                await self._rewrite(path, lambda text: set_image(text, image, tag))
+
+    async def _delete(self, path: str) -> None:
+        self._made.forget(path)
+        for one in await self._files(path):
+            self._made.gone.add(one)
+
+    async def _copy(self, source: str, target: str) -> None:
+        """Only what the commit holds is copied, not what earlier edits have made of it."""
+        found = await self._files(source)
+        if not found:
+            raise Invalid(f"there is no folder {source!r} to copy", field="source")
+        for path, entry in found.items():
+            place = paths.child(target, paths.relative(path, source))
+            self._made.forget(place)
+            self._made.copied[place] = entry
+
+    async def _rewrite(self, text: str, change: Callable[[str], str]) -> None:
+        path = file_path(text)
+        mode, content = await self._content(path)
+        try:
+            before = content.decode()
+        except UnicodeDecodeError:
+            raise Invalid(f"{path} is no text", field="path") from None
+        try:
+            after = await asyncio.to_thread(change, before)
+        except Invalid as error:
+            raise Invalid(f"{path}: {error.message}") from None
+        self._made.put(path, after.encode(), mode)
+
+    async def _content(self, path: str) -> tuple[int, bytes]:
+        if path in self._made.contents:
+            return self._made.modes[path], self._made.contents[path]
+        entry = self._made.copied.get(path)
+        if entry is None and path not in self._made.gone:
+            entry = (await self._reader.ids(self._spec, self._tree, [path]))[path]
+        if entry is None or not entry.is_file:
+            raise Invalid(f"there is no file {path!r} to change", field="path")
+        return entry.mode, (await self._reader.blobs(self._spec, [entry.id]))[entry.id]
+
+    async def _files(self, path: str) -> Mapping[str, Entry]:
+        """All files of the commit at or below a path, by their whole paths."""
+        entry = (await self._reader.ids(self._spec, self._tree, [path]))[path]
+        if entry is None:
+            return {}
+        if not entry.is_tree:
+            return {path: entry}
+        below = await self._reader.walk(self._spec, entry.id)
+        return {paths.child(path, name): one for name, one in below.items()}

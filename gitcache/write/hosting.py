@@ -1,0 +1,207 @@
+"""Requests to merge a branch, on GitHub, GitLab and Gitea (Forgejo too)."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+from urllib.parse import quote
+
+import orjson
+from yarl import URL
+
+from fleet.errors import Invalid, NotFound, Unavailable
+from fleet.source import RepositorySpec
+from gitcache.mirror.apptokens import api_of
+from gitcache.mirror.http import HttpClient, read
+from gitcache.mirror.route import Route
+from gitcache.mirror.routes import Routes
+
+_MAX_ANSWER = 4 << 20
+_MAX_TITLE = 250
+_MAX_BODY = 32 << 10
+
+
+class Provider(StrEnum):
+    """Whose interface a host speaks."""
+
+    GITHUB = "github"
+    GITLAB = "gitlab"
+    GITEA = "gitea"
+
+
+class RequestState(StrEnum):
+    """What has become of a request."""
+
+    OPEN = "OPEN"
+    MERGED = "MERGED"
+    CLOSED = "CLOSED"
+
+
+@dataclass(frozen=True, slots=True)
+class MergeRequest:
+    """A pull or merge request; `merged` is the commit it became, once it has."""
+
+    number: int
+    url: str
+    state: RequestState
+    merged: str | None = None
+
+
+class Hosting:
+    """Opens requests and looks after them, with the token that the repository is read with."""
+
+    def __init__(self, http: HttpClient, routes: Routes) -> None:
+        self._http = http
+        self._routes = routes
+
+    async def open_request(
+        self,
+        spec: RepositorySpec,
+        provider: Provider | None,
+        branch: str,
+        base: str,
+        title: str,
+        body: str = "",
+    ) -> MergeRequest:
+        """The open request to merge a branch into a base; made unless there is one.
+
+        Invalid, NotFound, Unavailable: why there can be none.
+        """
+
+        async def work(route: Route) -> MergeRequest:
+            host = _Host(self._http, route, provider)
+            found = await host.find(branch, base)
+            return found or await host.open(branch, base, title[:_MAX_TITLE], body[:_MAX_BODY])
+
+        return await self._routes.use(spec, work)
+
+    async def request(
+        self, spec: RepositorySpec, provider: Provider | None, number: int
+    ) -> MergeRequest:
+        """What has become of a request. NotFound, Unavailable."""
+
+        async def work(route: Route) -> MergeRequest:
+            return await _Host(self._http, route, provider).get(number)
+
+        return await self._routes.use(spec, work)
+
+
+class _Host:
+    """The REST interface of the host of one repository."""
+
+    def __init__(self, http: HttpClient, route: Route, provider: Provider | None) -> None:
+        self._http = http
+        self._route = route
+        self._provider = provider or _guessed(route.remote.host)
+        path = route.remote.path.removesuffix(".git")
+        self._is_gitlab = self._provider is Provider.GITLAB
+        self._path = path
+        base = _base(route, self._provider)
+        self._requests = (
+            f"{base}/projects/{quote(path, safe='')}/merge_requests"
+            if self._is_gitlab
+            else f"{base}/repos/{path}/pulls"
+        )
+
+    async def find(self, branch: str, base: str) -> MergeRequest | None:
+        """The open request of a branch into a base."""
+        query = {"state": "opened" if self._is_gitlab else "open"}
+        if self._is_gitlab:
+            query |= {"source_branch": branch, "target_branch": base}
+        elif self._provider is Provider.GITHUB:
+            query |= {"head": f"{self._path.partition('/')[0]}:{branch}", "base": base}
+        listed = await self._ask("GET", URL(self._requests, encoded=True).with_query(query))
+        for one in listed if isinstance(listed, list) else []:
+            if _heads(one) == (branch, base):
+                return _parsed(one)
+        return None
+
+    async def open(self, branch: str, base: str, title: str, body: str) -> MergeRequest:
+        """A new request."""
+        names = ("source_branch", "target_branch", "description")
+        head, into, text = names if self._is_gitlab else ("head", "base", "body")
+        fields = {head: branch, into: base, "title": title, text: body}
+        return _parsed(await self._ask("POST", URL(self._requests, encoded=True), fields))
+
+    async def get(self, number: int) -> MergeRequest:
+        """One request."""
+        return _parsed(await self._ask("GET", URL(f"{self._requests}/{number}", encoded=True)))
+
+    async def _ask(self, method: str, url: URL, fields: Mapping[str, str] | None = None) -> Any:
+        body = orjson.dumps(fields) if fields is not None else None
+        async with self._http.request(
+            method, self._route, url, headers=self._headers(), body=body
+        ) as answer:
+            data = await read(answer, _MAX_ANSWER, "the host's answer")
+            if answer.status == 404:
+                raise NotFound(f"{url.host} has no such repository or request for this token")
+            self._http.check(answer)
+            status = answer.status
+        if status >= 400:
+            raise Invalid(f"{url.host} refuses the request: {_told(data)} ({status})")
+        try:
+            return orjson.loads(data)
+        except orjson.JSONDecodeError:
+            raise Unavailable(f"{url.host} gave an answer that cannot be read") from None
+
+    def _headers(self) -> dict[str, str]:
+        given = self._route.credentials
+        if given is None or given.password is None:
+            raise Invalid("opening requests needs a token as password", field="credentials")
+        kind = "token" if self._provider is Provider.GITEA else "Bearer"
+        return {
+            "Authorization": f"{kind} {given.password}",
+            "Accept": "application/json",
+            "Content-Type": "application/json",
+            "User-Agent": "towline",
+        }
+
+
+def _guessed(host: str) -> Provider:
+    for provider in Provider:
+        if provider.value in host:
+            return provider
+    if "forgejo" in host or host == "codeberg.org":
+        return Provider.GITEA
+    raise Invalid(f"say whether {host} is a GitHub, GitLab or Gitea", field="provider")
+
+
+def _base(route: Route, provider: Provider) -> str:
+    credentials = route.credentials
+    if provider is Provider.GITHUB or (credentials is not None and credentials.api_url):
+        return api_of(credentials, route)
+    remote = route.remote
+    origin = (
+        f"{remote.scheme}://{remote.host}:{remote.port}"
+        if remote.is_http
+        else f"https://{remote.host}"
+    )
+    return f"{origin}/api/{'v4' if provider is Provider.GITLAB else 'v1'}"
+
+
+def _heads(told: Any) -> tuple[Any, Any]:
+    if "source_branch" in told:
+        return told["source_branch"], told.get("target_branch")
+    return (told.get("head") or {}).get("ref"), (told.get("base") or {}).get("ref")
+
+
+def _parsed(told: Any) -> MergeRequest:
+    """A request as any of the hosts writes it."""
+    try:
+        number = int(told.get("iid") or told["number"])
+        url = str(told.get("web_url") or told["html_url"])
+        merged = bool(told.get("merged") or told.get("merged_at")) or told["state"] == "merged"
+        is_open = told["state"] in {"open", "opened"}
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise Unavailable("the host's answer cannot be read") from None
+    if not merged:
+        return MergeRequest(number, url, RequestState.OPEN if is_open else RequestState.CLOSED)
+    # A squash has its own commit; a merge that only moved the branch on has the request's tip.
+    shas = (told.get(name) for name in ("merge_commit_sha", "squash_commit_sha", "sha"))
+    return MergeRequest(number, url, RequestState.MERGED, next((one for one in shas if one), None))
+
+
+def _told(data: bytes) -> str:
+    text = re.sub(r"[^\x20-\x7e]", " ", data[:300].decode("utf-8", "replace"))
+    return text.strip() or "no reason given"

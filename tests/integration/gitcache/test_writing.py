@@ -1,0 +1,275 @@
+"""Commits and requests that go back to git, on real servers."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from fleet.errors import Conflict, Forbidden, Invalid, NotFound
+from fleet.runtime.clock import SystemClock
+from fleet.source import GitCredentials, RepositorySpec
+from gitcache.domain.edits import CopyFolder, DeleteFile, PutFile, SetField, SetImage
+from gitcache.mirror.mirror import Mirror, MirrorOptions
+from gitcache.write.hosting import Hosting, MergeRequest, Provider, RequestState
+from gitcache.write.writer import Writer
+from tests.integration.gitcache.hostile import git
+from tests.integration.gitcache.stand import spec
+from towline.demo.gitserver import GitServer, Repository
+
+ANN = "Ann Example <ann@example.org>"
+FILES = {
+    "web/a.yaml": "image: shop:1 # ours\nreplicas: 1\n",
+    "web/b.yaml": "b: 1\n",
+    "run.sh": "#!/bin/sh\n",
+}
+
+
+@pytest.fixture
+async def mirror(tmp_path: Path) -> AsyncIterator[Mirror]:
+    """The git side."""
+    one = Mirror(tmp_path / "home", MirrorOptions(lean_entries=40), SystemClock())
+    await one.open()
+    yield one
+    await one.close()
+
+
+@pytest.fixture
+def writer(mirror: Mirror) -> Writer:
+    """Writes through it."""
+    return Writer(mirror, SystemClock())
+
+
+@pytest.fixture
+def repository(git_server: GitServer) -> Repository:
+    """A repository with some files."""
+    repository = git_server.create_repository("shop", password="pw")
+    repository.commit(FILES)
+    return repository
+
+
+@pytest.fixture
+def follow(repository: Repository) -> RepositorySpec:
+    """The same, as it is followed."""
+    return spec(repository.url, credentials=GitCredentials(password="pw"))
+
+
+def shown(repository: Repository, name: str) -> str:
+    """A file of the newest commit, or whatever else git calls so."""
+    return git(repository.path, "show", name)
+
+
+async def test_edits_become_one_signed_off_commit_on_the_branch(
+    writer: Writer, repository: Repository, follow: RepositorySpec, mirror: Mirror
+) -> None:
+    before = repository.resolve("refs/heads/main")
+    edits = [
+        SetImage("web/a.yaml", "shop", "2"),
+        SetField("web/a.yaml", ["replicas"], 3),
+        CopyFolder("web", "prod/web"),
+        DeleteFile("web/b.yaml"),
+        PutFile("new/c.yaml", b"c: 1\n"),
+        SetField("prod/web/b.yaml", ["b"], 2),
+    ]
+    sha = await writer.commit(follow, "main", "main", edits, ANN, "Move the shop on")
+    assert repository.resolve("refs/heads/main") == sha
+    assert shown(repository, "main:web/a.yaml") == "image: shop:2 # ours\nreplicas: 3"
+    assert shown(repository, "main:prod/web/a.yaml") == "image: shop:1 # ours\nreplicas: 1"
+    assert shown(repository, "main:prod/web/b.yaml") == "b: 2"
+    names = git(repository.path, "ls-tree", "-r", "--name-only", "main").split()
+    assert names == ["new/c.yaml", "prod/web/a.yaml", "prod/web/b.yaml", "run.sh", "web/a.yaml"]
+    told = git(repository.path, "log", "-1", "--format=%P%n%an <%ae>%n%cn%n%B", "main").splitlines()
+    assert told[:4] == [before, ANN, "Ann Example", "Move the shop on"]
+    assert told[-1] == f"Signed-off-by: {ANN}"
+    assert not list(mirror.clones.path(follow).parent.glob("tmp-*"))
+
+
+async def test_a_new_branch_begins_at_its_base_and_nothing_to_change_is_no_commit(
+    writer: Writer, repository: Repository, follow: RepositorySpec
+) -> None:
+    base = repository.resolve("refs/heads/main")
+    edit = PutFile("web/b.yaml", b"b: 1\n")
+    assert await writer.commit(follow, "bump", "main", [edit], ANN, "No change") == base
+    sha = await writer.commit(
+        follow, "bump", "main", [SetField("web/b.yaml", ["b"], 5)], ANN, "Bump"
+    )
+    assert repository.resolve("refs/heads/bump") == sha
+    assert repository.resolve("refs/heads/main") == base
+
+
+async def test_writers_at_the_same_time_lose_nothing(
+    writer: Writer, repository: Repository, follow: RepositorySpec
+) -> None:
+    """Each commit is pushed on top of the others, whoever was quicker."""
+    edits = [[PutFile(f"n{number}.yaml", b"n: 1\n")] for number in range(4)]
+    await asyncio.gather(
+        *(writer.commit(follow, "main", "main", edit, ANN, "Add") for edit in edits)
+    )
+    names = git(repository.path, "ls-tree", "-r", "--name-only", "main").split()
+    assert {f"n{number}.yaml" for number in range(4)} <= set(names)
+    assert git(repository.path, "rev-list", "--count", "main") == "5"
+
+
+async def test_a_branch_that_never_stands_still_is_given_up(
+    mirror: Mirror, repository: Repository, follow: RepositorySpec
+) -> None:
+    class Behind:
+        """Shows an old tip every time."""
+
+        async def list_refs(self, spec: RepositorySpec, prefixes: Any) -> dict[str, str]:
+            old = git(repository.path, "rev-parse", "main")
+            repository.commit({"x": old})
+            return {"refs/heads/main": old}
+
+    writer = Writer(mirror, SystemClock(), lister=Behind())
+    with pytest.raises(Conflict, match="moves all the time"):
+        await writer.commit(follow, "main", "main", [PutFile("y", b"")], ANN, "Add")
+    assert "y" not in git(repository.path, "ls-tree", "--name-only", "main").split()
+
+
+async def test_what_the_server_declines_is_told(
+    writer: Writer, repository: Repository, follow: RepositorySpec
+) -> None:
+    hook = repository.path / "hooks" / "pre-receive"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\necho protected: ask the owners\nexit 1\n")
+    hook.chmod(0o755)
+    with pytest.raises(Forbidden, match="ask the owners"):
+        await writer.commit(follow, "main", "main", [PutFile("y", b"")], ANN, "Add")
+
+
+async def test_a_lean_clone_can_be_written_from(
+    writer: Writer, mirror: Mirror, repository: Repository, follow: RepositorySpec
+) -> None:
+    """Without the files that the commit leaves as they are."""
+    sha = repository.commit({f"d{number}/f.yaml": f"n: {number}\n" for number in range(40)})
+    await mirror.clones.fetch(follow, {"m": sha})
+    assert (mirror.clones.path(follow) / "lean").exists()
+    edit = SetField("d3/f.yaml", ["n"], 33)
+    await writer.commit(follow, "main", "main", [edit], ANN, "Set")
+    assert shown(repository, "main:d3/f.yaml") == "n: 33"
+    assert shown(repository, "main:d4/f.yaml") == "n: 4"
+    git(repository.path, "fsck", "--full")
+
+
+@pytest.mark.parametrize(
+    ("edits", "author", "branch", "reason"),
+    [
+        ([], ANN, "main", "1 to 500 edits"),
+        ([PutFile(".git/config", b"")], ANN, "main", "no file of the repository"),
+        ([PutFile("../x", b"")], ANN, "main", "leaves the repository"),
+        ([SetField("none.yaml", ["a"], 1)], ANN, "main", "no file 'none.yaml'"),
+        ([SetField("web/b.yaml", ["z"], 1)], ANN, "main", r"web/b\.yaml: field: .* no field z"),
+        ([CopyFolder("none", "x")], ANN, "main", "no folder 'none'"),
+        ([PutFile("a", b"x" * (5 << 20))], ANN, "main", "more than"),
+        ([PutFile("a", b"")], "Eve\n<x>", "main", "author"),
+        ([PutFile("a", b"")], ANN, "-x --upload-pack=id", "no name of a branch"),
+    ],
+)
+async def test_what_cannot_be_written_is_refused_by_name(
+    writer: Writer,
+    repository: Repository,
+    follow: RepositorySpec,
+    edits: list[Any],
+    author: str,
+    branch: str,
+    reason: str,
+) -> None:
+    before = repository.resolve("refs/heads/main")
+    with pytest.raises(Invalid, match=reason):
+        await writer.commit(follow, branch, "main", edits, author, "Add")
+    assert repository.resolve("refs/heads/main") == before
+
+
+async def test_a_branch_without_a_base_is_not_found(writer: Writer, follow: RepositorySpec) -> None:
+    with pytest.raises(NotFound, match="neither a branch"):
+        await writer.commit(follow, "x", "y", [PutFile("a", b"")], ANN, "Add")
+
+
+class Host:
+    """The interfaces of the three hosts, as far as they are used, over one list of requests."""
+
+    def __init__(self) -> None:
+        self.requests: list[dict[str, Any]] = []
+        self.tokens: set[str] = set()
+        self.url = ""
+
+    async def answer(self, request: web.Request) -> web.Response:
+        self.tokens.add(request.headers["Authorization"])
+        gitlab = "/api/v4/" in request.path
+        assert (
+            request.raw_path.partition("?")[0]
+            .partition("/api/")[2]
+            .split("/", 1)[1]
+            .startswith(
+                "projects/team%2Fshop/merge_requests" if gitlab else "repos/team/shop/pulls"
+            )
+        )
+        if request.method == "POST":
+            return web.json_response(self._open(await request.json(), gitlab), status=201)
+        last = request.path.rpartition("/")[2]
+        if last.isdecimal():
+            return web.json_response(self.requests[int(last) - 1])
+        return web.json_response(
+            [one for one in self.requests if one["state"] in {"open", "opened"}]
+        )
+
+    def _open(self, given: dict[str, str], gitlab: bool) -> dict[str, Any]:
+        number = len(self.requests) + 1
+        if gitlab:
+            made = {"iid": number, "web_url": f"u/{number}", "state": "opened", **given}
+        else:
+            made = {
+                "number": number,
+                "html_url": f"u/{number}",
+                "state": "open",
+                "head": {"ref": given["head"]},
+                "base": {"ref": given["base"]},
+            }
+        self.requests.append(made)
+        return made
+
+
+@pytest.fixture
+async def host() -> AsyncIterator[Host]:
+    host = Host()
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", host.answer)
+    running = web.AppRunner(app)
+    await running.setup()
+    await web.TCPSite(running, "127.0.0.1", 0).start()
+    host.url = f"http://127.0.0.1:{running.addresses[0][1]}"
+    yield host
+    await running.cleanup()
+
+
+@pytest.mark.parametrize("provider", list(Provider))
+async def test_a_request_is_opened_once_and_seen_to_be_merged(
+    mirror: Mirror, host: Host, provider: Provider
+) -> None:
+    hosting = Hosting(mirror.http, mirror.routes)
+    follow = spec(f"{host.url}/team/shop.git", credentials=GitCredentials(password="t0ken"))
+    first = await hosting.open_request(follow, provider, "bump", "main", "Bump", "Why")
+    assert first == MergeRequest(1, "u/1", RequestState.OPEN)
+    assert await hosting.open_request(follow, provider, "bump", "main", "Bump") == first
+    assert len(host.requests) == 1 and all("t0ken" in one for one in host.tokens)
+    host.requests[0] |= {"state": "merged" if provider is Provider.GITLAB else "closed"}
+    closed = await hosting.request(follow, provider, 1)
+    assert closed.state in {RequestState.CLOSED, RequestState.MERGED}
+    host.requests[0] |= {"merged_at": "2026-01-01", "merge_commit_sha": "1" * 40}
+    merged = await hosting.request(follow, provider, 1)
+    assert (merged.state, merged.merged) == (RequestState.MERGED, "1" * 40)
+
+
+async def test_requests_need_a_token_and_a_known_host(mirror: Mirror) -> None:
+    hosting = Hosting(mirror.http, mirror.routes)
+    unknown = spec("https://git.test/team/shop.git")
+    with pytest.raises(Invalid, match="GitHub, GitLab or Gitea"):
+        await hosting.open_request(unknown, None, "b", "main", "t")
+    with pytest.raises(Invalid, match="needs a token"):
+        await hosting.open_request(
+            replace(unknown, url="https://gitlab.test/a/b"), None, "b", "main", "t"
+        )

@@ -1,0 +1,112 @@
+"""Single fields of YAML and JSON changed in place."""
+
+import json
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleet.errors import Invalid
+from gitcache.domain.edits import file_path, set_field, set_image
+
+TEXT = """# who runs it
+apiVersion: apps/v1
+spec:
+  replicas: 2  # two are enough
+  name: 'quoted'
+  list: [1, {deep: "x"}]
+---
+image: registry.test:5000/team/shop:1.0   # ours
+other: registry.test:5000/team/shopping:1.0
+"""
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "line"),
+    [
+        (["spec", "replicas"], 3, "  replicas: 3  # two are enough"),
+        (["spec", "name"], "it's", "  name: 'it''s'"),
+        (["spec", "list", 1, "deep"], "y", '  list: [1, {deep: "y"}]'),
+        (["spec", "replicas"], "1.5", '  replicas: "1.5"  # two are enough'),
+        (["spec", "replicas"], "no", '  replicas: "no"  # two are enough'),
+        (["spec", "replicas"], True, "  replicas: true  # two are enough"),
+    ],
+)
+def test_one_value_changes_and_all_else_stays(
+    field: list[str | int], value: str | int | bool, line: str
+) -> None:
+    before, after = TEXT.splitlines(), set_field(TEXT, field, value).splitlines()
+    changed = [new for old, new in zip(before, after, strict=True) if old != new]
+    assert changed == [line]
+
+
+TEXTS = st.text(max_size=30).filter(lambda text: all(c.isprintable() or c in "\n\t" for c in text))
+
+
+@given(TEXTS | st.integers() | st.booleans())
+def test_what_was_set_is_what_is_read(value: str | int | bool) -> None:
+    text = "a:\n  b: old # why\nc: 1\n"
+    found = yaml.safe_load(set_field(text, ["a", "b"], value))
+    assert found == {"a": {"b": value}, "c": 1}
+
+
+@given(TEXTS)
+def test_json_stays_json(value: str) -> None:
+    text = '{\n  "a": {"b": "old"}, "c": [1]\n}\n'
+    assert json.loads(set_field(text, ["a", "b"], value)) == {"a": {"b": value}, "c": [1]}
+
+
+def test_an_image_gets_another_tag_where_it_is_meant() -> None:
+    after = set_image(TEXT, "registry.test:5000/team/shop", "1.1")
+    assert 'image: "registry.test:5000/team/shop:1.1"   # ours\n' in after
+    assert "shopping:1.0" in after
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("images:\n- name: shop\n  newTag: '1.0'\n", "images:\n- name: shop\n  newTag: '1.1'\n"),
+        ("a: [{image: shop}]\n", "a: [{image: shop:1.1}]\n"),
+        (f"image: shop:1.0@sha256:{'a' * 64}\n", "image: shop:1.1\n"),
+    ],
+)
+def test_images_of_kustomizations_and_digests(text: str, found: str) -> None:
+    assert set_image(text, "shop", "1.1") == found
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "reason"),
+    [
+        ("a: 1\n", ["b"], "no field b"),
+        ("a: {b: 1}\n", ["a"], "only single values"),
+        ("a: |\n  text\n", ["a"], "only single values"),
+        ("a: &x 1\nb: *x\n", ["b"], "anchor"),
+        ("a: !!str 1\n", ["a"], "anchor or a tag"),
+        ("a: [", ["a"], "no YAML"),
+        ("", ["a"], "0 documents"),
+        ("a: 1\n" + "#" * (1 << 20), ["a"], "more than"),
+    ],
+)
+def test_what_cannot_be_changed_in_place_is_named(
+    text: str, field: list[str | int], reason: str
+) -> None:
+    with pytest.raises(Invalid, match=reason):
+        set_field(text, field, 2)
+
+
+def test_a_value_that_no_file_should_hold_is_refused() -> None:
+    with pytest.raises(Invalid, match="not printable"):
+        set_field("a: 1\n", ["a"], "\x1b[2J")
+
+
+def test_a_bomb_of_aliases_is_looked_at_once() -> None:
+    lines = ["a0: &a0 {image: shop}"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 40)]
+    assert "image: shop:2" in set_image("\n".join(lines), "shop", "2")
+
+
+@pytest.mark.parametrize("path", ["", "../x", "a/.git/config", ".GIT", "a\\b"])
+def test_paths_that_leave_the_repository_are_refused(path: str) -> None:
+    with pytest.raises(Invalid):
+        file_path(path)
