@@ -1,0 +1,148 @@
+"""What workers may not do, and what becomes of jobs whose worker dies."""
+
+import asyncio
+import errno
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from fleet.errors import Invalid
+from gitcache.ports import RenderFailed, RenderJob
+from gitcache.render.pool import Limits, WorkerPool
+from tests.integration.gitcache.manifests import config_map
+
+PLAIN = RenderJob("raw", "web", "web", {"web/a.yaml": config_map("a").encode()})
+SLOW = RenderJob(
+    "raw",
+    "web",
+    "web",
+    {
+        "web/a.yaml": b"{% for i in (1..300) %}{% for j in (1..300) %}{% endfor %}{% endfor %}"
+        + config_map("slow").encode()
+    },
+    templated=True,
+)
+TRIES = """
+import ctypes, errno, socket, os
+from gitcache.render import sandbox
+assert sandbox.refuse_system_calls()
+libc = ctypes.CDLL(None, use_errno=True)
+
+def refusal(call):
+    try:
+        call()
+    except OSError as error:
+        return error.errno
+
+def ptrace():
+    if libc.ptrace(0, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "")
+
+def unshare():
+    if libc.unshare(0x10000000) != 0:
+        raise OSError(ctypes.get_errno(), "")
+
+socket.socket(socket.AF_UNIX).close()
+for family in (socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK):
+    print(refusal(lambda: socket.socket(family)))
+print(refusal(ptrace), refusal(unshare))
+"""
+
+
+@pytest.fixture
+async def pool(tmp_path: Path) -> AsyncIterator[WorkerPool]:
+    """One worker at a time."""
+    pool = WorkerPool(1, Limits(20, 768 << 20, 4 << 30, 128 << 20, 1000), tmp_path / "scratch")
+    await pool.start()
+    yield pool
+    await pool.stop()
+
+
+def workers() -> set[int]:
+    """Process ids of the workers that this process has started."""
+    found = set()
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parent = int(path.read_text().rpartition(")")[2].split()[1])
+            command = (path.parent / "cmdline").read_bytes()
+        except (OSError, ValueError):
+            continue
+        if parent == os.getpid() and b"gitcache.render.worker" in command:
+            found.add(int(path.parent.name))
+    return found
+
+
+async def killed(pool: WorkerPool, times: int, how: signal.Signals) -> asyncio.Task:
+    """A slow job whose worker is killed so many times."""
+    job = asyncio.ensure_future(pool.render(SLOW))
+    for _ in range(times):
+        await asyncio.sleep(0.3)
+        for pid in workers():
+            os.kill(pid, how)
+        while not job.done() and not workers():
+            await asyncio.sleep(0.01)
+    return job
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGBUS])
+async def test_a_job_whose_worker_is_killed_is_done_once_more(
+    pool: WorkerPool, how: signal.Signals
+) -> None:
+    job = await killed(pool, 1, how)
+    assert (await job).count == 1
+    assert (await pool.render(PLAIN)).count == 1
+
+
+async def test_a_job_whose_worker_is_killed_twice_fails_clearly(pool: WorkerPool) -> None:
+    job = await killed(pool, 2, signal.SIGKILL)
+    with pytest.raises(RenderFailed, match="killed twice"):
+        await job
+    assert (await pool.render(PLAIN)).count == 1
+
+
+async def test_a_worker_that_crashes_is_not_tried_again(pool: WorkerPool) -> None:
+    job = await killed(pool, 1, signal.SIGSEGV)
+    with pytest.raises(Invalid, match="broke its limits"):
+        await job
+
+
+async def test_a_worker_is_bound(pool: WorkerPool) -> None:
+    """No new privileges, a filter of system calls, no core files; limits on all it may use."""
+    await pool.render(PLAIN)
+    (pid,) = workers()
+    status = dict(
+        line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+    )
+    assert status["NoNewPrivs"].strip() == "1"
+    assert status["Seccomp"].strip() == "2"
+    limits = Path(f"/proc/{pid}/limits").read_text()
+    for name in ("Max address space", "Max file size", "Max cpu time", "Max open files"):
+        (line,) = [one for one in limits.splitlines() if one.startswith(name)]
+        assert line.removeprefix(name).split()[0] != "unlimited", name
+
+
+def test_a_filtered_process_has_no_sockets_but_local_ones() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", TRIES], capture_output=True, text=True, cwd=Path(__file__).parents[3]
+    )
+    assert done.stderr == ""
+    assert set(done.stdout.split()) == {str(errno.EPERM)}
+
+
+async def test_what_a_worker_looked_at_is_told(pool: WorkerPool) -> None:
+    text = config_map("{{ cluster.handle }}") + "# {% if cluster.tags.x %}{% endif %}\n"
+    parameters = {
+        "cluster": {"handle": "eu", "name": "n", "tags": {"x": "1", "y": "2"}},
+        "configuration": {"secret": "s"},
+    }
+    job = RenderJob("raw", "", "", {"a.yaml": text.encode()}, parameters, True)
+    assert (await pool.render(job)).reads == [["cluster", "handle"], ["cluster", "tags", "x"]]
+    whole = RenderJob("raw", "", "", {"a.yaml": b"{{ cluster.tags }}"}, parameters, True)
+    with pytest.raises(RenderFailed) as caught:
+        await pool.render(whole)
+    assert caught.value.reads == [["cluster", "tags"]]
