@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from proxy.domain.limits import HeadLimits, RecordingLimits, StreamLimits, Timeouts
 
@@ -21,6 +21,11 @@ class ProxySettings(BaseModel):
     memory: int = Field(128 << 20, ge=1 << 20)
     recordings: RecordingLimits = RecordingLimits()
     passthrough: frozenset[str] = frozenset()
+
+    @field_validator("passthrough", mode="before")
+    @classmethod
+    def _listed(cls, handles: object) -> object:
+        return [one.strip() for one in handles.split(",")] if isinstance(handles, str) else handles
 
     @model_validator(mode="after")
     def _bounds_hold(self) -> "ProxySettings":

@@ -34,7 +34,6 @@ from syncagent.link.supervisor import Introduction, Link
 from syncagent.reconcile.engine import Engine
 from syncagent.settings import (
     AutonomySettings,
-    EgressSettings,
     HealthSettings,
     HubSettings,
     KubernetesSettings,
@@ -152,7 +151,7 @@ def build(settings: Settings, clock: Clock | None = None) -> Agent:
         fetcher,
         facts,
         clock,
-        _companions(access, endpoint, instance_id, settings.egress, clock),
+        _companions(access, endpoint, instance_id, settings, clock),
         lambda: database.refusal,
     )
     pages = _pages(settings.health, engine, link, outbox, jobs, database)
@@ -223,7 +222,7 @@ def access_to(settings: KubernetesSettings, clock: Clock) -> Access:
 
 
 def _companions(
-    access: Access, endpoint: Endpoint, instance_id: str, ways: EgressSettings, clock: Clock
+    access: Access, endpoint: Endpoint, instance_id: str, settings: Settings, clock: Clock
 ) -> tuple[Companion, ...]:
     """The tunnel, where the agent speaks to its API server by token alone."""
     server = urlsplit(access.server)
@@ -232,7 +231,8 @@ def _companions(
         return ()
     port = server.port or (443 if server.scheme == "https" else 80)
     upstream = Upstream(server.hostname, port, access.tls, access.token.get)
-    egress = EgressPolicy.parse(ways.allow)
+    egress = EgressPolicy.parse(settings.egress.allow)
+    allow = ImpersonationPolicy(passthrough=settings.kubernetes.passthrough)
 
     def dial(channel: grpc.aio.Channel) -> TunnelClient:
         return TunnelClient(
@@ -240,7 +240,7 @@ def _companions(
             endpoint.metadata,
             upstream,
             clock,
-            ImpersonationPolicy(),
+            allow,
             instance=UUID(instance_id).bytes,
             egress=egress,
         )

@@ -34,11 +34,13 @@ class HubSettings:
 @dataclass(frozen=True, slots=True)
 class KubernetesSettings:
     """The cluster. `kubeconfig`: none means the pod's service account. `context`: none means
-    the current one. `concurrency`: requests at once."""
+    the current one. `concurrency`: requests at once. `passthrough`: users may bring tokens of the
+    API server's own issuer, which the agent then hands on as they are."""
 
     kubeconfig: Path | None = None
     context: str | None = None
     concurrency: int = 16
+    passthrough: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,7 @@ class Settings:
     upgrade: UpgradeSettings = UpgradeSettings()
 
 
+_TRUTHS = {"true": True, "false": False}
 _GROUPS: dict[str, Any] = {
     "hub": HubSettings,
     "kubernetes": KubernetesSettings,
@@ -139,6 +142,10 @@ def _value(variable: str, group: str, name: str, text: str) -> tuple[str, Any]:
         raise Invalid(f"{variable} is not a setting of the agent")
     if "Path" in kinds[name]:
         return name, Path(text)
+    if "bool" in kinds[name]:
+        if text not in _TRUTHS:
+            raise Invalid(f"{variable} is neither true nor false")
+        return name, _TRUTHS[text]
     if "int" in kinds[name]:
         if not text.isdecimal():
             raise Invalid(f"{variable} is not a whole number")

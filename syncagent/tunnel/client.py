@@ -152,11 +152,14 @@ class TunnelClient:
         exchange = UpstreamExchange(stream, request, self._pool)
         exchange.on_retry = self._start
         stream.owner = exchange
-        if request.kind != KIND_HTTP or request.flags & FLAG_PASSTHROUGH:
+        if request.kind != KIND_HTTP:
             stream.reset(NOT_SERVED, "does not serve this kind of request")
             return
+        check = self._guard.check
+        if request.flags & FLAG_PASSTHROUGH:
+            check = self._guard.check_passthrough
         try:
-            self._guard.check(request.identity, request.head)
+            check(request.identity, request.head)
         except Refused as refused:
             log.warning("request refused", why=str(refused))
             stream.reset(FORBIDDEN, f"refused the request: {refused}")

@@ -6,7 +6,16 @@ from collections.abc import Callable
 import structlog
 
 from fleet.http1.response import BadResponse, ResponseObserver
-from fleet.mux.codec import CLOSE, END, FLAG_HEAD, FLAG_NOBODY, FLAG_UPGRADE, Buffer, Open
+from fleet.mux.codec import (
+    CLOSE,
+    END,
+    FLAG_HEAD,
+    FLAG_NOBODY,
+    FLAG_PASSTHROUGH,
+    FLAG_UPGRADE,
+    Buffer,
+    Open,
+)
 from fleet.mux.stream import Stream
 from syncagent.tunnel.connection import UpstreamConnection
 from syncagent.tunnel.upstream import UpstreamPool
@@ -70,6 +79,8 @@ class UpstreamExchange:
         self._connection = connection
         connection.user = self
         head = self._request.head
+        if self._request.flags & FLAG_PASSTHROUGH:
+            fields = self._pool.host_field
         connection.write(b"".join((head[:-2], self._request.identity, fields, b"\r\n")))
         if not self._upgrade:
             self._send_waiting()

@@ -11,6 +11,9 @@ _HEAD = re.compile(
     rb"(?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t\x20-\x7e\x80-\xff]*\r\n)*\r\n\Z"
 )
 _RESERVED = re.compile(rb"(?i)\r\n(?:authorization|impersonate-[^:\r\n]*|host):")
+_OWN_TOKEN = re.compile(rb"(?i)\r\nauthorization: bearer [^\r\n]+\r\n")
+_OTHERS = re.compile(rb"(?i)\r\n(?:impersonate-[^:\r\n]*|host):")
+_AUTHORIZATION = re.compile(rb"(?i)\r\nauthorization:")
 _NEVER = frozenset({"system:masters"})
 _SYSTEM = "system:"
 
@@ -21,10 +24,14 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ImpersonationPolicy:
-    """Names beginning with `system:` that this cluster lets the hub use; none by default."""
+    """Names beginning with `system:` that this cluster lets the hub use; none by default.
+
+    `passthrough`: requests may carry their user's own token instead of an identity.
+    """
 
     system_users: frozenset[str] = frozenset()
     system_groups: frozenset[str] = frozenset()
+    passthrough: bool = False
 
 
 class Guard:
@@ -47,6 +54,16 @@ class Guard:
             raise Refused("the head of the request is malformed")
         if _RESERVED.search(head):
             raise Refused("the request carries an identity of its own")
+
+    def check_passthrough(self, identity: bytes, head: bytes) -> None:
+        """Refused: not allowed here, or not exactly one token and nothing else of an identity."""
+        if not self._policy.passthrough:
+            raise Refused("this cluster does not take users' own tokens")
+        if not _HEAD.match(head):
+            raise Refused("the head of the request is malformed")
+        tokens = len(_AUTHORIZATION.findall(head))
+        if identity or tokens != 1 or not _OWN_TOKEN.search(head) or _OTHERS.search(head):
+            raise Refused("the request says not who asks by one token")
 
     def _check_identity(self, identity: bytes) -> None:
         lines = identity.split(b"\r\n")

@@ -48,6 +48,11 @@ class UpstreamPool:
         """The header lines that make a request the agent's; None: `refresh` first."""
         return self._fields if self._clock.monotonic() < self._fields_until else None
 
+    @property
+    def host_field(self) -> bytes:
+        """The one header line that a request with a token of its own needs."""
+        return b"Host: %s\r\n" % self._upstream.authority
+
     async def refresh(self) -> bytes:
         """The same, with a token asked for anew."""
         token = await self._upstream.token()

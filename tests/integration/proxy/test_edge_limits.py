@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager
 import pytest
 
 from fleet.identity import TokenKind, new_token
-from fleet.mux.codec import FLAG_PASSTHROUGH, Open
 from proxy.domain.access import ImpersonationRule
 from proxy.domain.audit import EndReason
 from proxy.domain.limits import HeadLimits, StreamLimits, Timeouts
 from proxy.settings import ProxySettings
-from syncagent.tunnel.client import TunnelClient
+from syncagent.tunnel.guard import Guard, ImpersonationPolicy
+from tests.fakes.door import ANN
 from tests.fakes.tls import TestAuthority
 from tests.integration.proxy.recording import RecordingUpstream, recording_upstream
 from tests.integration.proxy.stack import Stack, eventually, run_stack
@@ -249,34 +249,27 @@ async def test_a_reader_that_stops_holds_up_nobody(
     assert stack.door.open_streams()[0].bytes_out < 32 << 20
 
 
-async def test_passthrough_sends_the_users_own_token_only(
-    authority: TestAuthority, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No identity of ours, the flag set; a token of this installation never leaves it."""
-    opened: list[Open] = []
-
-    def on_open(self: TunnelClient, stream: object, request: Open) -> None:
-        opened.append(request)
-        original(self, stream, request)  # ty: ignore[invalid-argument-type]
-
-    original = TunnelClient.on_open
-    monkeypatch.setattr(TunnelClient, "on_open", on_open)
-    async with door(authority, passthrough=frozenset({"dev"})) as (stack, _):
+async def test_passthrough_sends_the_users_own_token_only(authority: TestAuthority) -> None:
+    """Neither an identity nor the agent's token; one of this installation never leaves it."""
+    async with door(authority, passthrough=frozenset({"dev"})) as (stack, server):
         async with connected(stack) as user:
-            stack.installation.users["a.b.c"] = stack.installation.users["ann-token"]
-            await user.ask(request(token=b"a.b.c"))
-            (sent,) = opened
-            assert sent.flags & FLAG_PASSTHROUGH
-            assert sent.identity == b""
-            assert b"Authorization: Bearer a.b.c\r\n" in sent.head
-            secret = new_token(TokenKind.USER).encode()
-            stack.installation.users[secret.decode()] = stack.installation.users["ann-token"]
-            status, _, _ = await user.ask(request(token=secret))
-            assert status in (401, 403)
-            assert len(opened) == 1
+            stack.installation.users["a.b.c"] = ANN
+            status, _, body = await user.ask(request(token=b"a.b.c"))
+            assert (status, b"does not take users" in body) == (403, True)
+            assert stack.client is not None
+            stack.client._guard = Guard(ImpersonationPolicy(passthrough=True))
+            assert (await user.ask(request(token=b"a.b.c")))[0] == 200
+            (head,) = server.heads
+            assert b"\r\nAuthorization: Bearer a.b.c\r\n" in head
+            assert head.lower().count(b"authorization:") == 1
+            assert b"impersonate-" not in head.lower()
+            assert b"Host: 127.0.0.1:" in head
+            secret = new_token(TokenKind.USER)
+            stack.installation.users[secret] = ANN
+            assert (await user.ask(request(token=secret.encode())))[0] == 403
             asked = request(b"GET", b"/api", b"Impersonate-User: bob", token=b"a.b.c")
             assert (await user.ask(asked))[0] == 403
-            assert len(opened) == 1
+            assert len(server.heads) == 1
 
 
 async def test_heads_are_bounded_by_settings(authority: TestAuthority) -> None:

@@ -93,3 +93,31 @@ def test_what_the_edge_sends_is_let_through(
         return
     block = identity_block(Impersonation(user, tuple(groups), extra=(("a/b", "c"),)))
     Guard(ImpersonationPolicy()).check(block, rebuild(head, b"/api/v1/pods?a=b", "id"))
+
+
+TOKEN = b"GET /api HTTP/1.1\r\nAuthorization: Bearer a.b\r\n\r\n"
+
+
+def test_a_users_own_token_passes_where_the_cluster_takes_it() -> None:
+    """The agent adds nothing of its own then."""
+    Guard(ImpersonationPolicy(passthrough=True)).check_passthrough(b"", TOKEN)
+    with pytest.raises(Refused):
+        Guard(ImpersonationPolicy()).check_passthrough(b"", TOKEN)
+
+
+@pytest.mark.parametrize(
+    ("identity", "head"),
+    [
+        (b"Impersonate-User: a\r\n", TOKEN),
+        (b"", HEAD),
+        (b"", TOKEN.replace(b"Bearer", b"Basic")),
+        (b"", TOKEN[:-2] + b"authorization: Bearer c\r\n\r\n"),
+        (b"", TOKEN[:-2] + b"Impersonate-User: root\r\n\r\n"),
+        (b"", TOKEN[:-2] + b"Host: x\r\n\r\n"),
+        (b"", b"nonsense"),
+    ],
+)
+def test_passthrough_takes_one_token_and_nothing_else(identity: bytes, head: bytes) -> None:
+    """Two identities in one request are none."""
+    with pytest.raises(Refused):
+        Guard(ImpersonationPolicy(passthrough=True)).check_passthrough(identity, head)
