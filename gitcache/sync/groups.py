@@ -4,9 +4,10 @@ What a render reads of its parameters is only known afterwards. So it is remembe
 the static inputs give the sets of parameters that earlier work has read, and each set with the
 values that are there now gives the digest of all inputs, under which the result lies. A set is
 right for every caller who agrees on its values, because the work would take the same way again.
-The empty set is always tried: most folders have no templates.
+The empty set is always tried, last: most folders have no templates.
 """
 
+from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,9 @@ from gitcache.domain.inputs import digest_of_json, source_of
 from gitcache.ports import Memo, Reads
 
 _MOST_SETS = 8
+_MOST_KNOWN = 20_000
+
+Sets = list[list[list[str]]]
 
 
 class Groups:
@@ -22,6 +26,7 @@ class Groups:
 
     def __init__(self, memo: Memo) -> None:
         self._memo = memo
+        self._known: OrderedDict[str, Sets] = OrderedDict()
 
     async def sources(self, static: str, parameters: Mapping[str, Any]) -> list[str]:
         """The digests of all inputs under which a result for these may lie."""
@@ -53,12 +58,22 @@ class Groups:
         new = given.union([reads])
         if new in sets:
             return
-        kept = [*sets, new] if len(sets) < _MOST_SETS else [given.union([*sets, new])]
-        await self._memo.put(_key(static), {"sets": kept[1:]})
+        read = [new, *sets[:-1]]
+        kept = read if len(read) <= _MOST_SETS else [given.union(read)]
+        await self._memo.put(_key(static), {"sets": kept})
+        self._learn(static, [*kept, []])
 
-    async def _sets(self, static: str) -> list[list[list[str]]]:
-        kept = await self._memo.get(_key(static))
-        return [[], *kept["sets"]] if kept else [[]]
+    async def _sets(self, static: str) -> Sets:
+        if static not in self._known:
+            kept = await self._memo.get(_key(static))
+            self._learn(static, [*kept["sets"], []] if kept else [[]])
+        self._known.move_to_end(static)
+        return self._known[static]
+
+    def _learn(self, static: str, sets: Sets) -> None:
+        self._known[static] = sets
+        if len(self._known) > _MOST_KNOWN:
+            self._known.popitem(last=False)
 
 
 def _key(static: str) -> str:

@@ -1,0 +1,164 @@
+"""Measures rendering in real workers: `python -m bench.rendering`.
+
+A figure is one job through the pool, as the git cache asks for it, with a warm worker.
+"""
+
+import asyncio
+import subprocess
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from bench.gitcache import MAIN, settle_at, spec
+from bench.report import Report
+from fleet.errors import Unavailable
+from fleet.identity import RepositoryId
+from fleet.runtime.clock import SystemClock
+from fleet.source import HelmRelease, Renderer, RenderRequest
+from gitcache.compose import build
+from gitcache.ports import RenderJob
+from gitcache.render.pool import Limits, WorkerPool
+from gitcache.settings import GitCacheSettings, PollSettings
+from gitcache.sync.cache import GitCache
+from towline.demo.gitserver import GitServer
+
+OBJECTS = 20
+RUNS = 40
+CLUSTERS = 1_000
+GROUPS = 3
+
+
+def deployment(name: str, replicas: str) -> str:
+    """A Deployment of usual size."""
+    return (
+        f"apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: {name}\n"
+        f"  labels: {{app: {name}}}\nspec:\n  replicas: {replicas}\n"
+        f"  selector: {{matchLabels: {{app: {name}}}}}\n  template:\n"
+        f"    metadata: {{labels: {{app: {name}}}}}\n    spec:\n      containers:\n"
+        "      - name: main\n        image: registry.example.org/shop:1.2.3\n"
+        "        resources: {requests: {cpu: 100m, memory: 64Mi}}\n"
+    )
+
+
+def plain() -> dict[str, bytes]:
+    """The manifests as they are."""
+    return {f"web/d{n}.yaml": deployment(f"d{n}", "2").encode() for n in range(OBJECTS)}
+
+
+def chart() -> dict[str, bytes]:
+    """The same from a chart."""
+    files = {
+        f"web/templates/d{n}.yaml": deployment(
+            "{{ .Release.Name }}-" + str(n), "{{ .Values.replicas }}"
+        ).encode()
+        for n in range(OBJECTS)
+    }
+    about = b"apiVersion: v2\nname: web\nversion: 1.0.0\n"
+    return {**files, "web/Chart.yaml": about, "web/values.yaml": b"replicas: 2\n"}
+
+
+def kustomization() -> dict[str, bytes]:
+    """The same with a prefix."""
+    names = ", ".join(f"d{n}.yaml" for n in range(OBJECTS))
+    text = f"namePrefix: prod-\nresources: [{names}]\n".encode()
+    return {**plain(), "web/kustomization.yaml": text}
+
+
+async def times(work: Callable[[], Awaitable[object]], runs: int = RUNS) -> list[float]:
+    """Milliseconds of each run, after one that warms up."""
+    await work()
+    found = []
+    for _ in range(runs):
+        started = time.perf_counter()
+        await work()
+        found.append((time.perf_counter() - started) * 1000)
+    return found
+
+
+async def renderers(report: Report, folder: Path) -> None:
+    """One render of 20 objects by each renderer."""
+    pool = WorkerPool(1, Limits(30, 768 << 20, 4 << 30, 128 << 20, 10_000), folder / "scratch")
+    await pool.start()
+    release = HelmRelease("shop", "shop", values="replicas: 3")
+    jobs = {
+        "plain manifests": RenderJob("raw", "web", "web", plain()),
+        "a chart": RenderJob("helm", "web", "web", chart(), helm=release),
+    }
+    for name, goal in (("plain manifests", None), ("a chart", 5)):
+        try:
+            values = await times(lambda job=jobs[name]: pool.render(job))
+        except Unavailable as error:
+            print(f"{name}: {error.message}")
+            continue
+        report.add(f"{name} of {OBJECTS} objects, warm", values, "ms", goal=goal)
+    job = RenderJob("kustomize", "web", "web", kustomization())
+    ours = await times(lambda: pool.render(job), 10)
+    theirs = await times(lambda: asyncio.to_thread(_kustomize, folder / "k"), 10)
+    report.add(
+        f"a kustomization of {OBJECTS} objects",
+        ours,
+        "ms",
+        baseline="the tool alone",
+        baseline_values=theirs,
+        goal=1.6,
+    )
+    await pool.stop()
+
+
+def _kustomize(folder: Path) -> None:
+    """The tool as a person runs it."""
+    if not folder.exists():
+        (folder / "web").mkdir(parents=True)
+        for path, data in kustomization().items():
+            (folder / path).write_bytes(data)
+    command = ["kubectl", "kustomize", str(folder / "web")]
+    subprocess.run(command, check=True, capture_output=True)
+
+
+async def groups(report: Report, cache: GitCache, server: GitServer) -> None:
+    """A templated service on 1,000 clusters that differ for it in three ways."""
+    repository = server.create_repository("fleet")
+    text = deployment("web", "{{ cluster.tags.size }}")
+    sha = await asyncio.to_thread(repository.commit, {"web/a.yaml": text})
+    cache.follow(spec("fleet", repository))
+    await cache.hint(RepositoryId("fleet"), {MAIN: sha})
+    await settle_at(cache, "fleet", sha)
+
+    async def render(number: int, count: int) -> bool:
+        tags = {"size": str(number % count)}
+        cluster = {"handle": f"c{number}", "name": f"Cluster {number}", "tags": tags}
+        request = RenderRequest(
+            RepositoryId("fleet"),
+            sha,
+            "web",
+            Renderer.RAW,
+            templated=True,
+            parameters={"cluster": cluster},
+        )
+        return not (await cache.render(request)).cached
+
+    for count, name in ((GROUPS, f"in {GROUPS} groups"), (CLUSTERS, "that all differ")):
+        started = time.perf_counter()
+        made = await asyncio.gather(*(render(number, count) for number in range(CLUSTERS)))
+        took = (time.perf_counter() - started) * 1000
+        goal = GROUPS if count == GROUPS else None
+        report.add(f"renders for {CLUSTERS:,} clusters {name}", [sum(made)], "", goal=goal)
+        report.add(f"  time for all of them, {name}", [took], "ms")
+
+
+async def main() -> None:
+    """Run all measurements."""
+    with GitServer() as server, tempfile.TemporaryDirectory() as name:
+        report = Report("rendering")
+        await renderers(report, Path(name))
+        settings = GitCacheSettings(data_dir=Path(name) / "d", poll=PollSettings(seconds=3600))
+        cache = build(settings, SystemClock())
+        await cache.start()
+        await groups(report, cache, server)
+        await cache.stop()
+        report.write()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
