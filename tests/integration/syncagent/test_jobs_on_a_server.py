@@ -1,0 +1,184 @@
+"""Jobs, facts, the local allow-list and signatures: a whole agent on a real API server."""
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from pathlib import Path
+
+import grpc.aio
+import orjson
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from fleet.attestation import Signer, Statement
+from fleet.runtime.clock import SystemClock
+from fleet.sealing import placeholder, seal
+from fleet.wire.v1 import agent_pb2 as pb
+from syncagent.kube.access import from_kubeconfig
+from syncagent.kube.client import KubeClient
+from syncagent.kube.facts import KubeFacts
+from syncagent.link.channel import Endpoint
+from syncagent.settings import AutonomySettings
+from syncagent.upkeep.doctor import Way, examine
+from tests.fakes.hub import TOKEN, FakeHub
+from tests.integration.syncagent.conftest import Bench
+
+pytestmark = pytest.mark.cluster
+
+RUN = "0197a000-0000-7000-8000-00000000000a"
+NAME = f"towline-job-{RUN}"
+
+
+def job(annotations: dict[str, str] | None = None, **container: object) -> bytes:
+    main = {"name": "main", "image": "check:1", **container}
+    template = {"metadata": {"annotations": annotations or {}}, "spec": {"containers": [main]}}
+    return orjson.dumps({"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": template}})
+
+
+def ask(bench: Bench, manifest: bytes, *secrets: pb.SealedSecret, timeout: int = 60) -> None:
+    run = pb.RunJob(namespace=bench.namespace, manifest=manifest, timeout_s=timeout)
+    run.secrets.extend(secrets)
+    bench.hub.send(pb.HubMessage(command=pb.Command(id=RUN, run_job=run)))
+
+
+async def ended(hub: FakeHub) -> pb.JobStatus:
+    """The last word on the job, once its command is answered."""
+    await hub.until(lambda: RUN in hub.results(), 40)
+    return [report.job for report in hub.reports if report.HasField("job")][-1]
+
+
+async def linked(bench: Bench) -> pb.Hello:
+    await bench.hub.until(lambda: bench.hub.hellos)
+    return bench.hub.hellos[-1]
+
+
+async def test_a_job_runs_once_and_its_end_arrives_though_the_link_was_down(bench: Bench) -> None:
+    """Asked for twice, the agent killed and the hub away when it ends: one Job, one answer."""
+    async with bench.agent():
+        hello = await linked(bench)
+        box = seal(hello.sealing_key, RUN, "password", "1", b"hunter2")
+        env = [{"name": "PASSWORD", "value": placeholder("password")}]
+        secret = pb.SealedSecret(name=box.name, version=box.version, box=box.box)
+        slow = {"demo.towline.dev/duration": "2s"}
+        ask(bench, job(slow, env=env), secret)
+        ask(bench, job(slow, env=env), secret)
+        live = await bench.until("job", NAME, lambda one: one)
+        uid = live["metadata"]["uid"]
+        variable = live["spec"]["template"]["spec"]["containers"][0]["env"][0]
+        assert variable["valueFrom"]["secretKeyRef"] == {"name": NAME, "key": "password"}
+        await bench.hub.stop()
+    await bench.until("job", NAME, lambda one: (one["status"] or {}).get("succeeded"))
+    await bench.hub.start()
+    async with bench.agent():
+        end = await ended(bench.hub)
+        assert end.phase == pb.JOB_PHASE_SUCCEEDED and end.finished_ms >= end.started_ms > 0
+        kept = await bench.get("job", NAME)
+        assert kept is not None and kept["metadata"]["uid"] == uid
+    owner = (await bench.get("secret", NAME) or {})["metadata"]["ownerReferences"][0]
+    assert owner["uid"] == uid
+
+
+async def test_a_failing_job_tells_its_exit_code(bench: Bench) -> None:
+    async with bench.agent():
+        await linked(bench)
+        ask(bench, job({"demo.towline.dev/outcome": "fail"}))
+        end = await ended(bench.hub)
+    assert (end.phase, end.exit_code) == (pb.JOB_PHASE_FAILED, 1)
+    assert bench.hub.results()[RUN].outcome == pb.OUTCOME_FAILED
+
+
+async def test_a_cancelled_job_is_gone(bench: Bench) -> None:
+    async with bench.agent():
+        await linked(bench)
+        ask(bench, job({"demo.towline.dev/duration": "60s"}))
+        await bench.until("job", NAME, lambda one: one and (one.get("status") or {}).get("active"))
+        cancel = pb.Command(id="c", cancel_job=pb.CancelJob(command_id=RUN))
+        bench.hub.send(pb.HubMessage(command=cancel))
+        assert (await ended(bench.hub)).phase == pb.JOB_PHASE_CANCELLED
+        await bench.until("job", NAME, lambda one: one is None)
+
+
+async def test_the_allow_list_holds_against_the_control_plane(bench: Bench) -> None:
+    """What is not listed is refused by name; what is listed is applied."""
+    own = AutonomySettings(kinds="ConfigMap", namespaces=bench.namespace)
+    bench.settings = replace(bench.settings, autonomy=own)
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}
+    async with bench.agent():
+        await linked(bench)
+        objects = [bench.config("c"), secret]
+        bench.hub.want("a", objects, namespace=bench.namespace)
+        status = await bench.hub.until_phase("a", pb.PHASE_FAILED)
+        assert any("refused by this agent's own settings" in p.message for p in status.problems)
+        ask(bench, job())
+        assert "does not write" in (await ended(bench.hub)).message
+    assert await bench.get("secret", "s") is None and await bench.get("job", NAME) is None
+
+
+@pytest.fixture
+async def keyed(bench: Bench, tmp_path: Path) -> AsyncIterator[tuple[Bench, Signer]]:
+    """An agent that takes bundles of one signer only."""
+    signer = Signer(Ed25519PrivateKey.generate())
+    keys = tmp_path / "keys.pem"
+    keys.write_bytes(signer.public_pem)
+    own = AutonomySettings(trusted_keys=keys)
+    bench.settings = replace(bench.settings, autonomy=own)
+    async with bench.agent():
+        await linked(bench)
+        yield bench, signer
+
+
+async def test_only_a_signed_bundle_is_applied(keyed: tuple[Bench, Signer]) -> None:
+    """Unsigned and wrongly signed: refused with the reason, nothing applied, nothing fetched."""
+    bench, signer = keyed
+    thief = Signer(Ed25519PrivateKey.generate())
+    objects = [bench.config("c")]
+    bundle = bench.hub.want("a", objects, namespace=bench.namespace)
+    status = await bench.hub.until_phase("a", pb.PHASE_FAILED)
+    assert "is not signed" in status.problems[0].message
+    statement = Statement(bundle.digest, "https://git.example/x.git", "c" * 40, "", "raw")
+    for one, phase in ((thief, pb.PHASE_FAILED), (signer, pb.PHASE_HEALTHY)):
+        assert not bench.hub.fetches
+        word = one.sign(statement)
+        attestation = pb.Attestation(
+            key_id=word.key_id, statement=word.statement, signature=word.signature
+        )
+        bench.hub.want("a", objects, namespace=bench.namespace, attestation=attestation)
+        await bench.hub.until_phase("a", phase)
+    assert await bench.get("configmap", "c") is not None
+
+
+async def test_facts_are_counted_and_the_doctor_finds_all_well(bench: Bench) -> None:
+    """Nodes, capacity and API versions of a real server; each right asked of it."""
+    clock = SystemClock()
+    access = from_kubeconfig(bench.cluster.kubeconfig, None, clock)
+    client = KubeClient(access, clock)
+    try:
+        facts = await KubeFacts(client).look()
+        assert facts.version.startswith("v1.") and "apps/v1" in facts.api_versions
+        assert facts.nodes and facts.cpu_millis and facts.memory_bytes and facts.pod_capacity
+        endpoint = Way(bench.hub.address, None, None, TOKEN, _channel(bench.hub))
+        found = [one async for one in examine(endpoint, client, bench.state)]
+    finally:
+        await client.close()
+    assert [one for one in found if one.needed and not one.good] == []
+    steps = {one.step: one for one in found}
+    assert {"resolves", "signs in", "API server", "may apply objects", "disk"} <= steps.keys()
+
+
+async def test_the_doctor_names_the_step_that_fails(bench: Bench) -> None:
+    """A wrong token, a port where nobody is: the first wrong thing, then no guesses."""
+    clock = SystemClock()
+    client = KubeClient(from_kubeconfig(bench.cluster.kubeconfig, None, clock), clock)
+    try:
+        wrong = Way(bench.hub.address, None, None, "twa_wrong", _channel(bench.hub))
+        found = [one async for one in examine(wrong, client, bench.state)]
+        signs_in = next(one for one in found if one.step == "signs in")
+        assert not signs_in.good and "rotate-token" in signs_in.text
+        nobody = Way("http://127.0.0.1:1", None, None, TOKEN, _channel(bench.hub))
+        steps = [one.step async for one in examine(nobody, client, bench.state)]
+    finally:
+        await client.close()
+    assert "connects" in steps and "signs in" not in steps and "API server" in steps
+
+
+def _channel(hub: FakeHub) -> Callable[[], grpc.aio.Channel]:
+    return Endpoint(hub.address, TOKEN).connect
