@@ -192,7 +192,7 @@ class Following:
         """Have the commits that are known of a repository that is still another replica's."""
         spec, state = self.specs.get(repository_id), self._states.get(repository_id)
         if spec is None or state is None:
-            return
+            raise Unavailable("its owner has not told yet what is to be fetched")
         wants = {pin_of(name): commit.sha for name, commit in state.commits.items()}
         if wants:
             await self._source.clones.fetch(spec, wants)

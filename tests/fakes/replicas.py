@@ -1,0 +1,121 @@
+"""Several replicas in one process, without a server between them."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fleet.errors import Unavailable
+from fleet.identity import RepositoryId
+from fleet.source import Commit, Rendered, RenderRequest, RepositoryState
+from gitcache.ports import HintNews, Member, News, PeerAway, PlaceNews, StateNews
+from gitcache.sync.cache import GitCache
+
+
+@dataclass
+class Hub:
+    """What Redis would hold; `away` makes it fail."""
+
+    listeners: dict[str, Callable[[News], None]] = field(default_factory=dict)
+    owners: dict[RepositoryId, str] = field(default_factory=dict)
+    ready: dict[RepositoryId, str] = field(default_factory=dict)
+    states: dict[RepositoryId, RepositoryState] = field(default_factory=dict)
+    away: bool = False
+
+    def tell(self, news: News) -> None:
+        """To everyone."""
+        for listen in tuple(self.listeners.values()):
+            listen(news)
+
+    def kill(self, name: str) -> None:
+        """A replica is gone, and its leases with it."""
+        del self.listeners[name]
+        self.owners = {id: owner for id, owner in self.owners.items() if owner != name}
+        self.tell(PlaceNews())
+
+    def check(self) -> None:
+        """Unavailable, if it is away."""
+        if self.away:
+            raise Unavailable("away")
+
+
+class HubReplicas:
+    """One of them; fills `Replicas`."""
+
+    def __init__(self, hub: Hub, name: str) -> None:
+        self.me = Member(name, name)
+        self._hub = hub
+
+    async def start(self, listen: Callable[[News], None]) -> None:
+        self._hub.listeners[self.me.name] = listen
+        for state in self._hub.states.values():
+            listen(StateNews(state))
+        self._hub.tell(PlaceNews())
+
+    async def stop(self) -> None:
+        if self.me.name in self._hub.listeners:
+            self._hub.kill(self.me.name)
+
+    def members(self) -> Sequence[Member]:
+        return [Member(name, name) for name in self._hub.listeners]
+
+    def owner(self, repository_id: RepositoryId) -> Member | None:
+        name = self._hub.owners.get(repository_id)
+        return Member(name, name) if name else None
+
+    def holds(self, repository_id: RepositoryId) -> bool:
+        return self._hub.owners.get(repository_id) == self.me.name
+
+    async def claim(self, repository_id: RepositoryId) -> bool:
+        if self.holds(repository_id):
+            return True
+        self._hub.check()
+        return self._hub.owners.setdefault(repository_id, self.me.name) == self.me.name
+
+    async def release(self, repository_id: RepositoryId) -> None:
+        if self.holds(repository_id):
+            del self._hub.owners[repository_id]
+            self._hub.ready.pop(repository_id, None)
+            self._hub.tell(PlaceNews())
+
+    def prepared(self, repository_id: RepositoryId) -> str | None:
+        return self._hub.ready.get(repository_id)
+
+    async def prepare(self, repository_id: RepositoryId) -> None:
+        self._hub.ready[repository_id] = self.me.name
+        self._hub.tell(PlaceNews())
+
+    async def publish(self, state: RepositoryState) -> bool:
+        self._hub.check()
+        if not self.holds(state.repository_id):
+            return False
+        self._hub.states[state.repository_id] = state
+        self._hub.tell(StateNews(state))
+        return True
+
+    async def hint(self, repository_id: RepositoryId, announced: Mapping[str, str] | None) -> None:
+        self._hub.check()
+        self._hub.tell(HintNews(repository_id, announced))
+
+
+class HubPeers:
+    """Calls from one cache to another; `asked` counts them."""
+
+    def __init__(self) -> None:
+        self.caches: dict[str, GitCache] = {}
+        self.asked: list[str] = []
+
+    def _cache(self, member: Member) -> GitCache:
+        self.asked.append(member.name)
+        if member.name not in self.caches:
+            raise PeerAway(f"{member.name} is away")
+        return self.caches[member.name]
+
+    async def trees(
+        self, member: Member, repository_id: RepositoryId, commit: str, folders: Collection[str]
+    ) -> Mapping[str, str | None]:
+        return await self._cache(member).trees(repository_id, commit, folders, only_here=True)
+
+    async def resolve(self, member: Member, repository_id: RepositoryId, name: str) -> Commit:
+        return await self._cache(member).resolve(repository_id, name, only_here=True)
+
+    async def render(self, member: Member, request: RenderRequest) -> Rendered:
+        return await self._cache(member).render(request, only_here=True)

@@ -1,0 +1,201 @@
+"""Several git caches in company: who follows, who renders, and what a change of owner keeps."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from fleet.errors import Unavailable
+from fleet.identity import RepositoryId
+from fleet.source import RenderRequest, RepositorySpec, RepositoryState
+from gitcache.domain.placement import place
+from gitcache.sync.cache import GitCache
+from gitcache.sync.follower import Pace, Source
+from gitcache.sync.renders import Renders
+from tests.fakes.clock import FakeClock
+from tests.fakes.gitcache import FakeCharts, FakeContent, FakeGit, FakeMemo, FakeWorkers, sha_of
+from tests.fakes.replicas import Hub, HubPeers, HubReplicas
+
+ID = RepositoryId("r")
+SPEC = RepositorySpec(ID, "https://git.test/r", frozenset({"main"}))
+MAIN = "refs/heads/main"
+FILES = {"web/a.yaml": b"a"}
+
+
+class Company:
+    """Replicas of one git server, each with a copy of its own."""
+
+    def __init__(self) -> None:
+        self.hub, self.peers, self.clock = Hub(), HubPeers(), FakeClock()
+        self.content, self.workers = FakeContent(), FakeWorkers()
+        self.server = FakeGit()
+        self.copies: dict[str, FakeGit] = {}
+        self.caches: dict[str, GitCache] = {}
+        self.told: dict[str, list[RepositoryState]] = {}
+
+    async def join(self, *names: str) -> None:
+        """Start replicas that follow the repository."""
+        for name in names:
+            copy = self.copies[name] = FakeGit()
+            for shared in ("refs", "served", "objects", "files", "roots"):
+                setattr(copy, shared, getattr(self.server, shared))
+            replicas = HubReplicas(self.hub, name)
+            charts = FakeCharts()
+            renders = Renders(copy, self.content, FakeMemo(), self.workers, charts, self.clock)
+            cache = GitCache(
+                Source(copy, copy, copy, replicas),
+                renders,
+                self.content,
+                self.clock,
+                Pace(10, 100),
+                replicas,
+                peers=self.peers,
+            )
+            self.caches[name] = self.peers.caches[name] = cache
+            self.told[name] = []
+            cache.on_state(self.told[name].append)
+            await cache.start()
+            cache.follow(SPEC)
+        await self.clock.advance(6)
+
+    async def leave(self, name: str, *, killed: bool = False) -> None:
+        """A replica ends, by itself or not."""
+        cache = self.caches.pop(name)
+        self.peers.caches.pop(name, None)
+        if killed:
+            self.hub.kill(name)
+        await cache.stop()
+        await self.clock.advance(6)
+
+    def push(self, number: int) -> str:
+        """Let main be at a new commit."""
+        sha = self.server.push(MAIN, number)
+        self.server.roots[sha] = sha_of(number + 1000)
+        self.server.tree(self.server.roots[sha], FILES | {"n": str(number).encode()})
+        return sha
+
+    @property
+    def owner(self) -> str:
+        return self.hub.owners[ID]
+
+    def others(self) -> list[str]:
+        return [name for name in self.caches if name != self.owner]
+
+    def at(self, name: str) -> str | None:
+        state = self.caches[name].state(ID)
+        return state.commits["main"].sha if state and "main" in state.commits else None
+
+
+@pytest.fixture
+async def company() -> AsyncIterator[Company]:
+    company = Company()
+    yield company
+    for name in tuple(company.caches):
+        await company.leave(name)
+
+
+async def test_one_follows_and_all_know(company: Company) -> None:
+    sha = company.push(1)
+    await company.join("a", "b", "c")
+    assert [company.at(name) for name in company.caches] == [sha] * 3
+    fetching = [name for name, copy in company.copies.items() if copy.fetches]
+    assert fetching == [company.owner] or len(fetching) == 2
+
+
+async def test_others_have_the_owner_render_and_each_render_is_one(company: Company) -> None:
+    sha = company.push(1)
+    await company.join("a", "b", "c")
+    request = RenderRequest(ID, sha, "web")
+    digests = {(await cache.render(request)).digest for cache in company.caches.values()}
+    trees = [await cache.trees(ID, sha, ["web"]) for cache in company.caches.values()]
+    assert len(digests) == 1 and len(company.workers.jobs) == 1
+    assert trees[0] == trees[1] == trees[2] and trees[0]["web"]
+    assert set(company.peers.asked) <= {company.owner}
+
+
+async def test_a_hint_at_any_replica_reaches_the_owner(company: Company) -> None:
+    company.push(1)
+    await company.join("a", "b")
+    sha = company.push(2)
+    other = company.others()[0]
+    await company.caches[other].hint(ID, {MAIN: sha})
+    await company.clock.advance(0)
+    assert company.at(other) == sha
+
+
+async def test_a_newcomer_fetches_before_it_takes_over(company: Company) -> None:
+    """Make before break: while it cannot fetch, the old one goes on."""
+    best = place({ID}, {"a", "b"})[ID]
+    first = "b" if best == "a" else "a"
+    sha = company.push(1)
+    await company.join(first)
+    company.server.served.clear()
+    await company.join(best)
+    assert company.owner == first
+    company.server.served.add(sha)
+    await company.clock.advance(20)
+    assert company.owner == best
+    assert sha in company.copies[best].local.values()
+
+
+async def test_a_killed_owner_is_followed_by_another(company: Company) -> None:
+    company.push(1)
+    await company.join("a", "b", "c")
+    dead = company.owner
+    await company.leave(dead, killed=True)
+    sha = company.push(2)
+    await company.clock.advance(15)
+    assert company.owner != dead
+    assert {company.at(name) for name in company.caches} == {sha}
+
+
+async def test_a_new_owner_that_cannot_reach_git_keeps_what_is_known(company: Company) -> None:
+    sha = company.push(1)
+    await company.join("a", "b")
+    for copy in company.copies.values():
+        copy.error = Unavailable("git.test does not answer")
+    await company.leave(company.owner, killed=True)
+    (left,) = company.caches
+    state = company.caches[left].state(ID)
+    assert state is not None and state.error
+    assert company.at(left) == sha
+    assert not state.missing
+
+
+async def test_without_the_coordinating_server_states_wait_and_then_go_out(
+    company: Company,
+) -> None:
+    old = company.push(1)
+    await company.join("a", "b")
+    company.hub.away = True
+    sha = company.push(2)
+    await company.caches[company.owner].hint(ID, {MAIN: sha})
+    await company.clock.advance(1)
+    assert company.at(company.others()[0]) == old
+    company.hub.away = False
+    await company.clock.advance(1)
+    assert company.at(company.others()[0]) == sha
+
+
+async def test_what_lost_its_lease_publishes_nothing(company: Company) -> None:
+    company.push(1)
+    await company.join("a", "b")
+    stale, other = company.owner, company.others()[0]
+    company.hub.owners[ID] = other
+    sha = company.push(2)
+    seen = len(company.told[other])
+    await company.caches[stale].hint(ID, {MAIN: sha})
+    await company.clock.advance(30)
+    assert all(state.error is None for state in company.told[other][seen:])
+    assert company.at(other) == sha
+
+
+async def test_nobody_to_ask_is_told_as_such(company: Company) -> None:
+    sha = company.push(1)
+    await company.join("a", "b")
+    other = company.others()[0]
+    del company.peers.caches[company.owner]
+    asking = asyncio.ensure_future(company.caches[other].trees(ID, sha, ["web"]))
+    await company.clock.advance(10)
+    with pytest.raises(Unavailable, match="no replica follows"):
+        await asking
