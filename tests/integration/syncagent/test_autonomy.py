@@ -156,7 +156,8 @@ async def test_killed_in_the_middle_it_goes_on(bench: Bench) -> None:
         await bench.until("configmap", "c0", lambda o: o is not None)
         agent.kill()
         await agent.wait()
-    hub.want("killed", many[30:], namespace=bench.namespace)
+    options = {"deletion_budget": len(many)}
+    hub.want("killed", many[30:], namespace=bench.namespace, options=options)
     async with process(bench):
         await hub.until_phase("killed", pb.PHASE_HEALTHY)
     names = (await bench.kubectl("get", "configmap", "-o", "name")).split()
