@@ -7,7 +7,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from fleet import __version__
 from fleet.errors import (
@@ -50,6 +50,7 @@ class Client:
         parts = urlsplit(target.url)
         if parts.scheme != "https" and parts.hostname not in _LOOPBACK:
             raise Invalid("a token travels over https only, or on this machine", field="url")
+        self._base = target.url
         self._url = f"{target.url}/gql"
         self._headers = {
             "Content-Type": "application/json",
@@ -75,6 +76,20 @@ class Client:
         if errors := answer.get("errors"):
             raise _error(errors[0])
         return answer["data"]
+
+    def post(self, path: str, **fields: str) -> Json:
+        """The JSON object that answers a form, also one that tells an error (RFC 6749)."""
+        headers = {**self._headers, "Content-Type": "application/x-www-form-urlencoded"}
+        body = urlencode(fields).encode()
+        request = urllib.request.Request(f"{self._base}{path}", body, headers)
+        status, content = self._send(request)
+        try:
+            answer = json.loads(content)
+        except ValueError:
+            answer = None
+        if isinstance(answer, dict):
+            return answer
+        raise Unavailable(f"{self._base}{path} answered {status}, not as a control plane does")
 
     def _send(self, request: urllib.request.Request) -> tuple[int, bytes]:
         try:

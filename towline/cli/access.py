@@ -1,118 +1,236 @@
-"""`towline login`, `logout`, `whoami` and `kubeconfig`."""
+"""`towline access …`: who has which role where, questions about rights, access for some time."""
 
-import sys
-from getpass import getpass
-from pathlib import Path
-from typing import Annotated
-from urllib.parse import urlsplit
+from datetime import timedelta
+from typing import Annotated, Any
 
 import typer
 
-from fleet.errors import Invalid
+from fleet.runtime.clock import SystemClock
 from towline.cli import documents
-from towline.cli.lazy import load
-from towline.cli.output import Format, field, say, show
-from towline.cli.session import Output, connect, every, find_cluster, target_of, wish_of
-from towline.contexts import config_path, normal_url, read, resolve, write
+from towline.cli.output import Column, Format, field, say, show, since
+from towline.cli.places import EVERYWHERE, kind_and_id, scope_of
+from towline.cli.session import Json, Output, connect
 
-_USER = (field("EMAIL"), field("NAME"), field("ROLE"))
+app = typer.Typer(no_args_is_help=True, help="Who may do what, why, and for how long.")
+
+Place = Annotated[
+    str, typer.Argument(help=f"{EVERYWHERE}, project/NAME, cluster/HANDLE, service/CLUSTER/NAME.")
+]
+Id = Annotated[str, typer.Argument(metavar="ID", help="See `list` or `requests`.")]
 
 
-def login(
+def _subject(row: Any) -> str:
+    return row["user"]["email"] if row["user"] else f"group {row['group']['name']}"
+
+
+COLUMNS = (
+    Column("WHO", _subject),
+    field("ROLE", "role", "name"),
+    field("WHERE", "place"),
+    field("UNTIL", "expiresAt"),
+    field("GIVEN BY", "givenBy"),
+    field("ID"),
+)
+_REQUESTS = (
+    field("WHO", "user", "email"),
+    field("ROLE", "role", "name"),
+    field("WHERE", "place"),
+    field("MINUTES"),
+    field("STATE"),
+    since("ASKED", "insertedAt"),
+    field("REASON"),
+    field("ID"),
+)
+_HOLDERS = (
+    field("WHO", "user", "email"),
+    Column("WHY", lambda row: "; ".join(f"{r['role']} {r['why']}" for r in row["reasons"])),
+)
+
+
+@app.command("list")
+def list_bindings(
     context: typer.Context,
-    url: Annotated[str, typer.Argument(help="URL of the control plane.")],
-    token_stdin: Annotated[bool, typer.Option(help="Read the token from standard input.")] = False,
-    ca_file: Annotated[
-        Path | None, typer.Option(help="PEM file of the authority to trust; is remembered.")
-    ] = None,
-    name: Annotated[str | None, typer.Option(help="Name of the context; the host without.")] = None,
+    place: Annotated[str | None, typer.Argument(help="Only roles bound there.")] = None,
+    output: Output = Format.TABLE,
 ) -> None:
-    """Sign in and remember it for the next commands and for kubectl.
+    """List who has which role where.
 
     \b
     Example:
-      towline login https://towline.example.org
-      towline login https://127.0.0.1:8443 --ca-file ca.crt --token-stdin < admin.token
+      towline access list
+      towline access list project/shop
     """
-    wish = wish_of(context)
-    wish = wish._replace(url=normal_url(url), ca_file=ca_file or wish.ca_file)
-    token = sys.stdin.readline().strip() if token_stdin else _ask_token()
-    target = resolve(wish, {})._replace(token=token)
-    user = load("towline.client").Client(target).ask(documents.ME)["me"]
-    path = config_path(wish)
-    write(path, read(path).with_target(name or urlsplit(target.url).netloc, target))
-    say(f"signed in to {target.url} as {user['email']}")
-
-
-def logout(
-    context: typer.Context,
-    name: Annotated[str | None, typer.Argument(help="Context; the current one without.")] = None,
-) -> None:
-    """Forget a token saved by login; it stays valid until `tokens delete`.
-
-    \b
-    Example:
-      towline logout
-    """
-    wish = wish_of(context)
-    path = config_path(wish)
-    contexts = read(path)
-    chosen = name or wish.context or contexts.current
-    write(path, contexts.without(chosen))
-    say(f"signed out of {chosen}")
-
-
-def whoami(context: typer.Context, output: Output = Format.TABLE) -> None:
-    """Show as whom the commands act.
-
-    \b
-    Example:
-      towline whoami
-    """
-    show(connect(context).ask(documents.ME)["me"], _USER, output, "email")
-
-
-def kubeconfig(
-    context: typer.Context,
-    handles: Annotated[
-        list[str] | None, typer.Argument(metavar="[HANDLE]...", help="Clusters.")
-    ] = None,
-    every_cluster: Annotated[bool, typer.Option("--all", help="All clusters.")] = False,
-    merge: Annotated[bool, typer.Option(help="Into kubectl's own file.")] = False,
-    embed_token: Annotated[
-        bool, typer.Option(help="Put the token into the file, instead of the login plugin.")
-    ] = False,
-) -> None:
-    """Print a kubeconfig for clusters behind the control plane, or merge it into kubectl's file.
-
-    \b
-    Example:
-      towline kubeconfig --all --merge
-      kubectl --context towline-dev get pods
-    """
-    if bool(handles) == every_cluster:
-        raise Invalid("name clusters, or say --all")
-    module = load("towline.kubeconfig")
-    target = target_of(context)
-    made = module.build(
-        target, _handles(context, handles), embed_token=embed_token, config=wish_of(context).config
-    )
-    if not merge:
-        print(module.dump(made), end="")
-        return
-    path = module.default_path()
-    module.merge_into_file(path, made)
-    say(f"{len(made['contexts'])} contexts are in {path}")
-
-
-def _handles(context: typer.Context, handles: list[str] | None) -> list[str]:
     api = connect(context)
-    if not handles:
-        return [one["handle"] for one in every(api, documents.CLUSTERS)]
-    return [find_cluster(api, one)["handle"] for one in handles]
+    scope = scope_of(api, place) if place else None
+    show(api.ask(documents.BINDINGS, scope=scope)["roleBindings"], COLUMNS, output, "id")
 
 
-def _ask_token() -> str:
-    if not sys.stdin.isatty():
-        raise Invalid("there is no terminal to ask for a token: use --token-stdin")
-    return getpass("Token: ").strip()
+@app.command("grant")
+def grant(
+    context: typer.Context,
+    role: Annotated[str, typer.Argument(help="Name of the role.")],
+    place: Place,
+    user: Annotated[str | None, typer.Option(help="Address of a user.")] = None,
+    group: Annotated[str | None, typer.Option(help="Name of a group.")] = None,
+    hours: Annotated[int | None, typer.Option(min=1, help="Only for so long.")] = None,
+    reason: Annotated[str | None, typer.Option(help="Why.")] = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """Give a role to a user or a group. Nobody gives what they do not hold.
+
+    \b
+    Example:
+      towline access grant editor project/shop --group shop-team
+      towline access grant admin cluster/dev --user ada@example.org --hours 8
+    """
+    api = connect(context)
+    attributes: Json = {"role": role, "scope": scope_of(api, place), "user": user, "group": group}
+    attributes["reason"] = reason
+    if hours is not None:
+        end = SystemClock().now() + timedelta(hours=hours)
+        attributes["expiresAt"] = end.isoformat()
+    made = api.ask(documents.CREATE_BINDING, attributes=attributes)["createRoleBinding"]
+    show(made, COLUMNS, output, "id")
+
+
+@app.command("take")
+def take(context: typer.Context, binding: Id, output: Output = Format.TABLE) -> None:
+    """Take a role back; what it opened ends within seconds.
+
+    \b
+    Example:
+      towline access take 01890a5d-ac96-774b-bcce-b302099a8057
+    """
+    gone = connect(context).ask(documents.DELETE_BINDING, id=binding)["deleteRoleBinding"]
+    show(gone, COLUMNS, output, "id")
+
+
+@app.command("can")
+def can(
+    context: typer.Context,
+    verb: Annotated[str, typer.Argument(help="read, write, approve, connect, administer.")],
+    thing: Annotated[str, typer.Argument(help="Like cluster/dev; a kind alone means all.")],
+) -> None:
+    """Say whether you may do something; exit code 4 if not.
+
+    \b
+    Example:
+      towline access can write cluster/dev
+      towline access can administer user
+    """
+    api = connect(context)
+    kind, id = kind_and_id(api, thing)
+    allowed = api.ask(documents.CAN, verb=verb.upper(), kind=kind, id=id)["can"]
+    print("yes" if allowed else "no")
+    if not allowed:
+        raise typer.Exit(4)
+
+
+@app.command("who-can")
+def who_can(
+    context: typer.Context,
+    verb: Annotated[str, typer.Argument(help="read, write, approve, connect, administer.")],
+    thing: Annotated[str, typer.Argument(help="Like cluster/dev; a kind alone means all.")],
+    output: Output = Format.TABLE,
+) -> None:
+    """List everybody who may do something, and why.
+
+    \b
+    Example:
+      towline access who-can connect cluster/prod
+    """
+    api = connect(context)
+    kind, id = kind_and_id(api, thing)
+    found = api.ask(documents.WHO_CAN, verb=verb.upper(), kind=kind, id=id)["whoCan"]
+    show([{**one, "email": one["user"]["email"]} for one in found], _HOLDERS, output, "email")
+
+
+@app.command("request")
+def request(
+    context: typer.Context,
+    role: Annotated[str, typer.Argument(help="Name of the role.")],
+    place: Place,
+    reason: Annotated[str, typer.Option(help="Why; who decides reads it.")],
+    minutes: Annotated[int, typer.Option(min=1, max=10080, help="For how long.")] = 60,
+    output: Output = Format.TABLE,
+) -> None:
+    """Ask for a role for some minutes; somebody else decides.
+
+    \b
+    Example:
+      towline access request admin cluster/prod --minutes 30 --reason "release 42 is stuck"
+    """
+    api = connect(context)
+    asked = {"role": role, "scope": scope_of(api, place), "minutes": minutes, "reason": reason}
+    made = api.ask(documents.REQUEST_ACCESS, **asked)["requestAccess"]
+    show(made, _REQUESTS, output, "id")
+
+
+@app.command("requests")
+def list_requests(context: typer.Context, output: Output = Format.TABLE) -> None:
+    """List your requests, and those that you could decide.
+
+    \b
+    Example:
+      towline access requests
+    """
+    show(connect(context).ask(documents.ACCESS_REQUESTS)["accessRequests"], _REQUESTS, output, "id")
+
+
+@app.command("approve")
+def approve(context: typer.Context, asked: Id, output: Output = Format.TABLE) -> None:
+    """Give what somebody else asked for, from now on.
+
+    \b
+    Example:
+      towline access approve 01890a5d-ac96-774b-bcce-b302099a8057
+    """
+    _decide(context, documents.APPROVE_ACCESS, asked, output)
+
+
+@app.command("refuse")
+def refuse(context: typer.Context, asked: Id, output: Output = Format.TABLE) -> None:
+    """Say no.
+
+    \b
+    Example:
+      towline access refuse 01890a5d-ac96-774b-bcce-b302099a8057
+    """
+    _decide(context, documents.REFUSE_ACCESS, asked, output)
+
+
+@app.command("revoke")
+def revoke(context: typer.Context, asked: Id, output: Output = Format.TABLE) -> None:
+    """Take back what was approved; open sessions end within seconds.
+
+    \b
+    Example:
+      towline access revoke 01890a5d-ac96-774b-bcce-b302099a8057
+    """
+    _decide(context, documents.REVOKE_ACCESS, asked, output)
+
+
+@app.command("sessions")
+def sessions(
+    context: typer.Context,
+    end_all: Annotated[bool, typer.Option("--end-all", help="Sign out everywhere.")] = False,
+    output: Output = Format.TABLE,
+) -> None:
+    """List where browsers are signed in as you, or end all of it.
+
+    \b
+    Example:
+      towline access sessions --end-all
+    """
+    api = connect(context)
+    if end_all:
+        ended = api.ask(documents.SIGN_OUT_EVERYWHERE)["signOutEverywhere"]
+        say(f"{ended} sessions have ended")
+        return
+    columns = (field("NAME"), since("USED", "lastUsedAt"), field("EXPIRES", "expiresAt"))
+    show(api.ask(documents.SESSIONS)["sessions"], columns, output, "id")
+
+
+def _decide(context: typer.Context, document: str, asked: str, output: Format) -> None:
+    (decided,) = connect(context).ask(document, id=asked).values()
+    show(decided, _REQUESTS, output, "id")

@@ -42,8 +42,28 @@ _PIPELINE = """
     }
 """
 _TOKEN = "id name insertedAt expiresAt lastUsedAt revokedAt"
+_USER = "id email name role kind disabledAt"
+_TRUST = "id userId issuer audience subject claims { name value } minutes"
+_GROUP = "id name description global issuer"
+_PROJECT = "id name default description insertedAt"
+_ROLE = """
+    id name description builtIn rules { verbs kinds }
+    kubernetes {
+        groups impersonate record rules { verbs groups resources namespaces names }
+    }
+"""
+_BINDING = """
+    id scope place expiresAt givenBy reason role { name } user { email } group { name }
+"""
+_REQUEST = """
+    id scope place minutes reason state decidedBy insertedAt expiresAt
+    user { email } role { name }
+"""
 
 ME = "query Me { me { id name email role } }"
+WHOAMI = """query WhoAmI {
+    me { id name email role } myGroups { name } myAccess { role scope why expiresAt }
+}"""
 
 CLUSTERS = f"""query Clusters($first: Int, $after: String, $q: String) {{
     clusters(first: $first, after: $after, q: $q) {{ edges {{ node {{ {_CLUSTER} }} }} {_PAGE} }}
@@ -199,12 +219,104 @@ DELETE_TOKEN = f"""mutation DeleteToken($id: ID!) {{
 INSTALLATION = "query Installation { installation { version agentsPort } }"
 USERS = f"""query Users($first: Int, $after: String, $q: String) {{
     users(first: $first, after: $after, q: $q) {{
-        edges {{ node {{ id email name role }} }} {_PAGE}
+        edges {{ node {{ {_USER} }} }} {_PAGE}
     }}
 }}"""
-UPSERT_USER = """mutation UpsertUser($attributes: UserAttributes!) {
-    upsertUser(attributes: $attributes) { id email name role }
+USER = f"query User($email: String!) {{ user(email: $email) {{ {_USER} }} }}"
+UPSERT_USER = f"""mutation UpsertUser($attributes: UserAttributes!) {{
+    upsertUser(attributes: $attributes) {{ {_USER} }}
+}}"""
+DISABLE_USER = f"""mutation DisableUser($id: ID!, $disabled: Boolean!) {{
+    disableUser(id: $id, disabled: $disabled) {{ {_USER} }}
+}}"""
+CREATE_SERVICE_ACCOUNT = f"""mutation CreateServiceAccount($name: String!) {{
+    createServiceAccount(name: $name) {{ {_USER} }}
+}}"""
+CREATE_ACCOUNT_TOKEN = f"""mutation CreateAccountToken(
+    $id: ID!, $attributes: AccessTokenAttributes!
+) {{
+    createServiceAccountToken(id: $id, attributes: $attributes) {{ {_TOKEN} token }}
+}}"""
+TRUST_RULES = f"query TrustRules {{ trustRules {{ {_TRUST} }} }}"
+CREATE_TRUST_RULE = f"""mutation CreateTrustRule($userId: ID!, $attributes: TrustRuleAttributes!) {{
+    createTrustRule(userId: $userId, attributes: $attributes) {{ {_TRUST} }}
+}}"""
+DELETE_TRUST_RULE = f"""mutation DeleteTrustRule($id: ID!) {{
+    deleteTrustRule(id: $id) {{ {_TRUST} }}
+}}"""
+SESSIONS = f"query Sessions {{ sessions {{ {_TOKEN} }} }}"
+SIGN_OUT_EVERYWHERE = "mutation SignOutEverywhere { signOutEverywhere }"
+
+GROUPS = f"""query Groups($first: Int, $after: String, $q: String) {{
+    groups(first: $first, after: $after, q: $q) {{
+        edges {{ node {{ {_GROUP} }} }} {_PAGE}
+    }}
+}}"""
+GROUP = f"query Group($name: String!) {{ group(name: $name) {{ {_GROUP} }} }}"
+GROUP_MEMBERS = f"query GroupMembers($id: ID!) {{ groupMembers(groupId: $id) {{ {_USER} }} }}"
+CREATE_GROUP = f"""mutation CreateGroup($attributes: GroupAttributes!) {{
+    createGroup(attributes: $attributes) {{ {_GROUP} }}
+}}"""
+DELETE_GROUP = f"""mutation DeleteGroup($id: ID!) {{
+    deleteGroup(groupId: $id) {{ {_GROUP} }}
+}}"""
+ADD_MEMBER = f"""mutation AddMember($groupId: ID!, $userId: ID!) {{
+    createGroupMember(groupId: $groupId, userId: $userId) {{ id user {{ {_USER} }} }}
+}}"""
+REMOVE_MEMBER = f"""mutation RemoveMember($groupId: ID!, $userId: ID!) {{
+    deleteGroupMember(groupId: $groupId, userId: $userId) {{ id user {{ {_USER} }} }}
+}}"""
+
+PROJECTS = f"""query Projects($first: Int, $after: String, $q: String) {{
+    projects(first: $first, after: $after, q: $q) {{
+        edges {{ node {{ {_PROJECT} }} }} {_PAGE}
+    }}
+}}"""
+PROJECT = f"""query Project($id: ID, $name: String) {{
+    project(id: $id, name: $name) {{ {_PROJECT} }}
+}}"""
+CREATE_PROJECT = f"""mutation CreateProject($attributes: ProjectAttributes!) {{
+    createProject(attributes: $attributes) {{ {_PROJECT} }}
+}}"""
+DELETE_PROJECT = f"""mutation DeleteProject($id: ID!) {{
+    deleteProject(id: $id) {{ {_PROJECT} }}
+}}"""
+
+ROLES = f"query Roles {{ roles {{ {_ROLE} }} }}"
+ROLE = f"query Role($name: String!) {{ role(name: $name) {{ {_ROLE} }} }}"
+CREATE_ROLE = f"""mutation CreateRole($attributes: RoleAttributes!) {{
+    createRole(attributes: $attributes) {{ {_ROLE} }}
+}}"""
+UPDATE_ROLE = f"""mutation UpdateRole($id: ID!, $attributes: RoleAttributes!) {{
+    updateRole(id: $id, attributes: $attributes) {{ {_ROLE} }}
+}}"""
+DELETE_ROLE = f"""mutation DeleteRole($id: ID!) {{
+    deleteRole(id: $id) {{ {_ROLE} }}
+}}"""
+BINDINGS = f"query Bindings($scope: String) {{ roleBindings(scope: $scope) {{ {_BINDING} }} }}"
+CREATE_BINDING = f"""mutation CreateBinding($attributes: RoleBindingAttributes!) {{
+    createRoleBinding(attributes: $attributes) {{ {_BINDING} }}
+}}"""
+DELETE_BINDING = f"""mutation DeleteBinding($id: ID!) {{
+    deleteRoleBinding(id: $id) {{ {_BINDING} }}
+}}"""
+CAN = """query Can($verb: Verb!, $kind: ThingKind!, $id: ID) {
+    can(verb: $verb, kind: $kind, id: $id)
 }"""
+WHO_CAN = """query WhoCan($verb: Verb!, $kind: ThingKind!, $id: ID) {
+    whoCan(verb: $verb, kind: $kind, id: $id) {
+        user { email } reasons { role scope why expiresAt }
+    }
+}"""
+ACCESS_REQUESTS = f"query AccessRequests {{ accessRequests {{ {_REQUEST} }} }}"
+REQUEST_ACCESS = f"""mutation RequestAccess(
+    $role: String!, $scope: String!, $minutes: Int!, $reason: String!
+) {{
+    requestAccess(role: $role, scope: $scope, minutes: $minutes, reason: $reason) {{ {_REQUEST} }}
+}}"""
+APPROVE_ACCESS = f"mutation Approve($id: ID!) {{ approveAccess(id: $id) {{ {_REQUEST} }} }}"
+REFUSE_ACCESS = f"mutation Refuse($id: ID!) {{ refuseAccess(id: $id) {{ {_REQUEST} }} }}"
+REVOKE_ACCESS = f"mutation Revoke($id: ID!) {{ revokeAccess(id: $id) {{ {_REQUEST} }} }}"
 
 SERVICE_DIFF = """query ServiceDiff(
     $id: ID!, $ref: String, $newDigest: String, $oldDigest: String

@@ -1,17 +1,33 @@
 """`towline users …`."""
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from towline.cli import documents
 from towline.cli.output import Format, field, show
-from towline.cli.session import Output, Search, connect, every
+from towline.cli.session import Output, Search, connect, every, pairs
 
 app = typer.Typer(no_args_is_help=True, help="People and their roles; for administrators.")
 
-COLUMNS = (field("EMAIL"), field("NAME"), field("ROLE"), field("ID"))
+COLUMNS = (
+    field("EMAIL"),
+    field("NAME"),
+    field("ROLE"),
+    field("KIND"),
+    field("DISABLED", "disabledAt"),
+    field("ID"),
+)
+
+_TRUST = (
+    field("ID"),
+    field("ISSUER"),
+    field("AUDIENCE"),
+    field("SUBJECT"),
+    field("MINUTES"),
+)
 
 
 class Role(StrEnum):
@@ -38,10 +54,12 @@ def set_user(
     context: typer.Context,
     email: Annotated[str, typer.Argument(help="Address of the person.")],
     name: Annotated[str | None, typer.Option(help="How they are called.")] = None,
-    role: Annotated[Role | None, typer.Option(help="A new person is a viewer.")] = None,
+    role: Annotated[
+        Role | None, typer.Option(help="For the whole installation; see `access grant`.")
+    ] = None,
     output: Output = Format.TABLE,
 ) -> None:
-    """Add a person, or change name and role of one.
+    """Add a person, or change name and role of one. A new one without a role may nothing yet.
 
     Their first token comes from `towline admin create-token`, on the machine of the store.
 
@@ -52,3 +70,75 @@ def set_user(
     attributes = {"email": email, "name": name, "role": role.name if role else None}
     made = connect(context).ask(documents.UPSERT_USER, attributes=attributes)["upsertUser"]
     show(made, COLUMNS, output, "email")
+
+
+@app.command("disable")
+def disable_user(
+    context: typer.Context,
+    email: Annotated[str, typer.Argument(help="Address of the user.")],
+    undo: Annotated[bool, typer.Option("--undo", help="Let them in again.")] = False,
+    output: Output = Format.TABLE,
+) -> None:
+    """Let a user in no more; all their tokens and sessions end within seconds.
+
+    \b
+    Example:
+      towline users disable ada@example.org
+    """
+    api = connect(context)
+    user = api.ask(documents.USER, email=email)["user"]
+    changed = api.ask(documents.DISABLE_USER, id=user["id"], disabled=not undo)["disableUser"]
+    show(changed, COLUMNS, output, "email")
+
+
+@app.command("create-service-account")
+def create_service_account(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="What it is called.")],
+    output: Output = Format.TABLE,
+) -> None:
+    """Make a user that only carries tokens; roles are given to NAME@service-accounts.
+
+    \b
+    Example:
+      towline users create-service-account ci
+    """
+    made = connect(context).ask(documents.CREATE_SERVICE_ACCOUNT, name=name)
+    show(made["createServiceAccount"], COLUMNS, output, "email")
+
+
+@app.command("trust")
+def trust(
+    context: typer.Context,
+    email: Annotated[str, typer.Argument(help="Address of the service account.")],
+    issuer: Annotated[str, typer.Option(help="Who signs the tokens; an https URL.")],
+    audience: Annotated[str, typer.Option(help="For whom they are made.")],
+    subject: Annotated[str, typer.Option(help="Whose they are; `*` stands for any text.")],
+    claim: Annotated[list[str] | None, typer.Option(help="name=pattern; repeat for more.")] = None,
+    keys: Annotated[
+        Path | None, typer.Option(help="JWKS file, where the issuer cannot be reached.")
+    ] = None,
+    minutes: Annotated[int, typer.Option(min=1, max=1440, help="Life of what is given.")] = 60,
+    output: Output = Format.TABLE,
+) -> None:
+    """Exchange tokens of a CI or of a cluster for those of a service account, without a secret.
+
+    \b
+    Example:
+      towline users trust ci@service-accounts \\
+        --issuer https://token.actions.githubusercontent.com --audience towline \\
+        --subject "repo:acme/shop:*" --claim environment=prod
+    """
+    api = connect(context)
+    attributes = {
+        "issuer": issuer,
+        "audience": audience,
+        "subject": subject,
+        "claims": [{"name": n, "value": v} for n, v in pairs(claim, "claim").items()],
+        "minutes": minutes,
+        "keys": keys.read_text() if keys else None,
+    }
+    user = api.ask(documents.USER, email=email)["user"]
+    asked = {"userId": user["id"], "attributes": attributes}
+    made = api.ask(documents.CREATE_TRUST_RULE, **asked)["createTrustRule"]
+    show(made, _TRUST, output, "id")

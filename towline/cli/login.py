@@ -1,0 +1,162 @@
+"""`towline login`, `logout`, `whoami` and `kubeconfig`."""
+
+import platform
+import sys
+from getpass import getpass
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+import typer
+
+from fleet.errors import Forbidden, Invalid, Unavailable
+from towline.cli import documents
+from towline.cli.lazy import load
+from towline.cli.output import Column, Format, field, say, show
+from towline.cli.session import Output, connect, every, find_cluster, target_of, wish_of
+from towline.contexts import config_path, normal_url, read, resolve, write
+
+_USER = (
+    field("EMAIL"),
+    field("NAME"),
+    field("ROLE"),
+    Column("GROUPS", lambda row: ",".join(row["groups"])),
+)
+
+
+def login(
+    context: typer.Context,
+    url: Annotated[str, typer.Argument(help="URL of the control plane.")],
+    token_stdin: Annotated[bool, typer.Option(help="Read the token from standard input.")] = False,
+    ca_file: Annotated[
+        Path | None, typer.Option(help="PEM file of the authority to trust; is remembered.")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the context; the host without.")] = None,
+    web: Annotated[bool, typer.Option(help="Sign in with the browser of this machine.")] = False,
+    device: Annotated[bool, typer.Option(help="Sign in with a browser elsewhere.")] = False,
+) -> None:
+    """Sign in and remember it for the next commands and for kubectl.
+
+    \b
+    Example:
+      towline login https://towline.example.org --web
+      towline login https://127.0.0.1:8443 --ca-file ca.crt --token-stdin < admin.token
+    """
+    wish = wish_of(context)
+    wish = wish._replace(url=normal_url(url), ca_file=ca_file or wish.ca_file)
+    if token_stdin + web + device > 1:
+        raise Invalid("choose one of --token-stdin, --web and --device")
+    target = resolve(wish, {})
+    if web or device:
+        token = sign_in_by_device(load("towline.client").Client(target), open_browser=web)
+    else:
+        token = sys.stdin.readline().strip() if token_stdin else _ask_token()
+    target = target._replace(token=token)
+    user = load("towline.client").Client(target).ask(documents.ME)["me"]
+    path = config_path(wish)
+    write(path, read(path).with_target(name or urlsplit(target.url).netloc, target))
+    say(f"signed in to {target.url} as {user['email']}")
+
+
+def logout(
+    context: typer.Context,
+    name: Annotated[str | None, typer.Argument(help="Context; the current one without.")] = None,
+) -> None:
+    """Forget a token saved by login; it stays valid until `tokens delete`.
+
+    \b
+    Example:
+      towline logout
+    """
+    wish = wish_of(context)
+    path = config_path(wish)
+    contexts = read(path)
+    chosen = name or wish.context or contexts.current
+    write(path, contexts.without(chosen))
+    say(f"signed out of {chosen}")
+
+
+def whoami(context: typer.Context, output: Output = Format.TABLE) -> None:
+    """Show as whom the commands act, in which groups and with which roles.
+
+    \b
+    Example:
+      towline whoami
+    """
+    answer = connect(context).ask(documents.WHOAMI)
+    groups = [one["name"] for one in answer["myGroups"]]
+    me = {**answer["me"], "groups": groups, "access": answer["myAccess"]}
+    show(me, _USER, output, "email")
+    if output is Format.TABLE:
+        for one in answer["myAccess"]:
+            say(f"{one['role']} in {one['scope']}: {one['why']}")
+
+
+def kubeconfig(
+    context: typer.Context,
+    handles: Annotated[
+        list[str] | None, typer.Argument(metavar="[HANDLE]...", help="Clusters.")
+    ] = None,
+    every_cluster: Annotated[bool, typer.Option("--all", help="All clusters.")] = False,
+    merge: Annotated[bool, typer.Option(help="Into kubectl's own file.")] = False,
+    embed_token: Annotated[
+        bool, typer.Option(help="Put the token into the file, instead of the login plugin.")
+    ] = False,
+) -> None:
+    """Print a kubeconfig for clusters behind the control plane, or merge it into kubectl's file.
+
+    \b
+    Example:
+      towline kubeconfig --all --merge
+      kubectl --context towline-dev get pods
+    """
+    if bool(handles) == every_cluster:
+        raise Invalid("name clusters, or say --all")
+    module = load("towline.kubeconfig")
+    target = target_of(context)
+    made = module.build(
+        target, _handles(context, handles), embed_token=embed_token, config=wish_of(context).config
+    )
+    if not merge:
+        print(module.dump(made), end="")
+        return
+    path = module.default_path()
+    module.merge_into_file(path, made)
+    say(f"{len(made['contexts'])} contexts are in {path}")
+
+
+def sign_in_by_device(client: Any, *, open_browser: bool) -> str:
+    """A token, once somebody has let this machine in (RFC 8628). Forbidden: they have not."""
+    asked = client.post("/oauth/device/code", client_id=f"towline on {platform.node()}"[:80])
+    if "device_code" not in asked:
+        raise Unavailable(f"{asked.get('error_description', 'no code was given')}")
+    page = asked["verification_uri_complete"]
+    say(f"open {page} and compare the code: {asked['user_code']}")
+    if open_browser:
+        load("webbrowser").open(page)
+    interval, give_up = asked["interval"], monotonic() + asked["expires_in"]
+    while monotonic() < give_up:
+        sleep(interval)
+        grant = "urn:ietf:params:oauth:grant-type:device_code"
+        answer = client.post("/oauth/token", grant_type=grant, device_code=asked["device_code"])
+        if "access_token" in answer:
+            return answer["access_token"]
+        if answer.get("error") == "slow_down":
+            interval += 5
+        elif answer.get("error") != "authorization_pending":
+            raise Forbidden(str(answer.get("error_description") or answer.get("error")))
+    raise Forbidden("nobody let this machine in: begin anew")
+
+
+def _handles(context: typer.Context, handles: list[str] | None) -> list[str]:
+    api = connect(context)
+    if not handles:
+        return [one["handle"] for one in every(api, documents.CLUSTERS)]
+    return [find_cluster(api, one)["handle"] for one in handles]
+
+
+def _ask_token() -> str:
+    if not sys.stdin.isatty():
+        raise Invalid("there is no terminal to ask for a token: use --token-stdin")
+    return getpass("Token: ").strip()
