@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 import structlog
+from prometheus_client.registry import Collector
 
 from fleet.attestation import Signer, Statement
 from fleet.errors import Invalid, NotFound, TowlineError, Unavailable
@@ -52,7 +53,7 @@ class GitCache:
     Of a repository that another replica owns, renders and tree ids are asked from that replica,
     so that each is made once; bundles are content, which `content` finds wherever it lies.
     `on_start` and `on_stop` open and close what the ports hold, in order. `housework` is done
-    now and then.
+    now and then; `meters` are what a registry of Prometheus may collect from.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class GitCache:
         peers: Peers | None = None,
         signer: Signer | None = None,
         housework: Collection[Step] = (),
+        meters: Collection[Collector] = (),
         on_start: Collection[Step] = (),
         on_stop: Collection[Step] = (),
     ) -> None:
@@ -78,6 +80,7 @@ class GitCache:
         self._peers = peers
         self._signer = signer
         self._housework = housework
+        self.meters = meters
         self._on_start = on_start
         self._on_stop = on_stop
         self._following = Following(source, replicas, clock, pace)
@@ -101,6 +104,10 @@ class GitCache:
     def parts(self) -> tuple[Tasks, ...]:
         """Owners of work that must not end before `stop`."""
         return (self.tasks, *self._following.parts())
+
+    def specs(self) -> Collection[RepositorySpec]:
+        """All repositories that are followed, by this or another replica."""
+        return self._following.specs.values()
 
     def follow(self, spec: RepositorySpec) -> None:
         """Follow a repository, or go on with other refs or credentials; idempotent.
@@ -212,10 +219,13 @@ class GitCache:
         return data
 
     async def _origin(self, source: SourceFolder) -> Origin:
-        """Where another source of a render lies, which must be in this replica's reach."""
+        """Where another source of a render lies; another replica's is fetched here as well."""
         found = await self._find(source.repository_id, source.commit)
         if found is None:
-            raise Unavailable(f"repository {source.repository_id} is followed by another replica")
+            await self._following.borrow(source.repository_id, source.commit)
+            found = await self._find(source.repository_id, source.commit)
+        if found is None:
+            raise Unavailable(f"repository {source.repository_id} is not followed")
         return Origin(found[0], found[1].tree)
 
     def _attested(

@@ -11,7 +11,7 @@ from fleet.identity import RepositoryId
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 from fleet.source import RepositorySpec, RepositoryState
-from gitcache.ports import HintNews, News, Replicas, StateNews
+from gitcache.ports import ASKED_PIN, HintNews, News, Replicas, StateNews
 from gitcache.sync.follower import Follower, Pace, Source, pin_of
 from gitcache.sync.ownership import Ownership
 
@@ -120,6 +120,13 @@ class Following:
     def copy_of(self, repository_id: RepositoryId) -> RepositorySpec | None:
         """The repository of which an older copy is still here, though others own it now."""
         return self._copies.get(repository_id)
+
+    async def borrow(self, repository_id: RepositoryId, sha: str) -> None:
+        """Have one commit of a repository that another replica owns. Unavailable."""
+        spec = self.specs.get(repository_id)
+        if spec is not None and repository_id not in self._followers:
+            await self._source.clones.fetch(spec, {ASKED_PIN + sha: sha})
+            self._copies[repository_id] = spec
 
     async def clean(self) -> None:
         """Delete copies of what is not ours, pack the others. Unavailable: the disk."""

@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
 from fleet.errors import Unavailable
 from fleet.identity import RepositoryId
-from fleet.source import RenderRequest, RepositorySpec, RepositoryState
+from fleet.source import RenderRequest, RepositorySpec, RepositoryState, SourceFolder
 from gitcache.domain.placement import place
 from gitcache.sync.cache import GitCache
 from gitcache.sync.follower import Pace, Source
@@ -199,3 +200,20 @@ async def test_nobody_to_ask_is_told_as_such(company: Company) -> None:
     await company.clock.advance(10)
     with pytest.raises(Unavailable, match="no replica follows"):
         await asking
+
+
+async def test_a_source_that_another_replica_owns_is_fetched_for_the_render(
+    company: Company,
+) -> None:
+    """Two repositories, two owners: the render of both is made at one of them."""
+    sha = company.push(1)
+    await company.join("a", "b")
+    second = replace(SPEC, id=RepositoryId("values"), url="https://git.test/values")
+    for cache in company.caches.values():
+        cache.follow(second)
+    company.hub.owners[second.id] = company.others()[0]
+    await company.clock.advance(6)
+    assert company.hub.owners[second.id] != company.owner
+    source = SourceFolder(second.id, sha, "web", "values")
+    request = RenderRequest(ID, sha, "web", sources=(source,))
+    assert (await company.caches[company.owner].render(request)).count
