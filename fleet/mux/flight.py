@@ -8,12 +8,15 @@ from collections import deque
 
 from fleet.mux.codec import ProtocolError
 
-FLOOR = 96 << 10
-START = 256 << 10
+# A fast link may always have so much in flight; a slow one what it carries in so many seconds.
+FLOOR, FLOOR_SECONDS = 96 << 10, 0.5
+LEAST = 8 << 10
+START = 12 << 10
 STEP = 32 << 10
 GAIN = 1.25
-QUEUE_FLOOR = 64 << 10
+QUEUE_FLOOR, QUEUE_FLOOR_SECONDS = 64 << 10, 0.25
 QUEUE_SECONDS = 0.005
+LEAST_MESSAGE = 2 << 10
 ROUND_TRIP_MEMORY = 15.0
 SHORTEST_ROUND_TRIP = 1e-4
 SHORTEST_MEMORY = 0.2
@@ -44,6 +47,11 @@ class InFlight:
         """Bytes that may still be sent; zero or below: bulk waits."""
         return self.cap - (self.sent - self.acked)
 
+    @property
+    def message(self) -> int:
+        """How large a message should be at most: what is acknowledged is whole messages."""
+        return max(LEAST_MESSAGE, self.cap >> 2)
+
     def on_sent(self, size: int, now: float) -> None:
         """A message of `size` bytes went out."""
         self.sent += size
@@ -65,8 +73,9 @@ class InFlight:
             self._round_trip, self._round_trip_at = round_trip, now
         rate = self._best_rate(now, delivered / round_trip)
         self.narrow = rate < NARROW
-        queue = max(QUEUE_FLOOR, rate * QUEUE_SECONDS)
-        self.cap = max(FLOOR, int(GAIN * rate * self._round_trip + queue))
+        queue = max(min(QUEUE_FLOOR, rate * QUEUE_FLOOR_SECONDS), rate * QUEUE_SECONDS)
+        floor = max(LEAST, min(FLOOR, rate * FLOOR_SECONDS))
+        self.cap = int(max(floor, GAIN * rate * self._round_trip + queue))
 
     def _best_rate(self, now: float, rate: float) -> float:
         """The best of the last rates; those that a newer one beats are forgotten."""
@@ -80,10 +89,14 @@ class InFlight:
 
 
 class Receipts:
-    """When to acknowledge: at 32 KiB if the last was 1 ms ago, at 256 KiB in any case."""
+    """When to acknowledge: at 32 KiB if the last was 1 ms ago, at 256 KiB in any case.
+
+    Slow links need to hear sooner: at 2 KiB if the last was 100 ms ago.
+    """
 
     PACE = 0.001
     LIMIT = 256 << 10
+    SLOW_STEP, SLOW_PACE = 2 << 10, 0.1
 
     def __init__(self) -> None:
         self.pending = 0
@@ -91,11 +104,12 @@ class Receipts:
 
     def wait(self, now: float) -> float | None:
         """Seconds until the pending bytes should be acknowledged; None: not yet worth it."""
-        if self.pending < STEP:
+        if self.pending < self.SLOW_STEP:
             return None
         if self.pending >= self.LIMIT:
             return 0.0
-        return max(0.0, self._last + self.PACE - now)
+        pace = self.PACE if self.pending >= STEP else self.SLOW_PACE
+        return max(0.0, self._last + pace - now)
 
     def take(self, now: float) -> int:
         """The bytes to acknowledge now."""

@@ -13,10 +13,10 @@ from typing import Protocol
 from fleet.mux import codec
 from fleet.mux.budget import Budget
 from fleet.mux.codec import Buffer, Drain, Hello, Open, ProtocolError
-from fleet.mux.flight import InFlight, Receipts
+from fleet.mux.flight import STEP, InFlight, Receipts
 from fleet.mux.link import Handle, Link, Timers
 from fleet.mux.packing import Packer, unpack
-from fleet.mux.queue import QUANTUM, SendQueue
+from fleet.mux.queue import MESSAGE, QUANTUM, SendQueue
 from fleet.mux.stream import Stream, StreamOwner
 from fleet.runtime.clock import Clock
 
@@ -102,6 +102,7 @@ class Mux:
         self._ticking = False
         self._eager = True
         self._receipt_timer: Handle | None = None
+        self._prompt = False
         self._violations: deque[float] = deque(maxlen=VIOLATIONS)
         self._on_link: dict[int, Callable[[int, Buffer], None]] = {
             codec.HELLO: self._on_hello,
@@ -287,9 +288,13 @@ class Mux:
 
     def _acknowledge(self) -> None:
         if self._receipt_timer is not None:
-            return
+            if self._receipts.pending < STEP or self._prompt:
+                return
+            self._receipt_timer.cancel()
+            self._receipt_timer = None
         now = self._clock.monotonic()
         wait = self._receipts.wait(now)
+        self._prompt = self._receipts.pending >= STEP
         if wait == 0:
             self.post(0, codec.ACK, codec.pack_u32(self._receipts.take(now)))
         elif wait is not None:
@@ -382,7 +387,7 @@ class Mux:
                 f"{ours.lowest}-{ours.highest} here"
             )
         self.peer = hello
-        self._queue.quantum = min(QUANTUM, hello.largest)
+        self._fit()
         if self._common(codec.FEATURE_ZSTD):
             self._packer = Packer()
         self._owner.on_ready(hello)
@@ -404,7 +409,14 @@ class Mux:
 
     def _on_ack(self, _: int, payload: Buffer) -> None:
         self._flight.on_ack(codec.unpack_u32(payload), self._clock.monotonic())
+        self._fit()
         self.on_drain()
+
+    def _fit(self) -> None:
+        """Frames and messages as large as the link bears."""
+        largest = self.peer.largest if self.peer is not None else QUANTUM
+        self._queue.message = min(self._flight.message, MESSAGE)
+        self._queue.quantum = min(self._queue.message, QUANTUM, largest)
 
 
 _STREAM_FRAMES = (codec.DATA, codec.CREDIT, codec.RESET)

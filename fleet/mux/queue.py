@@ -37,10 +37,13 @@ class Source(Protocol):
 
 
 class SendQueue:
-    """Frames ready to go (the lane) and streams with bulk that has credit (the ring)."""
+    """Frames ready to go (the lane) and streams with bulk that has credit (the ring).
+
+    `quantum`, `message`: about how many bytes of bulk go into a frame and a message.
+    """
 
     def __init__(self) -> None:
-        self.quantum = QUANTUM
+        self.quantum, self.message = QUANTUM, MESSAGE
         self.lane_size = 0
         self.bulk_size = 0
         self.posted = 0
@@ -78,9 +81,9 @@ class SendQueue:
 
         With a packer, bulk is packed where that is worth it.
         """
-        share = MESSAGE if not self._ring or room <= 0 else MESSAGE * 3 // 4
+        share = MESSAGE if not self._ring or room <= 0 else self.message * 3 // 4
         message, size = self._take_small(share)
-        while size < MESSAGE and size < room and (source := self._next_source()):
+        while size < self.message and size < room and (source := self._next_source()):
             kind, payload = source.cut(self.quantum)
             if packer is not None and len(payload) >= SMALLEST:
                 kind, payload = _packed(source, packer, kind, payload)

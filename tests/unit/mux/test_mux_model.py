@@ -199,7 +199,7 @@ class TunnelMachine(RuleBasedStateMachine):
                 while self._side(hub).link.sent:
                     self._deliver_one(hub)
                     moved = True
-            self.loop.advance(0.002)
+            self.loop.advance(0.2)
             if self.loop.idle and before == moved:
                 return moved
             self.loop.run()

@@ -1,0 +1,113 @@
+"""A while of coming and going in all ways; then everything is as before."""
+
+import asyncio
+import gc
+import os
+import random
+from collections import Counter
+from contextlib import suppress
+
+from fleet.mux.mux import Mux
+from fleet.mux.stream import Stream
+from proxy.gateway.connection import Connection
+from proxy.gateway.exchange import Exchange
+from syncagent.tunnel.connection import UpstreamConnection
+from syncagent.tunnel.egress import EgressExchange
+from syncagent.tunnel.exchange import UpstreamExchange
+from tests.fakes.door import CLUSTER
+from tests.integration.proxy.recording import RecordingUpstream, recording_upstream
+from tests.integration.proxy.stack import Stack, eventually
+from tests.integration.proxy.user import request
+
+OURS = (Mux, Stream, Connection, Exchange, UpstreamConnection, UpstreamExchange, EgressExchange)
+USERS, ROUNDS = 12, 10
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+SWITCHED = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n"
+
+
+async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, head: bytes) -> None:
+    """Whatever the path asks for: a watch, an echo, a large body, a broken one."""
+    path = head.split(b" ")[1]
+    with suppress(ConnectionError):
+        if path.startswith(b"/watch"):
+            writer.write(CHUNKED)
+            while not writer.is_closing():
+                writer.write(b"5\r\n{...}\r\n")
+                await asyncio.sleep(0.01)
+        elif path.startswith(b"/echo"):
+            writer.write(SWITCHED)
+            while data := await reader.read(1 << 16):
+                writer.write(data)
+                await writer.drain()
+        else:
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 3000000\r\n\r\n")
+            writer.write(b"b" * 2_000_000)
+            if path.startswith(b"/whole"):
+                writer.write(b"b" * 1_000_000)
+            await writer.drain()
+
+
+async def _user(stack: Stack, seed: int) -> None:
+    choice = random.Random(seed)
+    for _ in range(ROUNDS):
+        reader, writer = await asyncio.open_connection("127.0.0.1", stack.plain_port)
+        with suppress(ConnectionError, asyncio.IncompleteReadError, TimeoutError):
+            await _one(reader, writer, choice)
+        if choice.random() < 0.5:
+            writer.transport.abort()
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+
+
+async def _one(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, choice: random.Random
+) -> None:
+    kind = choice.choice([b"/watch?watch=1", b"/echo", b"/whole", b"/broken"])
+    if kind == b"/echo":
+        writer.write(request(b"POST", kind, b"Connection: Upgrade", b"Upgrade: SPDY/3.1"))
+        writer.write(b"e" * choice.randrange(200_000))
+    else:
+        writer.write(request(b"GET", kind))
+    async with asyncio.timeout(choice.random() * 0.3):
+        while await reader.read(choice.randrange(1, 100_000)):
+            pass
+
+
+def _alive() -> Counter[str]:
+    gc.collect()
+    return Counter(type(one).__name__ for one in gc.get_objects() if isinstance(one, OURS))
+
+
+async def _quiet(stack: Stack) -> tuple[Counter[str], int, int]:
+    """What is alive, open and running once nobody asks any more."""
+    link = stack.door.tunnels.find(CLUSTER)
+    assert link is not None
+    await eventually(lambda: not stack.door.gateway.connections and not link.streams)
+    assert stack.client is not None and stack.client._mux is not None
+    await eventually(lambda: not stack.client._mux.streams)
+    assert link.budget.used == 0
+    await asyncio.sleep(0.3)
+    return _alive(), len(os.listdir("/proc/self/fd")), len(asyncio.all_tasks())
+
+
+async def test_churn_leaks_no_stream_task_descriptor_or_object(stack: Stack) -> None:
+    """Two turns of the same churn leave the same behind: nothing."""
+    async with recording_upstream() as upstream:
+        _answer_by(upstream)
+        await stack.connect(upstream.upstream)
+        await asyncio.gather(*(_user(stack, seed) for seed in range(USERS)))
+        before = await _quiet(stack)
+        await asyncio.gather(*(_user(stack, 100 + seed) for seed in range(USERS)))
+        after = await _quiet(stack)
+    alive, descriptors, tasks = after
+    assert alive == before[0]
+    assert descriptors <= before[1] + 2
+    assert tasks <= before[2]
+
+
+def _answer_by(upstream: RecordingUpstream) -> None:
+    async def script(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await _serve(reader, writer, upstream.heads[-1])
+
+    upstream.script = script
