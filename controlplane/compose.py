@@ -134,6 +134,7 @@ async def _joined(
         streams=Streams(deps),
         bus=bus,
         agents_port=settings.agents_port,
+        signing_key=settings.signing_key,
     )
     return ControlPlane(
         deps=deps,

@@ -50,6 +50,8 @@ class ControlPlaneSettings(BaseModel):
     """Holds the embedded store and the encryption key."""
     agents_port: int = 8444
     """Where agents connect; told to those who add clusters."""
+    signing_key: str = ""
+    """The public key (PEM) of what signs renders; told to those who set up agents."""
     database: SecretStr | None = None
     """`postgresql://user:password@host/name`; without it, SQLite in the data directory."""
     auth: AuthSettings = AuthSettings()

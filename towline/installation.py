@@ -26,7 +26,7 @@ from towline.settings import ServeSettings
 
 _LITTLE_SPACE = 1 << 30
 _SOON = timedelta(days=30)
-_PRIVATE = ("encryption.key", "admin.token", "tls/ca.key", "tls/server.key")
+_PRIVATE = ("encryption.key", "admin.token", "git/signing.key", "tls/ca.key", "tls/server.key")
 _OLDEST_GIT = (2, 30)
 
 
@@ -55,6 +55,13 @@ def migrate_store(settings: ServeSettings) -> tuple[str | None, str]:
 def create_token(settings: ServeSettings, email: str, name: str) -> str:
     """A token of a user, as the operator. NotFound: no user has this address."""
     return asyncio.run(_create_token(settings, email, name))
+
+
+def signing_key(settings: ServeSettings) -> str:
+    """The public key (PEM) of what signs renders here; made if there is none yet."""
+    folder = settings.data / "git"
+    git = GitCacheSettings(data_dir=folder, **dict(settings.git))
+    return gitcache.signer(git).public_pem.decode()
 
 
 def examine(settings: ServeSettings, clock: Clock | None = None) -> list[Finding]:

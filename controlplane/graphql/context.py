@@ -48,6 +48,7 @@ class Verbs:
     streams: Streams
     bus: Bus
     agents_port: int
+    signing_key: str = ""
 
 
 @dataclass(slots=True)

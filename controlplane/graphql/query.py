@@ -30,7 +30,11 @@ class Query(AccessQuery, AgentQuery, StreamQuery, DiffQuery):
     async def installation(self, info: Info) -> Installation:
         require_member(info.context.actor)
         verbs = info.context.verbs
-        return Installation(version=__version__, agents_port=verbs.agents_port)
+        return Installation(
+            version=__version__,
+            agents_port=verbs.agents_port,
+            signing_key=verbs.signing_key or None,
+        )
 
     @strawberry.field(description="A cluster by id or handle.")
     async def cluster(

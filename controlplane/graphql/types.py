@@ -92,10 +92,14 @@ class AccessToken:
 
 @strawberry.type
 class Installation:
-    """`agentsPort` is the port to which agents connect, on the host of this API."""
+    """`agentsPort` is the port to which agents connect, on the host of this API.
+
+    `signingKey` is the public key (PEM) of what signs renders, for agents that take only these.
+    """
 
     version: str
     agents_port: int
+    signing_key: str | None
 
 
 @strawberry.type

@@ -59,5 +59,16 @@ def create_token(
     print(load("towline.installation").create_token(_settings(config, data), email, name))
 
 
+@app.command("signing-key")
+def signing_key(config: Config = None, data: Data = None) -> None:
+    """Print the public key of what signs renders, for agents that take only signed ones.
+
+    \b
+    Example:
+      towline admin signing-key --data /var/lib/towline > signing.pem
+    """
+    print(load("towline.installation").signing_key(_settings(config, data)), end="")
+
+
 def _settings(config: Path | None, data: Path | None) -> Any:
     return load("towline.settings").load({"data": data}, config)
