@@ -243,7 +243,8 @@ def _impersonation(
 
 def _digest(credential: Credential) -> bytes:
     """Under which a credential is remembered: not itself."""
-    return hashlib.sha256(credential.secret.encode("utf-8", "surrogateescape")).digest()
+    shown = f"{credential.kind.value} {credential.secret}"
+    return hashlib.sha256(shown.encode("utf-8", "surrogateescape")).digest()
 
 
 def _question(identity: Identity, handle: str, attributes: RequestAttributes) -> _Question:
