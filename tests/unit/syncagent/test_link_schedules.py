@@ -1,0 +1,218 @@
+"""The link under any schedule of words, cuts and restarts: both ends agree once it is quiet."""
+
+import asyncio
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fleet.runtime.tasks import Tasks
+from fleet.wire.v1 import agent_pb2 as pb
+from fleet.wire.v1.agent_pb2_grpc import AgentStub
+from syncagent.domain.events import CommandDone, DriftFound, Outcome
+from syncagent.domain.health import Health
+from syncagent.domain.inventory import Component, InventoryChange
+from syncagent.domain.objects import ObjectRef
+from syncagent.domain.services import Desired, Phase, Stamps, Status
+from syncagent.link.commands import Commands
+from syncagent.link.logs import LogQueue
+from syncagent.link.reports import OutboxReports
+from syncagent.link.session import Session
+from syncagent.link.wire import held_to_wire
+from syncagent.state.database import Database
+from syncagent.state.memory import SqliteMemory
+from syncagent.state.outbox import SqliteOutbox
+from tests.fakes.clock import FakeClock, settle
+from tests.fakes.wire import RuleHub
+
+SERVICES = ("a", "b", "c")
+
+
+class Agent:
+    """The real link, outbox and memory over one disk; what is reconciled is only counted."""
+
+    def __init__(self, folder: Path, hub: RuleHub) -> None:
+        self.hub, self.clock = hub, FakeClock()
+        self.database = Database(folder / "agent.db")
+        self.executed: Counter[str] = Counter()
+        self.told: dict[str, int] = {}
+        self.objects: dict[str, dict[str, int]] = {}
+        self.drifted: list[str] = []
+        self.tasks = Tasks("test")
+        self.boot()
+
+    def boot(self) -> None:
+        """Everything that a restart makes anew."""
+        self.outbox = SqliteOutbox(self.database, self.clock)
+        self.memory = SqliteMemory(self.database)
+        self.reports = OutboxReports(self.outbox)
+        known = (one.desired for one in self.memory.services())
+        self.desired = {one.service_id: one for one in known}
+
+    # The port Reconciler
+
+    def desire(self, desired: Desired) -> None:
+        known = self.desired.get(desired.service_id)
+        if known is None or known.sequence < desired.sequence:
+            self.memory.desire(desired, Stamps())
+            self.desired[desired.service_id] = desired
+
+    def held(self) -> list[tuple[str, int]]:
+        return [(one.service_id, one.sequence) for one in self.desired.values()]
+
+    def linked(self) -> None: ...
+
+    def sync_now(self, command_id: str, service_id: str) -> None:
+        answer = self.memory.answered(command_id)
+        if answer is None:
+            self.executed[command_id] += 1
+            answer = CommandDone(command_id, Outcome.SUCCEEDED)
+            self.memory.answer(answer)
+        self.reports.done(answer)
+
+    def terminate(self, command_id: str, service_id: str) -> None: ...
+
+    def refuse(self, command_id: str, reason: str) -> None: ...
+
+    # What happens to it
+
+    async def connect(self) -> None:
+        await self.disconnect()
+        hello = pb.Hello(lowest_protocol=1, highest_protocol=1, held=held_to_wire(self.held()))
+        stub, logs = cast(AgentStub, self.hub), LogQueue()
+        session = Session(stub, (), hello, self, Commands(self), self.outbox, logs, self.clock)
+        self.tasks.spawn("session", self._live(session))
+        await settle()
+
+    async def _live(self, session: Session) -> None:
+        try:
+            await session.greet()
+            await session.run()
+        except Exception as ended:
+            assert "cut" in str(ended), ended
+        finally:
+            session.close()
+
+    async def disconnect(self) -> None:
+        self.hub.cut()
+        await self.tasks.stop()
+        self.tasks = Tasks("test")
+
+    async def restart(self) -> None:
+        await self.disconnect()
+        self.boot()
+
+    def say(self, service: str) -> None:
+        self.told[service] = self.told.get(service, 0) + 1
+        self.reports.status(Status(service, self.told[service], "", Phase.HEALTHY, (), Stamps()))
+
+    def change(self, service: str, name: str) -> None:
+        known = self.objects.setdefault(service, {})
+        known[name] = known.get(name, 0) + 1
+        self._tell(service, present=(component(name, known[name]),))
+
+    def lose(self, service: str, name: str) -> None:
+        if self.objects.get(service, {}).pop(name, None) is not None:
+            self._tell(service, gone=(ref(name),))
+
+    def recount(self, service: str) -> None:
+        present = tuple(component(*one) for one in self.objects.get(service, {}).items())
+        self._tell(service, complete=True, present=present)
+
+    def drift(self, service: str) -> None:
+        self.drifted.append(f"{len(self.drifted)}")
+        found = DriftFound(service, ref(f"d{len(self.drifted)}"), self.drifted[-1], (), False, True)
+        self.reports.drift(found)
+
+    def _tell(self, service: str, *, complete: bool = False, **parts: Any) -> None:
+        change = {"present": (), "gone": ()} | parts
+        self.reports.inventory(InventoryChange(service, complete, **change))
+
+
+def ref(name: str) -> ObjectRef:
+    return ObjectRef("", "v1", "ConfigMap", "n", name)
+
+
+def component(name: str, generation: int) -> Component:
+    healthy = Health.HEALTHY
+    return Component(ref(name), "", "", healthy, "", "", True, (), generation=generation)
+
+
+services = st.sampled_from(SERVICES)
+names = st.sampled_from(["x", "y"])
+steps = st.one_of(
+    st.tuples(st.just("want"), services),
+    st.tuples(st.just("unwant"), services),
+    st.tuples(st.just("ask")),
+    st.tuples(st.just("take"), st.integers(1, 12)),
+    st.tuples(st.just("commit")),
+    st.tuples(st.just("cut")),
+    st.tuples(st.just("connect")),
+    st.tuples(st.just("restart")),
+    st.tuples(st.just("say"), services),
+    st.tuples(st.just("change"), services, names),
+    st.tuples(st.just("lose"), services, names),
+    st.tuples(st.just("recount"), services),
+    st.tuples(st.just("drift"), services),
+)
+
+
+async def play(folder: Path, schedule: list[tuple[Any, ...]]) -> tuple[Agent, RuleHub]:
+    """Play a schedule, then let it come to rest with a good link."""
+    hub = RuleHub()
+    agent = Agent(folder, hub)
+    asked = 0
+    for name, *given_ in schedule:
+        if name == "ask":
+            asked += 1
+            hub.ask(f"command-{asked}")
+            continue
+        await act(hub, agent, name, given_)
+        await settle(6)
+    await agent.connect()
+    for _ in range(200):
+        moved = hub.take(100)
+        hub.commit()
+        await settle(6)
+        if not moved and not hub.commands and not agent.outbox.waiting():
+            break
+    await agent.disconnect()
+    agent.database.close()
+    return agent, hub
+
+
+async def act(hub: RuleHub, agent: Agent, name: str, given_: list[Any]) -> None:
+    own: dict[str, Callable[..., Any]] = {
+        "want": hub.want,
+        "unwant": lambda service: hub.want(service, removed=True),
+        "take": hub.take,
+        "commit": hub.commit,
+        "cut": hub.cut,
+    }
+    result = own.get(name, getattr(agent, name, None))(*given_)  # ty: ignore[call-non-callable]
+    if asyncio.iscoroutine(result):
+        await result
+
+
+@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(steps, max_size=40))
+def test_both_ends_agree_after_any_schedule(schedule: list[tuple[Any, ...]]) -> None:
+    """Desired state, the last status, the inventory; order kept; no command carried out twice."""
+    with tempfile.TemporaryDirectory() as folder:
+        agent, hub = asyncio.run(play(Path(folder), schedule))
+    signed = {
+        service: one.sequence if one.spec is not None else -one.sequence
+        for service, one in agent.desired.items()
+    }
+    assert signed == hub.desired
+    assert {service: told[-1] for service, told in hub.statuses.items()} == agent.told
+    assert all(told == sorted(set(told)) for told in hub.statuses.values())
+    assert {k: v for k, v in hub.inventory.items() if v} == {
+        k: v for k, v in agent.objects.items() if v
+    }
+    assert hub.drifts == agent.drifted
+    assert not hub.commands and all(count == 1 for count in agent.executed.values())
