@@ -102,5 +102,9 @@ class Tunnels(Protocol):
     """Which link leads to a cluster?"""
 
     def find(self, cluster_id: ClusterId) -> Mux | None:
-        """The link of the cluster's agent; None if it is not connected."""
+        """The link to the cluster's agent, as far as it is known without asking."""
+        ...
+
+    async def reach(self, cluster_id: ClusterId) -> Mux | None:
+        """The same, after asking whoever may hold it; None: it is not connected anywhere."""
         ...

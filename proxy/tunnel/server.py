@@ -68,6 +68,10 @@ class TunnelServer:
         """The link for new requests to a cluster."""
         return self._registry.find(cluster_id)
 
+    async def reach(self, cluster_id: ClusterId) -> Mux | None:
+        """The same: every agent's link is in this process."""
+        return self.find(cluster_id)
+
     def is_connected(self, cluster_id: ClusterId) -> bool:
         """Whether requests can reach the cluster now."""
         link = self._registry.find(cluster_id)

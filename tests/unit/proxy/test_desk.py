@@ -51,6 +51,9 @@ class Office:
     def find(self, cluster_id: ClusterId) -> Mux | None:
         return cast("Mux | None", self.link if cluster_id == CLUSTER else None)
 
+    async def reach(self, cluster_id: ClusterId) -> Mux | None:
+        return self.find(cluster_id)
+
     def record(self, *, upgrade: bool = False) -> RequestRecord:
         return RequestRecord("0" * 32, self.clock.now(), "", "", "dev", "GET", upgrade, PODS, ANN)
 
