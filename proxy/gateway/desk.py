@@ -128,7 +128,7 @@ class Desk:
         acting_as = grant.impersonate
         if asked:
             acting_as = _impersonation(identity, grant, handle, asked)
-        link = self._tunnels.find(grant.cluster_id)
+        link = await self._tunnels.reach(grant.cluster_id)
         if link is None or not link.open_for_new:
             raise Unavailable(await self._absence(handle, grant.cluster_id))
         if not self._has_room(link):
