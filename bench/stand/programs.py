@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,8 +14,18 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def announce(port: int) -> None:
-    """Say that this program is ready; `port`: where it listens, or how many it has of what."""
+    """Say that this program is ready, with where it listens or another number of its own.
+
+    From here on it ends with the one that has started it, however that one ends.
+    """
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     print(f"ready {port}", flush=True)
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
 
 
 class Program:
