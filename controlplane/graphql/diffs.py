@@ -11,7 +11,6 @@ from controlplane.usecases.diffs import ServiceDiff as ServiceRow
 from fleet.diff import Difference
 from fleet.diff import FieldChange as FieldRow
 from fleet.diff import ObjectChange as ObjectRow
-from fleet.errors import Invalid
 
 
 @strawberry.enum
@@ -174,11 +173,8 @@ class DiffQuery:
         old_digest: str | None = None,
     ) -> ServiceDiff:
         diffs, actor = info.context.verbs.diffs, info.context.actor
-        if bool(ref) == bool(new_digest):
-            raise Invalid("give either a ref or a newDigest")
-        if ref:
-            return ServiceDiff.of(await diffs.of_ref(actor, id, ref))
-        return ServiceDiff.of(await diffs.of_digests(actor, id, new_digest or "", old_digest))
+        found = await diffs.of_service(actor, id, ref=ref, new=new_digest, old=old_digest)
+        return ServiceDiff.of(found)
 
     @strawberry.field(
         description="What a ref of a repository would do to every service that follows it."

@@ -81,12 +81,28 @@ class Diffs:
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
 
-    async def of_ref(self, actor: Actor, id: str, ref: str) -> ServiceDiff:
-        """What a branch, tag or commit would make of a service.
+    async def of_service(
+        self,
+        actor: Actor,
+        id: str,
+        *,
+        ref: str | None = None,
+        new: str | None = None,
+        old: str | None = None,
+    ) -> ServiceDiff:
+        """What a branch, tag or commit would make of a service, or two digests that it has had.
 
-        NotFound: no such ref. Invalid: it does not render.
+        Without `old` it is compared with the present one. NotFound: no such ref, or the service
+        never had a digest. Invalid: it does not render.
         """
         service, cluster = await self._service(actor, id)
+        if ref and not new:
+            return await self._of_ref(service, cluster, ref)
+        if new and not ref:
+            return await self._of_digests(service, cluster, new, old)
+        raise Invalid("give either a ref or a newDigest")
+
+    async def _of_ref(self, service: Service, cluster: Cluster, ref: str) -> ServiceDiff:
         if service.repository_id is None:
             raise Invalid(f"service {service.name!r} has no repository")
         commit = await self._deps.manifests.resolve(service.repository_id, ref)
@@ -95,14 +111,9 @@ class Diffs:
         new = open_bundle(rendered, await self._deps.manifests.bundle(rendered))
         return ServiceDiff(service, service.digest, rendered, commit, compare(old, new))
 
-    async def of_digests(
-        self, actor: Actor, id: str, new: str, old: str | None = None
+    async def _of_digests(
+        self, service: Service, cluster: Cluster, new: str, old: str | None
     ) -> ServiceDiff:
-        """What differs between two digests that the service has had; `old` is the present one.
-
-        NotFound: the service never had one of them.
-        """
-        service, cluster = await self._service(actor, id)
         before = await self._had(service, cluster, old or service.digest)
         after = await self._had(service, cluster, new)
         return ServiceDiff(service, old or service.digest, new, None, compare(before, after))

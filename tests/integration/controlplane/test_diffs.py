@@ -1,8 +1,13 @@
 """What a change would do, before it is made."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from controlplane.domain.access.roles import BuiltInRole as Role
+from controlplane.graphql.context import Context
+from controlplane.graphql.schema import schema
 from controlplane.usecases.diffs import Diffs
 from controlplane.usecases.services import ServiceChange
 from fleet.diff import Change
@@ -27,7 +32,7 @@ async def test_a_branch_shows_what_it_would_make_of_a_service(world: World) -> N
     branch = {"shop": [config_map("a", v="2"), config_map("c"), secret(CANARY + "x")]}
     sha = world.manifests.push(repository.id, branch, ref="feature")
     before = await world.get(service)
-    found = await Diffs(world.deps).of_ref(world.admin, service.id, "feature")
+    found = await Diffs(world.deps).of_service(world.admin, service.id, ref="feature")
     assert found.commit is not None and found.commit.sha == sha
     assert [(one.change, one.kind, one.name) for one in found.difference.objects] == [
         (Change.CHANGED, "ConfigMap", "a"),
@@ -50,13 +55,13 @@ async def test_digests_are_compared_only_if_the_service_had_them(world: World) -
         await world.delivery.deliver(repository.id)
         digests.append((await world.get(service)).digest)
     first, second = digests
-    found = await Diffs(world.deps).of_digests(world.admin, service.id, second, first)
+    found = await Diffs(world.deps).of_service(world.admin, service.id, new=second, old=first)
     assert [field.pointer for field in found.difference.objects[0].fields] == ["/data/v"]
-    assert not (await Diffs(world.deps).of_digests(world.admin, service.id, second)).difference
+    assert not (await Diffs(world.deps).of_service(world.admin, service.id, new=second)).difference
     foreign = (await world.get(other)).digest
     for digest in (foreign, "sha256:" + "0" * 64):
         with pytest.raises(NotFound):
-            await Diffs(world.deps).of_digests(world.admin, service.id, digest)
+            await Diffs(world.deps).of_service(world.admin, service.id, new=digest)
 
 
 async def test_a_bundle_that_was_lost_is_rendered_again_for_a_comparison(world: World) -> None:
@@ -68,7 +73,7 @@ async def test_a_bundle_that_was_lost_is_rendered_again_for_a_comparison(world: 
     world.manifests.push(repository.id, {"shop": [config_map("a", v="2")]})
     await world.delivery.deliver(repository.id)
     world.manifests.bundles.clear()
-    found = await Diffs(world.deps).of_digests(world.admin, service.id, first)
+    found = await Diffs(world.deps).of_service(world.admin, service.id, new=first)
     assert found.difference.changed == 1
 
 
@@ -114,11 +119,11 @@ async def test_strangers_are_told_nothing(world: World) -> None:
     service = await world.service(cluster, repository)
     diffs, nobody = Diffs(world.deps), person(None)
     with pytest.raises(NotFound):
-        await diffs.of_ref(nobody, service.id, "main")
+        await diffs.of_service(nobody, service.id)
     with pytest.raises(NotFound):
         await diffs.of_fleet(nobody, repository.id, "main")
     with pytest.raises(NotFound):
-        await diffs.of_ref(person(Role.ADMIN), service.id, "nowhere")
+        await diffs.of_service(person(Role.ADMIN), service.id, ref="nowhere")
 
 
 async def test_helm_settings_are_checked_and_make_a_chart_of_a_service(world: World) -> None:
@@ -138,3 +143,41 @@ async def test_helm_settings_are_checked_and_make_a_chart_of_a_service(world: Wo
     ):
         with pytest.raises(Invalid, match="helm"):
             await world.services.update(world.admin, service.id, ServiceChange(helm=odd))
+
+
+async def test_the_api_tells_a_difference_and_the_fleet(world: World) -> None:
+    cluster, repository = await world.cluster(), await world.repository()
+    service = await world.service(cluster, repository)
+    world.manifests.push(repository.id, {"shop": [config_map("a", v="1")]})
+    await world.delivery.deliver(repository.id)
+    world.manifests.push(repository.id, {"shop": [config_map("a", v="2")]}, ref="feature")
+    document = """query Both($id: ID!, $repository: ID!) {
+        serviceDiff(id: $id, ref: "feature") {
+            added removed changed objects { change kind name fields { pointer old new } }
+        }
+        fleetDiff(repositoryId: $repository, ref: "feature") {
+            looked untouched changed groups { changed error services { name cluster } }
+        }
+    }"""
+    verbs: Any = SimpleNamespace(diffs=Diffs(world.deps))
+    result = await schema.execute(
+        document,
+        variable_values={"id": service.id, "repository": repository.id},
+        context_value=Context(verbs, caller=world.admin),
+    )
+    assert result.errors is None and result.data is not None
+    (changed,) = result.data["serviceDiff"]["objects"]
+    assert changed == {
+        "change": "CHANGED",
+        "kind": "ConfigMap",
+        "name": "a",
+        "fields": [{"pointer": "/data/v", "old": '"1"', "new": '"2"'}],
+    }
+    services = [{"name": "shop", "cluster": cluster.handle}]
+    groups = [{"changed": 1, "error": None, "services": services}]
+    assert result.data["fleetDiff"] == {
+        "looked": 1,
+        "untouched": 0,
+        "changed": 1,
+        "groups": groups,
+    }
