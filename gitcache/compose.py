@@ -85,8 +85,8 @@ def build(
         keep=timedelta(days=settings.store.keep_days),
         watermark=settings.store.watermark,
     )
-    return GitCache(
-        Source(mirror.lister, mirror.clones, mirror.reader, replicas),
+    cache = GitCache(
+        Source(mirror.lister, mirror.clones, mirror.reader, replicas, replicas.me.name),
         Renders(mirror.reader, content, memo, workers, charts, clock),
         content,
         clock,
@@ -95,9 +95,12 @@ def build(
         signer=Signer.from_bytes(key),
         peers=company.peers if company else None,
         housework=(eviction.run,),
+        meters=(mirror.meters,),
         on_start=(mirror.open, open_disk, workers.start),
         on_stop=(workers.stop, content.stop, fetcher.close, admission.close, mirror.close),
     )
+    mirror.submodules.look_among(cache.specs)
+    return cache
 
 
 def signer(settings: GitCacheSettings) -> Signer:

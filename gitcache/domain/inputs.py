@@ -24,7 +24,8 @@ class Inputs:
     `trees` maps each folder or file (relative to the service's folder) to its git id, so a folder
     that is moved with equal content and no outside references keeps its digest. `root` is the
     folder that the renderer starts at, relative too. `charts` maps places to digests of fetched
-    archives, `mounts` places to the git ids of folders that are put there.
+    archives, `mounts` places to the git ids of folders that are put there. `submodules` tells
+    whether their files are the folder's too.
     """
 
     renderer: Renderer
@@ -35,6 +36,7 @@ class Inputs:
     helm: HelmRelease | None = None
     charts: Mapping[str, str] | None = None
     mounts: Sequence[tuple[str, str]] = ()
+    submodules: bool = False
 
     def digest(self) -> str:
         """`sha256:<hex>` over the canonical JSON of these inputs."""
@@ -49,6 +51,7 @@ class Inputs:
                 "helm": asdict(self.helm) if self.helm else None,
                 "charts": dict(self.charts or {}),
                 "mounts": [list(one) for one in self.mounts],
+                "submodules": self.submodules,
             }
         )
 

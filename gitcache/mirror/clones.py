@@ -20,6 +20,7 @@ from fleet.source import RepositorySpec
 from gitcache.mirror.clone import PINS, Clone
 from gitcache.mirror.disk import Disk
 from gitcache.mirror.leanfetch import LeanFetch
+from gitcache.mirror.meters import Meters
 from gitcache.mirror.packs import NoPack
 from gitcache.mirror.quickfetch import QuickFetch
 from gitcache.mirror.remotegit import RemoteGit
@@ -54,12 +55,20 @@ class GitClones:
     """The clones below one folder, named by repository id and URL: two tenants share none."""
 
     def __init__(
-        self, root: Path, runner: GitRunner, ways: Ways, disk: Disk, *, seconds: float
+        self,
+        root: Path,
+        runner: GitRunner,
+        ways: Ways,
+        disk: Disk,
+        meters: Meters,
+        *,
+        seconds: float,
     ) -> None:
         self._root = root
         self._runner = runner
         self._ways = ways
         self._disk = disk
+        self._meters = meters
         self._seconds = seconds
 
     def open(self) -> None:
@@ -79,18 +88,22 @@ class GitClones:
         """As `Clones.fetch`, in the quickest way that works."""
         clone = self._clone(spec)
         if not clone.exists():
-            await self._create(spec, wants)
+            with self._meters.fetch("clone"):
+                await self._create(spec, wants)
         elif clone.is_lean():
-            await self._fetch_lean(spec, clone, wants)
-        elif self._ways.quick is None or not await self._ways.quick.fetch(spec, clone, wants):
-            await self._fetch(spec, clone, wants)
+            with self._meters.fetch("lean"):
+                await self._fetch_lean(spec, clone, wants)
+        elif not await self._fetch_quickly(spec, clone, wants):
+            with self._meters.fetch("git"):
+                await self._fetch(spec, clone, wants)
 
     async def complete(self, spec: RepositorySpec, blobs: Collection[str]) -> None:
         """As `Clones.complete`; nothing to do but in lean clones."""
         clone = self._clone(spec)
         if self._ways.lean is not None and clone.is_lean():
             try:
-                await self._ways.lean.complete(spec, clone, blobs)
+                with self._meters.fetch("files"):
+                    await self._ways.lean.complete(spec, clone, blobs)
             except GitError as error:
                 raise _named(error) from error
 
@@ -98,7 +111,8 @@ class GitClones:
         """As `Clones.graft`."""
         clone = self._clone(spec)
         try:
-            await self._git_fetch(other, clone, {f"{ASKED_PIN}{sha}": sha})
+            with self._meters.fetch("graft"):
+                await self._git_fetch(other, clone, {f"{ASKED_PIN}{sha}": sha})
         except GitError as error:
             raise _named(error) from error
 
@@ -168,6 +182,17 @@ class GitClones:
             place.rename(old)
         new.rename(place)
         shutil.rmtree(old, ignore_errors=True)
+
+    async def _fetch_quickly(
+        self, spec: RepositorySpec, clone: Clone, wants: Mapping[str, str]
+    ) -> bool:
+        if self._ways.quick is None:
+            return False
+        with self._meters.fetch("quick") as outcome:
+            fetched = await self._ways.quick.fetch(spec, clone, wants)
+            if not fetched:
+                outcome.result = "unfit"
+        return fetched
 
     async def _fetch(self, spec: RepositorySpec, clone: Clone, wants: Mapping[str, str]) -> None:
         try:

@@ -8,6 +8,7 @@ from fleet.remotes import parse_remote
 from fleet.runtime.clock import Clock
 from fleet.source import RepositorySpec
 from gitcache.mirror.lsrefs import HttpRefLister, NotVersion2
+from gitcache.mirror.meters import Meters
 from gitcache.mirror.remotegit import RemoteGit
 
 log = structlog.get_logger(__name__)
@@ -50,11 +51,18 @@ class AdaptiveRefLister:
     """
 
     def __init__(
-        self, http: HttpRefLister, process: GitRefLister, clock: Clock, *, retry_seconds: float
+        self,
+        http: HttpRefLister,
+        process: GitRefLister,
+        clock: Clock,
+        meters: Meters,
+        *,
+        retry_seconds: float,
     ) -> None:
         self._http = http
         self._process = process
         self._clock = clock
+        self._meters = meters
         self._retry_seconds = retry_seconds
         self._not_before: dict[str, float] = {}
 
@@ -62,11 +70,12 @@ class AdaptiveRefLister:
         """As `RefLister.list_refs`."""
         remote = parse_remote(spec.url)
         now = self._clock.monotonic()
-        if not remote.is_http or self._not_before.get(remote.text, now) > now:
-            return await self._process.list_refs(spec, prefixes)
-        try:
-            return await self._http.list_refs(spec, prefixes)
-        except NotVersion2:
-            log.info("server without protocol version 2", repository=spec.id, host=remote.host)
-            self._not_before[remote.text] = now + self._retry_seconds
+        if remote.is_http and self._not_before.get(remote.text, now) <= now:
+            try:
+                with self._meters.poll("http"):
+                    return await self._http.list_refs(spec, prefixes)
+            except NotVersion2:
+                log.info("server without protocol version 2", repository=spec.id, host=remote.host)
+                self._not_before[remote.text] = now + self._retry_seconds
+        with self._meters.poll("git"):
             return await self._process.list_refs(spec, prefixes)

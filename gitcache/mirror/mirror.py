@@ -16,6 +16,7 @@ from gitcache.mirror.largefiles import LargeFiles
 from gitcache.mirror.leanfetch import LeanFetch
 from gitcache.mirror.lsrefs import HttpRefLister
 from gitcache.mirror.lsremote import AdaptiveRefLister, GitRefLister
+from gitcache.mirror.meters import Meters
 from gitcache.mirror.pacing import Pacing
 from gitcache.mirror.packs import PackClient
 from gitcache.mirror.quickfetch import QuickFetch
@@ -78,10 +79,16 @@ class Mirror:
         known = KnownCapabilities(self.http, clock)
         self.http_lister = HttpRefLister(self.http, self.routes, known)
         self.git_lister = GitRefLister(self.git, seconds=options.request_seconds)
+        self.disk = Disk(home, watermark=options.watermark)
+        self.meters = Meters(self.disk)
         self.lister = AdaptiveRefLister(
-            self.http_lister, self.git_lister, clock, retry_seconds=_ASK_CHEAPLY_AGAIN
+            self.http_lister,
+            self.git_lister,
+            clock,
+            self.meters,
+            retry_seconds=_ASK_CHEAPLY_AGAIN,
         )
-        packs = PackClient(self.http)
+        packs = PackClient(self.http, self.meters)
         self.lean = LeanFetch(
             packs,
             self.routes,
@@ -90,12 +97,12 @@ class Mirror:
             seconds=options.fetch_seconds,
         )
         self.quick = QuickFetch(packs, self.routes, known)
-        self.disk = Disk(home, watermark=options.watermark)
         self.clones = GitClones(
             home,
             self.runner,
             Ways(self.git, self.quick, self.lean),
             self.disk,
+            self.meters,
             seconds=options.fetch_seconds,
         )
         self.submodules = Submodules(self.clones.graft)

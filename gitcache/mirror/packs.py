@@ -12,6 +12,7 @@ from gitcache.mirror.capabilities import Capabilities
 from gitcache.mirror.fetchanswer import FetchAnswer, ServerSaid
 from gitcache.mirror.http import HttpClient
 from gitcache.mirror.lsrefs import POST_HEADERS
+from gitcache.mirror.meters import Meters
 from gitcache.mirror.route import Route
 
 _RESULT = POST_HEADERS["Accept"]
@@ -46,8 +47,9 @@ class Order:
 class PackClient:
     """Writes packs to files as they come in."""
 
-    def __init__(self, http: HttpClient) -> None:
+    def __init__(self, http: HttpClient, meters: Meters) -> None:
         self._http = http
+        self._meters = meters
 
     async def fetch(
         self,
@@ -85,6 +87,8 @@ class PackClient:
                     into.write(data)
         except (pktline.Malformed, ServerSaid) as error:
             raise NoPack(str(error)) from None
+        finally:
+            self._meters.packed_bytes.inc(size)
         if not answer.complete:
             raise Unavailable("the server's pack is cut off")
         return answer

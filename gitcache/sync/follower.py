@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import random
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -25,6 +25,10 @@ HINT_RETRIES = (0.1, 0.3, 1.0, 3.0, 10.0)
 
 _HINTS_TRUSTED = 24 * 3600.0
 _SPREAD = 0.1
+_SLOW_SECONDS = 1.0
+_SLOW_FACTOR = 20.0
+"""A server that takes longer than a second spends a twentieth of its time on us at most."""
+_MEASURE_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +42,13 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The ports a follower works with."""
+    """The ports a follower works with; `owner` is the name of this replica."""
 
     lister: RefLister
     clones: Clones
     reader: TreeReader
     coordinator: Coordinator
+    owner: str | None = None
 
 
 @dataclass
@@ -53,6 +58,8 @@ class _Known:
     commits: dict[str, Commit] = field(default_factory=dict)
     missing: frozenset[str] = frozenset()
     fetched_at: datetime | None = None
+    size: int | None = None
+    measured: float | None = None
 
 
 class Follower:
@@ -81,6 +88,7 @@ class Follower:
         self._hinted: float | None = None
         self._backoff = Backoff(first=2.0, limit=pace.longest_backoff)
         self._fetching = asyncio.Lock()
+        self._took = 0.0
         self._tasks = Tasks(f"follower/{spec.id}")
 
     def start(self) -> None:
@@ -173,6 +181,7 @@ class Follower:
             self._publish(spec, "internal error; the server's log has the details")
             return max(1.0, self._backoff.next())
         self._backoff.reset()
+        await self._measure(spec)
         self._publish(spec, None)
         return self._interval()
 
@@ -181,7 +190,7 @@ class Follower:
             return
         for delay in (*HINT_RETRIES, None):
             prefixes = refs.prefixes(spec.refs)
-            listed = await self._source.lister.list_refs(spec, prefixes) if prefixes else {}
+            listed = await self._list(spec, prefixes) if prefixes else {}
             resolved = refs.resolve(spec.refs, listed)
             if delay is None or self._announced_seen(spec, resolved.commits):
                 break
@@ -190,6 +199,19 @@ class Follower:
             await self._pause(delay)
         self._announced.clear()
         await self._update(spec, resolved)
+
+    async def _list(self, spec: RepositorySpec, prefixes: Sequence[str]) -> Mapping[str, str]:
+        started = self._clock.monotonic()
+        listed = await self._source.lister.list_refs(spec, prefixes)
+        self._took = self._clock.monotonic() - started
+        return listed
+
+    async def _measure(self, spec: RepositorySpec) -> None:
+        """The size of the local copy, now and then: adding it up takes a walk over its files."""
+        now, known = self._clock.monotonic(), self._known
+        if known.measured is None or now - known.measured >= _MEASURE_SECONDS:
+            known.size = await self._source.clones.size(spec)
+            known.measured = now if known.size is not None else None
 
     def _announced_seen(self, spec: RepositorySpec, commits: Mapping[str, str]) -> bool:
         expected = {
@@ -267,6 +289,8 @@ class Follower:
             error=error,
             polled_at=self._clock.now(),
             fetched_at=known.fetched_at,
+            size=known.size,
+            owner=self._source.owner,
         )
         before, self.state = self.state, state
         if before is None or replace(before, polled_at=state.polled_at) != state:
@@ -278,6 +302,8 @@ class Follower:
             self._clock.monotonic() - self._hinted < _HINTS_TRUSTED
         )
         seconds = pace.poll_with_webhook if recent else pace.poll
+        if self._took > _SLOW_SECONDS:
+            seconds = max(seconds, min(self._took * _SLOW_FACTOR, pace.longest_backoff))
         return seconds * random.uniform(1 - _SPREAD, 1 + _SPREAD)
 
     async def _pause(self, seconds: float) -> None:

@@ -142,6 +142,7 @@ class Planner:
                 paths.relative(place, plan.folder): pin.digest for place, pin in plan.pins.items()
             },
             mounts=mounts,
+            submodules=origin.spec.submodules,
         ).digest()
 
     async def _mounted(self, origin: Origin, source: SourceFolder, folder: str) -> Part:

@@ -72,6 +72,15 @@ class FakeGit:
     async def pins(self, spec: RepositorySpec) -> Mapping[str, str]:
         return dict(self.local)
 
+    async def size(self, spec: RepositorySpec) -> int | None:
+        return 1000 * len(self.local) or None
+
+    async def complete(self, spec: RepositorySpec, blobs: Collection[str]) -> None:
+        """Nothing is left out here."""
+
+    async def graft(self, spec: RepositorySpec, other: RepositorySpec, sha: str) -> None:
+        self.local[f"at-{sha}"] = sha
+
     async def maintain(self, spec: RepositorySpec) -> None:
         """Nothing becomes loose here."""
 

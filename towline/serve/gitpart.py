@@ -1,9 +1,11 @@
 """The git cache of a process: embedded, one replica among several, or elsewhere."""
 
+from collections.abc import Collection
 from contextlib import AsyncExitStack
 from typing import Protocol
 
 import uvicorn
+from prometheus_client.registry import Collector
 
 from controlplane.ports import Manifests
 from fleet.errors import Invalid
@@ -12,6 +14,7 @@ from fleet.runtime.tasks import Tasks
 from gitcache import compose, replica
 from gitcache.ports import Egress, LiveDigests
 from gitcache.settings import GitCacheSettings
+from gitcache.sync.cache import GitCache
 from towline.serve.listeners import OFF, Listener, address, serve
 from towline.settings import ServeSettings, Target
 
@@ -58,6 +61,11 @@ class GitPart:
             self.manifests = self._replica.cache
         else:
             self.manifests = compose.build(git, clock, egress=egress, live=live)
+
+    @property
+    def meters(self) -> Collection[Collector]:
+        """What a registry of Prometheus may collect from; nothing if the tier is elsewhere."""
+        return self.manifests.meters if isinstance(self.manifests, GitCache) else ()
 
     async def start(self) -> str | None:
         """Begin; where other replicas reach this one. Unavailable: the port is taken."""

@@ -79,6 +79,8 @@ class GitTier:
     async def _serve_metrics(self) -> str:
         registry = CollectorRegistry()
         ProcessCollector(registry=registry)
+        for meters in self._part.meters:
+            registry.register(meters)
         build = Gauge("towline_build_info", "The version that runs", ["version"], registry=registry)
         build.labels(__version__).set(1)
         host, port = address(self._settings.listen_metrics, "listen_metrics")

@@ -23,13 +23,14 @@ from fleet.identity import ClusterId, TokenId
 from fleet.runtime.clock import Clock, SystemClock
 from fleet.runtime.tasks import Tasks
 from fleet.wire.v1 import agent_pb2_grpc
+from gitcache.compose import signer
 from gitcache.http import Webhooks
 from proxy import compose as proxy
 from proxy.tunnel.egress import Egress
 from proxy.tunnel.websocket import agents_route
 from towline.serve.door import DoorAccess, DoorAudit, DoorIdentity, DoorStreams
 from towline.serve.first import keep_private, leave_first_token, leave_setup_link
-from towline.serve.gitpart import GitPart
+from towline.serve.gitpart import GitPart, git_settings
 from towline.serve.listeners import (
     OFF,
     Listener,
@@ -107,6 +108,7 @@ class Process:
                 data_dir=settings.data,
                 database=settings.database,
                 agents_port=address(settings.listen_agents, "listen_agents")[1],
+                signing_key=signer(git_settings(settings)).public_pem.decode(),
                 auth=settings.auth,
             ),
             self._git.manifests,
@@ -218,7 +220,8 @@ class Process:
     async def _serve_metrics(self, text: str) -> str:
         registry = CollectorRegistry()
         ProcessCollector(registry=registry)
-        registry.register(self.door.meters)
+        for meters in (self.door.meters, *self._git.meters):
+            registry.register(meters)
         connected = Gauge("towline_agents_connected", "Agents connected here", registry=registry)
         connected.set_function(lambda: len(self.plane.agentlink.connected()))
         build = Gauge("towline_build_info", "The version that runs", ["version"], registry=registry)

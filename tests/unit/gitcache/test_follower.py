@@ -1,6 +1,6 @@
 """Following one repository, on a clock that a test moves."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -25,7 +25,7 @@ class Watch:
         self.clock = FakeClock()
         self.coordinator = FakeCoordinator()
         self.told: list[RepositoryState] = []
-        source = Source(self.git, self.git, self.git, self.coordinator)
+        source = Source(self.git, self.git, self.git, self.coordinator, "here")
         self.follower = Follower(spec, source, self.clock, PACE, self.told.append)
 
     async def start(self) -> None:
@@ -239,3 +239,24 @@ async def test_an_invalid_url_shows_in_the_state(watch: Watch) -> None:
     watch.git.error = Invalid("only http, https and ssh URLs are allowed", field="url")
     await watch.start()
     assert watch.told[-1].error == "url: only http, https and ssh URLs are allowed"
+
+
+async def test_the_state_tells_the_size_of_the_copy_and_its_owner(watch: Watch) -> None:
+    watch.git.push(MAIN, 1)
+    await watch.start()
+    assert (watch.told[-1].size, watch.told[-1].owner) == (1000, "here")
+
+
+async def test_a_slow_server_is_asked_less_often(watch: Watch) -> None:
+    """Listing refs may take a twentieth of a server's time at most."""
+    watch.git.push(MAIN, 1)
+    listed = watch.git.list_refs
+
+    async def slowly(spec: RepositorySpec, prefixes: Sequence[str]) -> Mapping[str, str]:
+        await watch.clock.sleep(2)
+        return await listed(spec, prefixes)
+
+    watch.git.list_refs = slowly  # ty: ignore[invalid-assignment]
+    await watch.start()
+    await watch.clock.advance(200)
+    assert 4 <= len(watch.git.polls) <= 7
