@@ -10,13 +10,16 @@ import grpc.aio
 import structlog
 
 from fleet.attestation import TrustedKeys, read_public_keys
-from fleet.errors import Invalid
+from fleet.errors import Invalid, Unavailable
 from fleet.identity import new_id
 from fleet.links.websocket import Pipe
 from fleet.runtime.clock import Clock, SystemClock
 from fleet.runtime.tasks import Tasks
 from syncagent.autonomy.admission import Admission
+from syncagent.autonomy.folders import FolderRenders
 from syncagent.autonomy.policy import LocalPolicy
+from syncagent.autonomy.services import LocalServices
+from syncagent.domain.objects import ObjectRef
 from syncagent.jobs.runner import JobRunner
 from syncagent.kube.access import Access, from_kubeconfig, in_cluster
 from syncagent.kube.client import KubeClient
@@ -31,6 +34,7 @@ from syncagent.link.fetch import HubFetcher
 from syncagent.link.logs import LogQueue
 from syncagent.link.reports import OutboxReports
 from syncagent.link.supervisor import Introduction, Link
+from syncagent.ports import Renders
 from syncagent.reconcile.engine import Engine
 from syncagent.settings import (
     AutonomySettings,
@@ -70,6 +74,7 @@ class Agent:
     client: KubeClient
     database: Database
     upgrader: Upgrader
+    local: LocalServices | None = None
     pages: Pages | None = None
     pipe: Pipe | None = None
 
@@ -84,6 +89,8 @@ class Agent:
             self.jobs.start()
             if self.pages is not None:
                 await self.pages.start()
+            if self.local is not None:
+                tasks.forever("local", self.local.run())
             tasks.forever("facts", self.facts.watch(self.reports))
             if self.pipe is not None:
                 tasks.forever("pipe", self.pipe.run())
@@ -110,10 +117,13 @@ class Agent:
                 raise failure.result()
 
 
-def build(settings: Settings, clock: Clock | None = None) -> Agent:
+def build(
+    settings: Settings, clock: Clock | None = None, repositories: Renders | None = None
+) -> Agent:
     """An agent as the settings describe it. Invalid: no way to the cluster; Unavailable: no disk.
 
-    Must be called in the event loop in which it is to run.
+    Must be called in the event loop in which it is to run. `repositories` renders services that
+    this cluster defines in git; without it they are local files.
     """
     clock = clock or SystemClock()
     folder, policy = settings.state.directory, _policy(settings.autonomy)
@@ -138,12 +148,21 @@ def build(settings: Settings, clock: Clock | None = None) -> Agent:
         logs.put,
         clock,
     )
-    admission = Admission(engine, _trusted(settings.autonomy), reports, clock)
+    local = _local(
+        settings.autonomy, cluster, engine, bundles, memory, reports, clock, repositories
+    )
+    admission = Admission(
+        engine,
+        _trusted(settings.autonomy),
+        reports,
+        clock,
+        local.refresh if local is not None else None,
+    )
     facts = Facts(KubeFacts(client).look, clock)
     upgrader = Upgrader(_home(settings.upgrade), cluster, jobs, reports)
     link = Link(
         endpoint,
-        Introduction(instance_id, sealing_key=key.public),
+        Introduction(instance_id, local is not None, key.public),
         admission,
         Commands(admission, jobs, upgrader),
         outbox,
@@ -155,7 +174,33 @@ def build(settings: Settings, clock: Clock | None = None) -> Agent:
         lambda: database.refusal,
     )
     pages = _pages(settings.health, engine, link, outbox, jobs, database)
-    return Agent(engine, jobs, facts, reports, link, client, database, upgrader, pages, pipe)
+    return Agent(engine, jobs, facts, reports, link, client, database, upgrader, local, pages, pipe)
+
+
+def _local(
+    settings: AutonomySettings,
+    cluster: GuardedCluster,
+    engine: Engine,
+    bundles: BundleFiles,
+    memory: SqliteMemory,
+    reports: OutboxReports,
+    clock: Clock,
+    repositories: Renders | None,
+) -> LocalServices | None:
+    """What the cluster defines itself; None: nothing, the control plane does."""
+    if settings.services is None:
+        return None
+
+    async def place() -> str:
+        live = await cluster.get(ObjectRef("", "v1", "Namespace", "", "kube-system"))
+        if live is None:
+            raise Unavailable("the cluster has no namespace kube-system to be named by")
+        return live["metadata"]["uid"]
+
+    renders = FolderRenders(settings.services, repositories)
+    return LocalServices(
+        settings.services, place, renders, engine.desire, bundles, memory, reports, clock
+    )
 
 
 def client_of(settings: KubernetesSettings, clock: Clock) -> KubeClient:

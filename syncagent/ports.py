@@ -4,11 +4,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
+from fleet.bundle import Bundle
 from fleet.errors import TowlineError, Unavailable
 from syncagent.domain.events import CommandDone, DriftFound, Sighting
 from syncagent.domain.fields import Entry
 from syncagent.domain.inventory import InventoryChange, Owned
 from syncagent.domain.jobs import JobSpec, JobStatus
+from syncagent.domain.mirrors import Definition, Mirror
 from syncagent.domain.objects import Api, KubeObject, ObjectRef
 from syncagent.domain.runs import Run
 from syncagent.domain.services import Desired, Stamps, Status
@@ -312,6 +314,28 @@ TakeLine = Callable[[bytes], None]
 
 Allowed = Callable[[ObjectRef], None]
 """Raises Invalid for an object that nobody may have this agent write; see `autonomy.policy`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """A render of a definition; `commit` is empty for what comes from no repository."""
+
+    bundle: Bundle
+    commit: str = ""
+
+
+class Renders(Protocol):
+    """Makes bundles of what this cluster defines itself."""
+
+    async def render(self, definition: Definition) -> Rendered:
+        """The bundle as it is now. Invalid, Unavailable: why there is none."""
+        ...
+
+
+class MirrorReports(Protocol):
+    """Where services of the cluster's own are shown."""
+
+    def mirror(self, mirror: Mirror) -> None: ...
 
 
 class JobCluster(Protocol):

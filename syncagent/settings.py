@@ -67,12 +67,14 @@ class AutonomySettings:
     `kinds`: what is written at all, `Kind.group` with commas between (`Deployment.apps,Secret`,
     `*.apps` for a whole group); empty: all. `namespaces`: where; empty: everywhere.
     `trusted_keys`: file with the public keys (PEM) whose signature a bundle needs; none: unsigned
-    bundles are taken.
+    bundles are taken. `services`: folder of files that define this cluster's services; given, the
+    agent is autonomous and the control plane defines none.
     """
 
     kinds: str = ""
     namespaces: str = ""
     trusted_keys: Path | None = None
+    services: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)

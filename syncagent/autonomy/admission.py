@@ -1,9 +1,12 @@
 """Desired state is believed if the render tier has signed it; all else is told and not kept."""
 
+from collections.abc import Callable
+
 import structlog
 
 from fleet.attestation import TrustedKeys
 from fleet.errors import Invalid
+from fleet.identity import is_local_id
 from fleet.runtime.clock import Clock
 from syncagent.domain.services import Desired, Phase, Problem, Stamps, Status
 from syncagent.ports import Reconciler, Reports
@@ -16,12 +19,19 @@ class Admission:
 
     Without trusted keys everything is believed. A removal needs no signature: what it may delete
     is bounded by the deletion budget and the allow-list, and a control plane that was taken over
-    could as well say nothing.
+    could as well say nothing. `local` looks at the services that the cluster defines itself; where
+    it is given, the control plane defines none.
     """
 
     def __init__(
-        self, reconciler: Reconciler, trusted: TrustedKeys, reports: Reports, clock: Clock
+        self,
+        reconciler: Reconciler,
+        trusted: TrustedKeys,
+        reports: Reports,
+        clock: Clock,
+        local: Callable[[], None] | None = None,
     ) -> None:
+        self._local = local
         self._reconciler = reconciler
         self._trusted = trusted
         self._reports = reports
@@ -38,6 +48,8 @@ class Admission:
 
     def check(self, desired: Desired) -> None:
         """Raise Invalid for a bundle that nobody trusted has signed."""
+        if self._local is not None and desired.spec is not None:
+            raise Invalid("this cluster defines its services itself: define it there")
         if self._trusted and desired.spec is not None:
             self._trusted.verify(desired.spec.digest, desired.spec.attestation)
 
@@ -48,6 +60,8 @@ class Admission:
         self._reconciler.linked()
 
     def sync_now(self, command_id: str, service_id: str) -> None:
+        if self._local is not None and is_local_id(service_id):
+            self._local()
         self._reconciler.sync_now(command_id, service_id)
 
     def terminate(self, command_id: str, service_id: str) -> None:

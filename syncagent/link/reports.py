@@ -4,6 +4,7 @@ from fleet.wire.v1 import agent_pb2 as pb
 from syncagent.domain.events import ClusterFacts, CommandDone, DriftFound
 from syncagent.domain.inventory import InventoryChange
 from syncagent.domain.jobs import JobStatus
+from syncagent.domain.mirrors import Mirror
 from syncagent.domain.services import Status
 from syncagent.link.wire import (
     done_to_wire,
@@ -12,6 +13,7 @@ from syncagent.link.wire import (
     inventory_to_wire,
     job_to_wire,
     merge_inventories,
+    mirror_to_wire,
     status_to_wire,
 )
 from syncagent.ports import Outbox
@@ -44,6 +46,10 @@ class OutboxReports:
 
     def facts(self, facts: ClusterFacts) -> None:
         self._outbox.put("facts", pb.Report(facts=facts_to_wire(facts)).SerializeToString())
+
+    def mirror(self, mirror: Mirror) -> None:
+        body = mirror_to_wire(mirror).SerializeToString()
+        self._outbox.put(f"mirror/{mirror.service_id}", body)
 
     def done(self, done: CommandDone) -> None:
         self._outbox.put(f"command/{done.command_id}", done_to_wire(done).SerializeToString())

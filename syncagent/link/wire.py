@@ -13,6 +13,7 @@ from syncagent.domain.events import ClusterFacts, CommandDone, DriftFound
 from syncagent.domain.health import Health
 from syncagent.domain.inventory import Component, InventoryChange
 from syncagent.domain.jobs import JobSpec, JobStatus
+from syncagent.domain.mirrors import Mirror
 from syncagent.domain.objects import ObjectRef
 from syncagent.domain.services import (
     Desired,
@@ -184,6 +185,23 @@ def job_to_wire(status: JobStatus) -> pb.Report:
         },
     )
     return pb.Report(job=body)
+
+
+def mirror_to_wire(mirror: Mirror) -> pb.Report:
+    body = pb.MirroredService(
+        service_id=mirror.service_id,
+        name=_cut(mirror.name, 253),
+        namespace=_cut(mirror.namespace, 63),
+        repository=_cut(mirror.repository, 2048),
+        ref=_cut(mirror.ref, 255),
+        folder=_cut(mirror.folder, 1024),
+        commit=_cut(mirror.commit, 64),
+        digest=mirror.digest,
+        sequence=mirror.sequence,
+        removed=mirror.removed,
+        error=_cut(mirror.error, 4096),
+    )
+    return pb.Report(mirrored=body)
 
 
 def held_to_wire(held: Iterable[tuple[str, int]]) -> list[pb.Held]:

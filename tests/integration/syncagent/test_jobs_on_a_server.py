@@ -182,3 +182,44 @@ async def test_the_doctor_names_the_step_that_fails(bench: Bench) -> None:
 
 def _channel(hub: FakeHub) -> Callable[[], grpc.aio.Channel]:
     return Endpoint(hub.address, TOKEN).connect
+
+
+async def test_services_of_the_cluster_itself_need_no_control_plane(
+    bench: Bench, tmp_path: Path
+) -> None:
+    """From first boot with a name that does not resolve; later they are shown, and defined only
+    here: what the control plane sends is refused, what it asks for is done."""
+    services = tmp_path / "services"
+    (services / "manifests").mkdir(parents=True)
+    (services / "manifests" / "c.json").write_bytes(orjson.dumps(bench.config("c")))
+    text = f"name: own\nnamespace: {bench.namespace}\nfolder: manifests\n"
+    (services / "own.yaml").write_text(text)
+    bench.settings = replace(bench.settings, autonomy=AutonomySettings(services=services))
+    blind = replace(bench.settings.hub, address="https://nowhere.invalid:8444")
+    alone = Bench(bench.hub, bench.cluster, bench.namespace, bench.state, bench.settings)
+    alone.settings = replace(bench.settings, hub=blind)
+    async with alone.agent():
+        await bench.until("configmap", "c", lambda one: one)
+        await bench.kubectl("delete", "configmap", "c")
+        healed = await bench.until("configmap", "c", lambda one: one)
+    async with bench.agent():
+        hello = await linked(bench)
+        assert hello.mode == pb.MODE_AUTONOMOUS and not hello.held
+        mirror = (await bench.hub.until(lambda: mirrors(bench.hub)))[-1]
+        assert mirror.name == "own" and mirror.sequence == 1
+        bench.hub.want("theirs", [bench.config("d")], namespace=bench.namespace)
+        status = await bench.hub.until_phase("theirs", pb.PHASE_FAILED)
+        assert "defines its services itself" in status.problems[0].message
+        changed = bench.config("c", key="changed")
+        (services / "manifests" / "c.json").write_bytes(orjson.dumps(changed))
+        sync = pb.Command(id="1", sync_now=pb.SyncNow(service_id=mirror.service_id))
+        bench.hub.send(pb.HubMessage(command=sync))
+        await bench.until("configmap", "c", lambda one: one["data"]["key"] == "changed")
+        live = await bench.get("configmap", "c")
+        assert live is not None and live["metadata"]["uid"] == healed["metadata"]["uid"]
+        await bench.hub.until(lambda: mirrors(bench.hub)[-1].sequence == 2)
+    assert await bench.get("configmap", "d") is None
+
+
+def mirrors(hub: FakeHub) -> list[pb.MirroredService]:
+    return [report.mirrored for report in hub.reports if report.HasField("mirrored")]

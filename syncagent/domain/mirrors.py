@@ -1,0 +1,34 @@
+"""Services that this cluster defines itself, and how the control plane is to show them."""
+
+from dataclasses import dataclass
+
+from syncagent.domain.services import SyncOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A service that this cluster defines. Without a `repository` the folder is a local one."""
+
+    name: str
+    namespace: str
+    folder: str
+    repository: str = ""
+    ref: str = "main"
+    options: SyncOptions = SyncOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class Mirror:
+    """Where it is from and what is desired now; `error`: why it cannot be rendered."""
+
+    service_id: str
+    name: str
+    namespace: str
+    repository: str = ""
+    ref: str = ""
+    folder: str = ""
+    commit: str = ""
+    digest: str = ""
+    sequence: int = 0
+    removed: bool = False
+    error: str = ""

@@ -1,0 +1,192 @@
+"""Services that a folder defines: kept, shown, and gone only when that is certain."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from fleet.errors import Invalid
+from fleet.identity import is_local_id, local_id
+from syncagent.autonomy.definitions import read_definitions
+from syncagent.autonomy.folders import FolderRenders
+from syncagent.autonomy.policy import LocalPolicy
+from syncagent.autonomy.services import LocalServices
+from syncagent.domain.mirrors import Mirror
+from syncagent.domain.objects import ObjectRef
+from syncagent.domain.services import Desired, DriftPolicy, Removal, Stamps
+from syncagent.state.bundles import BundleFiles
+from syncagent.state.database import Database
+from syncagent.state.memory import SqliteMemory
+from tests.fakes.clock import FakeClock
+
+CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {k: v}\n"
+
+
+async def place() -> str:
+    return "uid-of-kube-system"
+
+
+class World:
+    """A folder, and what comes of it."""
+
+    def __init__(self, root: Path) -> None:
+        self.folder = root / "services"
+        self.desired: list[Desired] = []
+        self.shown: list[Mirror] = []
+        self.database = Database(root / "agent.db")
+        self.bundles = BundleFiles(root / "bundles")
+        self.define("shop", "name: shop\nnamespace: shop\nfolder: manifests\n")
+        self.manifest("a.yaml", CONFIG)
+        self.services = self.make()
+
+    def make(self) -> LocalServices:
+        memory = SqliteMemory(self.database)
+        return LocalServices(
+            self.folder,
+            place,
+            FolderRenders(self.folder),
+            self.desire,
+            self.bundles,
+            memory,
+            self,
+            FakeClock(),
+        )
+
+    def desire(self, desired: Desired) -> None:
+        self.desired.append(desired)
+        SqliteMemory(self.database).desire(desired, Stamps())
+
+    def mirror(self, mirror: Mirror) -> None:
+        self.shown.append(mirror)
+
+    def define(self, name: str, text: str) -> None:
+        self.folder.mkdir(exist_ok=True)
+        (self.folder / f"{name}.yaml").write_text(text)
+
+    def manifest(self, name: str, text: str) -> None:
+        (self.folder / "manifests").mkdir(exist_ok=True)
+        (self.folder / "manifests" / name).write_text(text)
+
+
+@pytest.fixture
+def world(tmp_path: Path):
+    one = World(tmp_path)
+    yield one
+    one.database.close()
+
+
+async def test_a_definition_is_desired_once_and_shown(world: World) -> None:
+    """Its bundle is on disk; unchanged files, also after a restart, mean no new sequence."""
+    await world.services.look()
+    await world.services.look()
+    await world.make().look()
+    (one,) = world.desired
+    assert one.service_id == local_id("uid-of-kube-system", "shop") and is_local_id(one.service_id)
+    assert one.sequence == 1 and one.spec is not None and one.spec.options.create_namespace
+    assert world.bundles.has(one.spec.digest)
+    assert world.shown[0].digest == one.spec.digest and world.shown[0].folder == "manifests"
+
+
+async def test_a_changed_file_is_a_new_sequence(world: World) -> None:
+    await world.services.look()
+    world.manifest("a.yaml", CONFIG.replace("k: v", "k: w"))
+    await world.services.look()
+    assert [one.sequence for one in world.desired] == [1, 2]
+    assert [one.sequence for one in world.shown] == [1, 2]
+
+
+async def test_what_cannot_be_read_removes_nothing(world: World) -> None:
+    """A missing folder, a broken file, a broken manifest: the service stays, with the reason."""
+    await world.services.look()
+    world.define("shop", "name: [")
+    await world.services.look()
+    world.define("shop", "name: shop\nnamespace: shop\nfolder: manifests\n")
+    world.manifest("b.yaml", "{")
+    await world.services.look()
+    assert "b.yaml cannot be read" in world.shown[-1].error
+    shutil.rmtree(world.folder)
+    with pytest.raises(Invalid, match="is not there"):
+        await world.services.look()
+    assert len(world.desired) == 1
+
+
+async def test_a_definition_that_has_gone_removes_its_objects(world: World) -> None:
+    await world.services.look()
+    (world.folder / "shop.yaml").unlink()
+    await world.services.look()
+    await world.services.look()
+    assert [one.removal for one in world.desired] == [None, Removal.CASCADE]
+    assert world.shown[-1].removed and len(world.shown) == 2
+
+
+async def test_a_repository_without_a_git_part_is_said(world: World) -> None:
+    text = "name: shop\nnamespace: shop\nfolder: x\nrepository: https://git.example/x.git\n"
+    world.define("shop", text)
+    await world.services.look()
+    assert "no git part" in world.shown[-1].error and world.desired == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- a",
+        "name: x",
+        "name: x\nnamespace: y\nfolder: /etc",
+        "name: x\nnamespace: y\nfolder: ../../etc",
+        "name: x\nnamespace: y\nfolder: z\nsecret: w",
+        "name: 3\nnamespace: y\nfolder: z",
+        "name: x\nnamespace: y\nfolder: z\noptions: {drift: never}",
+        "name: x\nnamespace: y\nfolder: z\noptions: {paused: 1}",
+        "name: x\nnamespace: y\nfolder: z\n---\nname: x\nnamespace: y\nfolder: z",
+        "name: !!python/object:os.system x",
+        "name: x" + " " * 300_000,
+    ],
+)
+def test_odd_definitions_are_named_problems(tmp_path: Path, text: str) -> None:
+    (tmp_path / "odd.yaml").write_text(text)
+    read = read_definitions(tmp_path)
+    assert len(read.problems) == 1 and read.problems[0].startswith("odd.yaml: ")
+
+
+def test_options_are_read(tmp_path: Path) -> None:
+    options = "options: {drift: report, keepOnPrune: true}"
+    (tmp_path / "a.yml").write_text(f"name: x\nnamespace: y\nfolder: z\n{options}\n")
+    (one,) = read_definitions(tmp_path).services
+    assert one.options.drift is DriftPolicy.REPORT and one.options.keep_on_prune
+
+
+async def test_a_link_out_of_the_folder_is_not_followed(world: World, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    shutil.rmtree(world.folder / "manifests")
+    (world.folder / "manifests").symlink_to(tmp_path / "outside")
+    await world.services.look()
+    assert "leads out" in world.shown[-1].error
+
+
+@pytest.mark.parametrize(
+    ("kinds", "namespaces", "ref", "allowed"),
+    [
+        ((), (), "apps/Deployment/shop/web", True),
+        (("Deployment.apps",), (), "apps/Deployment/shop/web", True),
+        (("*.apps",), (), "apps/Deployment/shop/web", True),
+        (("Deployment",), (), "apps/Deployment/shop/web", False),
+        (("Secret",), (), "/ConfigMap/shop/web", False),
+        ((), ("shop",), "/ConfigMap/shop/web", True),
+        ((), ("shop",), "/ConfigMap/prod/web", False),
+        ((), ("shop",), "/Namespace//shop", True),
+        ((), ("shop",), "/Namespace//prod", False),
+        ((), ("shop",), "rbac/ClusterRole//admin", False),
+        (("ClusterRole.rbac",), ("shop",), "rbac/ClusterRole//admin", True),
+        (("*.rbac",), ("shop",), "rbac/ClusterRole//admin", False),
+    ],
+)
+def test_the_allow_list(kinds, namespaces, ref: str, allowed: bool) -> None:
+    """Kinds and places that are not listed are refused; cluster-wide ones only pass by name."""
+    group, kind, namespace, name = ref.split("/")
+    policy = LocalPolicy.of(kinds, namespaces)
+    try:
+        policy.check(ObjectRef(group, "v1", kind, namespace, name))
+    except Invalid as error:
+        assert not allowed and "this agent's own settings" in error.message
+    else:
+        assert allowed
