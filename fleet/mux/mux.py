@@ -247,7 +247,8 @@ class Mux:
     def forget(self, stream: Stream) -> None:
         """The stream has ended."""
         self.streams.pop(stream.id, None)
-        self._queue.offer(stream)
+        if stream.offered:
+            self._queue.offer(stream)
         self.budget.forget(stream)
 
     # Sending

@@ -35,6 +35,21 @@ class UpstreamExchange:
     API server has agreed to it.
     """
 
+    __slots__ = (
+        "_answered",
+        "_connection",
+        "_ended",
+        "_observer",
+        "_owed",
+        "_pool",
+        "_request",
+        "_retried",
+        "_stream",
+        "_upgrade",
+        "_waiting",
+        "on_retry",
+    )
+
     def __init__(self, stream: Stream, request: Open, pool: UpstreamPool) -> None:
         self._stream, self._request, self._pool = stream, request, pool
         self._connection: UpstreamConnection | None = None
@@ -202,9 +217,9 @@ class UpstreamExchange:
             self._connection.write_eof()
 
     def _drop_waiting(self) -> None:
-        dropped = sum(len(data) for data in self._waiting)
-        self._waiting.clear()
-        if dropped:
+        if self._waiting:
+            dropped = sum(len(data) for data in self._waiting)
+            self._waiting.clear()
             self._stream.consumed(dropped)
 
     def _give_up(self, text: str) -> None:
