@@ -30,7 +30,7 @@ from gitcache.ports import ASKED_PIN, Rejected
 log = structlog.get_logger(__name__)
 
 _TEMPORARY = "tmp-"
-_FULL = re.compile(r"No space left|quota exceeded|File too large", re.IGNORECASE)
+_FULL = re.compile(r"No space left|quota exceeded|File too large|signal 25\b", re.IGNORECASE)
 _REJECTED = re.compile(r"not our ref|fsck error|fsck failed|\berror in (object|tree|commit|tag)\b")
 _TIPS_ONLY = re.compile(r"does not allow request for unadvertised object", re.IGNORECASE)
 _LOCKED = re.compile(r"\.lock.*File exists|unable to lock|cannot lock ref", re.IGNORECASE)
