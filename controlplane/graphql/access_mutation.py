@@ -227,5 +227,4 @@ async def _with_bindings(context: Context, id: str, attributes: ProjectAttribute
 
 
 async def _request(context: Context, id: str) -> AccessRequest:
-    found = await context.verbs.requests.all(context.actor)
-    return next(AccessRequest.of(*one) for one in found if one[0].id == id)
+    return AccessRequest.of(*await context.verbs.requests.get(context.actor, id))

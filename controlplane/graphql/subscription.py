@@ -5,6 +5,7 @@ from typing import TypeVar
 
 import strawberry
 
+from controlplane.domain.access import Kind
 from controlplane.graphql.agents import AgentSubscription
 from controlplane.graphql.context import Context, Info
 from controlplane.graphql.pipelines import Pipeline
@@ -61,16 +62,28 @@ async def _deltas(
     look: Callable[[Context, str], Awaitable[T]],
     make: Callable[..., D],
 ) -> AsyncGenerator[D, None]:
-    """A delta for each change of one thing, or of all of a kind."""
+    """A delta for each change of one thing, or of all of a kind, that the caller may read.
+
+    That something has gone is told of what was shown before, or to those who may see all.
+    """
     context = info.context
+    wakes = context.verbs.bus.subscribe(topic)
     await context.recheck()
-    async for _, key in context.verbs.bus.subscribe(topic):
+    shown: set[str] = set()
+    if id is not None:
+        await look(context, id)
+        shown.add(id)
+    async for _, key in wakes:
         if not key or (id is not None and key != id):
             continue
         await context.recheck()
         try:
             payload = await look(context, key)
+            shown.add(key)
         except NotFound:
+            if key not in shown and context.actor.policy.visible(Kind(topic)):
+                continue
+            shown.discard(key)
             payload = None
         yield make(id=strawberry.ID(key), payload=payload)
 

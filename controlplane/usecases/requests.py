@@ -46,6 +46,16 @@ class AccessRequests:
             found = [await self._joined(tx, row) for row in reversed(rows[-500:])]
         return [one for one in found if one and self._may_see(actor, one[0], one[3])]
 
+    async def get(self, actor: Actor, id: str) -> tuple[AccessRequest, User, Role, Target]:
+        """One's own request, or one that one could decide. NotFound: any other."""
+        require_member(actor)
+        async with self._deps.store.read() as tx:
+            row = await tx.access_requests.get(id)
+            found = await self._joined(tx, row) if row else None
+        if found is None or not self._may_see(actor, found[0], found[3]):
+            raise NotFound
+        return found
+
     async def ask(
         self, actor: Actor, role_name: str, scope: Scope, minutes: int, reason: str
     ) -> AccessRequest:

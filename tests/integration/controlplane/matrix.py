@@ -1,0 +1,390 @@
+"""The authorization matrix: every operation of the API, tried by every sort of caller.
+
+`python -m tests.integration.controlplane.matrix` writes docs/reference/authorization.md from it.
+Nothing that is tried is kept: a write that would be committed is counted and undone.
+"""
+
+import asyncio
+import sys
+import tempfile
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+from graphql import GraphQLList, GraphQLObjectType, get_named_type, get_nullable_type
+
+from controlplane.compose import ControlPlane, build
+from controlplane.domain.access import BUILT_IN, INSTALLATION, SYSTEM, Actor, Scope
+from controlplane.domain.people import UserKind
+from controlplane.domain.services import Revision
+from controlplane.graphql.context import Context
+from controlplane.graphql.schema import schema
+from controlplane.ports import Store, Transaction
+from controlplane.settings import ControlPlaneSettings
+from controlplane.usecases.rights import BindingDraft
+from tests.fakes.clock import FakeClock
+from tests.fakes.manifests import FakeManifests, config_map
+
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "authorization.md"
+
+ALLOWED, FORBIDDEN, ABSENT, EMPTY = "✓", "✗", "·", "–"
+_REFUSALS = {"UNAUTHENTICATED": FORBIDDEN, "FORBIDDEN": FORBIDDEN, "NOT_FOUND": ABSENT}
+
+# What every member of the installation may ask for: it concerns themselves, or tells names only.
+MEMBERS = frozenset(
+    """me myAccess myGroups sessions accessTokens groups group roles role can openStreams
+    installation createAccessToken signOutEverywhere createTicket""".split()
+)
+
+# Arguments that reach a thing of the project; {names} are its ids.
+ARGUMENTS = {
+    "user": 'email: "other@example.org"',
+    "group": 'name: "team"',
+    "groupMembers": 'groupId: "{group}"',
+    "project": 'id: "{project}"',
+    "role": 'name: "viewer"',
+    "roleBindings": 'scope: "project:{project}"',
+    "can": 'verb: READ, kind: CLUSTER, id: "{cluster}"',
+    "whoCan": 'verb: READ, kind: CLUSTER, id: "{cluster}"',
+    "dryRunPlan": 'serviceId: "{service}"',
+    "clusterJob": 'id: "{job}"',
+    "clusterJobs": 'clusterId: "{cluster}"',
+    "sessionRecording": 'requestId: "{cluster}", offset: 0',
+    "serviceDiff": 'id: "{service}", ref: "main"',
+    "fleetDiff": 'repositoryId: "{repository}", ref: "main"',
+    "cluster": 'id: "{cluster}"',
+    "gitRepository": 'id: "{repository}"',
+    "serviceDeployment": 'id: "{service}"',
+    "revisions": 'serviceId: "{service}"',
+    "pipeline": 'id: "{pipeline}"',
+    "upsertUser": 'attributes: {{email: "new@example.org"}}',
+    "disableUser": 'id: "{other}", disabled: true',
+    "createServiceAccount": 'name: "new"',
+    "createServiceAccountToken": 'id: "{account}", attributes: {{name: "x"}}',
+    "createTrustRule": 'userId: "{account}", attributes: {{issuer: "https://ci.example.org",'
+    ' audience: "a", subject: "s"}}',
+    "deleteTrustRule": 'id: "{trust}"',
+    "createAccessToken": 'attributes: {{name: "x"}}',
+    "deleteAccessToken": 'id: "{token}"',
+    "createGroup": 'attributes: {{name: "new"}}',
+    "updateGroup": 'groupId: "{group}", attributes: {{name: "renamed"}}',
+    "deleteGroup": 'groupId: "{group}"',
+    "createGroupMember": 'groupId: "{group}", userId: "{other}"',
+    "deleteGroupMember": 'groupId: "{group}", userId: "{other}"',
+    "createProject": 'attributes: {{name: "new"}}',
+    "updateProject": 'id: "{project}", attributes: {{name: "renamed"}}',
+    "deleteProject": 'id: "{project}"',
+    "updateRbac": 'clusterId: "{cluster}", rbac: {{readBindings: []}}',
+    "createRole": 'attributes: {{name: "new"}}',
+    "updateRole": 'id: "{role}", attributes: {{name: "renamed"}}',
+    "deleteRole": 'id: "{role}"',
+    "createRoleBinding": 'attributes: {{role: "viewer", scope: "project:{project}",'
+    ' user: "{other}"}}',
+    "deleteRoleBinding": 'id: "{binding}"',
+    "requestAccess": 'role: "viewer", scope: "project:{project}", minutes: 5, reason: "x"',
+    "approveAccess": 'id: "{request}"',
+    "refuseAccess": 'id: "{request}"',
+    "revokeAccess": 'id: "{request}"',
+    "confirmDeletions": 'serviceId: "{service}", objects: [{{kind: "X", name: "x"}}]',
+    "terminateService": 'serviceId: "{service}"',
+    "upgradeAgent": 'clusterId: "{cluster}", version: "1.0.0", image: "x"',
+    "runClusterJob": 'clusterId: "{cluster}", attributes:'
+    ' {{namespace: "x", manifest: "{job_json}"}}',
+    "retryClusterJob": 'id: "{job}"',
+    "cancelClusterJob": 'id: "{job}"',
+    "endStream": 'id: "{cluster}"',
+    "createCluster": 'attributes: {{name: "new", projectId: "{project}"}}',
+    "updateCluster": 'id: "{cluster}", attributes: {{name: "renamed"}}',
+    "deleteCluster": 'id: "{cluster}"',
+    "detachCluster": 'id: "{cluster}"',
+    "rotateClusterToken": 'id: "{cluster}"',
+    "createGitRepository": 'attributes: {{url: "https://git.example.org/new.git",'
+    ' projectId: "{project}"}}',
+    "updateGitRepository": 'id: "{repository}", attributes:'
+    ' {{url: "https://git.example.org/own.git"}}',
+    "deleteGitRepository": 'id: "{lonely}"',
+    "syncGitRepository": 'id: "{repository}"',
+    "createServiceDeployment": 'clusterId: "{cluster}", attributes:'
+    ' {{name: "new", namespace: "x"}}',
+    "updateServiceDeployment": 'id: "{service}", attributes: {{version: "1.0.1"}}',
+    "deleteServiceDeployment": 'id: "{service}"',
+    "detachServiceDeployment": 'id: "{service}"',
+    "kickService": 'serviceId: "{service}"',
+    "rollbackService": 'id: "{service}", revisionId: "{revision}"',
+    "releaseService": 'id: "{service}"',
+    "savePipeline": 'name: "new", attributes: {{projectId: "{project}",'
+    ' stages: [{{name: "a", services: [{{serviceId: "{service}"}}]}}]}}',
+    "deletePipeline": 'id: "{pipeline}"',
+    "approveGate": 'id: "{gate}", digests: [{{serviceId: "{service}", digest: "sha256:0"}}]',
+    "rejectGate": 'id: "{gate}"',
+    "pausePipeline": 'id: "{pipeline}"',
+    "resumePipeline": 'id: "{pipeline}"',
+    "retryPipeline": 'id: "{pipeline}", stage: "prod"',
+}
+
+
+class _Undo(Exception):
+    """Ends a transaction that is not to be kept."""
+
+
+class Undoing:
+    """The store, but for what is written; `written` counts transactions that came to their end."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.read = store.read
+        self.written = 0
+
+    @asynccontextmanager
+    async def write(self) -> AsyncGenerator[Transaction, None]:
+        try:
+            async with self._store.write() as tx:
+                yield tx
+                self.written += 1
+                raise _Undo
+        except _Undo:
+            return
+
+
+@dataclass
+class Stage:
+    """A control plane with one project full of things, and callers of every sort."""
+
+    plane: ControlPlane
+    store: Undoing
+    ids: dict[str, str] = field(default_factory=dict)
+    callers: dict[str, Actor] = field(default_factory=dict)
+
+    async def ask(self, document: str, actor: Actor) -> tuple[dict[str, Any] | None, str | None]:
+        """(data, code of the first error)."""
+        context = Context(self.plane.verbs, caller=actor)
+        result = await schema.execute(document, context_value=context)
+        code = None
+        if result.errors:
+            code = str((result.errors[0].extensions or {}).get("code"))
+        return result.data, code
+
+    async def made(self, document: str) -> dict[str, Any]:
+        """What a mutation of the installation itself has made."""
+        data, code = await self.ask(f"mutation {{ {document} }}", SYSTEM)
+        assert data is not None and code is None, (document, code)
+        (answer,) = data.values()
+        return answer
+
+
+@asynccontextmanager
+async def staged(folder: Path) -> AsyncGenerator[Stage, None]:
+    """The stage, with its store undoing from now on."""
+    manifests = FakeManifests()
+    plane = await build(ControlPlaneSettings(data_dir=folder), manifests, FakeClock())
+    try:
+        stage = Stage(plane, Undoing(plane.deps.store))
+        await _people(stage)
+        await _things(stage)
+        manifests.push(stage.ids["repository"], {"x": [config_map("x")]})
+        await _callers(stage)
+        object.__setattr__(plane.deps, "store", stage.store)
+        yield stage
+    finally:
+        plane.passwords.close()
+        await plane.issuers.close()
+        await plane.store.close()
+
+
+async def _people(stage: Stage) -> None:
+    for name, email in (("other", "other@example.org"), ("asker", "asker@example.org")):
+        made = await stage.made(f'upsertUser(attributes: {{email: "{email}"}}) {{ id }}')
+        stage.ids[name] = made["id"]
+    for name, document in (
+        ("account", 'createServiceAccount(name: "robot") { id }'),
+        ("group", 'createGroup(attributes: {name: "team"}) { id }'),
+        ("role", 'createRole(attributes: {name: "custom"}) { id }'),
+        ("project", 'createProject(attributes: {name: "own"}) { id }'),
+        ("elsewhere", 'createProject(attributes: {name: "elsewhere"}) { id }'),
+    ):
+        stage.ids[name] = (await stage.made(document))["id"]
+    for name in ("createGroupMember", "createTrustRule"):
+        made = await stage.made(f"{name}({filled(name, stage)}) {{ id }}")
+        stage.ids["trust"] = made["id"]
+    asker = await stage.plane.verbs.identity.actor_of(stage.ids["other"])
+    row, _ = await stage.plane.verbs.identity.create_token(asker, "of another")
+    stage.ids["token"] = row.id
+
+
+async def _things(stage: Stage) -> None:
+    ids = stage.ids
+    project = f'projectId: "{ids["project"]}"'
+    git = 'createGitRepository(attributes: {{url: "https://git.example.org/{}.git", {}}}) {{ id }}'
+    ids["repository"] = (await stage.made(git.format("own", project)))["id"]
+    ids["lonely"] = (await stage.made(git.format("lonely", project)))["id"]
+    cluster = f'createCluster(attributes: {{name: "own", {project}}}) {{ id }}'
+    ids["cluster"] = (await stage.made(cluster))["id"]
+    for name in ("service", "second"):
+        document = (
+            f'createServiceDeployment(clusterId: "{ids["cluster"]}", attributes: {{name: "{name}",'
+            f' namespace: "x", repositoryId: "{ids["repository"]}",'
+            ' git: {ref: "main", folder: "x"}}) { id }'
+        )
+        ids[name] = (await stage.made(document))["id"]
+    manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}}
+    manifest["spec"] = {"containers": [{"name": "x", "image": "x"}], "restartPolicy": "Never"}
+    ids["job_json"] = orjson.dumps(manifest).decode().replace('"', '\\"')
+    run = f"runClusterJob({filled('runClusterJob', stage)}) {{ id }}"
+    ids["job"] = (await stage.made(run))["id"]
+    line = (
+        f'savePipeline(name: "line", attributes: {{{project}, stages: ['
+        f'{{name: "dev", services: [{{serviceId: "{ids["service"]}"}}]}},'
+        f' {{name: "prod", services: [{{serviceId: "{ids["second"]}"}}]}}],'
+        ' edges: [{from: "dev", to: "prod", gates: [{name: "yes", type: APPROVAL}]}]})'
+        " { id edges { gates { id } } }"
+    )
+    made = await stage.made(line)
+    ids["pipeline"], ids["gate"] = made["id"], made["edges"][0]["gates"][0]["id"]
+    ids["binding"] = (
+        await stage.made(f"createRoleBinding({filled('createRoleBinding', stage)}) {{ id }}")
+    )["id"]
+    asker = await stage.plane.verbs.identity.actor_of(ids["other"])
+    scope = Scope(f"project:{ids['project']}")
+    row = await stage.plane.verbs.requests.ask(asker, "editor", scope, 5, "please")
+    ids["request"] = row.id
+    await _revision(stage)
+
+
+async def _revision(stage: Stage) -> None:
+    now, ids = stage.plane.deps.clock.now(), stage.ids
+    ids["revision"] = "revision"
+    async with stage.plane.deps.store.write() as tx:
+        service = await tx.services.get(ids["service"])
+        assert service is not None
+        digest = "sha256:0"
+        row = Revision(
+            "revision", service.id, "a" * 40, "main", "x", digest, "", "a", "s", now, now, "ada"
+        )
+        await tx.revisions.add(row)
+
+
+async def _callers(stage: Stage) -> None:
+    """Nobody in particular, and each built-in role here, elsewhere and everywhere."""
+    people, rights = stage.plane.verbs.people, stage.plane.verbs.rights
+    places = {
+        "here": Scope(f"project:{stage.ids['project']}"),
+        "elsewhere": Scope(f"project:{stage.ids['elsewhere']}"),
+        "everywhere": INSTALLATION,
+    }
+    sorts: list[tuple[str, str | None, str]] = [("member", None, "here")]
+    sorts += [(f"{role} here", role, "here") for role in BUILT_IN]
+    sorts += [("admin elsewhere", "admin", "elsewhere")]
+    sorts += [(f"{role} everywhere", role, "everywhere") for role in BUILT_IN]
+    for name, role, place in sorts:
+        user = await people.upsert(SYSTEM, f"{name.replace(' ', '-')}@example.org")
+        assert user.kind is UserKind.PERSON
+        if role is not None:
+            await rights.bind(SYSTEM, BindingDraft(role, places[place], user=user.id))
+        actor = await stage.plane.verbs.identity.actor_of(user.id)
+        row, _ = await stage.plane.verbs.identity.create_token(actor, "own")
+        stage.callers[name] = await stage.plane.verbs.identity.actor_of(user.id, row.id)
+
+
+def operations() -> list[tuple[str, str]]:
+    """(query or mutation, name) of everything that can be asked for."""
+    graph = schema._schema
+    roots = (("query", graph.query_type), ("mutation", graph.mutation_type))
+    return [(kind, name) for kind, root in roots if root for name in root.fields]
+
+
+def filled(name: str, stage: Stage) -> str:
+    """The arguments of an operation, with ids of this stage."""
+    known = {"job_json": "", **{one: "" for one in ("job", "gate")}, **stage.ids}
+    return ARGUMENTS[name].format(**known)
+
+
+def document_of(kind: str, name: str, stage: Stage) -> str:
+    """A document that asks for one operation and for the ids in its answer."""
+    root = schema._schema.query_type if kind == "query" else schema._schema.mutation_type
+    assert root is not None
+    arguments = f"({filled(name, stage)})" if name in ARGUMENTS else ""
+    return f"{kind} {{ {name}{arguments}{_selection(root.fields[name].type)} }}"
+
+
+def _selection(kind: Any) -> str:
+    named = get_named_type(kind)
+    if not isinstance(named, GraphQLObjectType):
+        return ""
+    if named.name.endswith("Connection"):
+        node = get_named_type(named.fields["edges"].type).fields["node"].type
+        return f" {{ edges {{ node{_selection(node)} }} }}"
+    leaves = [one for one in ("id", "serviceId") if one in named.fields]
+    return f" {{ {' '.join(leaves) or '__typename'} }}"
+
+
+async def outcome(stage: Stage, kind: str, name: str, actor: Actor) -> str:
+    """What one caller gets of one operation."""
+    before = stage.store.written
+    data, code = await stage.ask(document_of(kind, name, stage), actor)
+    if kind == "mutation" and stage.store.written > before:
+        return ALLOWED
+    if code is not None:
+        assert code != "INTERNAL", name
+        return _REFUSALS.get(code, ALLOWED)
+    return ALLOWED if name in MEMBERS or _tells(kind, name, data, stage) else EMPTY
+
+
+def _tells(kind: str, name: str, data: Any, stage: Stage) -> bool:
+    """Whether an answer holds anything; lists of things of a project, one of this project."""
+    root = schema._schema.query_type if kind == "query" else schema._schema.mutation_type
+    assert root is not None
+    given = root.fields[name].type
+    text = orjson.dumps(data).decode()
+    is_list = isinstance(get_nullable_type(given), GraphQLList) or '"edges"' in text
+    if not is_list:
+        return True
+    own = [id for what, id in stage.ids.items() if what not in ("elsewhere", "job_json") and id]
+    return any(f'"{id}"' in text for id in own) or name in ("users", "auditLogs", "whoCan")
+
+
+async def matrix(folder: Path) -> dict[str, dict[str, str]]:
+    """What every sort of caller gets of every operation."""
+    async with staged(folder) as stage:
+        return {
+            name: {
+                who: await outcome(stage, kind, name, actor) for who, actor in stage.callers.items()
+            }
+            for kind, name in operations()
+        }
+
+
+_HEAD = """# Authorization
+
+Written by `tests/integration/controlplane/matrix.py`, which tries every operation of the API as
+every sort of caller; do not edit. [access-control.md](../access-control.md) says what roles are.
+
+Each operation is asked for something in one project. Callers: a member without any role; those with
+a built-in role in that project (here), an admin of another project (elsewhere), and those with a
+role in the whole installation (everywhere).
+
+| sign | means |
+|---|---|
+| ✓ | allowed |
+| ✗ | refused, with the right that is missing |
+| · | refused as if there were no such thing |
+| – | an empty answer |
+"""
+
+
+def page(found: dict[str, dict[str, str]]) -> str:
+    """The page of the documentation."""
+    callers = list(next(iter(found.values())))
+    lines = [f"| operation | {' | '.join(callers)} |", f"|---|{'---|' * len(callers)}"]
+    lines += [
+        f"| `{name}` | {' | '.join(row[who] for who in callers)} |" for name, row in found.items()
+    ]
+    return _HEAD + "\n" + "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as place:
+        PAGE.write_text(page(asyncio.run(matrix(Path(place)))))
+    sys.exit(0)

@@ -1,0 +1,64 @@
+"""The authorization matrix as a whole: what nobody may, and that nothing is left out of it."""
+
+from pathlib import Path
+
+from graphql import GraphQLNonNull
+
+from controlplane.graphql.schema import schema
+from tests.integration.controlplane.matrix import (
+    ABSENT,
+    ALLOWED,
+    ARGUMENTS,
+    MEMBERS,
+    PAGE,
+    matrix,
+    operations,
+    page,
+)
+
+Matrix = dict[str, dict[str, str]]
+
+
+async def test_the_matrix_is_what_the_documentation_shows(tmp_path: Path) -> None:
+    """Every operation as every sort of caller; then what has to be so whatever the roles are.
+
+    `python -m tests.integration.controlplane.matrix` writes the page anew.
+    """
+    found = await matrix(tmp_path)
+    check_strangers(found)
+    check_order(found)
+    assert PAGE.read_text() == page(found)
+
+
+def check_strangers(found: Matrix) -> None:
+    """Who has no role here is allowed what concerns themselves, also an admin of elsewhere."""
+    for who in ("member", "admin elsewhere"):
+        allowed = {name for name, row in found.items() if row[who] == ALLOWED}
+        assert allowed == MEMBERS, who
+
+
+def check_order(found: Matrix) -> None:
+    """More role is more right; an admin of everything may all that can be done here at all."""
+    for place in ("here", "everywhere"):
+        sets = [
+            {name for name, row in found.items() if row[f"{role} {place}"] == ALLOWED}
+            for role in ("viewer", "editor", "admin")
+        ]
+        assert sets[0] < sets[1] < sets[2]
+    best = {name: row["admin everywhere"] for name, row in found.items()}
+    refused = {name: sign for name, sign in best.items() if sign != ALLOWED}
+    assert refused == {"endStream": ABSENT}  # There is no stream to be ended.
+
+
+def test_no_operation_is_left_out() -> None:
+    """Each that needs arguments has some in the table, and the table has no others."""
+    graph = schema._schema
+    needing = {
+        name
+        for root in (graph.query_type, graph.mutation_type)
+        for name, field in (root.fields if root else {}).items()
+        if any(isinstance(one.type, GraphQLNonNull) for one in field.args.values())
+    }
+    known = {name for _, name in operations()}
+    assert needing - ARGUMENTS.keys() == set()
+    assert ARGUMENTS.keys() - known == set()
