@@ -7,6 +7,7 @@ replica's monotonic clock, which went on if the process was paused.
 """
 
 import contextlib
+import re
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +33,8 @@ log = structlog.get_logger(__name__)
 
 _PREFIX = "{towline:git}"
 _KEYS = ("members", "about", "owners", "prepared", "states", "changes", "news")
+_MEMBER = re.compile(r"(\S+) (\S+) (\d{1,15}) (\S+)")
+_NEWS = re.compile(rb"(\w+) (\d{1,15}) (\S+) (.*)", re.DOTALL)
 _CONNECTIONS = 8
 _ANSWER_SECONDS = 2.0
 _LISTEN_SECONDS = 1.0
@@ -202,9 +205,10 @@ class RedisReplicas:
     def _take_members(self, now: int, entries: Sequence[bytes]) -> None:
         live: dict[str, _Peer] = {}
         for entry in entries:
-            name, incarnation, joined, address = entry.decode("utf-8", "replace").split(" ", 3)
-            settled = now - int(joined) >= self._terms.heartbeat * 1000
-            live[name] = _Peer(Member(name, address), incarnation, settled)
+            if (found := _MEMBER.fullmatch(_text(entry))) is not None:
+                name, incarnation, joined, address = found.groups()
+                settled = now - int(joined) >= self._terms.heartbeat * 1000
+                live[name] = _Peer(Member(name, address), incarnation, settled)
         if live != self._live:
             self._live = live
             self._listen(PlaceNews())
@@ -250,13 +254,17 @@ class RedisReplicas:
             raise Unavailable("Redis does not answer") from error
         self._owners = _texts(owners)
         self._prepared = _texts(prepared)
-        self._last_change = int(number or 0)
+        self._last_change = int(number) if number and number.isdigit() else 0
         for name, sealed in states.items():
             self._take_state(_text(name), sealed)
         self._listen(PlaceNews())
 
     def _take(self, data: bytes) -> None:
-        kind, number, name, text = data.split(b" ", 3)
+        found = _NEWS.fullmatch(data)
+        if found is None:
+            log.error("refused what Redis told: not of our form", size=len(data))
+            return
+        kind, number, name, text = found.groups()
         self._last_change = max(self._last_change, int(number))
         repository = _text(name)
         match kind:

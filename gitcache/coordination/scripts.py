@@ -48,7 +48,7 @@ end
 redis.call('ZADD', KEYS[1], time, ARGV[1])
 local reply = {1, time, tonumber(redis.call('GET', KEYS[6]) or '0')}
 for _, name in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do
-  reply[#reply + 1] = name .. ' ' .. redis.call('HGET', KEYS[2], name)
+  reply[#reply + 1] = name .. ' ' .. (redis.call('HGET', KEYS[2], name) or '')
 end
 return reply
 """

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import pytest
+import redis as library
 
 from fleet.identity import RepositoryId
 from fleet.runtime.clock import SystemClock
@@ -228,3 +229,21 @@ async def test_a_redis_that_lost_everything_is_filled_anew(start: Start, redis: 
             await asyncio.sleep(0.02)
     assert await one.replicas.publish(replace(state(1), error="x"))
     await until(lambda: two.states()[-1].error == "x")
+
+
+@several
+async def test_nonsense_in_redis_stops_nobody(start: Start, redis: Redis) -> None:
+    """Whoever can write into Redis can be a nuisance, but ends no replica."""
+    one, two = await start("a"), await start("b")
+    assert isinstance(one.replicas, RedisReplicas)
+    with library.Redis.from_url(redis.url) as client:
+        client.zadd("{towline:git}:members", {"x": 1e15, "y z": 1e15, "lost": 1e15})
+        client.hset("{towline:git}:about", mapping={"x": "nonsense", "y z": ""})
+        client.hset("{towline:git}:owners", mapping={"shop": "nobody at all", b"\xff": b"\xff"})
+        client.hset("{towline:git}:states", mapping={"shop": b"\x00" * 100, b"\xff": b""})
+        for message in (b"", b"state", b"state x shop y", b"state 1 shop " + b"y" * 1000, b"\xff"):
+            client.publish("{towline:git}:news", message)
+    await one.replicas.claim(SHOP)
+    assert await one.replicas.publish(state(1))
+    await until(lambda: two.states() == [state(1)])
+    assert all(not task.done() for task in one.replicas.tasks._tasks)
