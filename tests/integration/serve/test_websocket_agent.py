@@ -1,0 +1,63 @@
+"""An agent that comes by the HTTPS port, to the whole program."""
+
+import asyncio
+import ssl
+from pathlib import Path
+
+from fleet.identity import ClusterId
+from fleet.links.websocket import Pipe
+from fleet.runtime.clock import SystemClock
+from fleet.runtime.tasks import Tasks
+from syncagent.link.channel import Endpoint
+from syncagent.tunnel.client import TunnelClient
+from syncagent.tunnel.guard import ImpersonationPolicy
+from syncagent.tunnel.upstream import Upstream
+from tests.integration.serve.conftest import running
+from tests.integration.serve.waiting import until
+
+ANSWER = b'HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n{"kind":"x"}\n'
+
+
+async def _api_server(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(ANSWER)
+    await writer.drain()
+    writer.close()
+
+
+async def _token() -> str:
+    return "service-account"
+
+
+async def test_requests_reach_a_cluster_through_the_https_port_alone(tmp_path: Path) -> None:
+    """TLS to the HTTPS port outside, TLS to the agents' listener inside, and a user's request."""
+    tasks = Tasks("test")
+    upstream = await asyncio.start_server(_api_server, "127.0.0.1", 0)
+    port = upstream.sockets[0].getsockname()[1]
+    async with running(tmp_path / "hub") as hub:
+        made = await hub.cluster()
+        ca = tmp_path / "hub" / "tls" / "ca.crt"
+        tls = ssl.create_default_context(cafile=str(ca))
+        pipe = Pipe(f"wss://{hub.addresses.https}", tls)
+        tasks.spawn("pipe", pipe.run())
+        endpoint = Endpoint(f"127.0.0.1:{pipe.port}", made["deployToken"], ca.read_bytes())
+        async with endpoint.connect() as channel:
+            agent = TunnelClient(
+                channel,
+                endpoint.metadata,
+                Upstream("127.0.0.1", port, None, _token),
+                SystemClock(),
+                ImpersonationPolicy(),
+            )
+            tasks.spawn("agent", agent.run())
+
+            async def connected() -> bool:
+                return hub.process.door.is_connected(ClusterId(made["id"]))
+
+            await until(connected, bool)
+            url = f"{hub.url}/k8s/clusters/{made['handle']}/api/v1/pods"
+            headers = {"authorization": f"Bearer {hub.token}"}
+            async with hub.http.get(url, headers=headers) as answer:
+                assert (answer.status, await answer.text()) == (200, '{"kind":"x"}\n')
+            await tasks.stop()
+    upstream.close()
