@@ -18,7 +18,7 @@ from strawberry.subscriptions.protocols.graphql_transport_ws.handlers import (
 from strawberry.types.unset import UNSET, UnsetType
 
 from controlplane.graphql.context import Context, Verbs
-from controlplane.http.browser import Cookies, check_origin, check_session_request
+from controlplane.http.browser import Cookies, check_session_request
 from fleet.errors import TowlineError, Unauthenticated
 from fleet.identity import TokenKind, token_kind
 from fleet.runtime.clock import Clock
@@ -98,12 +98,8 @@ class GraphQLEndpoint(GraphQL[Context, None]):
     async def on_ws_connect(self, context: Context) -> UnsetType:
         """Take the token from `connection_init`, where browsers can put it; refuse strangers.
 
-        A page of another origin may hold a token of its user's: it is refused all the same.
+        Pages of other origins were refused before, by the library.
         """
-        try:
-            check_origin(context.request, self._cookies.base(context.request))
-        except TowlineError as error:
-            raise ConnectionRejectionError({"code": error.code.value}) from None
         params = context.connection_params
         given = params.get("token") if isinstance(params, dict) else None
         if isinstance(given, str) and given:
