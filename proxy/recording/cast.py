@@ -32,11 +32,13 @@ class Cast:
 
     def output(self, data: bytes) -> None:
         """What the terminal shows."""
-        self._add(_OUTPUT, self._decoders[_OUTPUT].decode(data))
+        if not self.truncated:
+            self._add(_OUTPUT, self._decoders[_OUTPUT].decode(data))
 
     def input(self, data: bytes) -> None:
         """What the user types."""
-        self._add(_INPUT, self._decoders[_INPUT].decode(data))
+        if not self.truncated:
+            self._add(_INPUT, self._decoders[_INPUT].decode(data))
 
     def resize(self, data: bytes) -> None:
         """Bytes of the channel that tells the terminal's size as JSON."""

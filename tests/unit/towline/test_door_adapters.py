@@ -1,0 +1,82 @@
+"""How the door's requests are put to the control plane, and what becomes of them in the trail."""
+
+import pytest
+
+from controlplane.domain.access.roles import KubernetesRequest, KubernetesRule
+from controlplane.domain.ledger import Verdict
+from proxy.domain.attributes import read_attributes
+from proxy.domain.audit import EndReason, RequestRecord
+from tests.fakes.clock import FakeClock
+from tests.fakes.door import ANN, CLUSTER
+from towline.serve.door import _REFUSALS_LISTED, _entry, _request
+from towline.serve.strangers import Strangers
+
+POD = "/api/v1/namespaces/a/pods/b"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "expected"),
+    [
+        ("GET", POD, KubernetesRequest("get", "", "pods", "a", "b")),
+        ("GET", f"{POD}/exec", KubernetesRequest("create", "", "pods/exec", "a", "b")),
+        ("POST", f"{POD}/exec", KubernetesRequest("create", "", "pods/exec", "a", "b")),
+        ("GET", f"{POD}/log", KubernetesRequest("get", "", "pods/log", "a", "b")),
+        ("GET", f"{POD}/proxy/x", KubernetesRequest("create", "", "pods/proxy", "a", "b")),
+        ("DELETE", "/apis/apps/v1/namespaces/a/deployments",
+         KubernetesRequest("deletecollection", "apps", "deployments", "a", "")),
+        ("GET", "/version", KubernetesRequest("get")),
+    ],
+)  # fmt: skip
+def test_requests_are_asked_about_as_kubernetes_names_them(
+    method: str, path: str, expected: KubernetesRequest
+) -> None:
+    """A terminal is created, also where a WebSocket opens it with a GET."""
+    assert _request(read_attributes(method, path)) == expected
+
+
+def test_whoever_may_only_read_opens_no_terminal() -> None:
+    """By neither transport."""
+    rule = KubernetesRule(verbs=("get", "list", "watch"))
+    assert rule.matches(_request(read_attributes("GET", POD)))
+    for method in ("GET", "POST"):
+        assert not rule.matches(_request(read_attributes(method, f"{POD}/attach")))
+
+
+def record(**known: object) -> RequestRecord:
+    made = RequestRecord("0" * 32, FakeClock().now(), "1.2.3.4:5", "curl", "dev", "GET", False)
+    made.identity, made.attributes = ANN, read_attributes("GET", POD)
+    for name, value in known.items():
+        setattr(made, name, value)
+    return made
+
+
+def test_rows_say_what_became_of_a_request() -> None:
+    """Who refused it, as whom it was made, whether it was recorded."""
+    now = FakeClock().now()
+    ours = _entry(record(status=403, refused=True, reason=EndReason.REFUSED), now)
+    theirs = _entry(record(status=403, cluster_id=CLUSTER, reason=EndReason.DONE), now)
+    assert (ours.verdict, theirs.verdict) == (Verdict.REFUSED, Verdict.ALLOWED)
+    acted = _entry(
+        record(acting_as="bob", acting_groups=("qa",), recorded=True, grant_ids=("g1",)), now
+    )
+    assert acted.detail == {
+        "user_agent": "curl",
+        "acting_as": "bob",
+        "acting_groups": ["qa"],
+        "grants": ["g1"],
+        "recorded": True,
+        "phase": "started",
+    }
+
+
+async def test_a_users_flood_of_refusals_is_counted() -> None:
+    """The first of a minute are listed, those behind them are one row."""
+    clock = FakeClock()
+    refused = Strangers(clock, listed=_REFUSALS_LISTED)
+    entry = _entry(record(status=429, refused=True, reason=EndReason.REFUSED), clock.now())
+    listed = [refused.take(entry, entry.actor_id) for _ in range(100)]
+    assert len([one for one in listed if one is not None]) == _REFUSALS_LISTED
+    await clock.advance(61)
+    (counted,) = refused.due()
+    assert counted.detail["requests"] == 100 - _REFUSALS_LISTED
+    assert (counted.actor, counted.source) == ("ann", "1.2.3.4")
