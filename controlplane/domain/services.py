@@ -288,6 +288,7 @@ class Revision:
     inserted_at: datetime
     actor: str
     release_id: str | None = None
+    attestation: Attestation | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -331,6 +331,7 @@ revisions = Table(
     Column("inserted_at", Utc, nullable=False),
     Column("actor", String(320), nullable=False),
     Column("release_id", String(64)),
+    Column("attestation", Attested),
 )
 
 components = Table(

@@ -253,6 +253,7 @@ def _revision(outcome: _Outcome, service: Service) -> Revision:
         ref=service.ref,
         folder=service.folder,
         digest=outcome.rendered.digest,
+        attestation=outcome.rendered.attestation,
         source=outcome.rendered.source,
         author=commit.author[:512],
         subject=commit.subject[:512],

@@ -177,6 +177,7 @@ def _revision(
         ref=service.ref,
         folder=service.folder,
         digest=rendered.digest,
+        attestation=rendered.attestation,
         source=rendered.source,
         author=origin.author if origin else "",
         subject=origin.subject if origin else "",

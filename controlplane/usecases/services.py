@@ -291,6 +291,7 @@ class Services:
                 revision_id=revision.id,
                 source=revision.source,
                 digest=revision.digest,
+                attestation=revision.attestation,
                 render_error=None,
                 reads={},
                 sequence=service.sequence + 1,

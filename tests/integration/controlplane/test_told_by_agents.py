@@ -21,6 +21,7 @@ from controlplane.domain.services import (
 )
 from controlplane.ports import PageQuery
 from controlplane.usecases.services import ServiceChange
+from fleet.attestation import Attestation
 from fleet.errors import Conflict, Invalid
 from fleet.identity import local_id
 from fleet.runtime.clock import SystemClock
@@ -287,3 +288,21 @@ async def test_agents_that_fight_for_a_cluster_are_shown_with_both_addresses(
         while not (alarm := (await world.clusters.get(world.admin, cluster_id)).alarm):
             await asyncio.sleep(0.02)
     assert alarm.count("127.0.0.1:") == 2 and "stop one of them" in alarm
+
+
+async def test_a_return_to_a_revision_brings_its_signature_back(
+    world: World, service: Service
+) -> None:
+    """The agent believes a bundle only with the word that was given on it."""
+    word = Attestation("sha256:k", b"\x00statement\xff", b"\x01signature")
+    assert service.revision_id is not None
+    async with world.deps.store.write() as tx:
+        await tx.revisions.change(service.revision_id, attestation=word)
+    assert service.attestation is None
+    after = await world.services.rollback(world.admin, service.id, service.revision_id)
+    told = messages.desired(await world.get(after)).spec.attestation
+    assert (told.key_id, told.statement, told.signature) == (
+        word.key_id,
+        word.statement,
+        word.signature,
+    )
