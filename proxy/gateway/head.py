@@ -38,9 +38,9 @@ class RequestHead:
     method: bytes = b""
     target: bytes = b""
     version: str = "1.1"
-    fields: list[tuple[bytes, bytes, bytes]] = field(default_factory=list)
+    fields: list[tuple[bytes, bytes, bytes]] = field(default_factory=list, repr=False)
     impersonation: list[tuple[str, str]] = field(default_factory=list)
-    index: dict[bytes, list[bytes]] = field(default_factory=dict)
+    index: dict[bytes, list[bytes]] = field(default_factory=dict, repr=False)
     keep_alive: bool = True
     upgrade: bytes | None = None
     length: int | None = None

@@ -47,6 +47,7 @@ def test_credentials_are_found(fields: bytes, kind: CredentialKind, secret: str)
     assert found is not None
     assert (found.kind, found.secret) == (kind, secret)
     assert secret not in repr(found)
+    assert secret not in repr(head(fields))
 
 
 def test_tickets_are_told_from_tokens() -> None:
