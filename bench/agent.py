@@ -1,8 +1,8 @@
 """The agent on a real API server: `python -m bench.agent`.
 
-500 services of 5 ConfigMaps are applied for the first time by an agent in a process of its own,
-linked to a hub in this one. The baseline is a bare loop of server-side applies of as many
-objects at the same concurrency, before and after. Then the agent is started anew.
+The agent runs in a process of its own, linked to a hub in this one. The baseline is a bare loop
+that sends the same server-side applies at the same concurrency, in a process of its own too, before
+and after; CPU is compared with CPU and time with time of the same run.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import median, quantiles
 
 import aiohttp
 import orjson
@@ -28,19 +29,24 @@ from towline.demo.clusters import binaries
 from towline.demo.clusters.access import agent_kubeconfig
 from towline.demo.clusters.cluster import Cluster
 
-SERVICES = 500
-OBJECTS = 5
+MANY, EACH = 500, 5
+LARGE, HUGE = 500, 2000
+RESYNCED, RESYNCED_EACH = 100, 20
+DRIFTS = 40
 CONCURRENCY = 16
-PATIENCE_S, SETTLE_S = 300.0, 2.0
-NAMESPACE, BARE = "bench", ("bare-before", "bare-after")
+PATIENCE_S, SETTLE_S, IDLE_S = 300.0, 2.0, 20.0
 _PROGRAM = """
-import asyncio, os
+import os, uvloop
 from fleet.runtime.logs import configure
 from towline.agent import run
 configure(json=True)
-asyncio.run(run(os.environ))
+uvloop.run(run(os.environ))
 """
+_BARE = (
+    "import sys, uvloop; from bench.agent import bare_loop; uvloop.run(bare_loop(*sys.argv[1:]))"
+)
 _TICKS = os.sysconf("SC_CLK_TCK")
+_NOWHERE = asyncio.subprocess.DEVNULL
 
 
 def main() -> None:
@@ -53,28 +59,98 @@ async def _measure(cluster: Cluster) -> None:
     report = Report("agent")
     with tempfile.TemporaryDirectory(prefix="towline-bench-") as folder:
         kubeconfig = agent_kubeconfig(cluster.access, Path(folder) / "kubeconfig")
-        for namespace in (NAMESPACE, *BARE):
-            cluster.kubectl("create", "namespace", namespace)
-        bare = [await _bare_loop(kubeconfig, BARE[0])]
-        async with FakeHub() as hub:
-            bench = AgentBench(hub, kubeconfig, Path(folder) / "state")
-            took = await bench.first_sync(report)
-            bare.append(await _bare_loop(kubeconfig, BARE[1]))
-            report.add(
-                f"first sync of {SERVICES} services x {OBJECTS}",
-                [took],
-                "s",
-                baseline="bare apply loop",
-                baseline_values=bare,
-                goal=1.5,
-            )
-            await bench.restart(report)
+        for scene in (_large, _many, _resync, _huge):
+            async with FakeHub() as hub:
+                state = Path(folder) / scene.__name__
+                await scene(AgentBench(hub, kubeconfig, state, cluster), report)
     report.write()
 
 
-async def _bare_loop(kubeconfig: Path, namespace: str) -> float:
-    """Seconds that the same objects take without any bookkeeping."""
-    access = from_kubeconfig(kubeconfig, None, SystemClock())
+async def _large(bench: "AgentBench", report: Report) -> None:
+    """One service of many objects, for the first time."""
+    bare = [await bench.bare(1, LARGE)]
+    async with bench.agent() as pid:
+        took = await bench.sync(pid, 1, LARGE)
+    bare.append(await bench.bare(1, LARGE))
+    _beside(report, f"first apply of {LARGE} objects", took, bare, goal=1.4)
+
+
+async def _many(bench: "AgentBench", report: Report) -> None:
+    """Many small services for the first time, drift in them, and a start anew."""
+    bare = [await bench.bare(MANY, EACH)]
+    async with bench.agent() as pid:
+        took = await bench.sync(pid, MANY, EACH)
+        await asyncio.sleep(SETTLE_S)
+        report.add("first sync, CPU a service", [took.cpu * 1000 / MANY], "ms", goal=75)
+        told = len(bench.hub.reports) / MANY
+        report.add("first sync, reports a service", [told], "", goal=2.5)
+        report.add("first sync, memory after", [_resident_megabytes(pid)], "MB")
+        bare.append(await bench.bare(MANY, EACH))
+        _beside(report, f"first sync of {MANY} services x {EACH}", took, bare, goal=1.5)
+        healed = await bench.drifts()
+        report.add(f"drift healed with {MANY} services, p50", [median(healed)], "s", goal=0.1)
+        report.add("drift healed, p95", [quantiles(healed, n=20)[-1]], "s", goal=0.5)
+    start = time.perf_counter()
+    async with bench.agent() as pid:
+        bench.forget()
+        await bench.healthy(MANY)
+        report.add("restart until all are reported", [time.perf_counter() - start], "s")
+        written = sum(one.status.written for one in bench.hub.reports)
+        report.add("restart, objects written", [written], "", goal=0)
+
+
+async def _resync(bench: "AgentBench", report: Report) -> None:
+    """The same again writes nothing; then nothing happens at all."""
+    async with bench.agent() as pid:
+        await bench.sync(pid, RESYNCED, RESYNCED_EACH)
+        await asyncio.sleep(SETTLE_S)
+        again = await bench.sync(pid, RESYNCED, RESYNCED_EACH)
+        name = f"same again, {RESYNCED} services x {RESYNCED_EACH}"
+        report.add(f"{name}: CPU", [again.cpu], "s", goal=0.3)
+        report.add(f"{name}: objects written", [bench.written()], "", goal=0)
+        await asyncio.sleep(SETTLE_S)
+        used = _cpu_seconds(pid)
+        await asyncio.sleep(IDLE_S)
+        idle = (_cpu_seconds(pid) - used) / IDLE_S * 1000
+        report.add(f"idle with {RESYNCED} services: CPU", [idle], "m", goal=5)
+        report.add("idle: memory", [_resident_megabytes(pid)], "MB", goal=80)
+
+
+async def _huge(bench: "AgentBench", report: Report) -> None:
+    """A service of very many objects in little memory."""
+    async with bench.agent() as pid:
+        await bench.sync(pid, 1, HUGE)
+        report.add(
+            f"service of {HUGE} objects: peak memory", [_peak_megabytes(pid)], "MB", goal=128
+        )
+
+
+@dataclass(frozen=True)
+class Took:
+    """Seconds of the clock and of the processor."""
+
+    wall: float
+    cpu: float
+
+
+def _beside(report: Report, name: str, took: Took, bare: list[Took], goal: float) -> None:
+    for what, value, base in (
+        ("time", took.wall, [one.wall for one in bare]),
+        ("CPU", took.cpu, [one.cpu for one in bare]),
+    ):
+        report.add(
+            f"{name}: {what}",
+            [value],
+            "s",
+            baseline="bare apply loop",
+            baseline_values=base,
+            goal=goal if what == "time" or goal < 1.5 else None,
+        )
+
+
+async def bare_loop(kubeconfig: str, namespace: str, services: str, each: str) -> None:
+    """Apply the same objects without any bookkeeping, then say how long that took."""
+    access = from_kubeconfig(Path(kubeconfig), None, SystemClock())
     turn = asyncio.Semaphore(CONCURRENCY)
     headers = await access.headers() | {"Content-Type": "application/apply-patch+yaml"}
     connector = aiohttp.TCPConnector(ssl=access.tls or False, limit=0)
@@ -88,10 +164,11 @@ async def _bare_loop(kubeconfig: Path, namespace: str) -> float:
                 answer.raise_for_status()
                 orjson.loads(await answer.read())
 
-        start = time.perf_counter()
-        everything = [one for number in range(SERVICES) for one in _objects(number)]
+        start, used = time.perf_counter(), time.process_time()
+        numbers = range(int(services))
+        everything = [one for number in numbers for one in _objects(number, int(each))]
         await asyncio.gather(*(apply(one) for one in everything))
-        return time.perf_counter() - start
+        print(time.perf_counter() - start, time.process_time() - used)
 
 
 @dataclass
@@ -101,52 +178,79 @@ class AgentBench:
     hub: FakeHub
     kubeconfig: Path
     state: Path
-    healthy: set[str] = field(default_factory=set)
+    cluster: Cluster
+    well: set[str] = field(default_factory=set)
     looked_at: int = 0
+    loops: int = 0
 
-    async def first_sync(self, report: Report) -> float:
-        """Seconds from nothing to all healthy."""
-        async with self._agent() as pid:
-            await self.hub.until(lambda: self.hub.hellos, 30)
-            used, start = _cpu_seconds(pid), time.perf_counter()
-            for number in range(SERVICES):
-                self.hub.want(_name(number), _objects(number), namespace=NAMESPACE)
-            await self.hub.until(self._all_healthy, PATIENCE_S)
-            took = time.perf_counter() - start
-            used = _cpu_seconds(pid) - used
-            await asyncio.sleep(SETTLE_S)
-            report.add("first sync, CPU a service", [used * 1000 / SERVICES], "ms")
-            told = len(self.hub.reports) / SERVICES
-            report.add("first sync, reports a service", [told], "", goal=2.5)
-            report.add("first sync, memory after", [_resident_megabytes(pid)], "MB")
-        return took
+    def __post_init__(self) -> None:
+        self.namespace = self.state.name.strip("_")
+        self.cluster.kubectl("create", "namespace", self.namespace)
 
-    async def restart(self, report: Report) -> None:
-        """From the state on disk to all healthy again; nothing is written."""
-        self._forget()
-        start = time.perf_counter()
-        async with self._agent() as pid:
-            await self.hub.until(self._all_healthy, PATIENCE_S)
-            report.add("restart until all are reported", [time.perf_counter() - start], "s")
-            written = sum(report.status.written for report in self.hub.reports)
-            report.add("restart, objects written", [written], "", goal=0)
-            report.add("restart, memory after", [_resident_megabytes(pid)], "MB")
+    async def bare(self, services: int, each: int) -> Took:
+        """What the bare loop takes for as many objects."""
+        self.loops += 1
+        namespace = f"{self.namespace}-bare-{self.loops}"
+        self.cluster.kubectl("create", "namespace", namespace)
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-c",
+            _BARE,
+            str(self.kubeconfig),
+            namespace,
+            str(services),
+            str(each),
+            stdout=asyncio.subprocess.PIPE,
+        )
+        output, _ = await process.communicate()
+        return Took(*map(float, output.split()))
 
-    def _forget(self) -> None:
+    async def sync(self, pid: int, services: int, each: int) -> Took:
+        """Ask for services; what it takes until all are healthy."""
+        self.forget()
+        await self.hub.until(lambda: self.hub.hellos, 30)
+        used, start = _cpu_seconds(pid), time.perf_counter()
+        for number in range(services):
+            self.hub.want(_name(number), _objects(number, each), namespace=self.namespace)
+        await self.healthy(services)
+        return Took(time.perf_counter() - start, _cpu_seconds(pid) - used)
+
+    async def drifts(self) -> list[float]:
+        """Seconds from a foreign write until the object is as it should be."""
+        access = from_kubeconfig(self.kubeconfig, None, SystemClock())
+        headers = await access.headers() | {"Content-Type": "application/merge-patch+json"}
+        connector = aiohttp.TCPConnector(ssl=access.tls or False)
+        root = f"{access.server}/api/v1/namespaces/{self.namespace}/configmaps"
+        async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
+            return [await _heal(session, f"{root}/{_name(n)}-0") for n in range(DRIFTS)]
+
+    def forget(self) -> None:
+        """From now on only what is told anew counts."""
         self.hub.reports.clear()
-        self.healthy.clear()
+        self.well.clear()
         self.looked_at = 0
 
-    def _all_healthy(self) -> bool:
-        """Whether all are, by the reports that came since the last look."""
-        for report in self.hub.reports[self.looked_at :]:
-            if report.status.phase == pb.PHASE_HEALTHY:
-                self.healthy.add(report.status.service_id)
-        self.looked_at = len(self.hub.reports)
-        return len(self.healthy) == SERVICES
+    async def healthy(self, services: int) -> None:
+        """Wait until all are, in their newest sequence."""
+
+        def all_are() -> bool:
+            for report in self.hub.reports[self.looked_at :]:
+                status = report.status
+                newest = self.hub.desired[status.service_id].sequence if status.service_id else -1
+                if status.phase == pb.PHASE_HEALTHY and status.sequence == newest:
+                    self.well.add(status.service_id)
+            self.looked_at = len(self.hub.reports)
+            return len(self.well) == services
+
+        await self.hub.until(all_are, PATIENCE_S)
+
+    def written(self) -> int:
+        """Objects written, by the last word on each service."""
+        last = {one.status.service_id: one.status for one in self.hub.reports if one.status.phase}
+        return sum(status.written for status in last.values())
 
     @asynccontextmanager
-    async def _agent(self) -> AsyncGenerator[int]:
+    async def agent(self) -> AsyncGenerator[int]:
         """An agent in a process of its own; its pid."""
         environment = {
             **os.environ,
@@ -155,9 +259,8 @@ class AgentBench:
             "TOWLINE_AGENT_KUBERNETES_KUBECONFIG": str(self.kubeconfig),
             "TOWLINE_AGENT_STATE_DIRECTORY": str(self.state),
         }
-        nowhere = asyncio.subprocess.DEVNULL
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", _PROGRAM, env=environment, stdout=nowhere, stderr=nowhere
+            sys.executable, "-c", _PROGRAM, env=environment, stdout=_NOWHERE, stderr=_NOWHERE
         )
         try:
             yield process.pid
@@ -166,7 +269,18 @@ class AgentBench:
             await process.wait()
 
 
-def _objects(number: int) -> list[KubeObject]:
+async def _heal(session: aiohttp.ClientSession, url: str) -> float:
+    start = time.perf_counter()
+    async with session.patch(url, data=b'{"data":{"v":"foreign"}}') as answer:
+        answer.raise_for_status()
+    while True:
+        async with session.get(url) as answer:
+            if (await answer.json())["data"]["v"] == "0":
+                return time.perf_counter() - start
+        await asyncio.sleep(0.005)
+
+
+def _objects(number: int, each: int) -> list[KubeObject]:
     return [
         {
             "apiVersion": "v1",
@@ -174,7 +288,7 @@ def _objects(number: int) -> list[KubeObject]:
             "metadata": {"name": f"{_name(number)}-{one}"},
             "data": {"v": "0"},
         }
-        for one in range(OBJECTS)
+        for one in range(each)
     ]
 
 
@@ -191,6 +305,12 @@ def _cpu_seconds(pid: int) -> float:
 def _resident_megabytes(pid: int) -> float:
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def _peak_megabytes(pid: int) -> float:
+    """The most memory that a process had at any time."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1e3
 
 
 if __name__ == "__main__":
