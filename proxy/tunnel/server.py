@@ -87,7 +87,10 @@ class TunnelServer:
     def drain(self, grace: float, text: str) -> None:
         """Ask all agents to connect elsewhere, over a part of `grace` (seconds), so that they do
         not all come at once."""
-        self.tasks.spawn("drain", self._drain(self._registry.links, grace, text))
+        links = self._registry.links
+        for link in links[:1]:
+            link.drain(int(grace * 1000), text)
+        self.tasks.spawn("drain", self._drain(links[1:], grace, text))
 
     def stop(self) -> None:
         """End every link."""
@@ -143,8 +146,8 @@ class TunnelServer:
     async def _drain(self, links: Sequence[Mux], grace: float, text: str) -> None:
         pause = min(SPREAD_SECONDS, grace * SPREAD_PART) / max(1, len(links))
         for link in links:
-            link.drain(int(grace * 1000), text)
             await self._clock.sleep(pause)
+            link.drain(int(grace * 1000), text)
 
     async def _recheck(self) -> None:
         """The net beneath `revoke`: a token that ended without a word ends its links too."""
