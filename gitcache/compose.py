@@ -55,7 +55,8 @@ def build(
     """
     data, poll = settings.data_dir, settings.poll
     mirror = Mirror(data / "repositories", _mirror_options(settings), clock, egress=egress)
-    content = _tiers(settings, company)
+    eviction = _eviction(settings, live or ToldLive(), clock)
+    content = _tiers(settings, company, eviction)
     key = _signing_key(settings)
     memo = FileMemo(data / "memos", Seal(key.hex(), "memos"))
     workers = WorkerPool(settings.render.workers, _limits(settings.render), data / "scratch")
@@ -77,14 +78,6 @@ def build(
             await asyncio.to_thread(sweep, root)
 
     replicas = company.replicas if company else SoleReplica()
-    eviction = Eviction(
-        data / "bundles",
-        data / "memos",
-        live or ToldLive(),
-        clock,
-        keep=timedelta(days=settings.store.keep_days),
-        watermark=settings.store.watermark,
-    )
     cache = GitCache(
         Source(mirror.lister, mirror.clones, mirror.reader, replicas, replicas.me.name),
         Renders(mirror.reader, content, memo, workers, charts, clock),
@@ -119,12 +112,25 @@ def _signing_key(settings: GitCacheSettings) -> bytes:
     return path.read_bytes()
 
 
-def _tiers(settings: GitCacheSettings, company: Company | None) -> TieredContent:
+def _eviction(settings: GitCacheSettings, live: LiveDigests, clock: Clock) -> Eviction:
+    return Eviction(
+        settings.data_dir / "bundles",
+        settings.data_dir / "memos",
+        live,
+        clock,
+        keep=timedelta(days=settings.store.keep_days),
+        watermark=settings.store.watermark,
+    )
+
+
+def _tiers(
+    settings: GitCacheSettings, company: Company | None, eviction: Eviction
+) -> TieredContent:
     nearest = company.nearest if company else files(settings)
     farther = [company.others] if company else []
     if settings.store.objects is not None:
         farther.append(open_objects(settings.store.objects))
-    return TieredContent(nearest, farther)
+    return TieredContent(nearest, farther, eviction.run)
 
 
 def _mirror_options(settings: GitCacheSettings) -> MirrorOptions:

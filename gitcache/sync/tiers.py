@@ -1,10 +1,10 @@
 """Content stores behind each other: nearer ones are asked first, and filled from farther ones."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import structlog
 
-from fleet.errors import TowlineError
+from fleet.errors import TowlineError, Unavailable
 from fleet.runtime.tasks import Tasks
 from gitcache.ports import ContentStore
 from gitcache.sync.flights import Flights
@@ -18,12 +18,19 @@ class TieredContent:
     """The nearest store is ours and must take what is put; farther ones get it a little later.
 
     What a farther one cannot take is logged and left: each holds only copies of what can be
-    made again. A digest that many ask for at once is looked for once.
+    made again. A digest that many ask for at once is looked for once. If the nearest one cannot
+    take something, `make_room` is asked once to remove what is not needed.
     """
 
-    def __init__(self, nearest: ContentStore, farther: Sequence[ContentStore]) -> None:
+    def __init__(
+        self,
+        nearest: ContentStore,
+        farther: Sequence[ContentStore],
+        make_room: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         self._nearest = nearest
         self._farther = farther
+        self._make_room = make_room
         self._flights: Flights[bytes | None] = Flights()
         self._waiting = 0
         self.tasks = Tasks("content")
@@ -37,7 +44,7 @@ class TieredContent:
 
     async def put(self, digest: str, data: bytes) -> None:
         """As `ContentStore.put`; returns when the nearest store has it."""
-        await self._nearest.put(digest, data)
+        await self._put_here(digest, data)
         if self._farther and self._waiting < _MOST_WAITING:
             self._waiting += 1
             self.tasks.spawn("copy", self._copy(digest, data))
@@ -50,9 +57,22 @@ class TieredContent:
         for store in self._farther:
             data = await store.get(digest)
             if data is not None:
-                await self._nearest.put(digest, data)
+                await self._put_here(digest, data)
                 return data
         return None
+
+    async def _put_here(self, digest: str, data: bytes) -> None:
+        try:
+            await self._nearest.put(digest, data)
+        except Unavailable:
+            if self._make_room is None:
+                raise
+            await self._flights.once("room", self._room)
+            await self._nearest.put(digest, data)
+
+    async def _room(self) -> None:
+        if self._make_room is not None:
+            await self._make_room()
 
     async def _copy(self, digest: str, data: bytes) -> None:
         try:

@@ -84,3 +84,29 @@ async def test_a_folder_can_be_the_object_store(tmp_path) -> None:
 def test_an_unknown_kind_of_store_is_named() -> None:
     with pytest.raises(Invalid, match="'nowhere'"):
         open_objects("nowhere://bucket")
+
+
+async def test_a_full_disk_is_made_room_on_once_and_then_takes_it() -> None:
+    near, rooms = FakeContent(), 0
+    near.broken = True
+
+    async def make_room() -> None:
+        nonlocal rooms
+        rooms += 1
+        await asyncio.sleep(0.01)
+        near.broken = False
+
+    tiers = TieredContent(near, [], make_room)
+    await asyncio.gather(*(tiers.put(digest_of(bytes([n])), bytes([n])) for n in range(5)))
+    assert len(near.kept) == 5 and rooms == 1
+
+
+async def test_a_disk_that_stays_full_says_so() -> None:
+    near = FakeContent()
+    near.broken = True
+
+    async def in_vain() -> None:
+        """Nothing could be removed."""
+
+    with pytest.raises(Unavailable):
+        await TieredContent(near, [], in_vain).put(DIGEST, DATA)
