@@ -118,12 +118,14 @@ class _ClientMessages:
 
     def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
         self._socket = socket
-        self.send = socket.send_bytes
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for message in self._socket:
             if message.type is aiohttp.WSMsgType.BINARY:
                 yield message.data
+
+    async def send(self, data: bytes) -> None:
+        await self._socket.send_bytes(data)
 
 
 def _endpoint(url: str) -> str:

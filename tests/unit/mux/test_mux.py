@@ -573,4 +573,4 @@ def test_versions_without_overlap_are_both_named(versions: str) -> None:
     hello = versions + RECORDED["1"][20:]
     end.mux.on_message(bytes.fromhex("0000000000000020" + hello))
     lowest, highest = int(versions[:2]), int(versions[2:])
-    assert f"{lowest}-{highest} there, 1-1 here" in end.owner.closed_for
+    assert f"{lowest}-{highest} there, 1-1 here" in str(end.owner.closed_for)
