@@ -6,6 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from hashlib import sha256
 from urllib.parse import quote
 
 from fleet.errors import Forbidden, Invalid
@@ -30,10 +31,18 @@ class CredentialKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What a request shows: a token, a browser's session, or a ticket for one WebSocket."""
+    """What a request shows: a token, a browser's session, or a ticket for one WebSocket.
+
+    `digest` is under which it is remembered: not itself.
+    """
 
     kind: CredentialKind
     secret: str = field(repr=False)
+    digest: bytes = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        shown = f"{self.kind.value} {self.secret}".encode("utf-8", "surrogateescape")
+        object.__setattr__(self, "digest", sha256(shown).digest())
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,5 @@
 """The decisions for one request, in order: who, may they, over which link, within which limits."""
 
-import hashlib
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from urllib.parse import unquote
@@ -76,7 +75,7 @@ class Desk:
         self, credential: Credential | None, handle: str, attributes: RequestAttributes
     ) -> Admission | None:
         """An admission that needs no question; None: `identify` and `admit`."""
-        identity = self._identities.get(_digest(credential)) if credential else None
+        identity = self._identities.get(credential.digest) if credential else None
         if identity is None or self._expired(identity):
             return None
         grant = self._grants.get(_question(identity, handle, attributes))
@@ -94,7 +93,7 @@ class Desk:
         if credential.kind is CredentialKind.TICKET:
             # Good once: to remember it would be to take it twice.
             return await self._authenticator.authenticate(credential, source=source)
-        digest = _digest(credential)
+        digest = credential.digest
         identity = self._identities.get(digest)
         if identity is None or self._expired(identity):
             identity = await self._authenticator.authenticate(credential, source=source)
@@ -239,12 +238,6 @@ def _impersonation(
     if part is not None:
         raise Forbidden(f'user "{identity.name}" may not act as {part} on cluster "{handle}"')
     return target
-
-
-def _digest(credential: Credential) -> bytes:
-    """Under which a credential is remembered: not itself."""
-    shown = f"{credential.kind.value} {credential.secret}"
-    return hashlib.sha256(shown.encode("utf-8", "surrogateescape")).digest()
 
 
 def _question(identity: Identity, handle: str, attributes: RequestAttributes) -> _Question:

@@ -1,7 +1,7 @@
 """What a request is about, as the API server sees it."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleet.errors import Invalid
@@ -93,6 +93,7 @@ def test_paths_that_two_readers_read_in_two_ways(target: str) -> None:
         read_attributes("GET", target)
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="/ab.%2eEfF;\\?=&proxypods", max_size=40))
 def test_no_accepted_path_changes_when_it_is_decoded(path: str) -> None:
     """Up to a proxied tail, decoding an accepted path gives the same path."""
@@ -107,6 +108,7 @@ def test_no_accepted_path_changes_when_it_is_decoded(path: str) -> None:
     assert "/../" not in own + "/"
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=30), st.integers(0, 30))
 def test_whose_request_it_is_does_not_depend_on_the_cut(rest: bytes, cut: int) -> None:
     """A verdict on a part is the verdict on the whole; no verdict only while it is short."""

@@ -1,7 +1,7 @@
 """Request heads: what is routed is what is forwarded, and a second parser reads it alike."""
 
 import h11
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.domain.limits import HeadLimits
@@ -64,6 +64,7 @@ def accepted(data: bytes) -> RequestHead | None:
     return head
 
 
+@settings(deadline=None)
 @given(st.lists(TOKENS, max_size=14))
 def test_what_is_accepted_a_second_parser_reads_alike(tokens: list[bytes]) -> None:
     """Being stricter is fine; reading another method, target or field is not."""
@@ -79,6 +80,7 @@ def test_what_is_accepted_a_second_parser_reads_alike(tokens: list[bytes]) -> No
     assert [(lower, value) for lower, _, value in head.fields] == fields
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(FIELD_NAMES, FIELD_VALUES), max_size=6))
 def test_what_is_forwarded_is_what_was_read(fields: list[tuple[bytes, bytes]]) -> None:
     """A rebuilt head, parsed again, has the fields that may pass and no others."""
@@ -98,6 +100,7 @@ def test_what_is_forwarded_is_what_was_read(fields: list[tuple[bytes, bytes]]) -
     assert b"audit-id" in names
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_garbage_is_refused_with_a_status(garbage: bytes) -> None:
     """Nothing but BadHead, whatever comes."""

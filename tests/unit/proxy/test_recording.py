@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from wsproto.connection import Connection, ConnectionType
 from wsproto.events import BytesMessage, Ping, TextMessage
@@ -94,6 +94,7 @@ PIECES = st.lists(st.binary(min_size=1, max_size=300), max_size=6)
 SIZES = st.lists(st.integers(1, 50), max_size=30)
 
 
+@settings(deadline=None)
 @given(PIECES, PIECES, SIZES, st.integers(1, 3))
 def test_websocket_sessions_are_kept_whole(
     shown: list[bytes], typed: list[bytes], sizes: list[int], parts: int
@@ -113,6 +114,7 @@ def decoded(pieces: list[bytes]) -> str:
     return b"".join(pieces).decode(errors="replace")
 
 
+@settings(deadline=None)
 @given(PIECES, PIECES, SIZES)
 def test_spdy_sessions_are_kept_whole(
     shown: list[bytes], typed: list[bytes], sizes: list[int]
@@ -198,6 +200,7 @@ def test_spdy_streams_are_bounded() -> None:
             one.from_user(client.open(2 * number + 1, "stdout"))
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=400), st.booleans())
 def test_any_bytes_are_read_or_refused(data: bytes, spdy: bool) -> None:
     """Nothing but `UnrecordableError`, whatever comes."""

@@ -4,7 +4,7 @@ import json
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.gateway.status import MAGIC, Encoding, encode_status, encoding_for
@@ -58,6 +58,7 @@ def fields_of(data: bytes) -> dict[int, bytes | int]:
     return found
 
 
+@settings(deadline=None)
 @given(st.integers(400, 599), st.text(max_size=300), st.text(max_size=300))
 def test_every_encoding_says_the_same(code: int, reason: str, message: str) -> None:
     """Whatever a sentence has in it, it comes out as it went in."""

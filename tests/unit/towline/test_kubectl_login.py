@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fleet.errors import Unauthenticated
@@ -234,6 +234,7 @@ TARGETS = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(st.dictionaries(TEXT, TARGETS, max_size=3), TEXT)
 def test_a_file_is_read_without_a_parser_as_with_one(
     targets: dict[str, Target], current: str
