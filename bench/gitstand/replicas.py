@@ -83,7 +83,7 @@ class Replicas:
         return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("Pss:"))
 
     def _wait(self) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 100
         with Redis.from_url(self._redis) as client:
             while time.monotonic() < deadline:
                 try:

@@ -70,7 +70,7 @@ class Tier:
 
     def wait(self) -> None:
         """Wait until all that run listen, and count as members."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 100
         while not all(map(self._listens, self.addresses)) or len(self.members()) < 3:
             assert time.monotonic() < deadline, "replicas do not start"
             time.sleep(0.05)
