@@ -46,6 +46,50 @@ _STAGES = {
 _ENDINGS = {CommandState.FAILED: JobPhase.FAILED, CommandState.REFUSED: JobPhase.FAILED}
 
 
+class _Batch:
+    """Reports that are committed together: services are read once and written once."""
+
+    def __init__(self, tx: Transaction, cluster_id: str) -> None:
+        self.tx = tx
+        self.cluster_id = cluster_id
+        self.services: dict[str, Service] = {}
+        self.ledger: list[LedgerEntry] = []
+        self.changed: set[tuple[str, str]] = set()
+        self._columns: dict[str, dict[str, Any]] = {}
+
+    @classmethod
+    async def of(cls, tx: Transaction, cluster_id: str, reports: Iterable[Report]) -> "_Batch":
+        """A batch that knows the services of which the reports speak."""
+        batch = cls(tx, cluster_id)
+        named = {getattr(one.body, "service_id", None) for one in reports} - {None}
+        if named:
+            found = await tx.services.select(id=named, cluster_id=cluster_id, deleted_at=ANY)
+            batch.services = {one.id: one for one in found}
+        return batch
+
+    async def look(self, service_id: str) -> None:
+        """A service was written past the batch."""
+        found = await self.tx.services.find(id=service_id, cluster_id=self.cluster_id)
+        if found is not None:
+            self.services[service_id] = found
+
+    def change(self, service: Service, **columns: Any) -> None:
+        """What is to be written of a service; later reports of the batch see it."""
+        self.services[service.id] = replace(service, **columns)
+        self._columns.setdefault(service.id, {}).update(columns)
+
+    def forget(self, service: Service) -> None:
+        """A service is gone."""
+        self.services.pop(service.id, None)
+        self._columns.pop(service.id, None)
+
+    async def write(self) -> None:
+        """Write what has gathered; the ledger in the order of the reports."""
+        for service_id, columns in self._columns.items():
+            await self.tx.services.change(service_id, **columns)
+        await self.tx.ledger.append(self.ledger)
+
+
 class Agents:
     """Verbs of agents."""
 
@@ -111,11 +155,12 @@ class Agents:
 
     async def unsendable(self, cluster_id: ClusterId, command: Command, message: str) -> None:
         """Note that a command can never be sent to its agent, and why."""
-        changed: set[tuple[str, str]] = set()
-        report = CommandReport(command.id, CommandState.REFUSED, f"not sent: {message}")
+        body = CommandReport(command.id, CommandState.REFUSED, f"not sent: {message}")
         async with self._deps.store.write() as tx:
-            await self._take(report, tx, cluster_id, self._deps.clock.now(), changed)
-        self._publish(changed)
+            batch = await _Batch.of(tx, cluster_id, ())
+            await self._take(body, batch, self._deps.clock.now())
+            await batch.write()
+        self._publish(batch.changed)
 
     async def alarm(self, cluster_id: ClusterId, text: str) -> None:
         """Show what is wrong with a cluster's agents; an empty text ends it."""
@@ -182,21 +227,23 @@ class Agents:
         Reports that were committed before are passed over, so sending again is harmless.
         `offered` is what the agent was sent before; the ledger has it before what came of it.
         """
-        changed: set[tuple[str, str]] = set()
         async with self._deps.store.write() as tx:
             cluster = await tx.clusters.get(cluster_id)
             if cluster is None:
                 raise NotFound("this cluster was deleted")
             await tx.ledger.append(offered)
             last = cluster.acknowledged
-            for report in reports:
+            news = [report for report in reports if report.number > last]
+            batch = await _Batch.of(tx, cluster_id, news)
+            for report in news:
                 if report.number > last:
-                    await self._take(report.body, tx, cluster_id, report.at, changed)
+                    await self._take(report.body, batch, report.at)
                     last = report.number
+            await batch.write()
             await tx.clusters.change(
                 cluster_id, acknowledged=last, pinged_at=self._deps.clock.now()
             )
-        self._publish(changed)
+        self._publish(batch.changed)
         return last
 
     def _publish(self, changed: Iterable[tuple[str, str]]) -> None:
@@ -204,28 +251,25 @@ class Agents:
             self._deps.bus.publish(topic, key)
 
     @singledispatchmethod
-    async def _take(
-        self, body: object, tx: Transaction, cluster_id: str, at: datetime, changed: set
-    ) -> None:
+    async def _take(self, body: object, batch: _Batch, at: datetime) -> None:
         """A kind of report that this version does not know is passed over."""
 
     @_take.register
-    async def _(
-        self, body: StatusReport, tx: Transaction, cluster_id: str, at: datetime, changed: set
-    ) -> None:
-        service = await tx.services.find(id=body.service_id, cluster_id=cluster_id, deleted_at=ANY)
+    async def _(self, body: StatusReport, batch: _Batch, at: datetime) -> None:
+        tx, cluster_id, changed = batch.tx, batch.cluster_id, batch.changed
+        service = batch.services.get(body.service_id)
         if service is None or body.sequence < service.observed:
             return
         if body.phase is Phase.REMOVED and service.deleted_at is not None:
-            await tx.ledger.append([_ledger(service, body, at)])
+            batch.ledger.append(_ledger(service, body, at))
+            batch.forget(service)
             await erase(tx, service)
             for token in await end_if_empty(tx, cluster_id, self._deps.clock.now()):
                 changed.add((REVOKED, token))
             changed.update({(SERVICE, service.id), (CLUSTER, cluster_id)})
             return
-        is_news = (service.observed, service.phase) != (body.sequence, body.phase)
-        await tx.services.change(
-            service.id,
+        batch.change(
+            service,
             observed=body.sequence,
             phase=body.phase,
             problems=body.problems,
@@ -235,15 +279,16 @@ class Agents:
         )
         if service.dry_run and body.planned:
             await _keep_plan(tx, Plan(service.id, body.sequence, body.planned))
+        is_news = (service.observed, service.phase) != (body.sequence, body.phase)
         if is_news and body.phase in _STAGES:
-            await tx.ledger.append([_ledger(service, body, at)])
+            batch.ledger.append(_ledger(service, body, at))
         changed.add((SERVICE, service.id))
 
     @_take.register
-    async def _(
-        self, body: InventoryReport, tx: Transaction, cluster_id: str, at: datetime, changed: set
-    ) -> None:
-        if await tx.services.find(id=body.service_id, cluster_id=cluster_id) is None:
+    async def _(self, body: InventoryReport, batch: _Batch, at: datetime) -> None:
+        tx, cluster_id, changed = batch.tx, batch.cluster_id, batch.changed
+        service = batch.services.get(body.service_id)
+        if service is None or service.deleted_at is not None:
             return
         present = [_component(body.service_id, cluster_id, one, at) for one in body.present]
         if body.complete:
@@ -255,9 +300,8 @@ class Agents:
         changed.add((SERVICE, body.service_id))
 
     @_take.register
-    async def _(
-        self, body: CommandReport, tx: Transaction, cluster_id: str, at: datetime, changed: set
-    ) -> None:
+    async def _(self, body: CommandReport, batch: _Batch, at: datetime) -> None:
+        tx, cluster_id, changed = batch.tx, batch.cluster_id, batch.changed
         command = await tx.commands.find(id=body.command_id, cluster_id=cluster_id)
         if command is not None and command.state is CommandState.WAITING:
             await tx.commands.change(
@@ -268,17 +312,15 @@ class Agents:
             changed.add((CLUSTER_JOB, command.id))
 
     @_take.register
-    async def _(
-        self, body: DriftReport, tx: Transaction, cluster_id: str, at: datetime, changed: set
-    ) -> None:
-        service = await tx.services.find(id=body.service_id, cluster_id=cluster_id)
-        if service is None:
+    async def _(self, body: DriftReport, batch: _Batch, at: datetime) -> None:
+        service = batch.services.get(body.service_id)
+        if service is None or service.deleted_at is not None:
             return
         _, kind, namespace, name = body.key
         what = "deleted" if body.deleted else "changed"
         entry = LedgerEntry(
             service_id=service.id,
-            cluster_id=cluster_id,
+            cluster_id=batch.cluster_id,
             stage=Stage.DRIFTED,
             at=at,
             sequence=service.observed,
@@ -294,13 +336,12 @@ class Agents:
                 ],
             },
         )
-        await tx.ledger.append([entry])
-        changed.add((SERVICE, service.id))
+        batch.ledger.append(entry)
+        batch.changed.add((SERVICE, service.id))
 
     @_take.register
-    async def _(
-        self, body: JobReport, tx: Transaction, cluster_id: str, at: datetime, changed: set
-    ) -> None:
+    async def _(self, body: JobReport, batch: _Batch, at: datetime) -> None:
+        tx, cluster_id, changed = batch.tx, batch.cluster_id, batch.changed
         job = await tx.cluster_jobs.find(id=body.command_id, cluster_id=cluster_id)
         if job is None or job.phase.final:
             return
@@ -318,26 +359,25 @@ class Agents:
         changed.add((CLUSTER_JOB, job.id))
 
     @_take.register
-    async def _(
-        self, body: FactsReport, tx: Transaction, cluster_id: str, at: datetime, changed: set
-    ) -> None:
+    async def _(self, body: FactsReport, batch: _Batch, at: datetime) -> None:
+        tx, cluster_id, changed = batch.tx, batch.cluster_id, batch.changed
         await tx.clusters.change(cluster_id, **_columns(body))
         changed.add((CLUSTER, cluster_id))
 
     @_take.register
-    async def _(
-        self, body: MirrorReport, tx: Transaction, cluster_id: str, at: datetime, changed: set
-    ) -> None:
+    async def _(self, body: MirrorReport, batch: _Batch, at: datetime) -> None:
+        tx, cluster_id, changed = batch.tx, batch.cluster_id, batch.changed
         if not is_local_id(body.service_id):
             return
         known = await tx.services.find(id=body.service_id, deleted_at=ANY)
         if known is not None and (known.cluster_id != cluster_id or not known.mirrored):
             return
-        if body.removed:
-            if known is not None:
-                await erase(tx, known)
-        else:
+        if body.removed and known is not None:
+            batch.forget(known)
+            await erase(tx, known)
+        elif not body.removed:
             await _mirror(tx, known, body, ClusterId(cluster_id), at)
+            await batch.look(body.service_id)
         changed.update({(SERVICE, body.service_id), (CLUSTER, cluster_id)})
 
 
