@@ -125,7 +125,8 @@ async def test_a_client_that_leaves_ends_the_connection_there(way: Way) -> None:
 
 
 @pytest.mark.parametrize(
-    ("target", "status"), [("127.0.0.1:22", b"403"), ("127.0.0.1:1", b"502"), ("bad host:443", b"400")]
+    ("target", "status"),
+    [("127.0.0.1:22", b"403"), ("127.0.0.1:1", b"502"), ("bad host:443", b"400")],
 )
 async def test_refusals_say_why(way: Way, target: str, status: bytes) -> None:
     """Not on the agent's list, on it but not reachable, and not a host."""
