@@ -144,7 +144,7 @@ class ChartSource:
 def newest(offered: Sequence[str], wanted: str) -> str | None:
     """The newest version that a range allows; without one, the newest that is no pre-release."""
     try:
-        spec = NpmSpec(wanted.replace(",", " ").strip() or "*")
+        spec = NpmSpec(" ".join(wanted.replace(",", " ").split()) or "*")
     except ValueError as error:
         raise Invalid(f"{wanted[:80]!r} is no version and no range", field="version") from error
     known = {parsed: text for text in offered if (parsed := _parsed(text)) is not None}
