@@ -86,7 +86,7 @@ class GitClones:
 
     async def fetch(self, spec: RepositorySpec, wants: Mapping[str, str]) -> None:
         """As `Clones.fetch`, in the quickest way that works."""
-        clone = self._clone(spec)
+        clone = self.clone(spec)
         if not clone.exists():
             with self._meters.fetch("clone"):
                 await self._create(spec, wants)
@@ -99,7 +99,7 @@ class GitClones:
 
     async def complete(self, spec: RepositorySpec, blobs: Collection[str]) -> None:
         """As `Clones.complete`; nothing to do but in lean clones."""
-        clone = self._clone(spec)
+        clone = self.clone(spec)
         if self._ways.lean is not None and clone.is_lean():
             try:
                 with self._meters.fetch("files"):
@@ -109,7 +109,7 @@ class GitClones:
 
     async def graft(self, spec: RepositorySpec, other: RepositorySpec, sha: str) -> None:
         """As `Clones.graft`."""
-        clone = self._clone(spec)
+        clone = self.clone(spec)
         try:
             with self._meters.fetch("graft"):
                 await self._git_fetch(other, clone, {f"{ASKED_PIN}{sha}": sha})
@@ -118,12 +118,12 @@ class GitClones:
 
     async def pins(self, spec: RepositorySpec) -> Mapping[str, str]:
         """As `Clones.pins`."""
-        clone = self._clone(spec)
+        clone = self.clone(spec)
         return await asyncio.to_thread(clone.pins) if clone.exists() else {}
 
     async def maintain(self, spec: RepositorySpec) -> None:
         """As `Clones.maintain`: pack what is scattered."""
-        clone = self._clone(spec)
+        clone = self.clone(spec)
         if clone.exists() and await asyncio.to_thread(clone.is_scattered):
             pins = await asyncio.to_thread(clone.pins)
             asked = [pin for pin in pins if pin.startswith(ASKED_PIN)]
@@ -134,7 +134,7 @@ class GitClones:
 
     async def size(self, spec: RepositorySpec) -> int | None:
         """As `Clones.size`."""
-        clone = self._clone(spec)
+        clone = self.clone(spec)
         return await asyncio.to_thread(clone.size) if clone.exists() else None
 
     async def keep_only(self, specs: Collection[RepositorySpec]) -> int:
@@ -145,7 +145,8 @@ class GitClones:
             await asyncio.to_thread(shutil.rmtree, path, True)
         return len(gone)
 
-    def _clone(self, spec: RepositorySpec) -> Clone:
+    def clone(self, spec: RepositorySpec) -> Clone:
+        """The clone of a repository, which may not be there yet."""
         return Clone(self.path(spec), self._runner)
 
     async def _create(self, spec: RepositorySpec, wants: Mapping[str, str]) -> None:

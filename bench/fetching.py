@@ -1,0 +1,216 @@
+"""Measures the git side: `python -m bench.fetching`. Every figure stands beside git's own.
+
+Polls of a server that always says the same, small changes in a small and in a large
+repository, the first clone of a large one.
+"""
+
+import asyncio
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import uvloop
+from aiohttp import web
+
+from bench.report import Report
+from fleet.identity import RepositoryId
+from fleet.runtime.clock import SystemClock
+from fleet.source import RepositorySpec
+from gitcache.mirror import pktline
+from gitcache.mirror.mirror import Mirror, MirrorOptions
+from towline.demo.gitserver import GitServer, Repository
+from towline.demo.ports import free_ports
+
+MAIN = "refs/heads/main"
+POLLS = 400
+LISTINGS = 20
+COMMITS = 10
+FOLDERS = 10_000
+SHA = "1" * 40
+ANSWER = pktline.encode(f"{SHA} {MAIN}\n".encode()) + pktline.FLUSH
+ADVERTISED = b"".join(
+    [
+        pktline.encode(b"# service=git-upload-pack\n"),
+        pktline.FLUSH,
+        *(pktline.encode(one) for one in (b"version 2\n", b"ls-refs\n", b"object-format=sha1\n")),
+        pktline.FLUSH,
+    ]
+)
+
+
+async def answer(request: web.Request) -> web.Response:
+    """What a server with one branch says: only the client is measured."""
+    kind = "advertisement" if request.method == "GET" else "result"
+    body = ADVERTISED if request.method == "GET" else ANSWER
+    await request.read()
+    return web.Response(body=body, content_type=f"application/x-git-upload-pack-{kind}")
+
+
+def serve(port: int) -> None:
+    """Be that server."""
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    web.run_app(app, host="127.0.0.1", port=port, print=None)
+
+
+@asynccontextmanager
+async def mirror() -> AsyncGenerator[Mirror]:
+    """The git side in a folder of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        one = Mirror(Path(folder) / "home", MirrorOptions(per_second=1e6), SystemClock())
+        await one.open()
+        yield one
+        await one.close()
+
+
+def spec(name: str, url: str) -> RepositorySpec:
+    """Follow main."""
+    return RepositorySpec(RepositoryId(name), url, frozenset({"main"}))
+
+
+def children() -> float:
+    """CPU seconds of ended child processes."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+async def polls(report: Report) -> None:
+    """CPU of the client for one poll, beside that of `git ls-remote`."""
+    (port,) = free_ports(1)
+    command = [sys.executable, "-m", "bench.fetching", str(port)]
+    server = await asyncio.create_subprocess_exec(*command)
+    url = f"http://127.0.0.1:{port}/x"
+    async with mirror() as one:
+        follow = spec("poll", url)
+        await _until_up(lambda: one.lister.list_refs(follow, [MAIN]))
+        started = time.thread_time()
+        for _ in range(POLLS):
+            await one.lister.list_refs(follow, [MAIN])
+        ours = (time.thread_time() - started) / POLLS
+    before = children()
+    for _ in range(LISTINGS):
+        listing = ["git", "ls-remote", url, MAIN]
+        await asyncio.to_thread(subprocess.run, listing, check=True, capture_output=True)
+    theirs = (children() - before) / LISTINGS
+    server.kill()
+    await server.wait()
+    report.add(
+        "client CPU of a poll, canned answers",
+        [ours * 1000],
+        "ms",
+        baseline="git ls-remote",
+        baseline_values=[theirs * 1000],
+        goal=1 / 20,
+    )
+
+
+async def _until_up(work: Callable[[], Awaitable[object]]) -> None:
+    for _ in range(100):
+        try:
+            await work()
+        except Exception:
+            await asyncio.sleep(0.1)
+        else:
+            return
+
+
+async def changes(report: Report, name: str, repository: Repository, path: str) -> None:
+    """A commit of one file, fetched by one request, beside `git fetch --depth=1`."""
+    quick, ordinary = [], []
+    async with mirror() as one:
+        follow = spec(name, repository.url)
+        clone = one.clones.clone(follow)
+        sha = await asyncio.to_thread(repository.commit, {path: "n: 0\n"})
+        await one.clones.fetch(follow, {"m": sha})
+        for number in range(COMMITS):
+            sha = await asyncio.to_thread(repository.commit, {path: f"a: {number}\n"})
+            started = time.perf_counter()
+            if not await one.quick.fetch(follow, clone, {"m": sha}):
+                raise RuntimeError("the quick way did not work")
+            quick.append((time.perf_counter() - started) * 1000)
+            sha = await asyncio.to_thread(repository.commit, {path: f"b: {number}\n"})
+            ordinary.append(await _ordinary(clone.path, repository.url, sha))
+    report.add(
+        f"fetch of one changed file, {name} repository",
+        quick,
+        "ms",
+        baseline="git fetch --depth=1",
+        baseline_values=ordinary,
+        goal=1 / 3,
+    )
+
+
+async def _ordinary(clone: Path, url: str, sha: str) -> float:
+    refspec = f"+{sha}:refs/k/m"
+    command = ["git", f"--git-dir={clone}", "fetch", "-q", "--no-tags", "--depth=1", url, refspec]
+    started = time.perf_counter()
+    await asyncio.to_thread(subprocess.run, command, check=True, capture_output=True)
+    return (time.perf_counter() - started) * 1000
+
+
+async def first_clone(report: Report, repository: Repository) -> None:
+    """The first clone of a large repository, beside `git clone --depth=1`."""
+    sha = repository.resolve(MAIN) or ""
+    async with mirror() as one:
+        follow = spec("large", repository.url)
+        started = time.perf_counter()
+        await one.clones.fetch(follow, {"m": sha})
+        ours = (time.perf_counter() - started) * 1000
+        size = await one.clones.size(follow) or 0
+    with tempfile.TemporaryDirectory() as folder:
+        command = ["git", "clone", "-q", "--bare", "--depth=1", repository.url, f"{folder}/x"]
+        started = time.perf_counter()
+        await asyncio.to_thread(subprocess.run, command, check=True, capture_output=True)
+        theirs = (time.perf_counter() - started) * 1000
+        whole = await asyncio.to_thread(_size, Path(folder))
+    report.add(
+        "first clone, lean, 30,000 entries",
+        [ours],
+        "ms",
+        baseline="git clone --depth=1",
+        baseline_values=[theirs],
+    )
+    report.add(
+        "its size on disk",
+        [size / 1e6],
+        "MB",
+        baseline="git clone --depth=1",
+        baseline_values=[whole / 1e6],
+    )
+
+
+def _size(folder: Path) -> int:
+    return sum(one.stat().st_size for one in folder.rglob("*") if one.is_file())
+
+
+async def main() -> None:
+    """Run all measurements."""
+    report = Report("fetching")
+    await polls(report)
+    with GitServer() as server:
+        small = server.create_repository("small")
+        await changes(report, "small", small, "a.yaml")
+        large = server.create_repository("large")
+        files = {
+            f"s{n // 100}/t{n:05}/{name}.yaml": f"n: {n}\ntext: {name * 300}\n"
+            for n in range(FOLDERS)
+            for name in ("a", "b")
+        }
+        half = dict(list(files.items())[: FOLDERS // 2])
+        await asyncio.to_thread(large.commit, half)
+        await changes(report, "5,000-file", large, "s7/t00700/a.yaml")
+        await asyncio.to_thread(large.commit, files)
+        await first_clone(report, large)
+    report.write()
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        serve(int(sys.argv[1]))
+    else:
+        uvloop.run(main())
