@@ -44,7 +44,7 @@ There = Callable[[Member], Awaitable[Result]]
 
 
 class NotHere(PeerAway):
-    """Another replica has asked for what this one does not own."""
+    """Asked of a replica that does not own it, or has not been told of it yet."""
 
 
 class GitCache:
@@ -257,7 +257,7 @@ class GitCache:
     ) -> Result:
         """Answer from the copy here, or have the owner answer, whoever that will be by then."""
         if repository_id not in self._following.specs:
-            raise Unavailable(f"repository {repository_id} is not followed", retry_after=1.0)
+            raise NotHere(f"repository {repository_id} is not followed", retry_after=1.0)
         for pause in _OWNER_PATIENCE:
             if (found := await self._find(repository_id, commit)) is not None:
                 return await here(*found)
