@@ -1,0 +1,70 @@
+"""Lists show the rows of scopes that may be seen, on either database."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from controlplane.domain.access import DEFAULT_PROJECT, Scope
+from controlplane.domain.clusters import Cluster
+from controlplane.domain.ledger import LedgerEntry, Stage
+from controlplane.domain.services import Service
+from controlplane.ports import PageQuery
+from controlplane.storage.store import SqlStore
+from fleet.identity import ClusterId, ServiceId
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+PROJECTS = {"c1": "shop", "c2": "shop", "c3": None}
+
+
+async def fill(store: SqlStore) -> None:
+    """Three clusters, one of them without a project, each with a service and a ledger row."""
+    async with store.write() as tx:
+        for id, project in PROJECTS.items():
+            cluster = ClusterId(id)
+            await tx.clusters.add(Cluster(cluster, id, id, NOW, NOW, project_id=project))
+            service = Service(
+                ServiceId(f"s-{id}"), cluster, None, "web", "web", NOW, NOW, project_id=project
+            )
+            await tx.services.add(service)
+            await tx.ledger.append([LedgerEntry(service.id, id, Stage.CREATED, NOW)])
+
+
+def seen(*scopes: str) -> frozenset[Scope]:
+    return frozenset(Scope(one) for one in scopes)
+
+
+@pytest.mark.parametrize(
+    ("visible", "expected"),
+    [
+        ((), ["c1", "c2", "c3"]),
+        ((seen(),), []),
+        ((seen("project:shop"),), ["c1", "c2"]),
+        ((seen(f"project:{DEFAULT_PROJECT}"),), ["c3"]),
+        ((seen("cluster:c2", f"project:{DEFAULT_PROJECT}"),), ["c2", "c3"]),
+        ((seen("project:shop"), seen("cluster:c2", "cluster:c3")), ["c2"]),
+        ((seen("project:other", "pipeline:c1", "nonsense"),), []),
+    ],
+)
+async def test_rows_of_visible_scopes_are_shown(
+    store: SqlStore, visible: tuple[frozenset[Scope], ...], expected: list[str]
+) -> None:
+    """Clusters, their services, and what the ledger has of them."""
+    await fill(store)
+    query = PageQuery(visible=visible)
+    async with store.read() as tx:
+        clusters = (await tx.clusters.page(query)).items
+        services = (await tx.services.page(query)).items
+        entries = (await tx.ledger.page(query)).items
+    assert [one.id for one in clusters] == expected
+    assert [one.cluster_id for one in services] == expected
+    assert [one.cluster_id for one in entries] == expected
+
+
+async def test_a_role_on_one_service_shows_that_service(store: SqlStore) -> None:
+    """And nothing of its cluster."""
+    await fill(store)
+    query = PageQuery(visible=(seen("service:s-c2"),))
+    async with store.read() as tx:
+        assert [one.id for one in (await tx.services.page(query)).items] == ["s-c2"]
+        assert [one.service_id for one in (await tx.ledger.page(query)).items] == ["s-c2"]
+        assert (await tx.clusters.page(query)).items == ()
