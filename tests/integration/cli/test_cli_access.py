@@ -1,0 +1,53 @@
+"""Projects, groups, roles and access on the command line, as docs/access-control.md shows them."""
+
+import json
+from pathlib import Path
+
+from tests.integration.cli.conftest import Installation
+
+ROLE = """
+name: looker
+rules:
+  - verbs: [read]
+    kinds: [project, cluster]
+kubernetes: {groups: [lookers]}
+"""
+
+
+def test_a_team_gets_its_project(installation: Installation, tmp_path: Path) -> None:
+    """From the project to who may do what there, and why."""
+    run = installation.run
+    run("projects", "create", "shop")
+    run("groups", "create", "shop-team")
+    run("users", "set", "ann@example.org", "--name", "Ann")
+    run("groups", "add", "shop-team", "ann@example.org")
+    run("access", "grant", "editor", "project/shop", "--group", "shop-team")
+    said = run("access", "who-can", "write", "project/shop", "-o", "json").stdout
+    assert [one["user"]["email"] for one in json.loads(said)] == ["admin"]
+    said = run("access", "list", "project/shop", "-o", "json").stdout
+    assert [one["group"]["name"] for one in json.loads(said)] == ["shop-team"]
+    file = tmp_path / "role.yaml"
+    file.write_text(ROLE)
+    run("roles", "set", "-f", str(file))
+    run("roles", "set", "-f", str(file))
+    run("access", "grant", "looker", "project/shop", "--user", "ann@example.org", "--hours", "8")
+    run("access", "can", "administer", "user")
+    run("projects", "delete", "shop")
+
+
+def test_a_narrow_token_may_what_it_names(installation: Installation) -> None:
+    """Reading, and nothing else; what it lacks is exit code 4."""
+    made = installation.run("tokens", "create", "reader", "--verb", "read")
+    token = {"TOWLINE_TOKEN": made.stdout.strip(), "TOWLINE_URL": installation.url}
+    installation.run("clusters", "list", environ=token)
+    refused = installation.run("projects", "create", "x", code=4, environ=token)
+    assert "a token with wider scopes" in refused.stderr
+    installation.run("access", "can", "write", "cluster", code=4, environ=token)
+
+
+def test_access_is_asked_for_and_not_given_by_oneself(installation: Installation) -> None:
+    words = ("access", "request", "admin", "everywhere", "--reason", "x", "-o", "name")
+    asked = installation.run(*words).stdout.strip()
+    refused = installation.run("access", "approve", asked, code=4)
+    assert "somebody else" in refused.stderr
+    assert asked in installation.run("access", "requests", "-o", "name").stdout
