@@ -154,6 +154,9 @@ class Identity:
             raise Invalid("a token lives up to 366 days", field="expiresIn")
         if len(limits) > MOST_LIMITS:
             raise Invalid(f"{MOST_LIMITS} scopes at most", field="scopes")
+        if actor.kind is not ActorKind.USER:
+            # Else a token that was exchanged for an hour would make one for a year.
+            raise Forbidden("a service account makes no tokens: an administrator does")
         if actor.policy.limits:
             raise Forbidden("a token with scopes makes no other tokens: sign in, or use a full one")
         async with self._deps.store.write() as tx:

@@ -310,6 +310,8 @@ async def test_a_pipelines_token_becomes_one_of_its_service_account(door: Gate) 
     actor = await door.identity.authenticate(secret)
     assert (actor.id, actor.email) == (account, "deployer@service-accounts")
     assert row.expires_at is not None
+    with pytest.raises(Forbidden, match="makes no tokens"):
+        await door.identity.create_token(actor, "for good")
     await door.world.clock.advance(3601)
     with pytest.raises(Unauthenticated, match="expired"):
         await door.identity.authenticate(secret)
