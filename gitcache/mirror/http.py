@@ -49,7 +49,7 @@ class HttpClient:
             self._admission.check_host(host)
         try:
             async with (
-                self._pacing.turn(host),
+                self._pacing.turn(_server(url)),
                 self._session(route).request(
                     method,
                     url,
@@ -75,7 +75,7 @@ class HttpClient:
             return
         pause = self._retry_after(answer)
         if status in {429, 503} or (status == 403 and pause):
-            self._pacing.pause(host, pause or 0.0)
+            self._pacing.pause(_server(answer.url), pause or 0.0)
             raise Unavailable(f"{host} asks for fewer requests ({status})", retry_after=pause)
         if status in {401, 403}:
             raise Refused(f"{host} refused the credentials ({status})")
@@ -129,6 +129,10 @@ async def read(answer: aiohttp.ClientResponse, limit: int, what: str) -> bytes:
         if size > limit:
             raise Unavailable(f"{what} is too long")
     return b"".join(parts)
+
+
+def _server(url: URL) -> str:
+    return f"{url.host}:{url.port}"
 
 
 def _timeout(seconds: float) -> aiohttp.ClientTimeout:

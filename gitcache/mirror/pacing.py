@@ -10,7 +10,7 @@ from fleet.runtime.clock import Clock
 _LONGEST_PAUSE = 3600.0
 
 
-class _Host:
+class _Turns:
     """A token bucket, a semaphore and the end of a pause for one server."""
 
     def __init__(self, at_once: int, burst: float, now: float) -> None:
@@ -21,46 +21,49 @@ class _Host:
 
 
 class Pacing:
-    """The turns of all servers. `per_second` is refilled steadily, `burst` may come at once."""
+    """The turns of all servers, each a `host:port`.
+
+    `per_second` is refilled steadily; a burst of twice as many may come at once.
+    """
 
     def __init__(self, clock: Clock, *, at_once: int, per_second: float) -> None:
         self._clock = clock
         self._at_once = at_once
         self._rate = per_second
         self._burst = max(1.0, 2 * per_second)
-        self._hosts: dict[str, _Host] = {}
+        self._servers: dict[str, _Turns] = {}
 
     @asynccontextmanager
-    async def turn(self, host: str) -> AsyncGenerator[None]:
+    async def turn(self, server: str) -> AsyncGenerator[None]:
         """Wait for this client's turn at a server. Unavailable: it has asked not to be asked."""
-        one = self._host(host)
+        one = self._server(server)
         async with one.slots:
-            self._check_pause(host, one)
+            self._check_pause(server, one)
             if (wait := self._take(one)) > 0:
                 await self._clock.sleep(wait)
             yield
 
-    def pause(self, host: str, seconds: float) -> None:
+    def pause(self, server: str, seconds: float) -> None:
         """Leave a server alone for a while, as its Retry-After says."""
-        one = self._host(host)
+        one = self._server(server)
         until = self._clock.monotonic() + min(seconds, _LONGEST_PAUSE)
         one.quiet_until = max(one.quiet_until, until)
 
-    def _host(self, host: str) -> _Host:
-        found = self._hosts.get(host)
+    def _server(self, server: str) -> _Turns:
+        found = self._servers.get(server)
         if found is None:
-            found = _Host(self._at_once, self._burst, self._clock.monotonic())
-            self._hosts[host] = found
+            found = _Turns(self._at_once, self._burst, self._clock.monotonic())
+            self._servers[server] = found
         return found
 
-    def _check_pause(self, host: str, one: _Host) -> None:
+    def _check_pause(self, server: str, one: _Turns) -> None:
         left = one.quiet_until - self._clock.monotonic()
         if left > 0:
             raise Unavailable(
-                f"{host} has asked for a pause of {left:.0f} s more", retry_after=left
+                f"{server} has asked for a pause of {left:.0f} s more", retry_after=left
             )
 
-    def _take(self, one: _Host) -> float:
+    def _take(self, one: _Turns) -> float:
         """Seconds until this turn's token is there; it is taken in advance."""
         now = self._clock.monotonic()
         one.tokens = min(self._burst, one.tokens + (now - one.filled) * self._rate) - 1
