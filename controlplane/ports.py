@@ -11,6 +11,8 @@ from controlplane.domain.bindings import AccessRequest, Binding, Project
 from controlplane.domain.clusterjobs import ClusterJob
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.commands import Command
+from controlplane.domain.contexts import ContextBinding, ServiceContext
+from controlplane.domain.deployment import DeploymentSettings
 from controlplane.domain.jobs import Job
 from controlplane.domain.ledger import AuditEntry, LedgerEntry
 from controlplane.domain.objects import Plan
@@ -157,6 +159,12 @@ class Transaction(Protocol):
     @property
     def services(self) -> Rows[Service]: ...
     @property
+    def contexts(self) -> Rows[ServiceContext]: ...
+    @property
+    def context_bindings(self) -> Rows[ContextBinding]: ...
+    @property
+    def deployment_settings(self) -> Rows[DeploymentSettings]: ...
+    @property
     def revisions(self) -> Rows[Revision]: ...
     @property
     def components(self) -> Components: ...
@@ -214,6 +222,8 @@ class Store(Protocol):
 
 Wake = tuple[str, str]
 """A topic and the key that was published to it."""
+MISSED = "missed"
+"""A topic: wakes of other replicas may have been lost, so look at everything. No key."""
 
 
 class Bus(Protocol):
