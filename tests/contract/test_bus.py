@@ -1,7 +1,7 @@
 """What every bus does, and what one over Redis does when Redis is lost."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -15,7 +15,7 @@ from tests.servers.redis import Redis, find_redis
 
 
 @asynccontextmanager
-async def over(url: str) -> AsyncIterator[RedisBus]:
+async def over(url: str) -> AsyncGenerator[RedisBus, None]:
     """A bus that runs, and hears of others already."""
     bus = RedisBus(url, SystemClock())
     ready = bus.subscribe(MISSED)
