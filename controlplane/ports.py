@@ -22,6 +22,7 @@ from controlplane.domain.repositories import Repository
 from controlplane.domain.services import Component, Revision, Service
 from controlplane.domain.signin import Challenge, Failures, TrustRule
 from controlplane.domain.streams import OpenStream, RecordingPart
+from controlplane.domain.tunnels import Replica, Tunnel
 from fleet.identity import RepositoryId
 from fleet.source import Commit, Rendered, RenderRequest, RepositorySpec, RepositoryState
 
@@ -200,6 +201,10 @@ class Transaction(Protocol):
     def commands(self) -> Rows[Command]: ...
     @property
     def cluster_jobs(self) -> Rows[ClusterJob]: ...
+    @property
+    def replicas(self) -> Rows[Replica]: ...
+    @property
+    def tunnels(self) -> Rows[Tunnel]: ...
     @property
     def ledger(self) -> Log[LedgerEntry]: ...
     @property

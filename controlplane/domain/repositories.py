@@ -34,6 +34,7 @@ class Repository:
     `sealed` holds the credentials and `sealed_webhook` the webhook's secret, both encrypted;
     `commits` maps each ref in use to its newest commit. `via` names the cluster whose agent
     reaches the server, `size` is that of the local copy in bytes, `owner` who fetches it.
+    `https_path` and `url_format` tell people's browsers where to look; nothing here follows them.
     """
 
     id: RepositoryId
@@ -54,6 +55,8 @@ class Repository:
     size: int | None = None
     owner: str | None = None
     project_id: str | None = None
+    https_path: str | None = None
+    url_format: str | None = None
 
     @property
     def target(self) -> Target:

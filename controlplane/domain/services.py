@@ -173,7 +173,9 @@ class Service:
     the render depended on to their git ids. `project_id` is always its cluster's.
     `awaiting` are deletions that a person must confirm, `message` says what the agent is at. A
     `mirrored` service is defined in its cluster, from the repository `origin`; here it is only
-    shown. `attestation` is the render tier's word on the bundle.
+    shown. `attestation` is the render tier's word on the bundle. `dependencies` are names of
+    services of the same cluster: as long as one is not healthy, the service is `waiting` and keeps
+    what it has, unless a person has `waived` that once.
     """
 
     id: ServiceId
@@ -220,6 +222,10 @@ class Service:
     origin: str = ""
     attestation: Attestation | None = None
     project_id: str | None = None
+    docs_path: str | None = None
+    dependencies: tuple[str, ...] = ()
+    waiting: bool = False
+    waived: bool = False
 
     @property
     def target(self) -> Target:
@@ -234,7 +240,7 @@ class Service:
             return ServiceStatus.PAUSED
         if self.render_error:
             return ServiceStatus.FAILED
-        if self.digest is None or self.observed < self.sequence:
+        if self.waiting or self.digest is None or self.observed < self.sequence:
             return ServiceStatus.STALE
         if self.phase in (Phase.FAILED, Phase.DEGRADED):
             return ServiceStatus.FAILED
@@ -246,7 +252,18 @@ class Service:
     def errors(self) -> tuple[Problem, ...]:
         """All that is wrong, rendering first."""
         render = (Problem("render", self.render_error),) if self.render_error else ()
-        return render + self.problems + self._waiting_for_a_person()
+        return render + self._waiting_for_others() + self.problems + self._waiting_for_a_person()
+
+    def _waiting_for_others(self) -> tuple[Problem, ...]:
+        if not self.waiting:
+            return ()
+        names = ", ".join(self.dependencies)
+        return (Problem("dependencies", f"waits until all of these are healthy: {names}"),)
+
+    @property
+    def paths(self) -> Iterable[str]:
+        """Folders and files of the repository that the next render will read, as far as known."""
+        return self.reads or (self.folder,)
 
     def _waiting_for_a_person(self) -> tuple[Problem, ...]:
         if self.phase is not Phase.AWAITING or not self.awaiting:

@@ -14,6 +14,8 @@ from controlplane.domain.bindings import AccessRequest, Binding, Project
 from controlplane.domain.clusterjobs import ClusterJob
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.commands import Command
+from controlplane.domain.contexts import ContextBinding, ServiceContext
+from controlplane.domain.deployment import DeploymentSettings
 from controlplane.domain.ledger import AuditEntry, LedgerEntry
 from controlplane.domain.objects import Plan
 from controlplane.domain.people import Group, Login, Membership, Token, User
@@ -21,6 +23,7 @@ from controlplane.domain.promotion import Pipeline
 from controlplane.domain.repositories import Repository
 from controlplane.domain.services import Component, Revision, Service
 from controlplane.domain.signin import Challenge, Failures, TrustRule
+from controlplane.domain.tunnels import Replica, Tunnel
 from controlplane.storage import tables
 from controlplane.storage.connection import Connection, failures_named, transaction
 from controlplane.storage.jobs import SqlJobs
@@ -69,6 +72,18 @@ class SqlTransaction:
     @cached_property
     def services(self) -> SqlRows[Service]:
         return SqlRows(self._connection, tables.services, Service, ("name", "namespace"))
+
+    @cached_property
+    def contexts(self) -> SqlRows[ServiceContext]:
+        return SqlRows(self._connection, tables.contexts, ServiceContext, ("name",))
+
+    @cached_property
+    def context_bindings(self) -> SqlRows[ContextBinding]:
+        return SqlRows(self._connection, tables.context_bindings, ContextBinding)
+
+    @cached_property
+    def deployment_settings(self) -> SqlRows[DeploymentSettings]:
+        return SqlRows(self._connection, tables.deployment_settings, DeploymentSettings)
 
     @cached_property
     def revisions(self) -> SqlRows[Revision]:
@@ -141,6 +156,14 @@ class SqlTransaction:
     @cached_property
     def cluster_jobs(self) -> SqlRows[ClusterJob]:
         return SqlRows(self._connection, tables.cluster_jobs, ClusterJob)
+
+    @cached_property
+    def replicas(self) -> SqlRows[Replica]:
+        return SqlRows(self._connection, tables.replicas, Replica)
+
+    @cached_property
+    def tunnels(self) -> SqlRows[Tunnel]:
+        return SqlRows(self._connection, tables.tunnels, Tunnel)
 
     @cached_property
     def ledger(self) -> SqlLog[LedgerEntry]:

@@ -1,5 +1,6 @@
 """The tables. Each column bears the name of the domain's field it keeps."""
 
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import (
@@ -14,14 +15,23 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    UniqueConstraint,
 )
 
 from controlplane.domain.access import KubernetesRights, Limit, Rule
+from controlplane.domain.audit import AuditKind
 from controlplane.domain.bindings import RequestState, SubjectKind
 from controlplane.domain.clusterjobs import JobPhase
 from controlplane.domain.clusters import AgentMode, ClusterFacts, Distribution
 from controlplane.domain.commands import CommandKind, CommandState
 from controlplane.domain.ledger import Stage, Verdict
+from controlplane.domain.notifications import (
+    DeliveryState,
+    NotificationKind,
+    RouterFilter,
+    Severity,
+    SinkType,
+)
 from controlplane.domain.objects import ObjectName, PlannedChange
 from controlplane.domain.people import UserKind
 from controlplane.domain.repositories import AuthMethod, GitHealth
@@ -264,6 +274,37 @@ repositories = Table(
     Column("size", BigInteger),
     Column("owner", String(255)),
     Column("project_id", String(36), index=True),
+    Column("https_path", String(2048)),
+    Column("url_format", String(2048)),
+)
+
+contexts = Table(
+    "contexts",
+    metadata,
+    _id(),
+    Column("name", String(255), nullable=False, unique=True),
+    *_times(),
+    Column("configuration", Shape(dict[str, Any]), nullable=False),
+    Column("sealed", LargeBinary),
+    Column("project_id", String(36), index=True),
+)
+
+context_bindings = Table(
+    "context_bindings",
+    metadata,
+    _id(),
+    Column("context_id", String(36), ForeignKey("contexts.id"), nullable=False, index=True),
+    Column("service_id", String(36), ForeignKey("services.id"), nullable=False),
+    UniqueConstraint("service_id", "context_id"),
+)
+
+deployment_settings = Table(
+    "deployment_settings",
+    metadata,
+    _id(),
+    Column("updated_at", Utc, nullable=False),
+    Column("agent_values", Text),
+    Column("agent_values_templated", Boolean, nullable=False),
 )
 
 services = Table(
@@ -312,6 +353,10 @@ services = Table(
     Column("origin", String(2048), nullable=False),
     Column("attestation", Attested),
     Column("project_id", String(36), index=True),
+    Column("docs_path", String(1024)),
+    Column("dependencies", Shape(tuple[str, ...]), nullable=False),
+    Column("waiting", Boolean, nullable=False),
+    Column("waived", Boolean, nullable=False),
 )
 Index("uq_services_cluster_id_name", services.c.cluster_id, services.c.name, unique=True)
 
@@ -452,6 +497,114 @@ audit = Table(
     Column("status", Integer),
     Column("request_id", String(64), nullable=False),
     Column("detail", Shape(dict[str, Any]), nullable=False),
+    Column("cluster_id", String(36), nullable=False),
+    Column("project_id", String(36), nullable=False),
+    Column("before_digest", String(64), nullable=False),
+    Column("after_digest", String(64), nullable=False),
+    Column("kind", Word(AuditKind), nullable=False),
+    Column("number", BigInteger, nullable=False),
+    Column("hash", String(64), nullable=False),
+    Index("uq_audit_kind_number", "kind", "number", unique=True),
+    Index(None, "at"),
+    Index(None, "actor", "id"),
+    Index(None, "action", "id"),
+    Index(None, "target", "id"),
+    Index(None, "target_id", "id"),
+    Index(None, "cluster_id", "id"),
+    Index(None, "project_id", "id"),
+    Index(None, "verdict", "id"),
+)
+
+audit_chains = Table(
+    "audit_chains",
+    metadata,
+    Column("kind", Word(AuditKind), primary_key=True),
+    Column("number", BigInteger, nullable=False),
+    Column("hash", String(64), nullable=False),
+    Column("floor", BigInteger, nullable=False),
+    Column("floor_hash", String(64), nullable=False),
+    Column("floor_at", Utc),
+)
+
+notifications = Table(
+    "notifications",
+    metadata,
+    Column("id", _Serial, primary_key=True, autoincrement=True),
+    Column("at", Utc, nullable=False, index=True),
+    Column("kind", Word(NotificationKind), nullable=False),
+    Column("severity", Word(Severity), nullable=False),
+    Column("subject", String(320), nullable=False),
+    Column("text", Text, nullable=False),
+    Column("project_id", String(36), nullable=False),
+    Column("cluster_id", String(36), nullable=False),
+    Column("service_id", String(36), nullable=False),
+    Column("pipeline_id", String(36), nullable=False),
+    Column("detail", Shape(dict[str, str]), nullable=False),
+    Column("routed_at", Utc),
+    Index(None, "project_id", "id"),
+)
+Index(
+    "ix_notifications_waiting",
+    notifications.c.id,
+    sqlite_where=notifications.c.routed_at.is_(None),
+    postgresql_where=notifications.c.routed_at.is_(None),
+)
+
+notification_marks = Table(
+    "notification_marks",
+    metadata,
+    Column("id", String(128), primary_key=True),
+    Column("at", Utc, nullable=False),
+)
+
+notification_sinks = Table(
+    "notification_sinks",
+    metadata,
+    _id(),
+    Column("name", String(255), nullable=False, unique=True),
+    *_times(),
+    Column("type", Word(SinkType), nullable=False),
+    Column("project_id", String(36), nullable=False, index=True),
+    Column("host", String(255), nullable=False),
+    Column("sealed", LargeBinary, nullable=False),
+    Column("repository_id", String(36), nullable=False, index=True),
+    Column("audit", Shape(tuple[AuditKind, ...]), nullable=False),
+    Column("sent", Shape(dict[str, int]), nullable=False),
+    Column("due_at", Utc),
+    Column("failures", Integer, nullable=False),
+    Column("error", Text, nullable=False),
+)
+
+notification_routers = Table(
+    "notification_routers",
+    metadata,
+    _id(),
+    Column("name", String(255), nullable=False, unique=True),
+    *_times(),
+    Column("project_id", String(36), nullable=False, index=True),
+    Column("events", Shape(tuple[str, ...]), nullable=False),
+    Column("severity", Word(Severity), nullable=False),
+    Column("filters", Shape(tuple[RouterFilter, ...]), nullable=False),
+    Column("sinks", Shape(tuple[str, ...]), nullable=False),
+)
+
+deliveries = Table(
+    "deliveries",
+    metadata,
+    _id(),
+    Column("notification_id", BigInteger, nullable=False),
+    Column("sink_id", String(36), nullable=False),
+    Column("project_id", String(36), nullable=False, index=True),
+    Column("state", Word(DeliveryState), nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("due_at", Utc, nullable=False),
+    Column("inserted_at", Utc, nullable=False),
+    Column("finished_at", Utc),
+    Column("status", Integer),
+    Column("error", Text, nullable=False),
+    Index(None, "state", "due_at"),
+    Index(None, "sink_id", "id"),
+    Index(None, "notification_id"),
 )
 
 jobs = Table(
@@ -467,4 +620,24 @@ jobs = Table(
     Column("error", Text),
     Column("holder", String(64)),
     Column("lease_until", Utc),
+)
+
+replicas = Table(
+    "replicas",
+    metadata,
+    _id(),
+    Column("address", String(255), nullable=False),
+    Column("heartbeat", Utc, nullable=False),
+)
+
+tunnels = Table(
+    "tunnels",
+    metadata,
+    _id(),
+    Column("since", Utc, nullable=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("replica_id", String(36), index=True),
+    Column("instance", String(64), nullable=False),
+    Column("peer", String(255), nullable=False),
+    Column("swaps", Shape(tuple[datetime, ...]), nullable=False),
 )

@@ -103,6 +103,7 @@ async def _check_empty(tx: Transaction, project: Project) -> None:
         ("clusters", tx.clusters),
         ("repositories", tx.repositories),
         ("pipelines", tx.pipelines),
+        ("service contexts", tx.contexts),
     ):
         held = await rows.select(project_id=project.id)
         if held:

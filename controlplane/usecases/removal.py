@@ -5,10 +5,12 @@ from datetime import datetime
 from controlplane.domain.access import Actor
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.ledger import LedgerEntry, Stage
-from controlplane.domain.services import Removal, Service
+from controlplane.domain.services import Phase, Removal, Service
 from controlplane.ports import ANY, Transaction
 from controlplane.usecases.deps import Deps
 from fleet.errors import Conflict
+
+_SETTLED = (Phase.APPLIED, Phase.HEALTHY)
 
 
 async def begin_removal(
@@ -21,8 +23,9 @@ async def begin_removal(
 ) -> bool:
     """Mark a service as deleted; True if it is gone at once.
 
-    That is so when no agent has ever been told of it: nothing can be left in the cluster; and of
-    a mirrored one, which only its cluster can end.
+    That is so when nothing can be left in the cluster: no agent has ever been told of it, or its
+    agent has said of the newest desired state that nothing is there; and of a mirrored one, which
+    only its cluster can end.
     """
     if service.protect and removal is Removal.CASCADE:
         raise Conflict(f"service {service.name!r} is protected: set protect to false first")
@@ -40,7 +43,7 @@ async def begin_removal(
             )
         ]
     )
-    if cluster.pinged_at is None or service.sequence == 0 or service.mirrored:
+    if cluster.pinged_at is None or service.mirrored or await _is_empty(tx, service):
         await erase(tx, service)
         return True
     await tx.services.change(
@@ -53,9 +56,19 @@ async def begin_removal(
     return False
 
 
+async def _is_empty(tx: Transaction, service: Service) -> bool:
+    """Whether the cluster holds nothing of a service, and will not."""
+    if service.sequence == 0:
+        return True
+    settled = service.observed >= service.sequence and service.phase in _SETTLED
+    return settled and not await tx.components.select(service_id=service.id)
+
+
 async def erase(tx: Transaction, service: Service) -> None:
     """Drop a removed service and its inventory; revisions and ledger stay."""
     await tx.components.forget_service(service.id)
+    for binding in await tx.context_bindings.select(service_id=service.id):
+        await tx.context_bindings.remove(binding.id)
     await tx.plans.remove(service.id)
     await tx.services.remove(service.id)
 
