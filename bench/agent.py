@@ -211,7 +211,7 @@ class AgentBench:
         await self.hub.until(lambda: self.hub.hellos, 30)
         used, start = _cpu_seconds(pid), time.perf_counter()
         for number in range(services):
-            self.hub.want(_name(number), _objects(number, each), namespace=self.namespace)
+            self.hub.want(self._service(number), _objects(number, each), namespace=self.namespace)
         await self.healthy(services)
         return Took(time.perf_counter() - start, _cpu_seconds(pid) - used)
 
@@ -248,6 +248,10 @@ class AgentBench:
         """Objects written, by the last word on each service."""
         last = {one.status.service_id: one.status for one in self.hub.reports if one.status.phase}
         return sum(status.written for status in last.values())
+
+    def _service(self, number: int) -> str:
+        """Scenes share a cluster: an id used again would own what an earlier scene has left."""
+        return f"{self.namespace}-{_name(number)}"
 
     @asynccontextmanager
     async def agent(self) -> AsyncGenerator[int]:
