@@ -19,10 +19,12 @@ from syncagent.autonomy.admission import Admission
 from syncagent.autonomy.folders import FolderRenders
 from syncagent.autonomy.policy import LocalPolicy
 from syncagent.autonomy.services import LocalServices
+from syncagent.autonomy.sources import ConfigMapSource, FolderSource, RepositorySource
 from syncagent.domain.objects import ObjectRef
 from syncagent.jobs.runner import JobRunner
 from syncagent.kube.access import Access, from_kubeconfig, in_cluster
 from syncagent.kube.client import KubeClient
+from syncagent.kube.configmaps import KubeConfigMaps
 from syncagent.kube.facts import KubeFacts
 from syncagent.kube.guarded import GuardedCluster
 from syncagent.kube.jobs import KubeJobs
@@ -34,7 +36,7 @@ from syncagent.link.fetch import HubFetcher
 from syncagent.link.logs import LogQueue
 from syncagent.link.reports import OutboxReports
 from syncagent.link.supervisor import Introduction, Link
-from syncagent.ports import Renders
+from syncagent.ports import DefinitionSource, Renders, Repositories
 from syncagent.reconcile.engine import Engine
 from syncagent.settings import (
     AutonomySettings,
@@ -118,12 +120,12 @@ class Agent:
 
 
 def build(
-    settings: Settings, clock: Clock | None = None, repositories: Renders | None = None
+    settings: Settings, clock: Clock | None = None, repositories: Repositories | None = None
 ) -> Agent:
     """An agent as the settings describe it. Invalid: no way to the cluster; Unavailable: no disk.
 
     Must be called in the event loop in which it is to run. `repositories` renders services that
-    this cluster defines in git; without it they are local files.
+    this cluster defines in git; without it there are none such.
     """
     clock = clock or SystemClock()
     folder, policy = settings.state.directory, _policy(settings.autonomy)
@@ -149,7 +151,7 @@ def build(
         clock,
     )
     local = _local(
-        settings.autonomy, cluster, engine, bundles, memory, reports, clock, repositories
+        settings.autonomy, client, cluster, engine, bundles, memory, reports, clock, repositories
     )
     admission = Admission(
         engine,
@@ -179,16 +181,17 @@ def build(
 
 def _local(
     settings: AutonomySettings,
+    client: KubeClient,
     cluster: GuardedCluster,
     engine: Engine,
     bundles: BundleFiles,
     memory: SqliteMemory,
     reports: OutboxReports,
     clock: Clock,
-    repositories: Renders | None,
+    repositories: Repositories | None,
 ) -> LocalServices | None:
     """What the cluster defines itself; None: nothing, the control plane does."""
-    if settings.services is None:
+    if not settings.defines:
         return None
 
     async def place() -> str:
@@ -199,8 +202,31 @@ def _local(
 
     renders = FolderRenders(settings.services, repositories)
     return LocalServices(
-        settings.services, place, renders, engine.desire, bundles, memory, reports, clock
+        _sources(settings, client, renders),
+        f"file://{settings.services}",
+        place,
+        renders,
+        engine.desire,
+        bundles,
+        memory,
+        reports,
+        clock,
+        repositories,
     )
+
+
+def _sources(
+    settings: AutonomySettings, client: KubeClient, renders: Renders
+) -> list[DefinitionSource]:
+    """All places that define services of this cluster."""
+    found: list[DefinitionSource] = []
+    if settings.services is not None:
+        found.append(FolderSource(settings.services))
+    if settings.configmaps:
+        found.append(ConfigMapSource(KubeConfigMaps(client), settings.configmaps))
+    if settings.repository:
+        found.append(RepositorySource(renders, settings.repository, settings.ref, settings.folder))
+    return found
 
 
 def client_of(settings: KubernetesSettings, clock: Clock) -> KubeClient:

@@ -1,16 +1,15 @@
 """What the agent's use cases need of the world; each is filled in by `compose`."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from fleet.bundle import Bundle
 from fleet.errors import TowlineError, Unavailable
 from syncagent.domain.events import CommandDone, DriftFound, Sighting
 from syncagent.domain.fields import Entry
 from syncagent.domain.inventory import InventoryChange, Owned
 from syncagent.domain.jobs import JobSpec, JobStatus
-from syncagent.domain.mirrors import Definition, Mirror
+from syncagent.domain.mirrors import Definition, Document, Mirror
 from syncagent.domain.objects import Api, KubeObject, ObjectRef
 from syncagent.domain.runs import Run
 from syncagent.domain.services import Desired, Stamps, Status
@@ -316,11 +315,19 @@ Allowed = Callable[[ObjectRef], None]
 """Raises Invalid for an object that nobody may have this agent write; see `autonomy.policy`."""
 
 
+Load = Callable[[], Awaitable[bytes]]
+
+
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """A render of a definition; `commit` is empty for what comes from no repository."""
+    """A render of a definition: the bundle `digest` of `size` bytes, which `load` brings.
 
-    bundle: Bundle
+    `commit` is empty for what comes from no repository.
+    """
+
+    digest: str
+    size: int
+    load: Load
     commit: str = ""
 
 
@@ -328,7 +335,37 @@ class Renders(Protocol):
     """Makes bundles of what this cluster defines itself."""
 
     async def render(self, definition: Definition) -> Rendered:
-        """The bundle as it is now. Invalid, Unavailable: why there is none."""
+        """The bundle as it is now. Invalid, NotFound, Unavailable: why there is none."""
+        ...
+
+
+class Repositories(Renders, Protocol):
+    """Git repositories that the agent follows itself, from the first render of each on."""
+
+    async def start(self, changed: Callable[[], None]) -> None:
+        """Begin; `changed` is called whenever a repository has news."""
+        ...
+
+    async def stop(self) -> None: ...
+
+    async def refresh(self) -> None:
+        """Ask the servers now."""
+        ...
+
+
+class DefinitionSource(Protocol):
+    """A place where services of the cluster's own are defined."""
+
+    async def documents(self) -> Sequence[Document]:
+        """All that is there. Invalid, NotFound, Unavailable: nothing is known of what is there."""
+        ...
+
+
+class ConfigMaps(Protocol):
+    """ConfigMaps of a namespace."""
+
+    async def labelled(self, namespace: str, label: str) -> list[KubeObject]:
+        """Those that carry a label. Refused, Unavailable; Invalid: too many."""
         ...
 
 

@@ -67,14 +67,39 @@ class AutonomySettings:
     `kinds`: what is written at all, `Kind.group` with commas between (`Deployment.apps,Secret`,
     `*.apps` for a whole group); empty: all. `namespaces`: where; empty: everywhere.
     `trusted_keys`: file with the public keys (PEM) whose signature a bundle needs; none: unsigned
-    bundles are taken. `services`: folder of files that define this cluster's services; given, the
-    agent is autonomous and the control plane defines none.
+    bundles are taken.
+
+    Where this cluster's services are defined; with any of these the agent is autonomous and the
+    control plane defines none. `services`: folder of files. `configmaps`: namespace of ConfigMaps
+    labelled `towline.dev/services`. `repository`, `ref`, `folder`: such ConfigMaps in git.
     """
 
     kinds: str = ""
     namespaces: str = ""
     trusted_keys: Path | None = None
     services: Path | None = None
+    configmaps: str = ""
+    repository: str = ""
+    ref: str = "main"
+    folder: str = ""
+
+    @property
+    def defines(self) -> bool:
+        """Whether the cluster defines its services itself."""
+        return bool(self.services or self.configmaps or self.repository)
+
+
+@dataclass(frozen=True, slots=True)
+class GitSettings:
+    """How the agent itself reads the repositories of services that this cluster defines.
+
+    `credentials`: folder of YAML files, such as a mounted Secret: each has the `url` of a
+    repository, or what several URLs begin with, and how to sign in there. `poll_seconds`: how
+    often servers are asked.
+    """
+
+    credentials: Path | None = None
+    poll_seconds: int = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +133,7 @@ class Settings:
     autonomy: AutonomySettings = AutonomySettings()
     health: HealthSettings = HealthSettings()
     upgrade: UpgradeSettings = UpgradeSettings()
+    git: GitSettings = GitSettings()
 
 
 _TRUTHS = {"true": True, "false": False}
@@ -119,6 +145,7 @@ _GROUPS: dict[str, Any] = {
     "autonomy": AutonomySettings,
     "health": HealthSettings,
     "upgrade": UpgradeSettings,
+    "git": GitSettings,
 }
 
 

@@ -11,13 +11,18 @@ from syncagent.kube.cluster import KubeCluster
 from syncagent.settings import KubernetesSettings, Settings, from_environment
 from syncagent.upkeep.doctor import examine as examine_steps
 from syncagent.upkeep.upgrade import replace_image
+from towline.cli.lazy import load
 
 Show = Callable[[bool, bool, str, str], None]
 
 
 async def run(environ: Mapping[str, str]) -> None:
     """Run an agent until SIGTERM or SIGINT. Invalid: its settings cannot work."""
-    agent = compose.build(_settings(environ))
+    settings, clock = _settings(environ), SystemClock()
+    defines = settings.autonomy.defines
+    # Most agents need no git: what they do not import they do not hold in memory.
+    repositories = load("towline.agentgit").build(settings, clock) if defines else None
+    agent = compose.build(settings, clock, repositories)
     async with stop_on_signal() as stop:
         await agent.run(stop)
 

@@ -1,24 +1,24 @@
-"""Services as files of a folder define them: one YAML document each.
+"""Services as documents define them: one YAML document each.
 
 name: shop
 namespace: shop
-folder: manifests/shop        # beside this file; or in `repository`, at `ref`
+folder: manifests/shop        # of `repository` at `ref`; without these, beside the document
 options: {createNamespace: true, drift: report, keepOnPrune: false}
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 
 import yaml
 
 from fleet.errors import Invalid
-from syncagent.domain.mirrors import Definition
+from syncagent.domain.mirrors import Definition, Document
 from syncagent.domain.services import DriftPolicy, SyncOptions
 
-MOST_FILES = 1000
-LONGEST_FILE = 256 << 10
+MOST_SERVICES = 1000
+LONGEST_DOCUMENT = 256 << 10
 _FIELDS = {"name", "namespace", "folder", "repository", "ref", "options"}
 _OPTIONS = {
     "createNamespace": "create_namespace",
@@ -31,43 +31,54 @@ _OPTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Definitions:
-    """What was read. `problems`: files from which nothing may be concluded, and why."""
+    """What was read. `problems`: places from which nothing may be concluded, and why."""
 
     services: tuple[Definition, ...]
     problems: tuple[str, ...]
 
 
-def read_definitions(folder: Path) -> Definitions:
-    """All definitions of a folder. Invalid: it is not there, or holds too much."""
-    if not folder.is_dir():
-        raise Invalid(f"the folder of services {folder} is not there")
-    files = sorted(one for one in folder.iterdir() if one.suffix in {".yaml", ".yml"})
-    if len(files) > MOST_FILES:
-        raise Invalid(f"{len(files)} files of services; {MOST_FILES} at most")
-    found: dict[str, Definition] = {}
-    problems = []
-    for path in files:
-        try:
-            for one in _documents(path):
-                if one.name in found:
-                    raise Invalid(f"the service {one.name} is defined twice")
-                found[one.name] = one
-        except (Invalid, OSError) as error:
-            problems.append(f"{path.name}: {error}")
-    return Definitions(tuple(found.values()), tuple(problems))
+class Reader:
+    """Reads documents; what is unchanged since the last time is not parsed anew."""
+
+    def __init__(self) -> None:
+        self._read: dict[Document, list[Definition]] = {}
+
+    def read(self, documents: Iterable[Document]) -> Definitions:
+        """All definitions; one that cannot be read, or is there twice, is a problem."""
+        found: dict[str, Definition] = {}
+        problems: list[str] = []
+        read: dict[Document, list[Definition]] = {}
+        for document in documents:
+            try:
+                known = self._read.get(document)
+                read[document] = _parsed(document) if known is None else known
+                _add(found, read[document])
+            except Invalid as error:
+                problems.append(f"{document.origin}: {error.message}")
+        self._read = read
+        return Definitions(tuple(found.values()), tuple(problems))
 
 
-def _documents(path: Path) -> list[Definition]:
-    if path.stat().st_size > LONGEST_FILE:
-        raise Invalid(f"longer than {LONGEST_FILE:,} bytes")
+def _add(found: dict[str, Definition], more: Iterable[Definition]) -> None:
+    for one in more:
+        if one.name in found:
+            raise Invalid(f"the service {one.name} is defined twice")
+        if len(found) >= MOST_SERVICES:
+            raise Invalid(f"more than {MOST_SERVICES:,} services in one cluster")
+        found[one.name] = one
+
+
+def _parsed(document: Document) -> list[Definition]:
+    if len(document.text) > LONGEST_DOCUMENT:
+        raise Invalid(f"longer than {LONGEST_DOCUMENT:,} characters")
     try:
-        raws = list(yaml.safe_load_all(path.read_text()))
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        raws = list(yaml.load_all(document.text, yaml.CSafeLoader))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise Invalid(f"is not YAML: {str(error).splitlines()[0]}") from error
-    return [_definition(raw) for raw in raws if raw is not None]
+    return [_definition(raw, document) for raw in raws if raw is not None]
 
 
-def _definition(raw: Any) -> Definition:
+def _definition(raw: Any, document: Document) -> Definition:
     if not isinstance(raw, dict) or not raw.keys() <= _FIELDS:
         raise Invalid(f"a service has the fields {', '.join(sorted(_FIELDS))}, no others")
     texts = {name: raw[name] for name in _FIELDS - {"options"} if name in raw}
@@ -77,6 +88,8 @@ def _definition(raw: Any) -> Definition:
         raise Invalid(f"{', '.join(sorted(missing))} is missing")
     if PurePosixPath(texts["folder"]).is_absolute() or ".." in PurePosixPath(texts["folder"]).parts:
         raise Invalid(f"the folder {texts['folder']} leads out of its place")
+    if document.repository and "repository" not in texts:
+        texts = {"ref": document.ref} | texts | {"repository": document.repository}
     return Definition(**texts, options=_options(raw.get("options") or {}))
 
 

@@ -1,6 +1,7 @@
 """Plain manifests of a local folder as a bundle."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,43 +9,86 @@ import orjson
 import yaml
 
 from fleet.bundle import MAX_BUNDLE_BYTES, Bundle, make_bundle
-from fleet.errors import Invalid
+from fleet.errors import Invalid, Unavailable
 from syncagent.domain.mirrors import Definition
 from syncagent.ports import Rendered, Renders
 
 _SUFFIXES = {".yaml", ".yml", ".json"}
+Stamp = tuple[tuple[str, int, int], ...]
 
 
 class FolderRenders:
-    """Fills in `ports.Renders`; what names a repository is left to `repositories`."""
+    """Fills in `ports.Renders`; what names a repository is left to `repositories`.
 
-    def __init__(self, root: Path, repositories: Renders | None = None) -> None:
+    Files are read again only when one of a folder has another size or time of change.
+    """
+
+    def __init__(self, root: Path | None, repositories: Renders | None = None) -> None:
         self._root = root
         self._repositories = repositories
+        self._known: dict[str, tuple[Stamp, Rendered]] = {}
 
     async def render(self, definition: Definition) -> Rendered:
         if definition.repository and self._repositories is not None:
             return await self._repositories.render(definition)
         if definition.repository:
             raise Invalid(f"this agent has no git part: it cannot read {definition.repository}")
-        return Rendered(await asyncio.to_thread(self._bundle, definition))
+        if self._root is None:
+            raise Invalid("names no repository, and this agent has no folder of services")
+        return await asyncio.to_thread(self._render, self._root, definition.folder)
 
-    def _bundle(self, definition: Definition) -> Bundle:
-        folder = (self._root / definition.folder).resolve()
-        if not folder.is_relative_to(self._root.resolve()):
-            raise Invalid(f"the folder {definition.folder} leads out of its place")
-        if not folder.is_dir():
-            raise Invalid(f"the folder {definition.folder} is not there")
-        files = sorted(one for one in folder.rglob("*") if one.suffix in _SUFFIXES)
-        if sum(one.stat().st_size for one in files) > MAX_BUNDLE_BYTES:
-            raise Invalid(f"more than {MAX_BUNDLE_BYTES:,} bytes in {definition.folder}")
-        return make_bundle(raw for path in files for raw in _objects(path))
+    def _render(self, root: Path, folder: str) -> Rendered:
+        try:
+            files = _files(root, folder)
+            stamp = tuple(_stamp(one) for one in files)
+            known = self._known.get(folder)
+            if known is not None and known[0] == stamp:
+                return known[1]
+            bundle = _bundle(files)
+        except OSError as error:
+            raise Unavailable(f"{error.filename} cannot be read: {error.strerror}") from error
+        rendered = Rendered(bundle.digest, len(bundle.data), partial(_load, files, bundle.digest))
+        self._known[folder] = (stamp, rendered)
+        return rendered
+
+
+def _files(root: Path, name: str) -> list[Path]:
+    folder = (root / name).resolve()
+    if not folder.is_relative_to(root.resolve()):
+        raise Invalid(f"the folder {name} leads out of its place")
+    if not folder.is_dir():
+        raise Invalid(f"the folder {name} is not there")
+    files = sorted(one for one in folder.rglob("*") if one.suffix in _SUFFIXES)
+    if sum(one.stat().st_size for one in files) > MAX_BUNDLE_BYTES:
+        raise Invalid(f"more than {MAX_BUNDLE_BYTES:,} bytes in {name}")
+    return files
+
+
+def _stamp(path: Path) -> tuple[str, int, int]:
+    status = path.stat()
+    return str(path), status.st_size, status.st_mtime_ns
+
+
+def _bundle(files: list[Path]) -> Bundle:
+    return make_bundle(raw for path in files for raw in _objects(path))
+
+
+async def _load(files: list[Path], digest: str) -> bytes:
+    """The bundle's bytes, made anew. Unavailable: the files have changed since."""
+    bundle = await asyncio.to_thread(_bundle, files)
+    if bundle.digest != digest:
+        raise Unavailable("the folder has changed while it was read: it is looked at again")
+    return bundle.data
 
 
 def _objects(path: Path) -> list[dict[str, Any]]:
     text = path.read_bytes()
     try:
-        whole = [orjson.loads(text)] if path.suffix == ".json" else list(yaml.safe_load_all(text))
+        whole = (
+            [orjson.loads(text)]
+            if path.suffix == ".json"
+            else list(yaml.load_all(text, yaml.CSafeLoader))
+        )
     except (orjson.JSONDecodeError, yaml.YAMLError, RecursionError) as error:
         raise Invalid(f"{path.name} cannot be read: {str(error).splitlines()[0]}") from error
     found = [one for one in whole if one is not None]

@@ -1,22 +1,30 @@
 """Services of the cluster's own: read, rendered, desired, and shown to the control plane.
 
-Whatever is unreadable changes nothing: a service goes only when its folder could be read as a
-whole and no longer defines it.
+Whatever is unreadable changes nothing: a service goes only when all places that may define it
+could be read as a whole, and none does.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 
 import structlog
 
 from fleet.errors import TowlineError
 from fleet.identity import is_local_id, local_id
 from fleet.runtime.clock import Clock
-from syncagent.autonomy.definitions import Definitions, read_definitions
-from syncagent.domain.mirrors import Definition, Mirror
+from syncagent.autonomy.definitions import Definitions, Reader
+from syncagent.domain.mirrors import Definition, Document, Mirror
 from syncagent.domain.services import Desired, Removal, ServiceSpec
-from syncagent.ports import Bundles, Memory, MirrorReports, Renders
+from syncagent.ports import (
+    Bundles,
+    DefinitionSource,
+    Memory,
+    MirrorReports,
+    Rendered,
+    Renders,
+    Repositories,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -24,15 +32,16 @@ _EVERY_S = 15.0
 
 
 class LocalServices:
-    """Looks at the folder every 15 s, and at once when asked.
+    """Looks at all places every 15 s, at once when a repository has news, and when asked.
 
     `place` tells what names the cluster for ever (the uid of kube-system), so that ids stay the
-    same after a lost disk.
+    same after a lost disk. `local` is how people are told of folders that are in no repository.
     """
 
     def __init__(
         self,
-        folder: Path,
+        sources: Sequence[DefinitionSource],
+        local: str,
         place: Callable[[], Awaitable[str]],
         renders: Renders,
         desire: Callable[[Desired], None],
@@ -40,16 +49,22 @@ class LocalServices:
         memory: Memory,
         reports: MirrorReports,
         clock: Clock,
+        repositories: Repositories | None = None,
     ) -> None:
-        self._folder = folder
+        self._sources = sources
+        self._reader = Reader()
+        self._local = local
         self._place = place
         self._cluster = ""
         self._renders = renders
+        self._repositories = repositories
         self._desire = desire
         self._bundles = bundles
         self._reports = reports
         self._clock = clock
         self._wake = asyncio.Event()
+        self._asked = False
+        self._problems: tuple[str, ...] = ()
         self._mirrors: dict[str, Mirror] = {}
         self._known = {
             one.desired.service_id: one.desired
@@ -58,27 +73,41 @@ class LocalServices:
         }
 
     def refresh(self) -> None:
-        """Look now."""
+        """Ask git servers and look now."""
+        self._asked = True
         self._wake.set()
 
     async def run(self) -> None:
-        """Keep what the folder defines desired, for ever."""
-        while True:
-            try:
-                await self.look()
-            except TowlineError as error:
-                log.error("services of this cluster cannot be read", error=error.message)
-            await self._pause()
+        """Keep what is defined here desired, for ever."""
+        try:
+            if self._repositories is not None:
+                await self._repositories.start(self._wake.set)
+            while True:
+                await self._turn()
+        finally:
+            if self._repositories is not None:
+                await self._repositories.stop()
 
     async def look(self) -> None:
-        """Read the folder and desire what it defines. Invalid: it cannot be read."""
+        """Read all places and desire what they define. Unavailable: the cluster has no name."""
         self._cluster = self._cluster or await self._place()
-        read = await asyncio.to_thread(read_definitions, self._folder)
-        for problem in read.problems:
-            log.error("service cannot be read", problem=problem)
+        read = await self._read()
+        if read.problems != self._problems:
+            log.error("services cannot be read", problems=read.problems)
+            self._problems = read.problems
         for one in read.services:
             await self._keep(one)
         self._drop_missing(read)
+
+    async def _turn(self) -> None:
+        try:
+            if self._asked and self._repositories is not None:
+                await self._repositories.refresh()
+            self._asked = False
+            await self.look()
+        except TowlineError as error:
+            log.error("services of this cluster cannot be looked at", error=error.message)
+        await self._pause()
 
     async def _pause(self) -> None:
         try:
@@ -88,21 +117,28 @@ class LocalServices:
             pass
         self._wake.clear()
 
+    async def _read(self) -> Definitions:
+        documents: list[Document] = []
+        unread: list[str] = []
+        for source in self._sources:
+            try:
+                documents += await source.documents()
+            except TowlineError as error:
+                unread.append(error.message)
+        read = self._reader.read(documents)
+        return Definitions(read.services, (*unread, *read.problems))
+
     async def _keep(self, one: Definition) -> None:
         service_id = local_id(self._cluster, one.name)
         known = self._known.get(service_id)
         try:
             rendered = await self._renders.render(one)
-            bundle = rendered.bundle
-            size = len(bundle.data)
-            spec = ServiceSpec(
-                one.name, one.namespace, bundle.digest, size, one.options, rendered.commit
-            )
-            if not self._bundles.has(bundle.digest):
-                await self._bundles.save(bundle.digest, bundle.data)
+            if not self._bundles.has(rendered.digest):
+                await self._bundles.save(rendered.digest, await rendered.load())
         except TowlineError as error:
             self._show(one, service_id, known, error=error.message)
             return
+        spec = _spec(one, rendered, known)
         if known is None or known.spec != spec:
             known = Desired(service_id, (known.sequence if known else 0) + 1, spec)
             self._show(one, service_id, known)
@@ -133,7 +169,7 @@ class LocalServices:
                 service_id,
                 one.name,
                 one.namespace,
-                repository=one.repository or f"file://{self._folder}",
+                repository=one.repository or self._local,
                 ref=one.ref if one.repository else "",
                 folder=one.folder,
                 commit=spec.commit if spec else "",
@@ -147,3 +183,13 @@ class LocalServices:
         if self._mirrors.get(mirror.service_id) != mirror:
             self._reports.mirror(mirror)
             self._mirrors[mirror.service_id] = mirror
+
+
+def _spec(one: Definition, rendered: Rendered, known: Desired | None) -> ServiceSpec:
+    """What is wanted now; the same as before, if the only difference is a newer commit."""
+    spec = ServiceSpec(
+        one.name, one.namespace, rendered.digest, rendered.size, one.options, rendered.commit
+    )
+    before = known.spec if known else None
+    same = before is not None and replace(before, commit=spec.commit) == spec
+    return before if before is not None and same else spec

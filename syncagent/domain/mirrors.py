@@ -18,6 +18,20 @@ class Definition:
 
 
 @dataclass(frozen=True, slots=True)
+class Document:
+    """Text that defines services; `origin` names it to people.
+
+    A folder in it that names no repository is one of `repository` at `ref`; without these, a local
+    one.
+    """
+
+    origin: str
+    text: str
+    repository: str = ""
+    ref: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Mirror:
     """Where it is from and what is desired now; `error`: why it cannot be rendered."""
 

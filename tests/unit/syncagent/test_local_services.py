@@ -4,16 +4,25 @@ import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 
-from fleet.errors import Invalid
+from fleet.bundle import make_bundle
+from fleet.errors import Invalid, NotFound, TowlineError, Unavailable
 from fleet.identity import is_local_id, local_id
-from syncagent.autonomy.definitions import read_definitions
+from syncagent.autonomy.definitions import Reader
 from syncagent.autonomy.folders import FolderRenders
 from syncagent.autonomy.policy import LocalPolicy
 from syncagent.autonomy.services import LocalServices
-from syncagent.domain.mirrors import Mirror
+from syncagent.autonomy.sources import (
+    LABEL,
+    ConfigMapSource,
+    FolderSource,
+    RepositorySource,
+)
+from syncagent.domain.mirrors import Definition, Document, Mirror
 from syncagent.domain.objects import ObjectRef
 from syncagent.domain.services import Desired, DriftPolicy, Removal, Stamps
+from syncagent.ports import DefinitionSource, Rendered, Renders
 from syncagent.state.bundles import BundleFiles
 from syncagent.state.database import Database
 from syncagent.state.memory import SqliteMemory
@@ -39,12 +48,13 @@ class World:
         self.manifest("a.yaml", CONFIG)
         self.services = self.make()
 
-    def make(self) -> LocalServices:
+    def make(self, *more: DefinitionSource, renders: Renders | None = None) -> LocalServices:
         memory = SqliteMemory(self.database)
         return LocalServices(
-            self.folder,
+            more or [FolderSource(self.folder)],
+            f"file://{self.folder}",
             place,
-            FolderRenders(self.folder),
+            FolderRenders(self.folder, renders),
             self.desire,
             self.bundles,
             memory,
@@ -105,8 +115,7 @@ async def test_what_cannot_be_read_removes_nothing(world: World) -> None:
     await world.services.look()
     assert "b.yaml cannot be read" in world.shown[-1].error
     shutil.rmtree(world.folder)
-    with pytest.raises(Invalid, match="is not there"):
-        await world.services.look()
+    await world.services.look()
     assert len(world.desired) == 1
 
 
@@ -140,18 +149,19 @@ async def test_a_repository_without_a_git_part_is_said(world: World) -> None:
         "name: x\nnamespace: y\nfolder: z\n---\nname: x\nnamespace: y\nfolder: z",
         "name: !!python/object:os.system x",
         "name: x" + " " * 300_000,
+        "name: 2026-13-45",
+        "\0",
     ],
 )
-def test_odd_definitions_are_named_problems(tmp_path: Path, text: str) -> None:
-    (tmp_path / "odd.yaml").write_text(text)
-    read = read_definitions(tmp_path)
+def test_odd_definitions_are_named_problems(text: str) -> None:
+    read = Reader().read([Document("odd.yaml", text)])
     assert len(read.problems) == 1 and read.problems[0].startswith("odd.yaml: ")
 
 
-def test_options_are_read(tmp_path: Path) -> None:
+def test_options_are_read() -> None:
     options = "options: {drift: report, keepOnPrune: true}"
-    (tmp_path / "a.yml").write_text(f"name: x\nnamespace: y\nfolder: z\n{options}\n")
-    (one,) = read_definitions(tmp_path).services
+    text = f"name: x\nnamespace: y\nfolder: z\n{options}\n"
+    (one,) = Reader().read([Document("a.yml", text)]).services
     assert one.options.drift is DriftPolicy.REPORT and one.options.keep_on_prune
 
 
@@ -161,6 +171,100 @@ async def test_a_link_out_of_the_folder_is_not_followed(world: World, tmp_path: 
     (world.folder / "manifests").symlink_to(tmp_path / "outside")
     await world.services.look()
     assert "leads out" in world.shown[-1].error
+
+
+def test_a_folder_of_a_document_from_git_is_one_of_its_repository() -> None:
+    """Unless the document names another repository, whose ref is `main` then."""
+    texts = ["{name: a, namespace: n, folder: f}", "{name: b, namespace: n, folder: f, ref: v1}"]
+    texts.append("{name: c, namespace: n, folder: f, repository: https://other/x}")
+    documents = [Document("", one, "https://git/root", "live") for one in texts]
+    read = Reader().read(documents).services
+    places = [(one.repository, one.ref) for one in read]
+    assert places == [
+        ("https://git/root", "live"),
+        ("https://git/root", "v1"),
+        ("https://other/x", "main"),
+    ]
+
+
+class FakeConfigMaps:
+    def __init__(self) -> None:
+        self.items: list = []
+        self.refusal: TowlineError | None = None
+
+    async def labelled(self, namespace: str, label: str) -> list:
+        assert (namespace, label) == ("operators", LABEL)
+        if self.refusal is not None:
+            raise self.refusal
+        return self.items
+
+
+class FakeRepositories:
+    """One commit of one repository, whose folders are given as objects."""
+
+    def __init__(self) -> None:
+        self.commit = "c1"
+        self.folders: dict[str, list] = {}
+
+    async def render(self, definition: Definition) -> Rendered:
+        if definition.folder not in self.folders:
+            raise NotFound(f"no folder {definition.folder}")
+        bundle = make_bundle(self.folders[definition.folder])
+
+        async def load() -> bytes:
+            return bundle.data
+
+        return Rendered(bundle.digest, len(bundle.data), load, self.commit)
+
+
+def configmap(*texts: str, label: str = LABEL) -> dict:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "services", "labels": {label: ""}},
+        "data": {f"{number}.yaml": text for number, text in enumerate(texts)},
+    }
+
+
+async def test_configmaps_define_services_and_what_cannot_be_asked_removes_none(
+    world: World,
+) -> None:
+    """A refusal of one source keeps the services of all; only a whole answer lets them go."""
+    maps, git = FakeConfigMaps(), FakeRepositories()
+    git.folders["web"] = [yaml.safe_load(CONFIG)]
+    text = "{name: web, namespace: web, folder: web, repository: https://git/x}"
+    maps.items = [configmap(text)]
+    services = world.make(ConfigMapSource(maps, "operators"), renders=git)
+    await services.look()
+    maps.refusal = Unavailable("the API server is away")
+    await services.look()
+    maps.items, maps.refusal = [], None
+    assert [one.removal for one in world.desired] == [None]
+    assert world.shown[-1].repository == "https://git/x"
+    await services.look()
+    assert [one.removal for one in world.desired] == [None, Removal.CASCADE]
+
+
+async def test_a_folder_in_git_defines_services_of_the_same_repository(world: World) -> None:
+    """Only marked ConfigMaps count; a newer commit without a difference is no new sequence."""
+    git = FakeRepositories()
+    git.folders["web"] = [yaml.safe_load(CONFIG)]
+    ours = configmap("{name: web, namespace: web, folder: web}")
+    git.folders["fleet"] = [ours, configmap("name: [", label="other")]
+    source = RepositorySource(git, "https://git/root", "main", "fleet")
+    services = world.make(source, renders=git)
+    await services.look()
+    git.commit = "c2"
+    await services.look()
+    (one,) = world.desired
+    assert one.spec is not None and (one.spec.name, one.spec.commit) == ("web", "c1")
+    assert (world.shown[0].repository, world.shown[0].ref) == ("https://git/root", "main")
+    git.folders["web"].append(yaml.safe_load(CONFIG.replace("name: a", "name: b")))
+    await services.look()
+    assert world.desired[-1].sequence == 2
+    del git.folders["fleet"]
+    await services.look()
+    assert len(world.desired) == 2
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,93 @@
+"""Where a cluster's own services are defined: files of a folder, ConfigMaps, a folder in git."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from fleet.bundle import KubeObject
+from fleet.errors import Invalid, Unavailable
+from syncagent.domain.mirrors import Definition, Document
+from syncagent.domain.objects import metadata_of
+from syncagent.ports import ConfigMaps, Renders
+
+LABEL: Final = "towline.dev/services"
+_MOST_FILES = 1000
+_LONGEST_FILE = 1 << 20
+_SUFFIXES = {".yaml", ".yml"}
+
+
+class FolderSource:
+    """The YAML files of a folder, not of those below it; there lie manifests."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    async def documents(self) -> Sequence[Document]:
+        return await asyncio.to_thread(self._read)
+
+    def _read(self) -> list[Document]:
+        if not self._folder.is_dir():
+            raise Invalid(f"the folder of services {self._folder} is not there")
+        try:
+            files = sorted(one for one in self._folder.iterdir() if one.suffix in _SUFFIXES)
+            if len(files) > _MOST_FILES:
+                raise Invalid(f"{len(files)} files of services; {_MOST_FILES} at most")
+            return [Document(one.name, _text(one)) for one in files]
+        except OSError as error:
+            raise Unavailable(f"{error.filename} cannot be read: {error.strerror}") from error
+
+
+class ConfigMapSource:
+    """Each value of the ConfigMaps with the label `towline.dev/services` in one namespace.
+
+    Whoever may write there has this agent apply whatever its rights allow: it is to be a
+    namespace of the cluster's operators.
+    """
+
+    def __init__(self, configmaps: ConfigMaps, namespace: str) -> None:
+        self._configmaps = configmaps
+        self._namespace = namespace
+
+    async def documents(self) -> Sequence[Document]:
+        return _documents(await self._configmaps.labelled(self._namespace, LABEL))
+
+
+class RepositorySource:
+    """The same ConfigMaps as a folder of a repository renders to: nothing need be in the cluster.
+
+    What they define lies in that repository too, unless they name another.
+    """
+
+    def __init__(self, renders: Renders, repository: str, ref: str, folder: str) -> None:
+        self._renders = renders
+        self._root = Definition("services", "default", folder, repository, ref)
+        self._digest = ""
+        self._known: Sequence[Document] = ()
+
+    async def documents(self) -> Sequence[Document]:
+        rendered = await self._renders.render(self._root)
+        if rendered.digest != self._digest:
+            objects = [orjson.loads(line) for line in (await rendered.load()).splitlines()]
+            marked = (one for one in objects if LABEL in (metadata_of(one).get("labels") or ()))
+            self._known = _documents(marked, self._root.repository, self._root.ref)
+            self._digest = rendered.digest
+        return self._known
+
+
+def _documents(
+    configmaps: Iterable[KubeObject], repository: str = "", ref: str = ""
+) -> list[Document]:
+    return [
+        Document(f"ConfigMap {metadata_of(one).get('name')}: {key}", str(text), repository, ref)
+        for one in configmaps
+        for key, text in sorted((one.get("data") or {}).items())
+    ]
+
+
+def _text(path: Path) -> str:
+    """What a file says; what is no text is found out by whoever parses it."""
+    with path.open("rb") as file:
+        return file.read(_LONGEST_FILE).decode(errors="replace")

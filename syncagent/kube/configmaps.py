@@ -1,0 +1,24 @@
+"""ConfigMaps by their label: the port `ConfigMaps`."""
+
+from urllib.parse import quote
+
+from fleet.errors import Invalid
+from syncagent.domain.objects import KubeObject
+from syncagent.kube.client import KubeClient
+
+_MOST = 500
+
+
+class KubeConfigMaps:
+    """Fills in `ports.ConfigMaps`."""
+
+    def __init__(self, client: KubeClient) -> None:
+        self._client = client
+
+    async def labelled(self, namespace: str, label: str) -> list[KubeObject]:
+        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/configmaps"
+        query = {"labelSelector": label, "limit": str(_MOST)}
+        answer = await self._client.request("GET", path, query=query)
+        if (answer.get("metadata") or {}).get("continue"):
+            raise Invalid(f"more than {_MOST} ConfigMaps with the label {label} in {namespace}")
+        return answer.get("items") or []

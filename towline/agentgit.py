@@ -1,0 +1,198 @@
+"""The agent's own git part: a small git cache behind `syncagent.ports.Repositories`."""
+
+import asyncio
+from collections.abc import Callable, Hashable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fleet.errors import Invalid, NotFound, Unavailable
+from fleet.identity import RepositoryId, local_id
+from fleet.remotes import Remote, parse_remote
+from fleet.runtime.clock import Clock
+from fleet.source import (
+    Commit,
+    GitCredentials,
+    HelmRelease,
+    RenderRequest,
+    RepositorySpec,
+    RepositoryState,
+)
+from gitcache import compose
+from gitcache.settings import GitCacheSettings, PollSettings, RenderSettings, StoreSettings
+from gitcache.sync.cache import GitCache
+from syncagent.domain.mirrors import Definition
+from syncagent.ports import Rendered
+from syncagent.settings import Settings
+
+_FIRST_POLL_S = 20.0
+_LONGEST_FILE = 256 << 10
+_MOST_KNOWN = 5000
+_FIELDS = {
+    "username": "username",
+    "password": "password",
+    "privateKey": "private_key",
+    "passphrase": "passphrase",
+    "appId": "app_id",
+    "installationId": "installation_id",
+    "apiUrl": "api_url",
+    "clientCertificate": "client_certificate",
+    "clientKey": "client_key",
+    "authority": "authority",
+    "knownHosts": "known_hosts",
+    "proxy": "proxy",
+}
+
+
+def build(settings: Settings, clock: Clock) -> "GitRepositories":
+    """What `syncagent.compose.build` takes; one worker renders, little stays in memory."""
+    cache = compose.build(
+        GitCacheSettings(
+            data_dir=settings.state.directory / "git",
+            poll=PollSettings(seconds=settings.git.poll_seconds),
+            render=RenderSettings(workers=1),
+            store=StoreSettings(memory=4 << 20),
+        ),
+        clock,
+    )
+    return GitRepositories(cache, CredentialFiles(settings.git.credentials))
+
+
+class CredentialFiles:
+    """Credentials in the files of a folder, such as a mounted Secret; read anew when it changes."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._stamp = 0
+        self._known: list[tuple[Remote, GitCredentials]] = []
+
+    def for_url(self, url: str) -> GitCredentials | None:
+        """Of all files whose `url` this one begins with, the longest. Invalid: a file is odd."""
+        remote = parse_remote(url)
+        fitting = [one for one in self._files() if _covers(one[0], remote)]
+        return max(fitting, key=lambda one: len(one[0].path))[1] if fitting else None
+
+    def _files(self) -> list[tuple[Remote, GitCredentials]]:
+        if self._folder is None:
+            return []
+        try:
+            stamp = self._folder.stat().st_mtime_ns
+            if stamp != self._stamp:
+                files = sorted(one for one in self._folder.iterdir() if one.is_file())
+                self._known = [_credentials(one) for one in files]
+                self._stamp = stamp
+        except OSError as error:
+            raise Invalid(f"{error.filename} cannot be read: {error.strerror}") from None
+        return self._known
+
+
+class GitRepositories:
+    """Follows each repository, and each of its refs, from the first render on."""
+
+    def __init__(self, cache: GitCache, credentials: CredentialFiles) -> None:
+        self._cache = cache
+        self._credentials = credentials
+        self._specs: dict[str, RepositorySpec] = {}
+        self._polled: dict[str, asyncio.Event] = {}
+        self._rendered: dict[Hashable, Rendered] = {}
+        cache.on_state(self._told)
+        self._changed: Callable[[], None] = lambda: None
+
+    async def start(self, changed: Callable[[], None]) -> None:
+        """Begin to poll. Unavailable: the disk refuses."""
+        self._changed = changed
+        await self._cache.start()
+
+    async def stop(self) -> None:
+        """End polling and rendering."""
+        await self._cache.stop()
+
+    async def refresh(self) -> None:
+        """Ask all servers now."""
+        for spec in self._specs.values():
+            await self._cache.hint(spec.id)
+
+    async def render(self, definition: Definition) -> Rendered:
+        """As the port says; rendered anew only at another commit."""
+        spec = self._follow(definition)
+        commit = await self._commit(spec, definition.ref)
+        place = (spec.id, definition.ref, definition.folder, definition.name, definition.namespace)
+        known = self._rendered.get(place)
+        if known is not None and known.commit == commit.sha:
+            return known
+        done = await self._cache.render(
+            RenderRequest(
+                repository_id=spec.id,
+                commit=commit.sha,
+                folder=definition.folder,
+                helm=HelmRelease(definition.name, definition.namespace),
+            )
+        )
+        load = partial(self._cache.bundle, done.digest)
+        rendered = Rendered(done.digest, done.size, load, commit.sha)
+        if len(self._rendered) >= _MOST_KNOWN:
+            self._rendered.clear()
+        self._rendered[place] = rendered
+        return rendered
+
+    def _follow(self, definition: Definition) -> RepositorySpec:
+        url = definition.repository
+        known = self._specs.get(url)
+        refs = (known.refs if known else frozenset()) | {definition.ref}
+        repository_id = RepositoryId(local_id("repository", url))
+        spec = RepositorySpec(repository_id, url, refs, self._credentials.for_url(url))
+        if spec != known:
+            self._specs[url] = spec
+            self._polled[spec.id] = asyncio.Event()
+            self._cache.follow(spec)
+        return spec
+
+    async def _commit(self, spec: RepositorySpec, ref: str) -> Commit:
+        """What a ref is at. NotFound: there is none; Unavailable: the server cannot be asked."""
+        state = self._cache.state(spec.id)
+        if state is None or ref not in {*state.commits, *state.missing}:
+            state = await self._first_poll(spec)
+        if (commit := state.commits.get(ref)) is not None:
+            return commit
+        if ref in state.missing:
+            raise NotFound(f"{spec.url} has no branch or tag {ref}")
+        raise Unavailable(state.error or f"{spec.url} was not asked for {ref} yet")
+
+    async def _first_poll(self, spec: RepositorySpec) -> RepositoryState:
+        try:
+            async with asyncio.timeout(_FIRST_POLL_S):
+                await self._polled[spec.id].wait()
+        except TimeoutError:
+            # Once is enough: whatever comes later is told.
+            self._polled[spec.id].set()
+        state = self._cache.state(spec.id)
+        if state is None:
+            raise Unavailable(f"{spec.url} was not reached yet")
+        return state
+
+    def _told(self, state: RepositoryState) -> None:
+        if (polled := self._polled.get(state.repository_id)) is not None:
+            polled.set()
+        self._changed()
+
+
+def _covers(place: Remote, remote: Remote) -> bool:
+    inside = remote.path == place.path or remote.path.startswith(f"{place.path}/")
+    return place.origin == remote.origin and inside
+
+
+def _credentials(path: Path) -> tuple[Remote, GitCredentials]:
+    """What one file says. Invalid, without a word of its content."""
+    try:
+        raw: Any = yaml.load(path.read_bytes()[:_LONGEST_FILE], yaml.CSafeLoader)
+    except yaml.YAMLError:
+        raise Invalid(f"{path} is not YAML") from None
+    if not isinstance(raw, Mapping) or not isinstance(raw.get("url"), str):
+        raise Invalid(f"{path} does not say for which url its credentials are")
+    given = {name: one for name, one in raw.items() if name != "url"}
+    if not given.keys() <= _FIELDS.keys() or not all(isinstance(v, str) for v in given.values()):
+        raise Invalid(f"{path} has the fields url, {', '.join(_FIELDS)}, no others; all are texts")
+    credentials = GitCredentials(**{_FIELDS[name]: one for name, one in given.items()})
+    return parse_remote(raw["url"]), credentials
