@@ -13,7 +13,8 @@ from controlplane.domain.pipelines.state import (
     Health,
     Revisions,
 )
-from controlplane.graphql.types import ServiceDeployment
+from controlplane.domain.services import Service
+from controlplane.graphql.types import Cluster, ServiceDeployment
 from controlplane.usecases.pipelines import EdgeDraft, GateDraft, PipelineDraft, PipelineView
 from fleet.errors import Invalid
 from fleet.identity import ServiceId
@@ -140,18 +141,19 @@ class Pipeline:
         )
 
 
+def _service(view: PipelineView, one: Service) -> StageService:
+    cluster = view.clusters.get(one.cluster_id)
+    shown = Cluster.of(cluster) if cluster else None
+    return StageService(service=ServiceDeployment.of(one, cluster=shown))
+
+
 def _stage(view: PipelineView, stage: model.Stage) -> PipelineStage:
     held = view.state.stages.get(stage.id)
     services = [view.services[s] for s in stage.services if s in view.services]
     return PipelineStage(
         id=strawberry.ID(stage.id),
         name=stage.name,
-        services=[
-            StageService(
-                service=ServiceDeployment.of(one, cluster=view.clusters.get(one.cluster_id))
-            )
-            for one in services
-        ],
+        services=[_service(view, one) for one in services],
         release=_release(view, held.release) if held else None,
         health=held.health if held else Health.UNKNOWN,
         reason=held.reason if held else "",

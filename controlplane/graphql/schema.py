@@ -20,6 +20,7 @@ from strawberry.types import ExecutionResult as StrawberryResult
 from strawberry.types.graphql import OperationType
 
 from controlplane.domain.access import require_member
+from controlplane.graphql.execution import FastExecution
 from controlplane.graphql.limits import MOST_TOKENS, Scale, StorableStrings, check_values
 from controlplane.graphql.mutation import Mutation
 from controlplane.graphql.query import Query
@@ -141,6 +142,7 @@ schema = Schema(
     query=Query,
     mutation=Mutation,
     subscription=Subscription,
+    execution_context_class=FastExecution,
     config=StrawberryConfig(scalar_map=SCALARS, disable_field_suggestions=True),
     extensions=[
         CodedErrors,

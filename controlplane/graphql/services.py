@@ -7,7 +7,7 @@ from strawberry.types.nodes import SelectedField
 
 from controlplane.domain.services import Component, Service
 from controlplane.graphql.context import Context, Info
-from controlplane.graphql.types import ServiceDeployment
+from controlplane.graphql.types import Cluster, GitRepository, ServiceDeployment
 
 _RELATED = ("cluster", "repository", "revision", "components")
 
@@ -29,14 +29,17 @@ async def related(
     """Services with the named related things."""
     services = context.verbs.services
     found = await services.related(context.actor, rows, wanted)
+    # Many services share a cluster or a repository: each is made for the answer once.
+    clusters = {id: Cluster.of(one) for id, one in found.clusters.items()}
+    repositories = {id: GitRepository.of(one) for id, one in found.repositories.items()}
     components: dict[str, list[Component]] = {}
     for component in found.components:
         components.setdefault(component.service_id, []).append(component)
     return [
         ServiceDeployment.of(
             row,
-            cluster=found.clusters.get(row.cluster_id),
-            repository=found.repositories.get(row.repository_id or ""),
+            cluster=clusters.get(row.cluster_id),
+            repository=repositories.get(row.repository_id or ""),
             revision=found.revisions.get(row.revision_id or ""),
             components=components.get(row.id),
         )

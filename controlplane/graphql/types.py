@@ -476,8 +476,8 @@ class ServiceDeployment:
         cls,
         row: ServiceRow,
         *,
-        cluster: ClusterRow | None = None,
-        repository: Repository | None = None,
+        cluster: Cluster | None = None,
+        repository: GitRepository | None = None,
         revision: RevisionRow | None = None,
         components: list[Component] | None = None,
     ) -> "ServiceDeployment":
@@ -502,8 +502,8 @@ class ServiceDeployment:
             git=GitRef(ref=row.ref, folder=row.folder) if row.repository_id or row.origin else None,
             kustomize=_kustomize(row),
             helm=_helm(row),
-            repository=GitRepository.of(repository) if repository else None,
-            cluster=Cluster.of(cluster) if cluster else None,
+            repository=repository,
+            cluster=cluster,
             revision=Revision.of(revision) if revision else None,
             components=[ServiceComponent.of(one) for one in components or ()],
             configuration=[

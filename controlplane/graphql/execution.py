@@ -1,0 +1,234 @@
+"""Execution of queries whose answers are mostly plain attributes.
+
+graphql-core spends microseconds on each value: a path, a resolve info, a resolver's call. Where a
+selection reads nothing but attributes, it is planned once and completed by a loop over getters.
+Whatever is unusual (a resolver, an error, a wrong type) is left to graphql-core as a whole, so
+answers are the same to the byte; `execute_field` and its kin stay the one place of errors.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from math import isfinite
+from operator import attrgetter
+from typing import Any, cast
+
+from graphql import (
+    GraphQLEnumType,
+    GraphQLField,
+    GraphQLList,
+    GraphQLNonNull,
+    GraphQLObjectType,
+    GraphQLScalarType,
+)
+from graphql.execution.collect_fields import FieldDetails
+from graphql.pyutils import Path
+from strawberry.schema.schema import StrawberryGraphQLCoreExecutionContext
+from strawberry.types.field import StrawberryField
+
+Complete = Callable[[Any], Any]
+"""Turns an attribute's value into what the answer holds; raises what makes it unusual."""
+Fields = dict[str, list[FieldDetails]]
+"""What is selected of an object: the nodes of each key of the answer."""
+
+_LARGEST_INT = 2**31 - 1
+
+
+class _Unusual(Exception):
+    """This selection is for graphql-core."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a selection on one type is completed: quick keys here, the others by graphql-core.
+
+    `fields` is what was planned, held so that its identity stays its own.
+    """
+
+    fields: Fields
+    quick: Complete | None
+    others: Fields
+
+
+class FastExecution(StrawberryGraphQLCoreExecutionContext):
+    """Completes plain attributes without graphql-core's machinery for each field."""
+
+    def execute_fields(
+        self,
+        parent_type: GraphQLObjectType,
+        source_value: Any,
+        path: Path | None,
+        grouped_field_set: Fields,
+        position_context: Any,
+    ) -> Any:
+        """The completed fields of an object, or an awaitable of them."""
+        plan = self._planned(parent_type, grouped_field_set)
+        complete = super().execute_fields
+        if plan.quick is None or position_context is not None:
+            return complete(parent_type, source_value, path, grouped_field_set, position_context)
+        try:
+            done = plan.quick(source_value)
+        except Exception:
+            return complete(parent_type, source_value, path, grouped_field_set, position_context)
+        if not plan.others:
+            return done
+        rest = complete(parent_type, source_value, path, plan.others, position_context)
+        if self.is_awaitable(rest):
+            return _joined_later(rest, done, grouped_field_set)
+        return _joined(cast("dict[str, Any]", rest), done, grouped_field_set)
+
+    def _planned(self, parent: GraphQLObjectType, fields: Fields) -> Plan:
+        plans: dict[int, Plan] = self.__dict__.setdefault("_plans", {})
+        plan = plans.get(id(fields))
+        if plan is None:
+            plan = plans[id(fields)] = self._plan(parent, fields)
+        return plan
+
+    def _plan(self, parent: GraphQLObjectType, fields: Fields) -> Plan:
+        if self.middleware_manager is not None and self.middleware_manager.middlewares:
+            return Plan(fields, None, fields)
+        quick: list[tuple[str, str, Complete]] = []
+        others: Fields = {}
+        for key, details in fields.items():
+            try:
+                quick.append((key, *self._attribute(parent, details)))
+            except _Unusual:
+                others[key] = details
+        return Plan(fields, _object(quick) if quick else None, others)
+
+    def _attribute(self, parent: GraphQLObjectType, details: list[FieldDetails]) -> Any:
+        """The attribute of a field, and how its values are completed."""
+        name = details[0].node.name.value
+        field = self.schema.get_field(parent, name)
+        attribute = _plain_attribute(field)
+        if name == "__typename" or field is None or attribute is None:
+            raise _Unusual
+        return attribute, self._completion(field.type, details)
+
+    def _completion(self, kind: Any, details: list[FieldDetails]) -> Complete:
+        if isinstance(kind, GraphQLNonNull):
+            return self._value(kind.of_type, details)
+        return _nullable(self._value(kind, details))
+
+    def _value(self, kind: Any, details: list[FieldDetails]) -> Complete:
+        if isinstance(kind, (GraphQLScalarType, GraphQLEnumType)):
+            return _leaf(kind)
+        if isinstance(kind, GraphQLList):
+            return _list(self._completion(kind.of_type, details))
+        if isinstance(kind, GraphQLObjectType) and kind.is_type_of is None:
+            return self._nested(kind, details)
+        raise _Unusual
+
+    def _nested(self, kind: GraphQLObjectType, details: list[FieldDetails]) -> Complete:
+        collected = self.collect_subfields(kind, details)
+        plan = self._planned(kind, collected.grouped_field_set)
+        if plan.others or plan.quick is None:
+            raise _Unusual
+        return plan.quick
+
+
+def _plain_attribute(field: GraphQLField | None) -> str | None:
+    """The attribute that a field of a strawberry type reads, if it does nothing else."""
+    if field is None or field.args:
+        return None
+    known = field.extensions.get("strawberry-definition")
+    is_plain = isinstance(known, StrawberryField) and known.is_basic_field
+    return known.python_name if is_plain else None
+
+
+def _object(fields: Iterable[tuple[str, str, Complete]]) -> Complete:
+    keys, attributes, completions = zip(*fields, strict=True)
+    if len(keys) == 1:
+        key, get, complete = keys[0], attrgetter(attributes[0]), completions[0]
+        return lambda source: {key: complete(get(source))}
+    get = attrgetter(*attributes)
+    # Which types every attribute may have to stand in the answer as it is: seen once, the whole
+    # object is one call into C.
+    same = [getattr(one, "same", frozenset()) for one in completions]
+    changed = [(i, one) for i, one in enumerate(completions) if not same[i]]
+    known: set[tuple[type, ...]] = set()
+
+    def complete_all(values: tuple[Any, ...], types: tuple[type, ...]) -> dict[str, Any]:
+        done = {key: complete(value) for key, complete, value in zip(keys, completions, values)}  # noqa: B905
+        if all(types[i] in ok for i, ok in enumerate(same) if ok):
+            known.add(types)
+        return done
+
+    def complete(source: Any) -> dict[str, Any]:
+        values = get(source)
+        types = tuple(map(type, values))
+        if types not in known:
+            return complete_all(values, types)
+        done = dict(zip(keys, values))  # noqa: B905 - as many by construction
+        for i, change in changed:
+            done[keys[i]] = change(values[i])
+        return done
+
+    return complete
+
+
+def _list(inner: Complete) -> Complete:
+    def complete(value: Any) -> list[Any]:
+        if type(value) is not list and type(value) is not tuple:
+            raise _Unusual
+        return [inner(one) for one in value]
+
+    return complete
+
+
+def _nullable(inner: Complete) -> Complete:
+    def complete(value: Any) -> Any:
+        return None if value is None else inner(value)
+
+    same = getattr(inner, "same", None)
+    if same:
+        complete.same = same | {type(None)}  # ty: ignore[missing-attribute]
+    return complete
+
+
+def _leaf(kind: GraphQLScalarType | GraphQLEnumType) -> Complete:
+    """Coerces as the type does; values of `same` types would come out as they went in."""
+    coerce = kind.coerce_output_value
+    same = _SAME.get(kind.name, frozenset())
+
+    def complete(value: Any) -> Any:
+        if type(value) in same:
+            return value
+        done = coerce(value)
+        if done is None or value is None:
+            raise _Unusual
+        return done
+
+    if same:
+        complete.same = same  # ty: ignore[missing-attribute]
+    elif kind.name in _CHECKED:
+        return _checked(*_CHECKED[kind.name])
+    return complete
+
+
+def _checked(kind: type, is_right: Callable[[Any], bool]) -> Complete:
+    def complete(value: Any) -> Any:
+        if type(value) is not kind or not is_right(value):
+            raise _Unusual
+        return value
+
+    return complete
+
+
+def _is_int(value: int) -> bool:
+    return -_LARGEST_INT - 1 <= value <= _LARGEST_INT
+
+
+_SAME = {"String": frozenset({str}), "ID": frozenset({str}), "Boolean": frozenset({bool})}
+_CHECKED: dict[str, tuple[type, Callable[[Any], bool]]] = {
+    "Int": (int, _is_int),
+    "Float": (float, isfinite),
+}
+
+
+def _joined(rest: dict[str, Any], done: dict[str, Any], order: Iterable[str]) -> dict[str, Any]:
+    found = {**rest, **done}
+    return {key: found[key] for key in order if key in found}
+
+
+async def _joined_later(rest: Any, done: dict[str, Any], order: Iterable[str]) -> dict[str, Any]:
+    return _joined(await rest, done, order)
