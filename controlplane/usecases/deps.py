@@ -26,6 +26,10 @@ CLUSTER_JOB: Final = "cluster-job"
 """A job of a cluster, or its log, moved on; key: job id."""
 REVOKED: Final = "revoked"
 """A token was revoked; key: token id."""
+TUNNEL: Final = "tunnel"
+"""Another replica holds an agent's link, or none does; key: cluster id."""
+LINKED: Final = "linked"
+"""An agent has begun its Sync call; key: `<cluster id> <session id> <instance> <peer>`."""
 
 
 @dataclass(frozen=True, slots=True)
