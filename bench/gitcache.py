@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from pathlib import Path
 
@@ -47,9 +47,10 @@ def manifest(name: str, value: int) -> str:
     )
 
 
-def spec(name: str, repository: Repository) -> RepositorySpec:
-    """Follow main."""
-    return RepositorySpec(RepositoryId(name), repository.url, frozenset({"main"}))
+def spec(name: str, repository: Repository, folders: Iterable[str] = ()) -> RepositorySpec:
+    """Follow main; `folders` are those of services."""
+    refs, used = frozenset({"main"}), frozenset(folders)
+    return RepositorySpec(RepositoryId(name), repository.url, refs, folders=used)
 
 
 def cpu(who: int) -> float:
@@ -211,13 +212,13 @@ async def replicas(report: Report, server: GitServer, folder: Path) -> None:
         first = tier.client(*NAMES)
         await first.start()
         name = RepositoryId("fleet")
-        first.follow(spec("fleet", repository))
+        first.follow(spec("fleet", repository, folders))
         await settle_at(first, "fleet", sha)
         owner = tier.owner(name)
         other = next(one for one in NAMES if one != owner)
         client = tier.client(other)
         await client.start()
-        client.follow(spec("fleet", repository))
+        client.follow(spec("fleet", repository, folders))
         await settle_at(client, "fleet", sha)
         await client.bundle((await client.render(RenderRequest(name, sha, folders[1]))).digest)
         await _commits(report, server, repository, client, argo, folders)

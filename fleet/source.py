@@ -46,7 +46,8 @@ class RepositorySpec:
 
     `via` names the cluster whose agent reaches the server. With `submodules` their files belong
     to the folders they are in; each must be a repository that is followed too, in the same
-    `project`.
+    `project`. `folders` are paths known to be in use: of a huge repository their files are
+    fetched with each commit, others when they are asked for.
     """
 
     id: RepositoryId
@@ -56,6 +57,7 @@ class RepositorySpec:
     via: ClusterId | None = None
     submodules: bool = False
     project: str | None = None
+    folders: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,6 +89,10 @@ class TreeReader(Protocol):
         """Contents by id. Invalid: beyond the limits. Unavailable: one is missing."""
         ...
 
+    async def prefetch(self, spec: RepositorySpec, tree: str, paths: Collection[str]) -> None:
+        """Have the files below some paths, if the copy leaves files out. Invalid, Unavailable."""
+        ...
+
     async def release(self, spec: RepositorySpec) -> None:
         """Forget open handles of a copy that was replaced or is no longer followed."""
         ...

@@ -93,7 +93,7 @@ class Delivery:
         changed = []
         for ref, group in wanted.items():
             commit = commits[ref]
-            paths = {path for service in group for path in _paths(service)}
+            paths = {path for service in group for path in service.paths}
             ids = await self._deps.manifests.trees(repository.id, commit.sha, paths)
             changed += [(s, commit, ids) for s in group if _is_stale(s, ids)]
         return changed, failed
@@ -200,10 +200,6 @@ async def reads_of(
     if more and service.repository_id:
         ids |= await deps.manifests.trees(service.repository_id, commit, more)
     return {path: ids.get(path) or "" for path in paths}
-
-
-def _paths(service: Service) -> Iterable[str]:
-    return service.reads or (service.folder,)
 
 
 def _is_settled(service: Service) -> bool:

@@ -172,6 +172,7 @@ class Repositories:
                 via=repository.via,
                 submodules=repository.submodules,
                 project=repository.project_id,
+                folders=frozenset(path for one in services for path in one.paths),
             )
         )
 

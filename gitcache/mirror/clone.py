@@ -86,14 +86,27 @@ class Clone:
         if lines:
             await self.git("update-ref", "--stdin", stdin="".join(lines).encode())
 
-    async def index(self, pack: Path, *, seconds: float) -> None:
+    async def index(self, pack: Path | bytes, *, seconds: float) -> None:
         """Take a pack in; links to files that are not here are allowed. GitError: broken."""
-        await self._runner.run(
-            [f"--git-dir={self.path}", "index-pack", "--stdin", "--fix-thin", "--fsck-objects"],
+        # Only of a promisor's pack git lets a .gitattributes be missing. It must not believe
+        # for longer that there is one, or it would fetch by itself.
+        told = await self._runner.run(
+            [
+                f"--git-dir={self.path}",
+                "-c",
+                "remote.lean.promisor=true",
+                "index-pack",
+                "--promisor",
+                "--stdin",
+                "--fix-thin",
+                "--fsck-objects",
+            ],
             environment(self.path.parent),
             seconds=seconds,
             stdin=pack,
         )
+        name = told.split()[-1]
+        (self.path / "objects" / "pack" / f"pack-{name}.promisor").unlink(missing_ok=True)
 
     def shallow(self) -> list[str]:
         """The commits whose parents are not here."""

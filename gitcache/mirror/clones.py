@@ -90,12 +90,9 @@ class GitClones:
         if not clone.exists():
             with self._meters.fetch("clone"):
                 await self._create(spec, wants)
-        elif clone.is_lean():
-            with self._meters.fetch("lean"):
-                await self._fetch_lean(spec, clone, wants)
         elif not await self._fetch_quickly(spec, clone, wants):
-            with self._meters.fetch("git"):
-                await self._fetch(spec, clone, wants)
+            with self._meters.fetch("lean" if clone.is_lean() else "git"):
+                await self._fetch_slowly(spec, clone, wants)
 
     async def complete(self, spec: RepositorySpec, blobs: Collection[str]) -> None:
         """As `Clones.complete`; nothing to do but in lean clones."""
@@ -144,6 +141,10 @@ class GitClones:
         for path in gone:
             await asyncio.to_thread(shutil.rmtree, path, True)
         return len(gone)
+
+    def is_lean(self, spec: RepositorySpec) -> bool:
+        """Whether the clone has only those files that were asked for."""
+        return self._ways.lean is not None and self.clone(spec).is_lean()
 
     def clone(self, spec: RepositorySpec) -> Clone:
         """The clone of a repository, which may not be there yet."""
@@ -195,7 +196,12 @@ class GitClones:
                 outcome.result = "unfit"
         return fetched
 
-    async def _fetch(self, spec: RepositorySpec, clone: Clone, wants: Mapping[str, str]) -> None:
+    async def _fetch_slowly(
+        self, spec: RepositorySpec, clone: Clone, wants: Mapping[str, str]
+    ) -> None:
+        if clone.is_lean():
+            await self._fetch_lean(spec, clone, wants)
+            return
         try:
             await self._git_fetch(spec, clone, wants)
         except GitError as error:

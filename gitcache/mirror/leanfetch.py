@@ -16,6 +16,7 @@ from fleet.errors import Unavailable
 from fleet.remotes import parse_remote
 from fleet.source import RepositorySpec
 from gitcache.mirror.capabilities import Capabilities, KnownCapabilities
+from gitcache.mirror.census import census
 from gitcache.mirror.clone import Clone
 from gitcache.mirror.packs import NoPack, Order, PackClient
 from gitcache.mirror.route import Route
@@ -25,12 +26,15 @@ log = structlog.get_logger(__name__)
 
 _MAX_BYTES = 2 << 30
 _AT_ONCE = 20_000
+_USED_SHARE = 0.2
+_LOOKED_THROUGH = 10
 
 
 class LeanFetch:
     """Fetches folders without files, and files by their ids.
 
-    A repository with more than `entries` files and folders is kept lean.
+    A repository with more than `entries` files and folders is kept lean, unless a fifth of them
+    is below the folders that are in use.
     """
 
     def __init__(
@@ -51,19 +55,19 @@ class LeanFetch:
         self._turns: dict[Path, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def create(self, spec: RepositorySpec, clone: Clone, wants: Mapping[str, str]) -> bool:
-        """Fill a new clone with folders; False: small enough to have whole, or not to be had."""
+        """Fill a new clone with folders; False: better to have whole, or not to be had so."""
         if not parse_remote(spec.url).is_http:
             return False
         try:
             await self.fetch(spec, clone, wants)
         except NoPack:
             return False
-        counts = [await self._count(clone, sha) for sha in set(wants.values())]
-        if max(counts, default=0) <= self._entries:
-            return False
-        clone.make_lean()
-        log.info("repository is kept lean", repository=spec.id, entries=max(counts))
-        return True
+        for sha in set(wants.values()):
+            if await self._is_worth_it(spec, clone, sha):
+                clone.make_lean()
+                log.info("repository is kept lean", repository=spec.id)
+                return True
+        return False
 
     async def fetch(self, spec: RepositorySpec, clone: Clone, wants: Mapping[str, str]) -> None:
         """Have the folders of commits, and pin them. NoPack: the server does not filter."""
@@ -108,7 +112,8 @@ class LeanFetch:
             await clone.index(Path(file.name), seconds=self._seconds)
         clone.cut(answer.shallow, answer.unshallow)
 
-    async def _count(self, clone: Clone, sha: str) -> int:
-        """Entries of a commit's tree; no names are needed, so they are counted as they come."""
-        text = await clone.git("ls-tree", "-r", "-t", "--format=x", sha)
-        return text.count("\n")
+    async def _is_worth_it(self, spec: RepositorySpec, clone: Clone, sha: str) -> bool:
+        """Whether a commit is large and most of it is not in use."""
+        most = self._entries * _LOOKED_THROUGH
+        found = await census(clone.path, sha, spec.folders, most=most)
+        return found.entries > self._entries and found.used < found.entries * _USED_SHARE

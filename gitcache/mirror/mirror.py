@@ -111,6 +111,7 @@ class Mirror:
             files=options.files,
             total_bytes=options.total_bytes,
             complete=self.clones.complete,
+            is_lean=self.clones.is_lean,
             large=LargeFiles(
                 self.http,
                 self.routes,

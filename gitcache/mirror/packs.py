@@ -24,17 +24,22 @@ class NoPack(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to ask for: objects wanted, commits that are here complete, where history is cut."""
+    """What to ask for: objects wanted, commits that are here complete, where history is cut.
+
+    A `thin` pack may hold only what differs from objects of those commits.
+    """
 
     wants: Sequence[str]
     haves: Sequence[str] = ()
     shallow: Sequence[str] = ()
     depth: int | None = None
     filter: str | None = None
+    thin: bool = True
 
     def body(self, capabilities: Capabilities) -> bytes:
         """The request; `done` at once, so that there is one round trip."""
-        lines = ["thin-pack", "no-progress", "ofs-delta"]
+        lines = ["thin-pack"] if self.thin else []
+        lines += ["no-progress", "ofs-delta"]
         lines += [f"shallow {one}" for one in self.shallow]
         lines += [f"deepen {self.depth}"] if self.depth else []
         lines += [f"filter {self.filter}"] if self.filter else []

@@ -23,6 +23,7 @@ log = structlog.get_logger(__name__)
 
 _MAX_BYTES = 2 << 20
 _SECONDS = 1.5
+_UNPACK_SECONDS = 30.0
 _MAX_HAVES = 64
 
 
@@ -57,11 +58,16 @@ class QuickFetch:
         haves = list(dict.fromkeys(clone.pins().values()))[-_MAX_HAVES:]
         if not haves:
             return False
-        order = Order(sorted(set(wants.values())), haves, clone.shallow())
+        lean = clone.is_lean()
+        # A lean clone lacks files that the server takes for known.
+        order = Order(sorted(set(wants.values())), haves, clone.shallow(), thin=not lean)
         pack = io.BytesIO()
         await self._packs.fetch(
             route, capabilities, order, pack, limit=_MAX_BYTES, seconds=_SECONDS
         )
-        await clone.git("unpack-objects", "-q", "--strict", stdin=pack.getvalue())
+        if lean:
+            await clone.index(pack.getvalue(), seconds=_UNPACK_SECONDS)
+        else:
+            await clone.git("unpack-objects", "-q", "--strict", stdin=pack.getvalue())
         await clone.pin(wants)
         return True

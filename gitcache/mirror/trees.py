@@ -26,6 +26,8 @@ Complete = Callable[[RepositorySpec, Collection[str]], Awaitable[None]]
 
 _MAX_TREE_BYTES = 64 << 20
 _MAX_COMMIT_BYTES = 1 << 20
+_MOST_MISSING = 200_000
+_MOST_REMEMBERED = 200_000
 
 
 class GitTrees:
@@ -33,8 +35,8 @@ class GitTrees:
 
     `files`, `total_bytes` and `depth` bound one walk or one reading of files; `memory` is the
     number of tree entries kept parsed (about 300 bytes each); `processes` the number of clones
-    held open. `complete` fetches files that a lean copy has left out, `large` those of Git LFS,
-    `submodules` the commits of other repositories.
+    held open. `complete` fetches files that a copy has left out, as it may if it `is_lean`,
+    `large` those of Git LFS, `submodules` the commits of other repositories.
     """
 
     def __init__(
@@ -44,6 +46,7 @@ class GitTrees:
         files: int,
         total_bytes: int,
         complete: Complete | None = None,
+        is_lean: Callable[[RepositorySpec], bool] = lambda _: False,
         large: LargeFiles | None = None,
         submodules: Submodules | None = None,
         depth: int = 64,
@@ -52,6 +55,8 @@ class GitTrees:
     ) -> None:
         self._path_of = path_of
         self._complete = complete
+        self._is_lean = is_lean
+        self._looked_through: set[tuple[int, str]] = set()
         self._large = large
         self._submodules = submodules
         self._max_files = files
@@ -138,6 +143,42 @@ class GitTrees:
             found = await objects.contents(asked)
         contents = dict(zip(asked, found, strict=True))
         return contents if self._large is None else await self._large.resolve(spec, contents)
+
+    async def prefetch(self, spec: RepositorySpec, tree: str, paths: Collection[str]) -> None:
+        """As `TreeReader.prefetch`; a folder that was looked through is not looked at again."""
+        if self._complete is None or not self._is_lean(spec):
+            return
+        # Another clone in the same place has other files.
+        clone = self._path_of(spec).stat().st_ino
+        found = await self.ids(spec, tree, paths)
+        used = [entry for entry in found.values() if entry is not None]
+        looked, files = await self._below(spec, clone, {one.id for one in used if one.is_tree})
+        files |= {one.id for one in used if one.is_file}
+        async with self._open.reading(self._path_of(spec)) as objects:
+            asked = list(files)
+            infos = await objects.infos(asked)
+        missing = [one for one, info in zip(asked, infos, strict=True) if info is None]
+        if missing:
+            await self._complete(spec, missing)
+        if len(self._looked_through) > _MOST_REMEMBERED:
+            self._looked_through.clear()
+        self._looked_through |= {(clone, one) for one in looked}
+
+    async def _below(
+        self, spec: RepositorySpec, clone: int, trees: set[str]
+    ) -> tuple[set[str], set[str]]:
+        """Trees at and below some that were not looked through yet, and their files."""
+        looked: set[str] = set()
+        files: set[str] = set()
+        level = trees
+        while level and len(files) < _MOST_MISSING:
+            level = {one for one in level if (clone, one) not in self._looked_through} - looked
+            read = await self._trees(spec, level)
+            looked |= level
+            entries = [entry for tree in read.values() for entry in tree.values()]
+            files |= {one.id for one in entries if not one.is_tree and one.mode != SUBMODULE}
+            level = {one.id for one in entries if one.is_tree}
+        return looked, files
 
     async def release(self, spec: RepositorySpec) -> None:
         """As `TreeReader.release`."""

@@ -195,6 +195,8 @@ class GitCache:
         async def here(spec: RepositorySpec, record: CommitRecord) -> Rendered:
             sources = [(await self._origin(one), one) for one in request.sources]
             rendered = await self._renders.render(spec, record.tree, request, sources)
+            if (follower := self._following.follower(spec.id)) is not None:
+                follower.note_used(rendered.reads)
             return self._attested(rendered, spec, request)
 
         async def there(member: Member) -> Rendered:

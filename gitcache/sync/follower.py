@@ -29,6 +29,7 @@ _SLOW_SECONDS = 1.0
 _SLOW_FACTOR = 20.0
 """A server that takes longer than a second spends a twentieth of its time on us at most."""
 _MEASURE_SECONDS = 600.0
+_MOST_USED = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,7 @@ class Follower:
         self._backoff = Backoff(first=2.0, limit=pace.longest_backoff)
         self._fetching = asyncio.Lock()
         self._took = 0.0
+        self._used: set[str] = set()
         self._tasks = Tasks(f"follower/{spec.id}")
 
     def start(self) -> None:
@@ -128,6 +130,11 @@ class Follower:
         if record is None:
             raise Unavailable(f"commit {sha[:12]} is not in the local copy")
         return record
+
+    def note_used(self, paths: Collection[str]) -> None:
+        """Have the files of these paths with each commit from now on."""
+        if len(self._used) < _MOST_USED:
+            self._used.update(paths)
 
     async def resolve(self, name: str) -> Commit:
         """The commit that a branch, tag or sha means now, whether or not it is followed.
@@ -272,6 +279,7 @@ class Follower:
             return None
         if record is None:
             raise Unavailable(f"commit {sha[:12]} did not arrive with the fetch")
+        await prefetch(self._source.reader, spec, record.tree, spec.folders | self._used)
         return record.commit
 
     async def _fetch(self, wants: Mapping[str, str]) -> None:
@@ -318,6 +326,19 @@ class Follower:
     async def _wake_after(self, seconds: float) -> None:
         await self._clock.sleep(seconds)
         self._wake.set()
+
+
+async def prefetch(
+    reader: TreeReader, spec: RepositorySpec, tree: str, paths: Collection[str]
+) -> None:
+    """Have the files that will be read, so that nothing is fetched while something is served.
+
+    What cannot be looked through is left to whoever reads it. Unavailable: the server failed.
+    """
+    try:
+        await reader.prefetch(spec, tree, paths)
+    except Invalid as error:
+        log.warning("files not fetched in advance", repository=spec.id, reason=error.message)
 
 
 def pin_of(name: str) -> str:

@@ -12,7 +12,7 @@ from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 from fleet.source import RepositorySpec, RepositoryState
 from gitcache.ports import ASKED_PIN, HintNews, News, Replicas, StateNews
-from gitcache.sync.follower import Follower, Pace, Source, pin_of
+from gitcache.sync.follower import Follower, Pace, Source, pin_of, prefetch
 from gitcache.sync.ownership import Ownership
 
 log = structlog.get_logger(__name__)
@@ -203,6 +203,10 @@ class Following:
         wants = {pin_of(name): commit.sha for name, commit in state.commits.items()}
         if wants:
             await self._source.clones.fetch(spec, wants)
+        for sha in set(wants.values()):
+            record = await self._source.reader.commit(spec, sha)
+            if record is not None:
+                await prefetch(self._source.reader, spec, record.tree, spec.folders)
 
     async def _begin(self, repository_id: RepositoryId) -> None:
         async with self._changing:

@@ -140,6 +140,9 @@ class FakeGit:
     async def blobs(self, spec: RepositorySpec, ids: Collection[str]) -> Mapping[str, bytes]:
         return {one: self.files[one] for one in ids}
 
+    async def prefetch(self, spec: RepositorySpec, tree: str, paths: Collection[str]) -> None:
+        """Nothing is left out here."""
+
     async def release(self, spec: RepositorySpec) -> None:
         """Nothing is held open."""
 

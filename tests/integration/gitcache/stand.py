@@ -8,7 +8,7 @@ from fleet.identity import RepositoryId
 from fleet.runtime.clock import SystemClock
 from fleet.source import GitCredentials, RepositorySpec, RepositoryState
 from gitcache.compose import build
-from gitcache.settings import GitCacheSettings, PollSettings, RenderSettings
+from gitcache.settings import FetchSettings, GitCacheSettings, PollSettings, RenderSettings
 from gitcache.sync.cache import GitCache
 
 REPOSITORY = RepositoryId("shop")
@@ -22,12 +22,18 @@ class Stand:
         self._running: list[GitCache] = []
 
     async def start(
-        self, *, poll: float = 0.2, render_seconds: float = 20.0, memory: int = 768 << 20
+        self,
+        *,
+        poll: float = 0.2,
+        render_seconds: float = 20.0,
+        memory: int = 768 << 20,
+        lean_entries: int = 20_000,
     ) -> GitCache:
         """A started cache."""
         settings = GitCacheSettings(
             data_dir=self.folder,
             poll=PollSettings(seconds=poll, seconds_with_webhook=3600, request_seconds=3),
+            fetch=FetchSettings(lean_entries=lean_entries),
             render=RenderSettings(workers=1, seconds=render_seconds, memory=memory),
         )
         cache = build(settings, SystemClock())

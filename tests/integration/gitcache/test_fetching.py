@@ -1,6 +1,7 @@
 """The ways to fetch: the quick one, lean clones, submodules, Git LFS, and servers without them."""
 
 import hashlib
+import resource
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from http import HTTPStatus
@@ -12,11 +13,12 @@ from aiohttp import web
 
 from fleet.errors import Invalid, TowlineError, Unavailable
 from fleet.runtime.clock import SystemClock
-from fleet.source import GitCredentials, RepositorySpec
+from fleet.source import GitCredentials, RenderRequest, RepositorySpec
 from gitcache.mirror.mirror import Mirror, MirrorOptions
 from gitcache.ports import Rejected
 from tests.integration.gitcache.hostile import blob, commit, git, tree
-from tests.integration.gitcache.stand import spec
+from tests.integration.gitcache.manifests import config_map
+from tests.integration.gitcache.stand import REPOSITORY, Stand, at_commit, spec
 from towline.demo.gitserver import GitServer, Repository
 
 OPTIONS = MirrorOptions(request_seconds=5, fetch_seconds=20, lean_entries=40, large_file=1000)
@@ -132,6 +134,72 @@ def missing(clone: Path, sha: str) -> int:
     """How many objects of a commit are not in the clone."""
     text = git(clone, "rev-list", "--objects", "--missing=print", sha)
     return sum(line.startswith("?") for line in text.splitlines())
+
+
+async def test_files_in_use_of_a_lean_clone_come_with_the_commit(
+    mirror: Mirror, repository: Repository, git_server: GitServer
+) -> None:
+    """One request for the files in use at first, then one a commit, files included."""
+    follow = replace(spec(repository.url), folders=frozenset({"d1", "d2", "gone"}))
+    first = repository.commit(MANY | {".gitattributes": "* text", "d1/.gitattributes": "* text"})
+    await mirror.clones.fetch(follow, {"m": first})
+    assert (mirror.clones.path(follow) / "lean").exists()
+    assert await requests_for(mirror, follow, first, git_server) == 1
+    assert await requests_for(mirror, follow, first, git_server) == 0
+    second = repository.commit({"d1/f.yaml": "n: new\n"})
+    git_server.requests.clear()
+    await mirror.clones.fetch(follow, {"m": second})
+    assert len(git_server.requests) == 1
+    assert await requests_for(mirror, follow, second, git_server) == 0
+    record = await mirror.reader.commit(follow, second)
+    assert record is not None
+    git_server.stop()
+    entry = (await mirror.reader.ids(follow, record.tree, ["d1/f.yaml"]))["d1/f.yaml"]
+    assert entry and await mirror.reader.blobs(follow, [entry.id]) == {entry.id: b"n: new\n"}
+
+
+async def requests_for(
+    mirror: Mirror, follow: RepositorySpec, sha: str, git_server: GitServer
+) -> int:
+    """How often the server is asked for the files in use of a commit."""
+    record = await mirror.reader.commit(follow, sha)
+    assert record is not None
+    git_server.requests.clear()
+    await mirror.reader.prefetch(follow, record.tree, follow.folders)
+    return len(git_server.requests)
+
+
+async def test_a_huge_repository_is_cloned_whole_if_much_of_it_is_in_use(
+    mirror: Mirror, repository: Repository
+) -> None:
+    follow = replace(spec(repository.url), folders=frozenset(f"d{n}" for n in range(20)))
+    sha = repository.commit(MANY)
+    await mirror.clones.fetch(follow, {"m": sha})
+    assert missing(mirror.clones.path(follow), sha) == 0
+
+
+async def test_a_git_bomb_costs_no_more_than_what_was_sent(
+    tmp_path: Path, repository: Repository, git_server: GitServer
+) -> None:
+    """10^16 files by name, in 16 folders: followed in bounded time, others are not held up."""
+    inner = tree(repository, ("100644", "a.yaml", blob(repository, config_map("a").encode())))
+    fine = inner
+    for _ in range(16):
+        inner = tree(repository, *(("40000", f"d{number}", inner) for number in range(10)))
+    root = tree(repository, ("40000", "bomb", inner), ("40000", "web", fine))
+    sha = commit(repository, root)
+    stand = Stand(tmp_path / "cache")
+    try:
+        cache = await stand.start(lean_entries=40)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        cache.follow(spec(repository.url))
+        await at_commit(cache, sha)
+        assert (await cache.render(RenderRequest(REPOSITORY, sha, "web"))).count == 1
+        with pytest.raises(Invalid, match="more than 10,000 files"):
+            await cache.render(RenderRequest(REPOSITORY, sha, "bomb"))
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 << 10
+    finally:
+        await stand.close()
 
 
 async def test_a_lean_clone_is_packed_without_what_it_lacks(

@@ -1,0 +1,79 @@
+"""How large a commit is: its distinct folders are counted, so that no git bomb leads astray."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gitcache.domain.objects import Entry, parse_commit, parse_tree
+from gitcache.mirror.catfile import CatFile
+
+Tree = Mapping[str, Entry]
+
+_MAX_BYTES = 64 << 20
+_AT_ONCE = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Census:
+    """Files and folders of a commit, and those of them below paths that are in use."""
+
+    entries: int
+    used: int
+
+
+async def census(clone: Path, sha: str, paths: Collection[str], *, most: int) -> Census:
+    """Count up to about `most` entries of a commit. Invalid, Unavailable: it cannot be read.
+
+    A folder that appears many times counts once, as it is fetched once.
+    """
+    objects = CatFile(clone)
+    try:
+        (data,) = await objects.contents([sha])
+        root = parse_commit(sha, data).tree
+        trees = await _read(objects, root, most)
+    finally:
+        await objects.close()
+    used = {one for path in paths if (one := _find(trees, root, path)) is not None}
+    return Census(_count(trees, {root}), _count(trees, used))
+
+
+async def _read(objects: CatFile, root: str, most: int) -> dict[str, Tree]:
+    """All trees below a root, the highest first, until there are enough entries."""
+    trees: dict[str, Tree] = {}
+    waiting, seen, entries = [root], {root}, 0
+    while waiting and entries < most:
+        batch, waiting = waiting[:_AT_ONCE], waiting[_AT_ONCE:]
+        infos = await objects.infos(batch)
+        if sum(info.size for info in infos if info) > _MAX_BYTES:
+            break
+        there = [one for one, info in zip(batch, infos, strict=True) if info is not None]
+        for one, data in zip(there, await objects.contents(there), strict=True):
+            trees[one] = parse_tree(data, len(one) // 2)
+            entries += len(trees[one])
+            below = [e.id for e in trees[one].values() if e.is_tree and e.id not in seen]
+            seen.update(below)
+            waiting += dict.fromkeys(below)
+    return trees
+
+
+def _find(trees: Mapping[str, Tree], root: str, path: str) -> str | None:
+    """The tree at a path, as far as it was read."""
+    here = root
+    for name in path.split("/") if path else ():
+        entry = trees[here].get(name) if here in trees else None
+        if entry is None or not entry.is_tree:
+            return None
+        here = entry.id
+    return here
+
+
+def _count(trees: Mapping[str, Tree], roots: Collection[str]) -> int:
+    """Entries of the distinct trees below some."""
+    waiting, seen, count = list(roots), set(roots), 0
+    while waiting:
+        tree = trees.get(waiting.pop(), {})
+        count += len(tree)
+        below = {entry.id for entry in tree.values() if entry.is_tree} - seen
+        seen |= below
+        waiting += below
+    return count
