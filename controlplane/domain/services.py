@@ -9,6 +9,7 @@ from typing import Any
 from controlplane.domain.access import Kind, Target
 from controlplane.domain.helm import release_of
 from controlplane.domain.objects import ObjectName
+from controlplane.domain.ownership import OwnerKind
 from fleet.attestation import Attestation
 from fleet.errors import Invalid
 from fleet.identity import ClusterId, RepositoryId, ServiceId
@@ -175,7 +176,8 @@ class Service:
     `mirrored` service is defined in its cluster, from the repository `origin`; here it is only
     shown. `attestation` is the render tier's word on the bundle. `dependencies` are names of
     services of the same cluster: as long as one is not healthy, the service is `waiting` and keeps
-    what it has, unless a person has `waived` that once.
+    what it has, unless a person has `waived` that once. With an `owner_id` it comes from a global
+    service, a service set or a managed namespace, which alone changes what it hands on.
     """
 
     id: ServiceId
@@ -226,6 +228,8 @@ class Service:
     dependencies: tuple[str, ...] = ()
     waiting: bool = False
     waived: bool = False
+    owner_kind: OwnerKind | None = None
+    owner_id: str | None = None
 
     @property
     def target(self) -> Target:

@@ -15,6 +15,9 @@ _OWN = {
     "projects": "project",
 }
 
+# Without a project these are of the whole installation, not of the default project.
+_OF_ALL = frozenset({"global_services", "service_sets", "managed_namespaces", "cluster_groups"})
+
 
 def condition(table: Table, visible: Visible) -> ColumnElement[bool]:
     """Rows that may be seen: of each set they stand in one of its scopes."""
@@ -35,7 +38,7 @@ def _terms(table: Table, kind: str, ids: Collection[str]) -> list[ColumnElement[
         return [table.c.id.in_(ids)]
     column = table.c.get(f"{kind}_id")
     if column is not None:
-        is_default = kind == "project" and DEFAULT_PROJECT in ids
+        is_default = kind == "project" and DEFAULT_PROJECT in ids and table.name not in _OF_ALL
         return [column.in_(ids), column.is_(None)] if is_default else [column.in_(ids)]
     if kind == "project" and "cluster_id" in table.c:
         clusters = select(tables.clusters.c.id).where(or_(*_terms(tables.clusters, kind, ids)))

@@ -1,0 +1,73 @@
+"""Namespaces that every cluster that fits shall have, with labels, annotations and a quota."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from controlplane.domain.names import check_label
+from controlplane.domain.owners import Definition
+from controlplane.domain.ownership import OwnerKind
+from controlplane.domain.templates import ServiceTemplate
+from fleet.bundle import KubeObject
+from fleet.errors import Invalid
+
+QUOTA = "towline"
+_MOST_WORDS = 64
+_RESERVED = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
+
+
+@dataclass(frozen=True, slots=True)
+class ManagedNamespace(Definition):
+    """A namespace, and the service that is put into it, if there is a `template`.
+
+    `quota` is the `hard` of a ResourceQuota: `pods`, `requests.cpu` and so on; without one there
+    is none.
+    """
+
+    namespace: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    quota: Mapping[str, str] = field(default_factory=dict)
+    template: ServiceTemplate | None = None
+
+    @property
+    def kind(self) -> OwnerKind:
+        return OwnerKind.NAMESPACE
+
+    def checked(self) -> "ManagedNamespace":
+        """The same. Invalid: a name that cannot be, or more than fits."""
+        check_label(self.namespace, "namespace")
+        if self.namespace in _RESERVED:
+            raise Invalid(f"{self.namespace} belongs to Kubernetes itself", field="namespace")
+        parts = (("labels", self.labels), ("annotations", self.annotations), ("quota", self.quota))
+        for where, words in parts:
+            if len(words) > _MOST_WORDS:
+                raise Invalid(f"{len(words)} entries, {_MOST_WORDS} at most", field=where)
+            longest = max((len(one) for pair in words.items() for one in pair), default=0)
+            if longest > (4096 if where == "annotations" else 253):
+                raise Invalid("an entry is too long", field=where)
+        return self
+
+    def placed(self) -> ServiceTemplate | None:
+        """The service inside, where there is one."""
+        return replace(self.template, namespace=self.namespace) if self.template else None
+
+    def keeper(self) -> ServiceTemplate:
+        """The service that holds the namespace itself."""
+        name = f"namespace-{self.namespace}"[:63].rstrip("-")
+        return ServiceTemplate(name, self.namespace, templated=False)
+
+    def objects(self) -> list[KubeObject]:
+        """What is applied."""
+        metadata = {
+            "name": self.namespace,
+            "labels": dict(self.labels),
+            "annotations": dict(self.annotations),
+        }
+        found: list[KubeObject] = [{"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}]
+        if self.quota:
+            place = {"name": QUOTA, "namespace": self.namespace}
+            spec = {"hard": dict(self.quota)}
+            found.append(
+                {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": place, "spec": spec}
+            )
+        return found

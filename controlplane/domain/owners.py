@@ -1,0 +1,66 @@
+"""What defines services over many clusters: global services, service sets, managed namespaces."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from controlplane.domain.access import Kind, Target
+from controlplane.domain.selectors import Selector
+from fleet.errors import Invalid
+
+MOST_DELETIONS = 100_000
+USUAL_BUDGET = 10
+
+
+class Leave(StrEnum):
+    """What becomes of a service that its definition no longer wants."""
+
+    DELETE = "delete"
+    DETACH = "detach"
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """What all definitions have in common.
+
+    Without a `project_id` it reaches the clusters of every project, else those of its own.
+    `budget`: more removals than this in one look wait until as many are `confirmed`. `problem`
+    says why the last look at it could not do all. With `ending_at` it goes, after its services
+    went as `on_delete` says.
+    """
+
+    id: str
+    name: str
+    inserted_at: datetime
+    updated_at: datetime
+    project_id: str | None = None
+    selector: Selector = field(default_factory=Selector)
+    leave: Leave = Leave.DETACH
+    on_delete: Leave = Leave.DETACH
+    budget: int = USUAL_BUDGET
+    confirmed: int = 0
+    waiting: int = 0
+    problem: str = ""
+    evaluated_at: datetime | None = None
+    ending_at: datetime | None = None
+
+    @property
+    def target(self) -> Target:
+        """Where it stands: rights on it are rights on services there."""
+        if self.project_id is None:
+            return Target.whole(Kind.SERVICE, self.id, self.name)
+        return Target.within(Kind.SERVICE, self.project_id, self.id, self.name)
+
+
+def check_budget(budget: int) -> int:
+    """Invalid: not a number of deletions."""
+    if not 0 <= budget <= MOST_DELETIONS:
+        raise Invalid(f"must be 0 to {MOST_DELETIONS}", field="deletionBudget")
+    return budget
+
+
+def place_for(project_id: str | None) -> Target:
+    """Where services of a definition stand: a project, or without one everywhere."""
+    if project_id is None:
+        return Target.whole(Kind.SERVICE)
+    return Target.within(Kind.SERVICE, project_id)

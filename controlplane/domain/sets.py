@@ -1,0 +1,256 @@
+"""Service sets: services generated from clusters × folders × a list × open requests to merge.
+
+Texts of the template may hold `${cluster.handle}`, `${cluster.tags.NAME}`, `${folder.path}`,
+`${folder.name}`, `${item.NAME}`, `${request.number}`, `${request.branch}`, `${request.slug}`,
+`${request.sha}` and `${set.name}`.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
+from itertools import product
+from typing import Any
+
+from controlplane.domain.clusters import Cluster
+from controlplane.domain.names import check_label, handle_from
+from controlplane.domain.owners import Definition, Leave
+from controlplane.domain.ownership import OwnerKind
+from controlplane.domain.repositories import check_folder, check_ref
+from controlplane.domain.targets import Evaluation, Wanted
+from controlplane.domain.templates import ServiceTemplate
+from fleet.errors import Invalid
+
+MOST_SERVICES = 20_000
+MOST_ITEMS = 1_000
+MOST_FOLDERS = 1_000
+MOST_REQUESTS = 200
+_MOST_SEGMENTS = 16
+_PLACEHOLDER = re.compile(r"\$\{((?:cluster|folder|item|request|set)\.[A-Za-z0-9_./-]{1,128})\}")
+_ITEM_NAME = re.compile(r"[A-Za-z0-9_-]{1,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class FolderSource:
+    """Folders of a repository whose path fits: `*` and `?` stand for parts of one segment."""
+
+    repository_id: str
+    ref: str = "main"
+    pattern: str = "*"
+    excluded: tuple[str, ...] = ()
+
+    @property
+    def base(self) -> str:
+        """The folder below which all that fits lies."""
+        parts = self.pattern.split("/")
+        plain = 0
+        while plain < len(parts) - 1 and not set(parts[plain]) & set("*?["):
+            plain += 1
+        return "/".join(parts[:plain])
+
+    @property
+    def depth(self) -> int:
+        """So many levels below `base` all that fits lies."""
+        return len(self.pattern.split("/")) - (self.base.count("/") + 1 if self.base else 0)
+
+    def fits(self, path: str) -> bool:
+        """Whether a folder is meant."""
+        if any(_same(path, one) for one in self.excluded):
+            return False
+        return _same(path, self.pattern)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSource:
+    """Open requests to merge a branch of a repository itself, never of a fork.
+
+    `labels`: all are needed. At most `most`, the oldest first, so that none that is there goes
+    because of a new one. One that nobody has touched for `hours` no longer counts; 0: for ever.
+    """
+
+    repository_id: str
+    labels: tuple[str, ...] = ()
+    most: int = 20
+    hours: int = 0
+    base: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRequest:
+    """A request to merge, as its host tells of it."""
+
+    number: int
+    branch: str
+    sha: str
+    updated_at: datetime
+    base: str = ""
+    title: str = ""
+    labels: tuple[str, ...] = ()
+    forked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Generator:
+    """What is multiplied with the clusters; each that is given counts."""
+
+    folders: FolderSource | None = None
+    items: tuple[Mapping[str, str], ...] | None = None
+    requests: RequestSource | None = None
+
+    def checked(self) -> "Generator":
+        """The same. Invalid: more than fits, or what cannot be meant."""
+        if self.folders is not None:
+            check_ref(self.folders.ref)
+            if len(self.folders.pattern.split("/")) > _MOST_SEGMENTS:
+                raise Invalid(f"{_MOST_SEGMENTS} segments at most", field="folders.pattern")
+            check_folder(self.folders.pattern)
+        if self.items is not None:
+            _check_items(self.items)
+        if self.requests is not None:
+            if not 1 <= self.requests.most <= MOST_REQUESTS:
+                raise Invalid(f"must be 1 to {MOST_REQUESTS}", field="requests.limit")
+            if not 0 <= self.requests.hours <= 24 * 365:
+                raise Invalid("must be 0 to 8760", field="requests.ttlHours")
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSet(Definition):
+    """A template with placeholders, and what it is multiplied by."""
+
+    generator: Generator = field(default_factory=Generator)
+    template: ServiceTemplate = field(default_factory=ServiceTemplate)
+    leave: Leave = Leave.DELETE
+
+    @property
+    def kind(self) -> OwnerKind:
+        return OwnerKind.SET
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the sources gave; None where the generator does not ask for it."""
+
+    folders: tuple[str, ...] | None = None
+    requests: tuple[OpenRequest, ...] | None = None
+
+
+def chosen(source: RequestSource, found: Iterable[OpenRequest], now: datetime) -> list[OpenRequest]:
+    """The requests that count, in the order of their numbers."""
+    hours = timedelta(hours=source.hours)
+    fit = [
+        one
+        for one in found
+        if not one.forked
+        and set(source.labels) <= set(one.labels)
+        and source.base in ("", one.base)
+        and (not source.hours or one.updated_at + hours > now)
+    ]
+    return sorted(fit, key=lambda one: one.number)[: source.most]
+
+
+def generated(one: ServiceSet, clusters: Sequence[Cluster], found: Found) -> Evaluation:
+    """All services of a set. A name that cannot be makes the evaluation incomplete."""
+    parts = [[{"set.name": one.name}], [_of_cluster(c) for c in clusters]]
+    if found.folders is not None:
+        parts.append([_of_folder(path) for path in found.folders])
+    if one.generator.items is not None:
+        parts.append([{f"item.{k}": v for k, v in item.items()} for item in one.generator.items])
+    if found.requests is not None:
+        parts.append([_of_request(request) for request in found.requests])
+    count = 1
+    for part in parts:
+        count *= len(part)
+    if count > MOST_SERVICES:
+        return Evaluation(problems=(f"{count:,} services, {MOST_SERVICES:,} at most",))
+    wanted, problems = [], []
+    template = _completed(one)
+    for chosen_parts in product(*parts):
+        names = {name: value for part in chosen_parts for name, value in part.items()}
+        try:
+            wanted.append(Wanted(names["cluster.id"], filled(template, names)))
+        except Invalid as error:
+            problems.append(f"{names['cluster.handle']}: {error.message}")
+    return Evaluation(tuple(wanted), tuple(problems[:10]))
+
+
+def filled(template: ServiceTemplate, names: Mapping[str, str]) -> ServiceTemplate:
+    """A template with its placeholders filled in. Invalid: one is unknown, or a name cannot be."""
+
+    def put(text: str) -> str:
+        return _PLACEHOLDER.sub(lambda match: _value(match[1], names), text)
+
+    return replace(
+        template,
+        name=check_label(put(template.name), "name"),
+        namespace=check_label(put(template.namespace), "namespace"),
+        ref=check_ref(put(template.ref)),
+        folder=check_folder(put(template.folder)),
+        configuration={key: put(value) for key, value in template.configuration.items()},
+        helm=_mapped(template.helm, put) if template.helm is not None else None,
+    )
+
+
+def _completed(one: ServiceSet) -> ServiceTemplate:
+    """The template, with repository, ref and folder of the sources where it names none."""
+    template, sources = one.template, one.generator
+    folders, requests = sources.folders, sources.requests
+    if template.repository_id is None and (folders or requests):
+        named = folders or requests
+        template = replace(template, repository_id=named.repository_id if named else None)
+        if requests is not None:
+            template = replace(template, ref="${request.branch}")
+        elif folders is not None:
+            template = replace(template, ref=folders.ref)
+    if not template.folder and folders is not None:
+        template = replace(template, folder="${folder.path}")
+    return template
+
+
+def _of_cluster(cluster: Cluster) -> dict[str, str]:
+    tags = {f"cluster.tags.{name}": value for name, value in cluster.tags.items()}
+    return {
+        **tags,
+        "cluster.id": cluster.id,
+        "cluster.handle": cluster.handle,
+        "cluster.name": cluster.name,
+    }
+
+
+def _of_folder(path: str) -> dict[str, str]:
+    return {"folder.path": path, "folder.name": path.rpartition("/")[2]}
+
+
+def _of_request(request: OpenRequest) -> dict[str, str]:
+    return {
+        "request.number": str(request.number),
+        "request.branch": request.branch,
+        "request.slug": handle_from(request.branch)[:40].strip("-"),
+        "request.sha": request.sha,
+    }
+
+
+def _value(name: str, names: Mapping[str, str]) -> str:
+    if name not in names:
+        raise Invalid(f"there is no ${{{name}}} here")
+    return names[name]
+
+
+def _mapped(value: Mapping[str, Any], put: Callable[[str], str]) -> dict[str, Any]:
+    return {k: put(v) if isinstance(v, str) else v for k, v in value.items()}
+
+
+def _same(path: str, pattern: str) -> bool:
+    parts, wanted = path.split("/"), pattern.split("/")
+    pairs: Iterator[tuple[str, str]] = zip(parts, wanted, strict=False)
+    return len(parts) == len(wanted) and all(fnmatchcase(a, b) for a, b in pairs)
+
+
+def _check_items(items: Sequence[Mapping[str, str]]) -> None:
+    if len(items) > MOST_ITEMS:
+        raise Invalid(f"{len(items)} entries, {MOST_ITEMS} at most", field="list")
+    for item in items:
+        for name, value in item.items():
+            if not _ITEM_NAME.fullmatch(name) or len(value) > 1024:
+                raise Invalid(f"{name[:80]!r} is no name of an entry, or too long", field="list")

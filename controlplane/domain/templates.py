@@ -1,0 +1,131 @@
+"""Templates of services, and what one cluster has otherwise: a patch, never a copy."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from controlplane.domain.services import Service, SyncOptions
+from fleet.source import Renderer
+
+_MERGED = ("configuration", "helm")
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceTemplate:
+    """What a service is made from; the fields are those of a service."""
+
+    name: str = ""
+    namespace: str = ""
+    repository_id: str | None = None
+    ref: str = "main"
+    folder: str = ""
+    renderer: Renderer = Renderer.AUTO
+    kustomize_path: str | None = None
+    helm: Mapping[str, Any] | None = None
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    templated: bool = True
+    protect: bool = False
+    dry_run: bool = False
+    version: str = "0.0.1"
+    options: SyncOptions = field(default_factory=SyncOptions)
+    docs_path: str | None = None
+    dependencies: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, service: Service) -> "ServiceTemplate":
+        """A service that is to be had elsewhere too."""
+        return cls(**{name: getattr(service, name) for name in FIELDS})
+
+    def columns(self) -> dict[str, Any]:
+        """The service's fields that come from here."""
+        return {name: getattr(self, name) for name in FIELDS}
+
+
+FIELDS = tuple(one.name for one in fields(ServiceTemplate))
+"""The fields that services inherit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """What one cluster has otherwise than the template; None is as there.
+
+    `configuration` and `helm` are merged name by name, where None takes the template's away
+    (RFC 7396).
+    """
+
+    ref: str | None = None
+    folder: str | None = None
+    kustomize_path: str | None = None
+    helm: Mapping[str, Any] | None = None
+    configuration: Mapping[str, str | None] | None = None
+    templated: bool | None = None
+    protect: bool | None = None
+    dry_run: bool | None = None
+    version: str | None = None
+    options: SyncOptions | None = None
+
+    @property
+    def empty(self) -> bool:
+        """Whether it changes nothing whatever the template is."""
+        return self == Override()
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """One field of a cluster that differs from the template's; a value's name follows a dot."""
+
+    field: str
+    inherited: Any
+    effective: Any
+
+
+def effective(template: ServiceTemplate, override: Override | None) -> ServiceTemplate:
+    """What a cluster has: the template with its patch."""
+    if override is None:
+        return template
+    changed: dict[str, Any] = {}
+    for one in fields(Override):
+        value = getattr(override, one.name)
+        if value is None:
+            continue
+        if one.name in _MERGED:
+            value = merged(getattr(template, one.name) or {}, value)
+        changed[one.name] = value
+    if override.kustomize_path is not None:
+        changed["renderer"] = Renderer.KUSTOMIZE
+    if override.helm is not None:
+        changed["renderer"] = Renderer.HELM
+    return replace(template, **changed)
+
+
+def delta(template: ServiceTemplate, override: Override | None) -> tuple[Delta, ...]:
+    """What the patch really changes, by field."""
+    return tuple(_differences(template, effective(template, override)))
+
+
+def merged(base: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """A JSON merge patch applied (RFC 7396)."""
+    result = dict(base)
+    for name, value in patch.items():
+        if value is None:
+            result.pop(name, None)
+        elif isinstance(value, Mapping):
+            inside = result.get(name)
+            result[name] = merged(inside if isinstance(inside, Mapping) else {}, value)
+        else:
+            result[name] = value
+    return result
+
+
+def _differences(before: ServiceTemplate, after: ServiceTemplate) -> Iterator[Delta]:
+    for name in FIELDS:
+        old, new = getattr(before, name), getattr(after, name)
+        if old == new:
+            continue
+        if name not in _MERGED:
+            yield Delta(name, old, new)
+            continue
+        old, new = old or {}, new or {}
+        for key in sorted({*old, *new}):
+            if old.get(key) != new.get(key):
+                yield Delta(f"{name}.{key}", old.get(key), new.get(key))
