@@ -7,19 +7,25 @@ from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
 
 from controlplane.domain.access import Role, Visible
+from controlplane.domain.audit import AuditFilter, AuditKind, Chain
 from controlplane.domain.bindings import AccessRequest, Binding, Project
+from controlplane.domain.clustergroups import ClusterGroup
 from controlplane.domain.clusterjobs import ClusterJob
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.commands import Command
 from controlplane.domain.contexts import ContextBinding, ServiceContext
 from controlplane.domain.deployment import DeploymentSettings
+from controlplane.domain.globals import GlobalOverride, GlobalService
 from controlplane.domain.jobs import Job
-from controlplane.domain.ledger import AuditEntry, LedgerEntry
+from controlplane.domain.ledger import AuditEntry, LedgerEntry, Stage
+from controlplane.domain.namespaces import ManagedNamespace
+from controlplane.domain.notifications import Delivery, Mark, Notification, Router, Sink
 from controlplane.domain.objects import Plan
 from controlplane.domain.people import Group, Login, Membership, Token, User
 from controlplane.domain.promotion import Pipeline
 from controlplane.domain.repositories import Repository
 from controlplane.domain.services import Component, Revision, Service
+from controlplane.domain.sets import OpenRequest, ServiceSet
 from controlplane.domain.signin import Challenge, Failures, TrustRule
 from controlplane.domain.streams import OpenStream, RecordingPart
 from controlplane.domain.tunnels import Replica, Tunnel
@@ -114,6 +120,65 @@ class Log(Protocol[T]):
     async def select(self, **equals: Any) -> list[T]: ...
 
 
+class AuditTrail(Log[AuditEntry], Protocol):
+    """Rows in hash chains, one of each kind; see `controlplane.domain.audit`.
+
+    What was appended gets its number and hash right before the transaction ends.
+    """
+
+    async def search(self, wanted: AuditFilter, query: PageQuery) -> Page[AuditEntry]:
+        """A page of the rows that the filter lets through."""
+        ...
+
+    async def chains(self) -> list[Chain]:
+        """Where each chain begins and ends."""
+        ...
+
+    async def behind(self, kind: AuditKind, number: int, most: int) -> list[AuditEntry]:
+        """The next rows of a chain behind a number, in order."""
+        ...
+
+    async def cut(self, kind: AuditKind, before: datetime, now: datetime, most: int) -> int:
+        """Remove the beginning of a chain, up to its first row that is not older; how many."""
+        ...
+
+
+class Notifications(Log[Notification], Protocol):
+    """What people may want to know; written with what it is about, routed afterwards."""
+
+    async def waiting(self, most: int) -> list[Notification]:
+        """Those that have not been routed yet, oldest first."""
+        ...
+
+    async def routed(self, one: Notification, now: datetime) -> bool:
+        """Note that one has been routed, as it then reads; False: somebody else was quicker."""
+        ...
+
+    async def drop(self, id: int) -> None:
+        """Remove one that is no news after all."""
+        ...
+
+    async def forget(self, before: datetime) -> None:
+        """Remove those that are older, and their deliveries."""
+        ...
+
+    async def last_stage(self, service_id: str, before: datetime) -> Stage | None:
+        """The last word of the ledger on how a service was, before a moment."""
+        ...
+
+
+class Deliveries(Rows[Delivery], Protocol):
+    """Notifications on their way; claims are leases with the count of attempts for a fence."""
+
+    async def claim(self, now: datetime, most: int) -> list[Delivery]:
+        """Take those that are due; others may take them again after the lease."""
+        ...
+
+    async def settle(self, delivery: Delivery, **columns: Any) -> bool:
+        """Write what became of a claim; False if somebody else holds it now."""
+        ...
+
+
 class Components(Reading[Component], Protocol):
     """The inventory."""
 
@@ -206,9 +271,29 @@ class Transaction(Protocol):
     @property
     def tunnels(self) -> Rows[Tunnel]: ...
     @property
+    def cluster_groups(self) -> Rows[ClusterGroup]: ...
+    @property
+    def globals(self) -> Rows[GlobalService]: ...
+    @property
+    def overrides(self) -> Rows[GlobalOverride]: ...
+    @property
+    def sets(self) -> Rows[ServiceSet]: ...
+    @property
+    def namespaces(self) -> Rows[ManagedNamespace]: ...
+    @property
     def ledger(self) -> Log[LedgerEntry]: ...
     @property
-    def audit(self) -> Log[AuditEntry]: ...
+    def audit(self) -> AuditTrail: ...
+    @property
+    def notifications(self) -> Notifications: ...
+    @property
+    def marks(self) -> Rows[Mark]: ...
+    @property
+    def sinks(self) -> Rows[Sink]: ...
+    @property
+    def routers(self) -> Rows[Router]: ...
+    @property
+    def deliveries(self) -> Deliveries: ...
     @property
     def jobs(self) -> Jobs: ...
 
@@ -332,6 +417,24 @@ class Manifests(Protocol):
     async def render(self, request: RenderRequest) -> Rendered: ...
 
     async def bundle(self, digest: str) -> bytes: ...
+
+    async def folders(
+        self, repository_id: RepositoryId, commit: str, base: str, depth: int
+    ) -> list[str]:
+        """Paths of all folders at most so many levels below a base. Unavailable, Invalid."""
+        ...
+
+    async def keep(self, data: bytes) -> Rendered:
+        """Keep a bundle that comes from no repository. Unavailable."""
+        ...
+
+
+class Hosting(Protocol):
+    """The servers that repositories come from, as places where people ask for merges."""
+
+    async def open_requests(self, repository_id: RepositoryId) -> list[OpenRequest]:
+        """All that are open, whole or not at all. Invalid, NotFound, Unavailable: why not."""
+        ...
 
 
 class LiveLogs(Protocol):

@@ -59,7 +59,11 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One mutation, login or proxied request. Holds no header, no body, no secret."""
+    """One mutation, login, proxied request or action of an agent. No header, no body, no secret.
+
+    The store adds where the target stands, digests of it before and after (SHA-256 of its row),
+    and the row's number and hash in its chain; see `controlplane.domain.audit`.
+    """
 
     at: datetime
     actor: str
@@ -73,4 +77,10 @@ class AuditEntry:
     status: int | None = None
     request_id: str = ""
     detail: Mapping[str, Any] = field(default_factory=dict)
+    cluster_id: str = ""
+    project_id: str = ""
+    before_digest: str = ""
+    after_digest: str = ""
+    number: int = 0
+    hash: str = ""
     id: int | None = None

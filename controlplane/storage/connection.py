@@ -16,6 +16,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from controlplane.storage.engine import READ_ONLY
+from controlplane.storage.touches import Touches
 from fleet.errors import Invalid, Unavailable
 
 T = TypeVar("T")
@@ -30,6 +31,7 @@ class Connection:
         self._connection = connection
         self.dialect = connection.dialect.name
         self.read_only = read_only
+        self.touches = Touches()
 
     async def execute(
         self, statement: Executable, rows: Sequence[dict[str, Any]] | None = None

@@ -66,9 +66,12 @@ class SqlReading(Generic[T]):
         return await self._fetch(self._rows.where(self._table.c[column] <= moment))
 
     async def page(self, query: PageQuery) -> Page[T]:
+        return await self._page(query, ())
+
+    async def _page(self, query: PageQuery, more: Iterable[ColumnElement[bool]]) -> Page[T]:
         first = min(max(query.first, 1), MOST_ROWS_A_PAGE)
         key = self._table.c.id
-        where = [self._where(query.equals), condition(self._table, query.visible)]
+        where = [self._where(query.equals), condition(self._table, query.visible), *more]
         if query.after is not None:
             after = self._cursor(query.after)
             where.append(key < after if query.newest else key > after)
@@ -122,9 +125,13 @@ class SqlRows(SqlReading[T]):
             return await super().find(**equals)
         one = self._rows.where(self._where(equals)).limit(1).with_for_update(key_share=True)
         rows = await self._fetch(one)
-        return rows[0] if rows else None
+        if not rows:
+            return None
+        self._connection.touches.read(rows[0])
+        return rows[0]
 
     async def add(self, one: T) -> None:
+        self._connection.touches.wrote(getattr(one, "id", ""), self)
         try:
             await self._connection.execute(insert(self._table).values(**self._values(one)))
         except IntegrityError as error:
@@ -135,6 +142,7 @@ class SqlRows(SqlReading[T]):
         await self.change(values.pop("id"), **values)
 
     async def change(self, id: str, **columns: Any) -> bool:
+        self._connection.touches.wrote(id, self)
         statement = update(self._table).where(self._table.c.id == id).values(**columns)
         try:
             result = await self._connection.execute(statement)
@@ -143,6 +151,7 @@ class SqlRows(SqlReading[T]):
         return result.rowcount == 1
 
     async def remove(self, id: str) -> None:
+        self._connection.touches.wrote(id, self)
         await self._connection.execute(delete(self._table).where(self._table.c.id == id))
 
     async def remove_before(self, column: str, moment: datetime) -> None:

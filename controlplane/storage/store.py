@@ -11,23 +11,29 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from controlplane.domain.access import Role
 from controlplane.domain.bindings import AccessRequest, Binding, Project
+from controlplane.domain.clustergroups import ClusterGroup
 from controlplane.domain.clusterjobs import ClusterJob
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.commands import Command
 from controlplane.domain.contexts import ContextBinding, ServiceContext
 from controlplane.domain.deployment import DeploymentSettings
-from controlplane.domain.ledger import AuditEntry, LedgerEntry
+from controlplane.domain.globals import GlobalOverride, GlobalService
+from controlplane.domain.namespaces import ManagedNamespace
+from controlplane.domain.notifications import Mark, Router, Sink
 from controlplane.domain.objects import Plan
 from controlplane.domain.people import Group, Login, Membership, Token, User
 from controlplane.domain.promotion import Pipeline
 from controlplane.domain.repositories import Repository
 from controlplane.domain.services import Component, Revision, Service
+from controlplane.domain.sets import ServiceSet
 from controlplane.domain.signin import Challenge, Failures, TrustRule
 from controlplane.domain.tunnels import Replica, Tunnel
-from controlplane.storage import tables
+from controlplane.storage import definitions, tables
+from controlplane.storage.audit import SqlAudit
 from controlplane.storage.connection import Connection, failures_named, transaction
 from controlplane.storage.jobs import SqlJobs
-from controlplane.storage.rows import SqlLog, SqlReading, SqlRows, chunks
+from controlplane.storage.notifications import SqlDeliveries, SqlLedger, SqlNotifications
+from controlplane.storage.rows import SqlReading, SqlRows, chunks
 
 _BATCH = 200
 
@@ -60,6 +66,11 @@ class SqlTransaction:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+
+    async def complete(self) -> None:
+        """Write what comes last in every transaction: the audit trail, whose chains are locked."""
+        if "audit" in self.__dict__:
+            await self.audit.chain()
 
     @cached_property
     def clusters(self) -> SqlRows[Cluster]:
@@ -166,12 +177,53 @@ class SqlTransaction:
         return SqlRows(self._connection, tables.tunnels, Tunnel)
 
     @cached_property
-    def ledger(self) -> SqlLog[LedgerEntry]:
-        return SqlLog(self._connection, tables.ledger, LedgerEntry, ("message",))
+    def cluster_groups(self) -> SqlRows[ClusterGroup]:
+        return SqlRows(self._connection, definitions.cluster_groups, ClusterGroup, ("name",))
 
     @cached_property
-    def audit(self) -> SqlLog[AuditEntry]:
-        return SqlLog(self._connection, tables.audit, AuditEntry, ("actor", "action", "target"))
+    def globals(self) -> SqlRows[GlobalService]:
+        return SqlRows(self._connection, definitions.global_services, GlobalService, ("name",))
+
+    @cached_property
+    def overrides(self) -> SqlRows[GlobalOverride]:
+        return SqlRows(self._connection, definitions.global_overrides, GlobalOverride)
+
+    @cached_property
+    def sets(self) -> SqlRows[ServiceSet]:
+        return SqlRows(self._connection, definitions.service_sets, ServiceSet, ("name",))
+
+    @cached_property
+    def namespaces(self) -> SqlRows[ManagedNamespace]:
+        table = definitions.managed_namespaces
+        return SqlRows(self._connection, table, ManagedNamespace, ("name", "namespace"))
+
+    @cached_property
+    def ledger(self) -> SqlLedger:
+        return SqlLedger(self._connection, self.notifications)
+
+    @cached_property
+    def audit(self) -> SqlAudit:
+        return SqlAudit(self._connection)
+
+    @cached_property
+    def notifications(self) -> SqlNotifications:
+        return SqlNotifications(self._connection)
+
+    @cached_property
+    def marks(self) -> SqlRows[Mark]:
+        return SqlRows(self._connection, tables.notification_marks, Mark)
+
+    @cached_property
+    def sinks(self) -> SqlRows[Sink]:
+        return SqlRows(self._connection, tables.notification_sinks, Sink, ("name", "host"))
+
+    @cached_property
+    def routers(self) -> SqlRows[Router]:
+        return SqlRows(self._connection, tables.notification_routers, Router, ("name",))
+
+    @cached_property
+    def deliveries(self) -> SqlDeliveries:
+        return SqlDeliveries(self._connection)
 
     @cached_property
     def jobs(self) -> SqlJobs:
@@ -198,7 +250,9 @@ class SqlStore:
         """A transaction that may write. Unavailable: the database cannot be written now."""
         with failures_named("written"):
             async with self._writer, transaction(self._engine, read_only=False) as connection:
-                yield SqlTransaction(connection)
+                tx = SqlTransaction(connection)
+                yield tx
+                await tx.complete()
 
     async def close(self) -> None:
         """Close all connections."""

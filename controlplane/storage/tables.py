@@ -33,6 +33,7 @@ from controlplane.domain.notifications import (
     SinkType,
 )
 from controlplane.domain.objects import ObjectName, PlannedChange
+from controlplane.domain.ownership import OwnerKind
 from controlplane.domain.people import UserKind
 from controlplane.domain.repositories import AuthMethod, GitHealth
 from controlplane.domain.services import (
@@ -67,6 +68,24 @@ def _id() -> Column[Any]:
 
 def _times() -> tuple[Column[Any], Column[Any]]:
     return Column("inserted_at", Utc, nullable=False), Column("updated_at", Utc, nullable=False)
+
+
+def _parts(table: str, *columns: Column[Any]) -> None:
+    """Find texts by any part of them: trigrams in PostgreSQL, a narrower scan in SQLite."""
+    for column in columns:
+        Index(
+            f"ix_{table}_{column.name}_parts",
+            column,
+            postgresql_using="gin",
+            postgresql_ops={column.name: "gin_trgm_ops"},
+        )
+
+
+def _keys(table: str, *columns: Column[Any]) -> None:
+    """Find JSON by what it holds, in PostgreSQL."""
+    for column in columns:
+        name = f"ix_{table}_{column.name}_keys"
+        Index(name, column, postgresql_using="gin").ddl_if(dialect="postgresql")
 
 
 users = Table(
@@ -353,12 +372,20 @@ services = Table(
     Column("origin", String(2048), nullable=False),
     Column("attestation", Attested),
     Column("project_id", String(36), index=True),
+    Column("mark", String(1), nullable=False),
     Column("docs_path", String(1024)),
     Column("dependencies", Shape(tuple[str, ...]), nullable=False),
     Column("waiting", Boolean, nullable=False),
     Column("waived", Boolean, nullable=False),
+    Column("owner_kind", Word(OwnerKind)),
+    Column("owner_id", String(36), index=True),
 )
 Index("uq_services_cluster_id_name", services.c.cluster_id, services.c.name, unique=True)
+Index("ix_services_mark_id", services.c.mark, services.c.id)
+Index("ix_services_project_id_id", services.c.project_id, services.c.id)
+Index("ix_services_repository_id_id", services.c.repository_id, services.c.id)
+Index("ix_services_cluster_id_name_mark", *(services.c[n] for n in ("cluster_id", "name", "mark")))
+_parts("services", services.c.name, services.c.namespace)
 
 revisions = Table(
     "revisions",
@@ -401,6 +428,19 @@ components = Table(
     Column("generation", BigInteger, nullable=False),
     Column("hash", String(71), nullable=False),
     Column("finalizers", Shape(tuple[str, ...]), nullable=False),
+)
+
+Index("ix_components_kind_id", components.c.kind, components.c.id)
+Index("ix_components_owner_uid", components.c.owner_uid)
+_parts("components", components.c.name)
+_keys("components", components.c.labels, components.c.images)
+
+images = Table(
+    "images",
+    metadata,
+    Column("image", String(1024), primary_key=True),
+    Column("name", String(512), nullable=False, index=True),
+    Column("tag", String(255), nullable=False),
 )
 
 plans = Table(
@@ -479,6 +519,33 @@ ledger = Table(
     Column("detail", Shape(dict[str, Any]), nullable=False),
     Index(None, "service_id", "id"),
     Index(None, "cluster_id", "id"),
+)
+
+deployments = Table(
+    "deployments",
+    metadata,
+    Column("service_id", String(36), primary_key=True),
+    Column("sequence", BigInteger, primary_key=True),
+    Column("cluster_id", String(36), nullable=False, index=True),
+    Column("stage", Word(Stage), nullable=False),
+    Column("sha", String(64)),
+    Column("revision_id", String(36)),
+    Column("actor", String(320), nullable=False),
+    Column("committed_at", Utc),
+    Column("fetched_at", Utc),
+    Column("desired_at", Utc, nullable=False),
+    Column("offered_at", Utc),
+    Column("applied_at", Utc),
+    Column("healthy_at", Utc),
+    Column("failed_at", Utc),
+    Column("restored_at", Utc),
+    Column("reverted_at", Utc),
+    Column("replaced_at", Utc),
+    Column("removed_at", Utc),
+    Index(None, "sha"),
+    Index(None, "desired_at"),
+    Index(None, "healthy_at"),
+    Index(None, "failed_at"),
 )
 
 audit = Table(

@@ -127,6 +127,7 @@ _THINGS = (
     Kind.REPOSITORY,
     Kind.SECRET,
     Kind.CONTEXT,
+    Kind.NOTIFICATION,
 )
 _VIEWER_KUBERNETES = KubernetesRights(("towline:viewers",))
 _EDITOR_KUBERNETES = KubernetesRights(("towline:editors",))

@@ -41,6 +41,7 @@ class Kind(StrEnum):
     ROLE = "role"
     BINDING = "binding"
     AUDIT = "audit"
+    NOTIFICATION = "notification"
     INSTALLATION = "installation"
 
 

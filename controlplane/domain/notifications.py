@@ -1,0 +1,299 @@
+"""What people are told of, who wants to hear it, and what became of telling them."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from controlplane.domain.access import Kind, Target
+from controlplane.domain.audit import AuditKind
+from controlplane.domain.ledger import LedgerEntry, Stage
+from fleet.errors import Invalid
+
+MOST_ATTEMPTS = 12
+LEASE = timedelta(seconds=60)
+_FIRST_WAIT = timedelta(seconds=5)
+_LONGEST_WAIT = timedelta(hours=1)
+MOST_FILTERS = 50
+MOST_SINKS = 20
+_LONGEST_REGEX = 200
+# Repetition of what repeats by itself takes exponential time; nobody needs it to name services.
+_NESTED = re.compile(r"[*+}]\)?\s*[*+{]|\([^()]*[*+}|][^()]*\)\s*[*+{]|\\[1-9]")
+
+
+class Severity(StrEnum):
+    """How much something matters, least first."""
+
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+    @property
+    def rank(self) -> int:
+        """A number to compare by."""
+        return list(Severity).index(self)
+
+
+class NotificationKind(StrEnum):
+    """What has happened. The part before the dot is what routers call `service.*`."""
+
+    SERVICE_UPDATE = "service.update"
+    SERVICE_FAILED = "service.failed"
+    SERVICE_RECOVERED = "service.recovered"
+    SERVICE_DRIFTED = "service.drifted"
+    CLUSTER_AWAY = "cluster.away"
+    CLUSTER_BACK = "cluster.back"
+    GATE_WAITING = "pipeline.gate"
+    PROMOTION_DONE = "pipeline.promoted"
+    PROMOTION_FAILED = "pipeline.failed"
+    REPOSITORY_BROKEN = "repository.broken"
+    REPOSITORY_MENDED = "repository.mended"
+    LOGIN_NEW_PLACE = "login.new-place"
+    TOKEN_EXPIRING = "token.expiring"
+    TEST = "test"
+
+
+_SEVERITIES = {
+    NotificationKind.SERVICE_FAILED: Severity.ERROR,
+    NotificationKind.CLUSTER_AWAY: Severity.ERROR,
+    NotificationKind.PROMOTION_FAILED: Severity.ERROR,
+    NotificationKind.REPOSITORY_BROKEN: Severity.ERROR,
+    NotificationKind.SERVICE_DRIFTED: Severity.WARNING,
+    NotificationKind.GATE_WAITING: Severity.WARNING,
+    NotificationKind.LOGIN_NEW_PLACE: Severity.WARNING,
+    NotificationKind.TOKEN_EXPIRING: Severity.WARNING,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Notification:
+    """Something that people may want to know. `project_id` is empty for the installation itself."""
+
+    at: datetime
+    kind: NotificationKind
+    severity: Severity
+    subject: str
+    text: str = ""
+    project_id: str = ""
+    cluster_id: str = ""
+    service_id: str = ""
+    pipeline_id: str = ""
+    detail: Mapping[str, str] = field(default_factory=dict)
+    routed_at: datetime | None = None
+    id: int | None = None
+
+
+def notification(
+    kind: NotificationKind, at: datetime, subject: str, text: str = "", **where: Any
+) -> Notification:
+    """A notification of the severity of its kind, its texts cut to what there is room for."""
+    severity = _SEVERITIES.get(kind, Severity.INFO)
+    return Notification(at, kind, severity, subject[:320], text[:2000], **where)
+
+
+_TOLD = {
+    Stage.RENDERED: NotificationKind.SERVICE_UPDATE,
+    Stage.HEALTHY: NotificationKind.SERVICE_RECOVERED,
+    Stage.RENDER_FAILED: NotificationKind.SERVICE_FAILED,
+    Stage.FAILED: NotificationKind.SERVICE_FAILED,
+    Stage.DEGRADED: NotificationKind.SERVICE_FAILED,
+    Stage.DRIFTED: NotificationKind.SERVICE_DRIFTED,
+}
+WELL = frozenset({Stage.HEALTHY})
+ILL = frozenset({Stage.RENDER_FAILED, Stage.FAILED, Stage.DEGRADED})
+
+
+def told_by(entry: LedgerEntry) -> Notification | None:
+    """What a row of the ledger is news of; its subject and place are filled in when it is routed.
+
+    Whether being healthy is a recovery is known only then as well.
+    """
+    kind = _TOLD.get(entry.stage)
+    if kind is None:
+        return None
+    detail = {"stage": entry.stage.value, "sha": entry.sha or ""}
+    return notification(
+        kind,
+        entry.at,
+        "",
+        entry.message,
+        cluster_id=entry.cluster_id,
+        service_id=entry.service_id,
+        detail=detail,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A state of which people were told, so that they are told once; `id` is like `cluster:<id>`"""
+
+    id: str
+    at: datetime
+
+
+class SinkType(StrEnum):
+    """How a sink wants to be told."""
+
+    WEBHOOK = "WEBHOOK"
+    SLACK = "SLACK"
+    TEAMS = "TEAMS"
+    GITHUB = "GITHUB"
+    GITLAB = "GITLAB"
+    SYSLOG = "SYSLOG"
+
+
+COMMIT_STATUS = frozenset({SinkType.GITHUB, SinkType.GITLAB})
+TAKES_AUDIT = frozenset({SinkType.WEBHOOK, SinkType.SYSLOG})
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """Where notifications, commit statuses or audit rows are sent.
+
+    `sealed` holds address and secrets; only `host` is shown. `repository_id`: whose commits get
+    statuses. `audit`: the kinds of audit rows that are forwarded; `sent` is how far, by kind.
+    `project_id` is empty for a sink of the installation.
+    """
+
+    id: str
+    name: str
+    inserted_at: datetime
+    updated_at: datetime
+    type: SinkType
+    project_id: str = ""
+    host: str = ""
+    sealed: bytes = field(default=b"", repr=False)
+    repository_id: str = ""
+    audit: tuple[AuditKind, ...] = ()
+    sent: Mapping[str, int] = field(default_factory=dict)
+    due_at: datetime | None = None
+    failures: int = 0
+    error: str = ""
+
+    @property
+    def target(self) -> Target:
+        """Where the sink stands."""
+        return standing(self.project_id, self.id, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class RouterFilter:
+    """Lets a notification through if every field that is not empty fits.
+
+    `regex` is sought in the subject.
+    """
+
+    cluster_id: str = ""
+    service_id: str = ""
+    pipeline_id: str = ""
+    regex: str = ""
+
+    def fits(self, one: Notification) -> bool:
+        """Whether it lets the notification through."""
+        return (
+            self.cluster_id in ("", one.cluster_id)
+            and self.service_id in ("", one.service_id)
+            and self.pipeline_id in ("", one.pipeline_id)
+            and (not self.regex or re.search(self.regex, one.subject) is not None)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Router:
+    """Which notifications go to which sinks; of its project, or of all without one.
+
+    `events` are kinds, `*`, or like `service.*`; `filters`: one of them has to fit, if there are
+    any.
+    """
+
+    id: str
+    name: str
+    inserted_at: datetime
+    updated_at: datetime
+    project_id: str = ""
+    events: tuple[str, ...] = ("*",)
+    severity: Severity = Severity.INFO
+    filters: tuple[RouterFilter, ...] = ()
+    sinks: tuple[str, ...] = ()
+
+    @property
+    def target(self) -> Target:
+        """Where the router stands."""
+        return standing(self.project_id, self.id, self.name)
+
+    def takes(self, one: Notification) -> bool:
+        """Whether it passes the notification on."""
+        return (
+            self.project_id in ("", one.project_id)
+            and one.severity.rank >= self.severity.rank
+            and any(event_fits(one.kind, wanted) for wanted in self.events)
+            and (not self.filters or any(each.fits(one) for each in self.filters))
+        )
+
+    def check(self) -> None:
+        """Invalid: an event that there is not, or a filter that cannot work."""
+        known = {kind.value for kind in NotificationKind}
+        known |= {"*", *(f"{kind.partition('.')[0]}.*" for kind in known)}
+        for event in self.events:
+            if event not in known:
+                names = ", ".join(sorted(known))
+                raise Invalid(f"{event[:80]!r} is none of {names}", field="events")
+        if len(self.filters) > MOST_FILTERS or len(self.sinks) > MOST_SINKS:
+            raise Invalid(f"at most {MOST_FILTERS} filters and {MOST_SINKS} sinks", field="filters")
+        for one in self.filters:
+            _check_regex(one.regex)
+
+
+def standing(project_id: str, id: str = "", name: str = "") -> Target:
+    """A sink or router of a project, or of the installation without one."""
+    if not project_id:
+        return Target.whole(Kind.NOTIFICATION, id, name)
+    return Target.project(project_id).below(Kind.NOTIFICATION, id, name)
+
+
+def event_fits(kind: NotificationKind, wanted: str) -> bool:
+    """Whether a kind is what a router asks for."""
+    return wanted in ("*", kind.value, f"{kind.value.partition('.')[0]}.*")
+
+
+def _check_regex(regex: str) -> None:
+    if len(regex) > _LONGEST_REGEX:
+        raise Invalid(f"at most {_LONGEST_REGEX} characters", field="filters.regex")
+    if _NESTED.search(regex):
+        raise Invalid("repeats what repeats: that may take for ever", field="filters.regex")
+    try:
+        re.compile(regex)
+    except re.error as error:
+        raise Invalid(f"is no regular expression: {error}", field="filters.regex") from None
+
+
+class DeliveryState(StrEnum):
+    """What became of telling one sink of one notification."""
+
+    WAITING = "waiting"
+    DONE = "done"
+    DEAD = "dead"
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One notification on its way to one sink. While it is tried, `due_at` is when others may."""
+
+    id: str
+    notification_id: int
+    sink_id: str
+    project_id: str
+    due_at: datetime
+    inserted_at: datetime
+    state: DeliveryState = DeliveryState.WAITING
+    attempts: int = 0
+    finished_at: datetime | None = None
+    status: int | None = None
+    error: str = ""
+
+
+def wait_after(attempts: int) -> timedelta:
+    """How long to wait after so many failures: 5 s, doubling, an hour at most."""
+    return min(_LONGEST_WAIT, _FIRST_WAIT * 2 ** min(attempts - 1, 20))

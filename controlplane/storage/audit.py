@@ -1,0 +1,195 @@
+"""The audit trail in its chains."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+import orjson
+from sqlalchemy import (
+    ColumnElement,
+    CompoundSelect,
+    bindparam,
+    delete,
+    insert,
+    literal,
+    select,
+    union_all,
+    update,
+)
+
+from controlplane.domain.access import DEFAULT_PROJECT, SYSTEM
+from controlplane.domain.audit import AuditFilter, AuditKind, Chain, kind_of, link
+from controlplane.domain.ledger import AuditEntry, Verdict
+from controlplane.ports import Page, PageQuery
+from controlplane.storage import tables
+from controlplane.storage.connection import Connection
+from controlplane.storage.rows import SqlLog, chunks
+
+_SEARCHED = ("actor", "action", "target")
+_CHAIN = select(*tables.audit_chains.c)
+Place = tuple[str, str]
+
+
+class SqlAudit(SqlLog[AuditEntry]):
+    """The `AuditTrail` on a connection.
+
+    The end of a chain is one row, locked by whoever adds to the chain until the transaction ends.
+    It is the last lock that a transaction takes, always in the order of the kinds: so nobody
+    waits long, no two for each other, and numbers are in the order of the commits.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection, tables.audit, AuditEntry, _SEARCHED)
+        self._waiting: list[AuditEntry] = []
+
+    async def append(self, entries: Iterable[AuditEntry]) -> None:
+        self._waiting += entries
+
+    async def chain(self) -> None:
+        """Number, link and write all that was appended."""
+        waiting, self._waiting = self._waiting, []
+        if not waiting:
+            return
+        places = await self._places(waiting)
+        by_kind: dict[AuditKind, list[AuditEntry]] = {}
+        for one in waiting:
+            placed = await self._placed(one, places)
+            by_kind.setdefault(kind_of(one.action), []).append(placed)
+        rows: list[dict[str, Any]] = []
+        for kind in sorted(by_kind):
+            rows += await self._linked(kind, by_kind[kind])
+        await self._connection.execute(insert(self._table), rows)
+
+    async def search(self, wanted: AuditFilter, query: PageQuery) -> Page[AuditEntry]:
+        return await self._page(query, self._terms(wanted))
+
+    async def chains(self) -> list[Chain]:
+        result = await self._connection.execute(_CHAIN.order_by(tables.audit_chains.c.kind))
+        return [Chain(*row) for row in result]
+
+    async def behind(self, kind: AuditKind, number: int, most: int) -> list[AuditEntry]:
+        table = self._table.c
+        return await self._fetch(
+            self._rows.where(table.kind == kind, table.number > number)
+            .order_by(table.number)
+            .limit(most)
+        )
+
+    async def cut(self, kind: AuditKind, before: datetime, now: datetime, most: int) -> int:
+        chain = await self._end(kind)
+        last = min(await self._last_before(chain, before), chain.floor + most)
+        if last <= chain.floor:
+            return 0
+        (row,) = await self.behind(kind, last - 1, 1)
+        chains = tables.audit_chains
+        await self._connection.execute(
+            update(chains)
+            .where(chains.c.kind == kind)
+            .values(floor=last, floor_hash=row.hash, floor_at=now)
+        )
+        table = self._table.c
+        await self._connection.execute(
+            delete(self._table).where(table.kind == kind, table.number <= last)
+        )
+        removed = last - chain.floor
+        detail = {"rows": removed, "up_to": last, "hash": row.hash, "until": row.at.isoformat()}
+        entry = AuditEntry(now, SYSTEM.name, "expireAudit", Verdict.ALLOWED, SYSTEM.id)
+        await self.append([replace(entry, target=kind.value, detail=detail)])
+        return removed
+
+    async def _last_before(self, chain: Chain, before: datetime) -> int:
+        """The number of the last of the rows at the beginning that are all older."""
+        table = self._table.c
+        result = await self._connection.execute(
+            select(table.number)
+            .where(table.kind == chain.kind, table.number > chain.floor, table.at >= before)
+            .order_by(table.number)
+            .limit(1)
+        )
+        first_kept = result.scalar()
+        return chain.number if first_kept is None else first_kept - 1
+
+    async def _linked(self, kind: AuditKind, entries: list[AuditEntry]) -> list[dict[str, Any]]:
+        """Rows behind the end of their chain, which is moved on."""
+        chain = await self._end(kind)
+        number, digest = chain.number, chain.hash
+        rows = []
+        for entry in entries:
+            number += 1
+            numbered = replace(entry, number=number)
+            digest = link(digest, numbered)
+            row = {name: getattr(numbered, name) for name in self._names if name != "id"}
+            rows.append(row | {"hash": digest, "kind": kind})
+        await self._connection.execute(_MOVE, [{"of": kind, "to": number, "with": digest}])
+        return rows
+
+    async def _end(self, kind: AuditKind) -> Chain:
+        locked = _CHAIN.where(tables.audit_chains.c.kind == kind).with_for_update()
+        result = await self._connection.execute(locked)
+        return Chain(*result.one())
+
+    async def _placed(self, entry: AuditEntry, places: Mapping[str, Place]) -> AuditEntry:
+        """With where its target stands, from what to what it was changed, and its detail plain."""
+        cluster, project = places.get(entry.target_id, ("", ""))
+        before, after = await self._connection.touches.digests(entry.target_id)
+        return replace(
+            entry,
+            cluster_id=entry.cluster_id or cluster,
+            project_id=entry.project_id or project,
+            before_digest=before,
+            after_digest=after,
+            detail=orjson.loads(orjson.dumps(entry.detail, option=orjson.OPT_NON_STR_KEYS)),
+        )
+
+    async def _places(self, entries: Iterable[AuditEntry]) -> dict[str, Place]:
+        """The cluster and the project of each target that stands in one."""
+        places: dict[str, Place] = {}
+        for ids in chunks({one.target_id for one in entries if one.target_id}):
+            result = await self._connection.execute(_PLACES.params(ids=ids))
+            places |= {row[0]: (row[1], row[2] or DEFAULT_PROJECT) for row in result}
+        return places
+
+    def _terms(self, wanted: AuditFilter) -> list[ColumnElement[bool]]:
+        table = self._table.c
+        terms: list[ColumnElement[bool]] = []
+        for name in ("actor", "cluster_id", "verdict", "kind"):
+            if value := getattr(wanted, name):
+                terms.append(table[name] == value)
+        if wanted.action.endswith("*"):
+            terms.append(table.action.startswith(wanted.action[:-1], autoescape=True))
+        elif wanted.action:
+            terms.append(table.action == wanted.action)
+        if wanted.target:
+            terms.append((table.target == wanted.target) | (table.target_id == wanted.target))
+        if wanted.since is not None:
+            terms.append(table.at >= wanted.since)
+        if wanted.until is not None:
+            terms.append(table.at < wanted.until)
+        return terms
+
+
+def _whereabouts() -> CompoundSelect[Any]:
+    """(id, cluster, project) of whatever audit rows are about."""
+    t, none, ids = tables, literal(""), bindparam("ids", expanding=True)
+    of_jobs = t.cluster_jobs.join(t.clusters, t.clusters.c.id == t.cluster_jobs.c.cluster_id)
+    parts = [
+        select(t.clusters.c.id, t.clusters.c.id, t.clusters.c.project_id),
+        select(t.services.c.id, t.services.c.cluster_id, t.services.c.project_id),
+        select(t.pipelines.c.id, none, t.pipelines.c.project_id),
+        select(t.repositories.c.id, none, t.repositories.c.project_id),
+        select(t.projects.c.id, none, t.projects.c.id),
+        select(t.cluster_jobs.c.id, t.clusters.c.id, t.clusters.c.project_id).select_from(of_jobs),
+    ]
+    own = [t.clusters, t.services, t.pipelines, t.repositories, t.projects, t.cluster_jobs]
+    return union_all(
+        *(part.where(table.c.id.in_(ids)) for part, table in zip(parts, own, strict=True))
+    )
+
+
+_PLACES = _whereabouts()
+_MOVE = (
+    update(tables.audit_chains)
+    .where(tables.audit_chains.c.kind == bindparam("of"))
+    .values(number=bindparam("to"), hash=bindparam("with"))
+)

@@ -1,0 +1,101 @@
+"""Notifications, written with the ledger's rows, and their deliveries."""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import delete, select, update
+
+from controlplane.domain.ledger import LedgerEntry, Stage
+from controlplane.domain.notifications import (
+    ILL,
+    LEASE,
+    WELL,
+    Delivery,
+    DeliveryState,
+    Notification,
+    told_by,
+)
+from controlplane.storage import tables
+from controlplane.storage.connection import Connection
+from controlplane.storage.rows import SqlLog, SqlRows
+
+
+class SqlNotifications(SqlLog[Notification]):
+    """The `Notifications` on a connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection, tables.notifications, Notification, ("subject", "text"))
+
+    async def waiting(self, most: int) -> list[Notification]:
+        table = self._table.c
+        waiting = self._rows.where(table.routed_at.is_(None)).order_by(table.id).limit(most)
+        return await self._fetch(waiting)
+
+    async def routed(self, one: Notification, now: datetime) -> bool:
+        table = self._table.c
+        values = {name: getattr(one, name) for name in self._names if name != "id"}
+        statement = update(self._table).where(table.id == one.id, table.routed_at.is_(None))
+        result = await self._connection.execute(statement.values(**values | {"routed_at": now}))
+        return result.rowcount == 1
+
+    async def drop(self, id: int) -> None:
+        await self._connection.execute(delete(self._table).where(self._table.c.id == id))
+
+    async def forget(self, before: datetime) -> None:
+        old = select(self._table.c.id).where(self._table.c.at <= before)
+        deliveries = tables.deliveries
+        await self._connection.execute(
+            delete(deliveries).where(deliveries.c.notification_id.in_(old))
+        )
+        await self._connection.execute(delete(self._table).where(self._table.c.at <= before))
+
+    async def last_stage(self, service_id: str, before: datetime) -> Stage | None:
+        ledger = tables.ledger.c
+        result = await self._connection.execute(
+            select(ledger.stage)
+            .where(ledger.service_id == service_id, ledger.at < before)
+            .where(ledger.stage.in_([*WELL, *ILL]))
+            .order_by(ledger.id.desc())
+            .limit(1)
+        )
+        return result.scalar()
+
+
+class SqlLedger(SqlLog[LedgerEntry]):
+    """The ledger; of what is news a notification is kept in the same transaction."""
+
+    def __init__(self, connection: Connection, notifications: SqlNotifications) -> None:
+        super().__init__(connection, tables.ledger, LedgerEntry, ("message",))
+        self._notifications = notifications
+
+    async def append(self, entries: Iterable[LedgerEntry]) -> None:
+        rows = list(entries)
+        await super().append(rows)
+        news = [told for row in rows if (told := told_by(row)) is not None]
+        await self._notifications.append(news)
+
+
+class SqlDeliveries(SqlRows[Delivery]):
+    """The `Deliveries` on a connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection, tables.deliveries, Delivery)
+
+    async def claim(self, now: datetime, most: int) -> list[Delivery]:
+        table = self._table.c
+        due = self._rows.where(table.state == DeliveryState.WAITING, table.due_at <= now)
+        found = await self._fetch(due.order_by(table.due_at).limit(most))
+        return [one for one in [await self._lease(each, now) for each in found] if one]
+
+    async def settle(self, delivery: Delivery, **columns: Any) -> bool:
+        table = self._table.c
+        mine = (table.id == delivery.id, table.attempts == delivery.attempts)
+        statement = update(self._table).where(*mine).values(**columns)
+        return (await self._connection.execute(statement)).rowcount == 1
+
+    async def _lease(self, one: Delivery, now: datetime) -> Delivery | None:
+        columns = {"attempts": one.attempts + 1, "due_at": now + LEASE}
+        if not await self.settle(one, **columns):
+            return None
+        return await self.get(one.id)
