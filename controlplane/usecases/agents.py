@@ -28,7 +28,9 @@ from controlplane.domain.reports import (
 from controlplane.domain.services import Component, Phase, Problem, Service
 from controlplane.ports import ANY, Transaction
 from controlplane.usecases.clusterjobs import sealed_for_agent
+from controlplane.usecases.contexts import values_of
 from controlplane.usecases.delivery import parameters_of
+from controlplane.usecases.dependencies import wakes
 from controlplane.usecases.deps import CLUSTER, CLUSTER_JOB, REVOKED, SERVICE, Deps
 from controlplane.usecases.removal import end_if_empty, erase
 from fleet.errors import NotFound
@@ -180,13 +182,15 @@ class Agents:
         async with self._deps.store.read() as tx:
             user = await tx.services.find(cluster_id=cluster_id, digest=digest)
             cluster = await tx.clusters.get(cluster_id)
+            contexts = await values_of(self._deps, tx, [user] if user else [])
         if user is None or user.sha is None or cluster is None:
             raise NotFound(f"no service of this cluster uses {digest}")
         try:
             return await self._deps.manifests.bundle(digest)
         except NotFound:
             # The git cache may lose what it can make again.
-            request = user.render_request(user.sha, parameters_of(user, cluster))
+            parameters = parameters_of(user, cluster, contexts.get(user.id, {}))
+            request = user.render_request(user.sha, parameters)
             await self._deps.manifests.render(request)
             return await self._deps.manifests.bundle(digest)
 
@@ -240,6 +244,8 @@ class Agents:
                     await self._take(report.body, batch, report.at)
                     last = report.number
             await batch.write()
+            if _tells_health(news):
+                batch.changed |= await wakes(tx, cluster_id)
             await tx.clusters.change(
                 cluster_id, acknowledged=last, pinged_at=self._deps.clock.now()
             )
@@ -435,6 +441,12 @@ async def _mirror(
         await tx.services.add(replace(blank, mirrored=True, project_id=cluster.project_id, **told))
     else:
         await tx.services.change(known.id, **told)
+
+
+def _tells_health(reports: Iterable[Report]) -> bool:
+    """Whether others may have waited for what these tell."""
+    bodies = [one.body for one in reports]
+    return any(isinstance(one, StatusReport) and one.phase is Phase.HEALTHY for one in bodies)
 
 
 def _ledger(service: Service, body: StatusReport, at: datetime) -> LedgerEntry:

@@ -17,6 +17,7 @@ from fleet.errors import Conflict, Invalid, NotFound
 from fleet.identity import ClusterId
 
 _MOST_TAGS = 64
+_MOST_UNUSED_TOKENS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +128,29 @@ class Clusters:
         for token_id in revoked:
             self._deps.bus.publish(REVOKED, token_id)
         return cluster, secret
+
+    async def deploy_token(self, actor: Actor, id: str) -> str:
+        """A further deploy token, for who writes to the cluster; earlier ones stay good.
+
+        Only hashes are kept, so that each reading makes one. Of those that no agent has used, the
+        last few stay.
+        """
+        require_member(actor)
+        now = self._deps.clock.now()
+        async with self._deps.store.write() as tx:
+            cluster = await find_cluster(tx, id)
+            require(actor, Verb.WRITE, cluster.target)
+            unused = await tx.tokens.select(cluster_id=id, revoked_at=None, last_used_at=None)
+            ended = unused[: max(0, len(unused) - _MOST_UNUSED_TOKENS + 1)]
+            for token in ended:
+                await tx.tokens.change(token.id, revoked_at=now)
+            row, secret = await mint(
+                tx, self._deps, f"agent of {cluster.handle}", cluster_id=cluster.id
+            )
+            await self._deps.audit(tx, actor, "readDeployToken", cluster.handle, id, token=row.id)
+        for token in ended:
+            self._deps.bus.publish(REVOKED, token.id)
+        return secret
 
     async def _end(self, actor: Actor, id: str, removal: Removal, action: str) -> Cluster:
         require_member(actor)

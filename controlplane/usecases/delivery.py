@@ -4,7 +4,7 @@ A service is rendered again only if something that its last render read has anot
 """
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,8 +14,11 @@ from controlplane.domain.clusters import Cluster
 from controlplane.domain.ledger import LedgerEntry, Stage
 from controlplane.domain.repositories import Repository
 from controlplane.domain.services import Revision, Service
+from controlplane.usecases.contexts import values_of
+from controlplane.usecases.dependencies import in_order, unready
 from controlplane.usecases.deps import DESIRED, SERVICE, Deps
 from fleet.errors import TowlineError
+from fleet.identity import ClusterId
 from fleet.source import Commit, Rendered
 
 log = structlog.get_logger(__name__)
@@ -32,6 +35,16 @@ class _Outcome:
     rendered: Rendered | None = None
     reads: Mapping[str, str] | None = None
     error: str | None = None
+    waiting: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A service to be rendered at a commit; `ids` are git ids of what its last render read."""
+
+    service: Service
+    commit: Commit
+    ids: Mapping[str, str | None]
 
 
 class Delivery:
@@ -58,13 +71,41 @@ class Delivery:
         commits = self._commits(repository)
         changed, failed = await self._changed(repository, commits, services)
         count = await self._keep(failed)
-        for start in range(0, len(changed), _BATCH):
-            batch = changed[start : start + _BATCH]
-            outcomes = await asyncio.gather(
-                *(self._render(s, commit, ids, clusters[s.cluster_id]) for s, commit, ids in batch)
-            )
-            count += await self._keep(outcomes)
+        looks = {look.service.id: look for look in changed}
+        for group in in_order([look.service for look in changed]):
+            for start in range(0, len(group), _BATCH):
+                batch = [looks[one.id] for one in group[start : start + _BATCH]]
+                count += await self._keep(await self._outcomes(batch, clusters))
         return count
+
+    async def _outcomes(
+        self, looks: Sequence[_Look], clusters: Mapping[ClusterId, Cluster]
+    ) -> list[_Outcome]:
+        """Render what does not have to wait for other services."""
+        services = [look.service for look in looks]
+        async with self._deps.store.read() as tx:
+            held = await unready(tx, services)
+            contexts = await values_of(self._deps, tx, services)
+        waiting = [
+            _Outcome(one.service, one.commit, waiting=True)
+            for one in looks
+            if one.service.id in held
+        ]
+        free = [look for look in looks if look.service.id not in held]
+        rendered = await asyncio.gather(
+            *(
+                self._render(
+                    look,
+                    parameters_of(
+                        look.service,
+                        clusters[look.service.cluster_id],
+                        contexts.get(look.service.id, {}),
+                    ),
+                )
+                for look in free
+            )
+        )
+        return waiting + rendered
 
     def _commits(self, repository: Repository) -> Mapping[str, Commit]:
         state = self._deps.manifests.state(repository.id)
@@ -75,8 +116,8 @@ class Delivery:
         repository: Repository,
         commits: Mapping[str, Commit],
         services: Iterable[Service],
-    ) -> tuple[list[tuple[Service, Commit, Mapping[str, str | None]]], list[_Outcome]]:
-        """Services to render with their commit and the git ids there, and those that cannot be."""
+    ) -> tuple[list[_Look], list[_Outcome]]:
+        """What to render, and the services that cannot be."""
         wanted: dict[str, list[Service]] = {}
         failed = []
         state = self._deps.manifests.state(repository.id)
@@ -90,21 +131,20 @@ class Delivery:
             elif ref in missing:
                 problem = f"{repository.url} has no branch, tag or commit {ref!r}"
                 failed.append(_Outcome(service, None, error=problem))
-        changed = []
+        changed: list[_Look] = []
         for ref, group in wanted.items():
             commit = commits[ref]
             paths = {path for service in group for path in service.paths}
             ids = await self._deps.manifests.trees(repository.id, commit.sha, paths)
-            changed += [(s, commit, ids) for s in group if _is_stale(s, ids)]
+            changed += [_Look(s, commit, ids) for s in group if _is_stale(s, ids)]
         return changed, failed
 
-    async def _render(
-        self, service: Service, commit: Commit, ids: Mapping[str, str | None], cluster: Cluster
-    ) -> _Outcome:
-        request = service.render_request(commit.sha, parameters_of(service, cluster))
+    async def _render(self, look: _Look, parameters: Mapping[str, Any]) -> _Outcome:
+        service, commit = look.service, look.commit
+        request = service.render_request(commit.sha, parameters)
         try:
             rendered = await self._deps.manifests.render(request)
-            reads = await reads_of(self._deps, service, commit.sha, rendered, ids)
+            reads = await reads_of(self._deps, service, commit.sha, rendered, look.ids)
         except TowlineError as error:
             return _Outcome(service, commit, error=error.message)
         return _Outcome(service, commit, rendered, reads)
@@ -132,6 +172,9 @@ class Delivery:
 
     def _apply(self, outcome: _Outcome, before: Service) -> tuple[Service, list[LedgerEntry]]:
         """The service after an outcome, and what the ledger is told of it."""
+        if outcome.waiting:
+            return replace(before, waiting=True, render_error=None), []
+        before = replace(before, waiting=False, waived=False)
         if outcome.rendered is None or outcome.commit is None:
             if outcome.error == before.render_error:
                 return before, []
@@ -212,7 +255,8 @@ def _is_settled(service: Service) -> bool:
 
 def _is_stale(service: Service, ids: Mapping[str, str | None]) -> bool:
     """Whether the last render read something that is another thing now."""
-    if service.source is None or service.render_error is not None or not service.reads:
+    undone = service.waiting or service.source is None or service.render_error is not None
+    if undone or not service.reads:
         return True
     return any(ids.get(path) != was for path, was in service.reads.items())
 
@@ -222,7 +266,9 @@ def _was_changed(before: Service, now: Service) -> bool:
     return (before.updated_at, before.pinned) != (now.updated_at, now.pinned)
 
 
-def parameters_of(service: Service, cluster: Cluster) -> dict[str, Any]:
+def parameters_of(
+    service: Service, cluster: Cluster, contexts: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
     """What templates may refer to; a render depends only on what it really looks at."""
     return {
         "cluster": {
@@ -234,6 +280,7 @@ def parameters_of(service: Service, cluster: Cluster) -> dict[str, Any]:
             "distro": cluster.distribution.value if cluster.distribution else None,
         },
         "configuration": dict(service.configuration),
+        "contexts": {name: dict(values) for name, values in contexts.items()},
         "service": {"name": service.name, "namespace": service.namespace},
     }
 

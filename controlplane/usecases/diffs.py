@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from controlplane.domain.access import Actor, Verb, require, require_member
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.services import Service
+from controlplane.usecases.contexts import values_of
 from controlplane.usecases.delivery import parameters_of
 from controlplane.usecases.deps import Deps
 from controlplane.usecases.repositories import find_repository
@@ -160,7 +161,10 @@ class Diffs:
         return service, cluster
 
     async def _render(self, service: Service, cluster: Cluster, sha: str) -> str:
-        request = service.render_request(sha, parameters_of(service, cluster))
+        async with self._deps.store.read() as tx:
+            contexts = await values_of(self._deps, tx, [service])
+        parameters = parameters_of(service, cluster, contexts.get(service.id, {}))
+        request = service.render_request(sha, parameters)
         return (await self._deps.manifests.render(request)).digest
 
     async def _current(self, service: Service, cluster: Cluster) -> Bundle | None:

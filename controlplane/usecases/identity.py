@@ -90,6 +90,8 @@ class Identity:
             cluster = await tx.clusters.get(row.cluster_id)
         if cluster is None:
             raise Unauthenticated("the cluster of this deploy token was deleted")
+        if row.last_used_at is None:
+            await self._note_first_use(row)
         return cluster.id, row.id
 
     async def actor_of(self, user_id: str, token_id: str | None = None) -> Actor:
@@ -267,6 +269,14 @@ class Identity:
             token_id=row.id if row else None,
             expires_at=row.expires_at if row else None,
         )
+
+    async def _note_first_use(self, row: Token) -> None:
+        """An agent's token is in use from now on; see `Clusters.deploy_token`."""
+        try:
+            async with self._deps.store.write() as tx:
+                await tx.tokens.change(row.id, last_used_at=self._deps.clock.now())
+        except Unavailable as error:
+            log.warning("could not note a token's use", token=row.id, error=error.message)
 
     async def _note_use(self, actor: Actor, row: Token, now: datetime) -> None:
         """Whoever can be recognised may read, even while the store cannot be written.

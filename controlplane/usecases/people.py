@@ -112,6 +112,25 @@ class People:
         self._deps.bus.publish(ACCESS, user.id)
         return user
 
+    async def update(self, actor: Actor, id: str, name: str | None, email: str | None) -> User:
+        """Change the name or the address of a person. Conflict: the address is another's."""
+        require(actor, Verb.ADMINISTER, Target.whole(Kind.USER))
+        async with self._deps.store.write() as tx:
+            before = await find_user(tx, id)
+            user = before
+            if name:
+                user = replace(user, name=check_text(name, "name"))
+            if email and email != before.email:
+                await require_covers_user(tx, actor, before, self._deps.clock.now())
+                if await tx.users.find(email=email) is not None:
+                    raise Conflict(f"there is a user {email} already")
+                user = replace(user, email=check_text(_address(email), "email", 320))
+            user = replace(user, updated_at=self._deps.clock.now())
+            await tx.users.put(user)
+            await self._deps.audit(tx, actor, "updateUser", user.email, id)
+        self._deps.bus.publish(ACCESS, id)
+        return user
+
     async def create_account(self, actor: Actor, name: str) -> User:
         """A service account: a user that only ever carries tokens."""
         require(actor, Verb.ADMINISTER, Target.whole(Kind.USER))

@@ -19,6 +19,7 @@ from controlplane.domain.pipelines.state import Health, Revision
 from controlplane.domain.services import Revision as RevisionRow
 from controlplane.domain.services import Service
 from controlplane.ports import Transaction
+from controlplane.usecases.contexts import values_of
 from controlplane.usecases.delivery import parameters_of, reads_of
 from controlplane.usecases.deps import DELIVER, DESIRED, SERVICE, Deps
 from controlplane.usecases.pipelines import Pipelines
@@ -114,9 +115,11 @@ class Promotions:
     async def _render(self, service: Service, commit: str) -> Rendered:
         async with self._deps.store.read() as tx:
             cluster = await tx.clusters.get(service.cluster_id)
+            contexts = await values_of(self._deps, tx, [service])
         if cluster is None:
             raise Conflict(f"the cluster of service {service.name!r} was deleted")
-        request = service.render_request(commit, parameters_of(service, cluster))
+        parameters = parameters_of(service, cluster, contexts.get(service.id, {}))
+        request = service.render_request(commit, parameters)
         return await self._deps.manifests.render(request)
 
     async def _give(self, tx: Transaction, id: str, effect: fx.Promote, rendered: Rendered) -> None:

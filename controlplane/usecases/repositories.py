@@ -6,12 +6,13 @@ import orjson
 
 from controlplane.domain.access import Actor, Kind, Verb, require, require_member
 from controlplane.domain.credentials import changed, method_of
+from controlplane.domain.names import check_text
 from controlplane.domain.repositories import GitHealth, Repository
 from controlplane.domain.services import Service
 from controlplane.ports import ANY, Page, PageQuery, Transaction
 from controlplane.usecases.deps import DELIVER, Deps
 from controlplane.usecases.scopes import project_for
-from fleet.errors import Conflict, NotFound
+from fleet.errors import Conflict, Invalid, NotFound
 from fleet.identity import ClusterId, RepositoryId
 from fleet.remotes import parse_remote
 from fleet.source import GitCredentials, RepositorySpec, RepositoryState
@@ -31,6 +32,16 @@ class RepositoryChange:
     project_id: str | None = None
     via: str | None = None
     submodules: bool | None = None
+    https_path: str | None = None
+    url_format: str | None = None
+
+    def links(self) -> dict[str, str | None]:
+        """What is given of how people's browsers reach the repository; empty text removes it."""
+        given = {"https_path": self.https_path, "url_format": self.url_format}
+        for name, text in given.items():
+            if text:
+                check_text(text, name, 2048)
+        return {name: text or None for name, text in given.items() if text is not None}
 
 
 class Repositories:
@@ -191,15 +202,19 @@ class Repositories:
             )
 
     def _changed(self, before: Repository, change: RepositoryChange) -> Repository:
-        after = replace(before, updated_at=self._deps.clock.now())
+        after = replace(before, **change.links(), updated_at=self._deps.clock.now())
         if change.url is not None or not before.url:
             remote = parse_remote(change.url or "")
             after = replace(after, url=change.url or "")
             if before.url and parse_remote(before.url).origin != remote.origin:
                 # What was given for one server is not shown to another.
                 after = replace(after, sealed=None, auth_method=None)
-        if change.decrypt is not None:
-            after = replace(after, decrypt=change.decrypt)
+        if change.decrypt:
+            raise Invalid(
+                "files are not decrypted here: leave it out, and keep secrets in the "
+                "configuration of services or in service contexts",
+                field="decrypt",
+            )
         if change.submodules is not None:
             after = replace(after, submodules=change.submodules)
         if change.via is not None:

@@ -1,7 +1,7 @@
 """Services: what should run where, and the verbs that people expect on it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from controlplane.domain.access import Actor, Kind, Verb, require, require_member
@@ -21,6 +21,8 @@ from controlplane.domain.services import (
 )
 from controlplane.ports import ANY, Page, PageQuery, Transaction
 from controlplane.usecases.clusters import find_cluster
+from controlplane.usecases.contexts import bind
+from controlplane.usecases.dependencies import check_dependencies, check_names, check_not_needed
 from controlplane.usecases.deps import DELIVER, DESIRED, SERVICE, Deps
 from controlplane.usecases.removal import begin_removal
 from controlplane.usecases.repositories import find_repository
@@ -33,7 +35,16 @@ _LONGEST_VALUE = 64 * 1024
 _LONGEST_CONFIGURATION = 512 * 1024
 _MOST_WORDS = 64
 _RENDERED_FROM = frozenset(
-    {"ref", "folder", "renderer", "kustomize_path", "helm", "configuration", "templated"}
+    {
+        "ref",
+        "folder",
+        "renderer",
+        "kustomize_path",
+        "helm",
+        "configuration",
+        "templated",
+        "dependencies",
+    }
 )
 _APPLIED_WITH = frozenset({"dry_run", "paused", "options"})
 
@@ -57,6 +68,9 @@ class ServiceChange:
     promoted: bool | None = None
     version: str | None = None
     options: SyncOptions | None = None
+    docs_path: str | None = None
+    dependencies: Sequence[str] | None = None
+    context_ids: Sequence[str] | None = None
 
     def checked(self) -> dict[str, Any]:
         """The columns to write. Invalid: a value that cannot be."""
@@ -71,8 +85,6 @@ class ServiceChange:
             _check_words(self.options.namespace_labels, "syncConfig.labels", 253)
             _check_words(self.options.namespace_annotations, "syncConfig.annotations", 4096)
             self.options.check()
-        if self.version:
-            columns["version"] = check_text(self.version, "version", 64)
         if self.ref is not None:
             columns["ref"] = check_ref(self.ref)
         if self.folder is not None:
@@ -85,6 +97,17 @@ class ServiceChange:
             columns["renderer"] = Renderer.HELM
         if self.configuration is not None:
             columns["configuration"] = _check_configuration(self.configuration)
+        return columns | self._others()
+
+    def _others(self) -> dict[str, Any]:
+        """The columns that do not say what is rendered."""
+        columns: dict[str, Any] = {}
+        if self.docs_path is not None:
+            columns["docs_path"] = check_folder(self.docs_path) or None
+        if self.dependencies is not None:
+            columns["dependencies"] = check_names(self.dependencies)
+        if self.version:
+            columns["version"] = check_text(self.version, "version", 64)
         return columns
 
 
@@ -204,7 +227,9 @@ class Services:
                 project_id=cluster.project_id,
                 **columns,
             )
+            await check_dependencies(tx, service)
             await tx.services.add(service)
+            await bind(self._deps, tx, actor, service, change.context_ids or ())
             await tx.ledger.append([self._entry(service, Stage.CREATED, actor)])
             await self._deps.audit(
                 tx, actor, "createServiceDeployment", f"{cluster.handle}/{name}", service.id
@@ -227,7 +252,12 @@ class Services:
                 changed["source"] = None
             if changed.keys() & _APPLIED_WITH:
                 changed["sequence"] = before.sequence + bool(before.digest)
+            if change.context_ids is not None and await bind(
+                self._deps, tx, actor, before, change.context_ids
+            ):
+                changed["source"] = None
             after = replace(before, **changed, updated_at=self._deps.clock.now())
+            await check_dependencies(tx, after)
             await tx.services.put(after)
             if changed:
                 entry = self._entry(after, Stage.CONFIGURED, actor, ", ".join(sorted(changed)))
@@ -244,6 +274,7 @@ class Services:
         async with self._deps.store.write() as tx:
             service = await find_defined(tx, id)
             require(actor, Verb.WRITE, service.target)
+            await check_not_needed(tx, service)
             cluster = await find_cluster(tx, service.cluster_id)
             await begin_removal(self._deps, tx, actor, service, removal, cluster)
             await self._deps.audit(
@@ -273,6 +304,55 @@ class Services:
             await self._deps.manifests.hint(service.repository_id)
         self._wake(service)
         return service
+
+    async def force(self, actor: Actor, id: str) -> Service:
+        """Render anew, and have the agent apply everything again though nothing has changed."""
+        require_member(actor)
+        async with self._deps.store.write() as tx:
+            before = await find_defined(tx, id)
+            require(actor, Verb.WRITE, before.target)
+            after = replace(
+                before,
+                source=before.source if before.pinned else None,
+                sequence=before.sequence + bool(before.digest),
+                updated_at=self._deps.clock.now(),
+            )
+            await tx.services.put(after)
+            entry = self._entry(after, Stage.CONFIGURED, actor, "everything is applied again")
+            await tx.ledger.append([entry])
+            await self._deps.audit(tx, actor, "forceService", after.name, id)
+        self._wake(after)
+        return after
+
+    async def proceed(self, actor: Actor, id: str) -> Service:
+        """Let a service go on once without its dependencies. Conflict: it does not wait."""
+        require_member(actor)
+        async with self._deps.store.write() as tx:
+            before = await find_defined(tx, id)
+            require(actor, Verb.WRITE, before.target)
+            if not before.waiting:
+                raise Conflict(f"service {before.name!r} does not wait for other services")
+            after = replace(before, waived=True, updated_at=self._deps.clock.now())
+            await tx.services.put(after)
+            await self._deps.audit(tx, actor, "proceedService", after.name, id)
+        self._wake(after)
+        return after
+
+    async def clone(self, actor: Actor, id: str, cluster_id: str, change: ServiceChange) -> Service:
+        """Define a service like another one; `change` says what is different of it.
+
+        Its configuration is that of the other, with what is given over it.
+        """
+        require_member(actor)
+        async with self._deps.store.read() as tx:
+            model = await _readable(tx, actor, id=id)
+            bound = await tx.context_bindings.select(service_id=id)
+        require(actor, Verb.WRITE, model.target)
+        likeness = _likeness(model, [one.context_id for one in bound])
+        told = {one.name: getattr(change, one.name) for one in fields(change)}
+        given = {name: value for name, value in told.items() if value is not None}
+        given["configuration"] = {**model.configuration, **(change.configuration or {})}
+        return await self.create(actor, cluster_id, None, replace(likeness, **given))
 
     async def rollback(self, actor: Actor, id: str, revision_id: str) -> Service:
         """Return to a revision and hold there until the service's ref or folder is changed."""
@@ -355,6 +435,24 @@ class Services:
         bus.publish(DESIRED, f"{service.cluster_id}/{service.id}")
         if service.repository_id:
             bus.publish(DELIVER, f"{service.repository_id}/{service.id}")
+
+
+def _likeness(model: Service, context_ids: Sequence[str]) -> ServiceChange:
+    """The change that makes a service like this one, but for its name and dependencies."""
+    return ServiceChange(
+        namespace=model.namespace,
+        repository_id=model.repository_id,
+        ref=model.ref,
+        folder=model.folder,
+        kustomize_path=model.kustomize_path,
+        helm=model.helm,
+        templated=model.templated,
+        dry_run=model.dry_run,
+        version=model.version,
+        options=model.options,
+        docs_path=model.docs_path,
+        context_ids=context_ids,
+    )
 
 
 async def pipeline_of(tx: Transaction, service_id: str) -> str | None:

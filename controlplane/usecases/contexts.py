@@ -1,0 +1,192 @@
+"""Service contexts: saving them by name, and handing their values to templates."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import orjson
+
+from controlplane.domain.access import Actor, Kind, Verb, require, require_member
+from controlplane.domain.contexts import ContextBinding, ServiceContext
+from controlplane.domain.names import check_text
+from controlplane.domain.services import Service
+from controlplane.ports import ANY, Page, PageQuery, Transaction
+from controlplane.usecases.deps import DELIVER, Deps
+from controlplane.usecases.scopes import project_for
+from fleet.errors import Conflict, Invalid, NotFound
+
+MOST_BOUND = 64
+_MOST_SECRETS = 500
+_LONGEST_SECRETS = 512 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ContextChange:
+    """What a context is to hold; None leaves it as it is, what is given replaces the whole."""
+
+    configuration: Mapping[str, Any] | None = None
+    secrets: Mapping[str, str] | None = field(default=None, repr=False)
+    project_id: str | None = None
+
+
+class Contexts:
+    """Verbs on service contexts."""
+
+    def __init__(self, deps: Deps) -> None:
+        self._deps = deps
+
+    async def page(self, actor: Actor, query: PageQuery) -> Page[ServiceContext]:
+        require_member(actor)
+        query = replace(query, visible=actor.policy.visible(Kind.CONTEXT))
+        async with self._deps.store.read() as tx:
+            return await tx.contexts.page(query)
+
+    async def get(self, actor: Actor, name: str) -> ServiceContext:
+        """By name. NotFound: none, or not to be seen."""
+        require_member(actor)
+        async with self._deps.store.read() as tx:
+            context = await tx.contexts.find(name=name) if name else None
+        if context is None:
+            raise NotFound
+        require(actor, Verb.READ, context.target)
+        return context
+
+    async def of(
+        self, actor: Actor, service_ids: Collection[str]
+    ) -> dict[str, list[ServiceContext]]:
+        """The contexts bound to services, as far as the actor may read them, by service."""
+        require_member(actor)
+        async with self._deps.store.read() as tx:
+            bound = await _bound(tx, service_ids)
+        return {
+            id: [one for one in rows if actor.may(Verb.READ, one.target)]
+            for id, rows in bound.items()
+        }
+
+    async def save(self, actor: Actor, name: str, change: ContextChange) -> ServiceContext:
+        """Create or change the context of this name; its users are rendered anew, each once."""
+        require_member(actor)
+        now = self._deps.clock.now()
+        async with self._deps.store.write() as tx:
+            before = await tx.contexts.find(name=check_text(name, "name"))
+            if before is None:
+                project = await project_for(tx, actor, Kind.CONTEXT, change.project_id)
+                blank = ServiceContext(self._deps.new_id(), name, now, now, project_id=project)
+                after = self._changed(blank, change)
+                await tx.contexts.add(after)
+            else:
+                require(actor, Verb.WRITE, before.target)
+                _check_project(before, change)
+                after = replace(self._changed(before, change), updated_at=now)
+                await tx.contexts.put(after)
+            repositories = await _render_anew(tx, after.id) if _differ(before, after) else set()
+            await self._deps.audit(tx, actor, "saveServiceContext", name, after.id)
+        for repository in repositories:
+            self._deps.bus.publish(DELIVER, f"{repository}/")
+        return after
+
+    async def delete(self, actor: Actor, id: str) -> ServiceContext:
+        """Conflict: services still use it."""
+        require_member(actor)
+        async with self._deps.store.write() as tx:
+            context = await tx.contexts.get(id)
+            if context is None:
+                raise NotFound
+            require(actor, Verb.WRITE, context.target)
+            users = await _users(tx, id)
+            if users:
+                names = ", ".join(sorted(one.name for one in users)[:5])
+                raise Conflict(f"{len(users)} services use context {context.name!r}: {names}")
+            await tx.contexts.remove(id)
+            await self._deps.audit(tx, actor, "deleteServiceContext", context.name, id)
+        return context
+
+    def _changed(self, before: ServiceContext, change: ContextChange) -> ServiceContext:
+        if change.configuration is not None:
+            before = replace(before, configuration=dict(change.configuration))
+        if change.secrets is None:
+            return before
+        plain = orjson.dumps(_check_secrets(change.secrets))
+        sealed = self._deps.sealer.seal(plain, f"context:{before.id}") if change.secrets else None
+        return replace(before, sealed=sealed)
+
+
+async def bind(
+    deps: Deps, tx: Transaction, actor: Actor, service: Service, context_ids: Collection[str]
+) -> bool:
+    """Let exactly these contexts be a service's; whether that changed anything."""
+    if len(context_ids) > MOST_BOUND:
+        raise Invalid(f"{MOST_BOUND} at most", field="contextBindings")
+    held = {one.context_id: one for one in await tx.context_bindings.select(service_id=service.id)}
+    for id in set(context_ids) - held.keys():
+        context = await tx.contexts.get(id)
+        if context is None:
+            raise NotFound
+        require(actor, Verb.READ, context.target)
+        await tx.context_bindings.add(ContextBinding(deps.new_id(), id, service.id))
+    gone = held.keys() - set(context_ids)
+    for id in gone:
+        await tx.context_bindings.remove(held[id].id)
+    return bool(gone) or bool(set(context_ids) - held.keys())
+
+
+async def values_of(
+    deps: Deps, tx: Transaction, services: Sequence[Service]
+) -> dict[str, dict[str, dict[str, Any]]]:
+    """What templates of each service find below `contexts`, by the id of the service."""
+    templated = [one.id for one in services if one.templated]
+    bound = await _bound(tx, templated)
+    return {id: {one.name: _values(deps, one) for one in rows} for id, rows in bound.items()}
+
+
+def _values(deps: Deps, context: ServiceContext) -> dict[str, Any]:
+    secrets = {}
+    if context.sealed is not None:
+        secrets = orjson.loads(deps.sealer.open(context.sealed, f"context:{context.id}"))
+    return {**context.configuration, **secrets}
+
+
+async def _bound(tx: Transaction, service_ids: Collection[str]) -> dict[str, list[ServiceContext]]:
+    rows = await tx.context_bindings.select(service_id=service_ids) if service_ids else []
+    found = await tx.contexts.select(id={one.context_id for one in rows}) if rows else []
+    known = {one.id: one for one in found}
+    bound: dict[str, list[ServiceContext]] = {}
+    for row in rows:
+        bound.setdefault(row.service_id, []).append(known[row.context_id])
+    return bound
+
+
+async def _users(tx: Transaction, context_id: str) -> list[Service]:
+    rows = await tx.context_bindings.select(context_id=context_id)
+    return await tx.services.select(id={r.service_id for r in rows}, deleted_at=ANY) if rows else []
+
+
+async def _render_anew(tx: Transaction, context_id: str) -> set[str]:
+    """Mark the templated users of a context; their repositories."""
+    users = [one for one in await _users(tx, context_id) if one.templated]
+    for service in users:
+        await tx.services.change(service.id, source=None)
+    return {one.repository_id for one in users if one.repository_id}
+
+
+def _differ(before: ServiceContext | None, after: ServiceContext) -> bool:
+    if before is None:
+        return False
+    return (before.configuration, before.sealed) != (after.configuration, after.sealed)
+
+
+def _check_project(before: ServiceContext, change: ContextChange) -> None:
+    if change.project_id and change.project_id != before.project_id:
+        raise Conflict(
+            f"context {before.name!r} stays in its project: delete it and save it in the other"
+        )
+
+
+def _check_secrets(secrets: Mapping[str, str]) -> dict[str, str]:
+    if len(secrets) > _MOST_SECRETS:
+        raise Invalid(f"{len(secrets)} secrets, {_MOST_SECRETS} at most", field="secrets")
+    for name in secrets:
+        check_text(name, "secrets.name")
+    if (size := sum(map(len, secrets.values()))) > _LONGEST_SECRETS:
+        raise Invalid(f"{size:,} characters, {_LONGEST_SECRETS:,} at most", field="secrets")
+    return dict(secrets)

@@ -1,0 +1,105 @@
+"""Dependencies between services of a cluster: no cycles, and who waits for whom."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from controlplane.domain.names import check_label
+from controlplane.domain.services import Service, ServiceStatus
+from controlplane.ports import Transaction
+from controlplane.usecases.deps import DELIVER
+from fleet.errors import Conflict, Invalid
+
+MOST_DEPENDENCIES = 64
+
+
+def check_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Names of services, each once. Invalid: names the field."""
+    if len(names) > MOST_DEPENDENCIES:
+        raise Invalid(f"{MOST_DEPENDENCIES} at most", field="dependencies")
+    return tuple(dict.fromkeys(check_label(one, "dependencies.name") for one in names))
+
+
+async def check_dependencies(tx: Transaction, service: Service) -> None:
+    """Invalid: one of them does not exist in the cluster. Conflict: they would go in a circle."""
+    if not service.dependencies:
+        return
+    others = {s.name: s for s in await tx.services.select(cluster_id=service.cluster_id)}
+    others[service.name] = service
+    for name in service.dependencies:
+        if name not in others:
+            raise Invalid(f"there is no service {name!r} in this cluster", field="dependencies")
+    circle = _circle(service.name, {name: one.dependencies for name, one in others.items()})
+    if circle:
+        raise Conflict(f"services would wait for each other for ever: {' → '.join(circle)}")
+
+
+async def check_not_needed(tx: Transaction, service: Service) -> None:
+    """Conflict: other services depend on it."""
+    rows = await tx.services.select(cluster_id=service.cluster_id)
+    users = sorted(one.name for one in rows if service.name in one.dependencies)
+    if users:
+        raise Conflict(
+            f"{', '.join(users[:5])} depend on service {service.name!r}: change them first"
+        )
+
+
+async def unready(tx: Transaction, services: Iterable[Service]) -> set[str]:
+    """Ids of those of some services that have to wait: a dependency is not healthy."""
+    asking = [one for one in services if one.dependencies and not one.waived]
+    if not asking:
+        return set()
+    rows = await tx.services.select(
+        cluster_id={one.cluster_id for one in asking},
+        name={name for one in asking for name in one.dependencies},
+    )
+    healthy = {(r.cluster_id, r.name) for r in rows if r.status is ServiceStatus.HEALTHY}
+    return {
+        one.id
+        for one in asking
+        if any((one.cluster_id, name) not in healthy for name in one.dependencies)
+    }
+
+
+async def wakes(tx: Transaction, cluster_id: str) -> set[tuple[str, str]]:
+    """What to publish once something in a cluster has become healthy."""
+    waiting = await tx.services.select(cluster_id=cluster_id, waiting=True)
+    return {(DELIVER, f"{one.repository_id}/{one.id}") for one in waiting if one.repository_id}
+
+
+def in_order(services: Sequence[Service]) -> list[list[Service]]:
+    """Services in groups: each after the groups that hold what it depends on."""
+    waiting = {(one.cluster_id, one.name): one for one in services}
+    groups: list[list[Service]] = []
+    while waiting:
+        free = [
+            one
+            for one in waiting.values()
+            if not any((one.cluster_id, name) in waiting for name in one.dependencies)
+        ]
+        group = free or list(waiting.values())
+        groups.append(group)
+        for one in group:
+            del waiting[one.cluster_id, one.name]
+    return groups
+
+
+def _circle(start: str, edges: Mapping[str, Sequence[str]]) -> list[str]:
+    """A way from a name back to itself; empty if there is none."""
+    came: dict[str, str] = {}
+    ahead = [start]
+    while ahead:
+        here = ahead.pop()
+        for name in edges.get(here, ()):
+            if name == start:
+                return _way(start, here, came)
+            if name not in came:
+                came[name] = here
+                ahead.append(name)
+    return []
+
+
+def _way(start: str, last: str, came: Mapping[str, str]) -> list[str]:
+    way = [start]
+    while last != start:
+        way.append(last)
+        last = came[last]
+    return [start, *reversed(way[1:]), start]

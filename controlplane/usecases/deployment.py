@@ -1,0 +1,56 @@
+"""Deployment settings: what who installs an agent is told."""
+
+from dataclasses import dataclass, replace
+
+from controlplane.domain.access import Actor, Kind, Target, Verb, require
+from controlplane.domain.access.actor import require_any
+from controlplane.domain.deployment import SETTINGS_ID, DeploymentSettings
+from controlplane.ports import Transaction
+from controlplane.usecases.deps import Deps
+from fleet.errors import Invalid
+
+_LONGEST_VALUES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsChange:
+    """What to change; None leaves it as it is."""
+
+    agent_values: str | None = None
+    agent_values_templated: bool | None = None
+
+
+class Deployment:
+    """Verbs on the deployment settings."""
+
+    def __init__(self, deps: Deps) -> None:
+        self._deps = deps
+
+    async def settings(self, actor: Actor) -> DeploymentSettings:
+        """For whoever may register clusters somewhere."""
+        require_any(actor, Verb.WRITE, Target.whole(Kind.CLUSTER))
+        async with self._deps.store.read() as tx:
+            return await self._kept(tx)
+
+    async def change(self, actor: Actor, change: SettingsChange) -> DeploymentSettings:
+        require(actor, Verb.ADMINISTER, Target.whole(Kind.INSTALLATION))
+        text = change.agent_values
+        if text is not None and len(text) > _LONGEST_VALUES:
+            raise Invalid(f"{_LONGEST_VALUES:,} characters at most", field="agentHelmValues")
+        async with self._deps.store.write() as tx:
+            after = replace(await self._kept(tx), updated_at=self._deps.clock.now())
+            if text is not None:
+                after = replace(after, agent_values=text or None)
+            if change.agent_values_templated is not None:
+                after = replace(after, agent_values_templated=change.agent_values_templated)
+            known = await tx.deployment_settings.get(SETTINGS_ID)
+            rows = tx.deployment_settings
+            await (rows.put(after) if known else rows.add(after))
+            await self._deps.audit(
+                tx, actor, "updateDeploymentSettings", "deployment settings", SETTINGS_ID
+            )
+        return after
+
+    async def _kept(self, tx: Transaction) -> DeploymentSettings:
+        kept = await tx.deployment_settings.get(SETTINGS_ID)
+        return kept or DeploymentSettings(SETTINGS_ID, self._deps.clock.now())
