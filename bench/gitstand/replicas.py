@@ -49,8 +49,6 @@ class Replicas:
                 "TOWLINE_LISTEN_PEERS": address,
                 "TOWLINE_LISTEN_METRICS": "off",
                 "TOWLINE_GIT__POLL__SECONDS": "3600",
-                # All files of a commit with one fetch, though the repository is large.
-                "TOWLINE_GIT__FETCH__LEAN_ENTRIES": "1000000",
                 "TOWLINE_GIT__PEERS__NAME": name,
                 "TOWLINE_GIT__PEERS__KEY": _KEY,
             }
