@@ -11,8 +11,9 @@ object with its placeholders.
 """
 
 import base64
+import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,8 @@ MARK = b"${towline.secret:"
 _NAMED = re.compile(r"\$\{towline\.secret:([A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?)\}")
 _SUITE = Suite(KEM.X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
 _PURPOSE = b"towline sealed secret 1"
+_MASK = "***"
+_SHORTEST_MASKED = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +70,10 @@ class SealingKey:
         """32 raw bytes, for everyone."""
         return self._key.public_key().public_bytes_raw()
 
+    def name(self, state: str) -> str:
+        """A short name of something secret: equal things, equal names, told apart only here."""
+        return hashlib.blake2b(state.encode(), key=self.private, digest_size=16).hexdigest()
+
     def open(self, secret: SealedSecret, owner: str) -> bytes:
         """The plain value of a secret for `owner`. Invalid: sealed to another key or place."""
         try:
@@ -95,6 +102,22 @@ def placeholder(name: str) -> str:
     text = f"${{towline.secret:{name}}}"
     if not _NAMED.fullmatch(text):
         raise Invalid(f"{name!r} is not a name of a secret: letters, digits, '.', '_' and '-'")
+    return text
+
+
+def is_placeholder(text: str) -> bool:
+    """Whether a text is the placeholder of a value and nothing else."""
+    return _NAMED.fullmatch(text) is not None
+
+
+def masked(text: str, values: Iterable[str]) -> str:
+    """The text without the values of secrets.
+
+    Shorter ones than four characters stay: they are found in ordinary words.
+    """
+    for value in sorted(values, key=len, reverse=True):
+        if len(value) >= _SHORTEST_MASKED:
+            text = text.replace(value, _MASK)
     return text
 
 

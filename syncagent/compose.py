@@ -140,7 +140,7 @@ def build(
     endpoint, instance_id = _endpoint(settings.hub, pipe), new_id(clock.now())
     fetcher = HubFetcher(endpoint.metadata)
     bundles, memory = BundleFiles(folder / "bundles"), SqliteMemory(database)
-    engine = Engine(cluster, bundles, fetcher, memory, reports, clock)
+    engine = Engine(cluster, bundles, fetcher, memory, reports, clock, key)
     jobs = JobRunner(
         KubeJobs(client, cluster),
         SqliteJobs(database),

@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from fleet.sealing import MARK, SealedSecret
 from syncagent.domain.directives import ORDINARY, Directives, annotations_of, directives_of
 from syncagent.domain.hooks import Hook, hook_of
 from syncagent.domain.objects import KubeObject, ObjectKey, ObjectRef, metadata_of, ref_of
@@ -24,7 +25,6 @@ NAME_ANNOTATION = "towline.dev/service-name"
 OBJECT_ANNOTATION = "towline.dev/object"
 HOOK_ANNOTATION = "towline.dev/hook-run"
 
-_SEALED = "${towline.secret:"
 # Set by the API server; in a manifest they are noise or make it refuse the apply.
 _SERVER_FIELDS = ("managedFields", "resourceVersion", "uid", "creationTimestamp", "generation")
 
@@ -33,7 +33,8 @@ _SERVER_FIELDS = ("managedFields", "resourceVersion", "uid", "creationTimestamp"
 class Manifest:
     """An object as it is applied: named, marked, cleaned; `digest` changes with its content.
 
-    `left` says which of its fields are left to others once it exists.
+    `left` says which of its fields are left to others once it exists, `boxes` are the sealed values
+    that it names.
     """
 
     ref: ObjectRef
@@ -42,6 +43,7 @@ class Manifest:
     wave: Wave
     directives: Directives = ORDINARY
     left: tuple[IgnoredDifference, ...] = ()
+    boxes: tuple[SealedSecret, ...] = ()
 
     @property
     def key(self) -> ObjectKey:
@@ -55,22 +57,37 @@ class HookManifest:
     ref: ObjectRef
     body: KubeObject
     hook: Hook
+    boxes: tuple[SealedSecret, ...] = ()
 
 
-def manifest_of(raw: KubeObject, service_id: str, spec: ServiceSpec, namespaced: bool) -> Manifest:
-    """The manifest of one object of a bundle; `raw` itself is not changed."""
+def manifest_of(
+    raw: KubeObject,
+    service_id: str,
+    spec: ServiceSpec,
+    namespaced: bool,
+    boxes: tuple[SealedSecret, ...] = (),
+) -> Manifest:
+    """The manifest of one object of a bundle; `raw` itself is not changed.
+
+    Another version of a sealed value is another digest; another box of the same is not.
+    """
     body = _cleaned(raw, spec, namespaced)
     ref = ref_of(body)
     _mark(body, service_id, spec, OBJECT_ANNOTATION, _identity(ref))
     directives = directives_of(body)
     left = tuple(one for one in spec.options.ignored if concerns(one, ref))
     words = [[*one.pointers, "", *one.managers] for one in left]
-    digest = fingerprint([body, words] if left else body)
-    return Manifest(ref, body, digest, (directives.wave, wave_of(ref)), directives, left)
+    words += [[one.name, one.version] for one in boxes]
+    digest = fingerprint([body, words] if words else body)
+    return Manifest(ref, body, digest, (directives.wave, wave_of(ref)), directives, left, boxes)
 
 
 def hook_manifest(
-    raw: KubeObject, service_id: str, spec: ServiceSpec, namespaced: bool
+    raw: KubeObject,
+    service_id: str,
+    spec: ServiceSpec,
+    namespaced: bool,
+    boxes: tuple[SealedSecret, ...] = (),
 ) -> HookManifest | None:
     """The hook that an object of a bundle is; None for an ordinary one. Invalid.
 
@@ -84,7 +101,7 @@ def hook_manifest(
     if not body["metadata"].get("name"):
         body["metadata"]["name"] = prefix + fingerprint([service_id, spec.digest, raw])[:10]
     _mark(body, service_id, spec, HOOK_ANNOTATION, "")
-    return HookManifest(ref_of(body), body, hook)
+    return HookManifest(ref_of(body), body, hook, boxes)
 
 
 def with_run(hook: HookManifest, mark: str) -> KubeObject:
@@ -151,15 +168,13 @@ def _mark(body: KubeObject, service_id: str, spec: ServiceSpec, mark: str, value
 def _encode_string_data(body: KubeObject) -> None:
     """Write a Secret's stringData as data, where the API server keeps it and drift is seen.
 
-    What names a sealed value stays: it is filled in later.
+    What names a sealed value stays text, to be filled in later.
     """
     if body.get("kind") != "Secret" or not isinstance(body.get("stringData"), dict):
         return
-    plain = body.pop("stringData")
-    sealed = {k: v for k, v in plain.items() if _SEALED in str(v)}
+    plain = {k: str(v) for k, v in body.pop("stringData").items()}
     encoded = {
-        k: base64.b64encode(str(v).encode()).decode() for k, v in plain.items() if k not in sealed
+        k: v if MARK.decode() in v else base64.b64encode(v.encode()).decode()
+        for k, v in plain.items()
     }
     body["data"] = {**(body.get("data") or {}), **encoded}
-    if sealed:
-        body["stringData"] = sealed

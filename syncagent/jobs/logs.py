@@ -6,8 +6,9 @@ import structlog
 
 from fleet.errors import TowlineError
 from fleet.runtime.tasks import Tasks
+from fleet.sealing import masked
 from syncagent.domain.objects import KubeObject, ObjectRef, ref_of
-from syncagent.jobs.template import containers_of, masked
+from syncagent.jobs.template import containers_of
 from syncagent.ports import JobCluster, LiveLog
 
 log = structlog.get_logger(__name__)

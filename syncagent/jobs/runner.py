@@ -15,7 +15,7 @@ from fleet.errors import Invalid, TowlineError, Unavailable
 from fleet.runtime.backoff import Backoff
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
-from fleet.sealing import SealingKey
+from fleet.sealing import SealingKey, masked
 from syncagent.domain.events import CommandDone, Outcome
 from syncagent.domain.jobs import JobPhase, JobSpec, JobStatus
 from syncagent.domain.objects import KubeObject, ObjectRef, ref_of
@@ -24,7 +24,6 @@ from syncagent.jobs.template import (
     Ended,
     is_ours,
     job_object,
-    masked,
     outputs_of,
     owned_by,
     progress,

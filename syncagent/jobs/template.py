@@ -16,9 +16,6 @@ _ID = re.compile(r"[a-z0-9]([a-z0-9-]{0,46}[a-z0-9])?")
 _KINDS = {("batch/v1", "Job"), ("v1", "Pod")}
 _KEPT_S = 24 * 3600
 _MOST_OUTPUT = 4096
-_MASK = "***"
-# Shorter values are found in ordinary words; masking those would garble the log.
-_SHORTEST_MASKED = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +126,6 @@ def containers_of(pod: KubeObject) -> list[str]:
     begun = {s["name"] for s in states if not (s.get("state") or {}).get("waiting")}
     listed = (pod.get("spec") or {}).get("containers") or ()
     return [one["name"] for one in listed if one["name"] in begun]
-
-
-def masked(text: str, values: Iterable[str]) -> str:
-    """The text without the values of secrets."""
-    for value in sorted(values, key=len, reverse=True):
-        if len(value) >= _SHORTEST_MASKED:
-            text = text.replace(value, _MASK)
-    return text
 
 
 def _of_pod(pod: KubeObject) -> Ended:

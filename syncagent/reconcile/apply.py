@@ -9,13 +9,13 @@ import structlog
 from fleet.errors import TowlineError, Unavailable
 from syncagent.domain.adoption import former_tools, handed_over, relinquished
 from syncagent.domain.deletion import is_precious
-from syncagent.domain.drift import live_digest
 from syncagent.domain.leaving import given_up, kept
 from syncagent.domain.objects import KubeObject, ObjectRef, metadata_of, resource_version
 from syncagent.domain.ownership import Manifest
 from syncagent.domain.services import Problem, ServiceSpec, SyncOptions
 from syncagent.domain.waves import in_waves
 from syncagent.ports import Refused, UnknownApi
+from syncagent.reconcile import sealed
 from syncagent.reconcile.manifests import Plan
 from syncagent.reconcile.registry import Service
 from syncagent.reconcile.tools import Tools
@@ -131,15 +131,15 @@ async def send(tools: Tools, options: SyncOptions, manifest: Manifest) -> KubeOb
     """Server-side apply of one manifest; the live object. Refused, UnknownApi, Unavailable."""
     ref, force = manifest.ref, options.force
     if not manifest.left:
-        return await tools.cluster.apply(ref, manifest.body, force=force)
+        return await sealed.apply(tools, manifest, manifest.body, force=force)
     before = await tools.cluster.get(ref)
-    live = before or await tools.cluster.apply(ref, manifest.body, force=force)
+    live = before or await sealed.apply(tools, manifest, manifest.body, force=force)
     entries = relinquished(live, given_up(manifest, live))
     if entries is not None:
         live = await tools.cluster.assign(ref, live, entries)
     if before is None:
         return live
-    return await tools.cluster.apply(ref, kept(manifest, live), force=force)
+    return await sealed.apply(tools, manifest, kept(manifest, live), force=force)
 
 
 async def until_gone(tools: Tools, ref: ObjectRef, uid: str) -> None:
@@ -163,7 +163,7 @@ def note(tools: Tools, service: Service, manifest: Manifest, live: KubeObject) -
     one.observe(live, service.rules)
     tools.evidence.suspect(service, one)
     one.applied = manifest.digest
-    one.live = live_digest(kept(manifest, live), live)
+    one.live = sealed.live_state(tools, manifest, live)
     one.synced, one.doubtful, one.leaving = True, False, False
     tools.registry.identify(one)
     tools.watch(one.ref)

@@ -12,10 +12,12 @@ from fleet.errors import Code, TowlineError, Unavailable
 from fleet.runtime.backoff import Backoff
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
+from fleet.sealing import SealingKey
 from syncagent.domain.events import CommandDone, Outcome
 from syncagent.domain.services import Desired, Problem, Stamps
 from syncagent.ports import Bundles, Cluster, Fetcher, LinkDown, Memory, Reports
 from syncagent.reconcile.apply import problem_of
+from syncagent.reconcile.checking import doubt_what_changed
 from syncagent.reconcile.evidence import Evidence
 from syncagent.reconcile.gates import Ended, is_closed
 from syncagent.reconcile.heal import look
@@ -41,7 +43,8 @@ _UNSAID = {str(Code.UNAVAILABLE), "Unreachable"}
 class Engine:
     """Brings all services of this cluster to their desired state and keeps them there.
 
-    `walks` bounds how many services are walked through at once; heals are not held up by them.
+    `key` opens what is sealed to this agent. `walks` bounds how many services are walked through
+    at once; heals are not held up by them.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class Engine:
         memory: Memory,
         reports: Reports,
         clock: Clock,
+        key: SealingKey | None = None,
         walks: int = 16,
     ) -> None:
         self._tasks = Tasks("engine")
@@ -81,6 +85,7 @@ class Engine:
             self._evidence,
             self._notices,
             clock,
+            key or SealingKey.generate(),
             self._watchers.watch,
             self._reporter.touch,
             self._require_cluster,
@@ -218,9 +223,8 @@ class Engine:
             return
         urgings, commands = service.urgings, service.commands
         service.commands = []
-        if commands:
-            for one in service.owned.values():
-                one.doubtful = True
+        if commands and service.stopped != service.desired.sequence:
+            await doubt_what_changed(self._tools, service)
         walks = service.due and (commands or self._may_walk(service))
         if walks:
             await self._walk(service)

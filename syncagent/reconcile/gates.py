@@ -75,7 +75,8 @@ def saying(service: Service) -> str:
     gate = service.gate
     if gate is None:
         return ""
-    waiting = [key for key in gate.objects if not is_well(service.owned[key])]
+    owned = service.owned
+    waiting = [key for key in gate.objects if key not in owned or not is_well(owned[key])]
     return f"{gate.name}: waiting for {_names([*waiting, *gate.hooks])}"
 
 

@@ -21,6 +21,7 @@ from syncagent.domain.leaving import kept
 from syncagent.domain.objects import KubeObject, ObjectKey, metadata_of, resource_version
 from syncagent.domain.ownership import SERVICE_LABEL, Manifest, fingerprint
 from syncagent.domain.services import DriftPolicy, Problem
+from syncagent.reconcile import sealed
 from syncagent.reconcile.apply import note, problem_of, send
 from syncagent.reconcile.manifests import manifest_for
 from syncagent.reconcile.prune import forget
@@ -103,7 +104,7 @@ async def _seen(tools: Tools, service: Service, one: Owned, live: KubeObject) ->
     manifest = await manifest_for(tools.cluster, tools.bundles, service, one.key)
     if manifest is None or manifest.digest != one.applied:
         return 0.0
-    if fingerprint(project(kept(manifest, live), live)) == one.live:
+    if sealed.live_state(tools, manifest, live) == one.live:
         one.synced, one.told = True, ""
         return 0.0
     return await _react(tools, service, manifest, one, live)
@@ -165,7 +166,7 @@ async def _tell(
     would_be = live
     if live is not None:
         force, body = service.current.spec.options.force, kept(manifest, live)
-        would_be = await tools.cluster.apply(manifest.ref, body, force=force, dry_run=True)
+        would_be = await sealed.apply(tools, manifest, body, force=force, dry_run=True)
     _report(tools, manifest, live, would_be, healed_now=False)
 
 

@@ -12,6 +12,7 @@ from syncagent.domain.objects import KubeObject, ObjectKey, metadata_of, ref_of
 from syncagent.domain.ownership import HookManifest, run_of, with_run
 from syncagent.domain.runs import Run, run_for
 from syncagent.domain.services import Problem
+from syncagent.reconcile import sealed
 from syncagent.reconcile.apply import problem_of, until_gone
 from syncagent.reconcile.registry import Service
 from syncagent.reconcile.tools import Tools
@@ -126,7 +127,7 @@ async def _start(
     tools.memory.runs.keep(run)
     tools.watch(hook.ref)
     body = with_run(hook, f"{run.mark}/{run.attempt}")
-    live = await tools.cluster.apply(hook.ref, body, force=True)
+    live = await sealed.apply(tools, hook, body, force=True)
     run.begun.append(name)
     tools.memory.runs.keep(run)
     return live

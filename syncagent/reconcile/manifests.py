@@ -9,6 +9,7 @@ from fleet.errors import Invalid
 from syncagent.domain.objects import KubeObject, ObjectKey, api_of, ref_of
 from syncagent.domain.ownership import HookManifest, Manifest, hook_manifest, manifest_of
 from syncagent.domain.refusals import check_object, check_owners
+from syncagent.domain.sealed import boxes_for
 from syncagent.domain.services import Desired, Problem
 from syncagent.ports import Bundles, Cluster, UnknownApi
 from syncagent.reconcile.registry import Service, Span
@@ -40,7 +41,7 @@ async def plan_bundle(cluster: Cluster, target: Desired, data: bytes) -> Plan:
     for line in lines:
         raw = orjson.loads(line)
         try:
-            await _take(cluster, plan, target, raw, (offset, len(line)))
+            await _take(cluster, plan, target, raw, line, offset)
         except Invalid as error:
             plan.problems.append(Problem(error.message, "Invalid", ref_of(raw)))
         offset += len(line) + 1
@@ -64,24 +65,29 @@ async def manifest_for(
     span = service.spans.get(key)
     if span is None:
         return None
-    raw = orjson.loads(bundles.part(spec.digest, *span))
-    return manifest_of(raw, service.id, spec, namespaced=bool(key[2]))
+    line = bundles.part(spec.digest, *span)
+    raw = orjson.loads(line)
+    boxes = boxes_for(raw, line, spec)
+    return manifest_of(raw, service.id, spec, bool(key[2]), boxes)
 
 
-async def _take(cluster: Cluster, plan: Plan, target: Desired, raw: KubeObject, span: Span) -> None:
-    """Add one object of a bundle to the plan. Invalid."""
+async def _take(
+    cluster: Cluster, plan: Plan, target: Desired, raw: KubeObject, line: bytes, offset: int
+) -> None:
+    """Add one object of a bundle to the plan: `raw`, which is `line` there. Invalid."""
     assert target.spec is not None
-    check_object(raw, span[1])
+    check_object(raw, len(line))
+    boxes = boxes_for(raw, line, target.spec)
     namespaced = await _namespaced(cluster, raw, plan)
-    hook = hook_manifest(raw, target.service_id, target.spec, namespaced)
+    hook = hook_manifest(raw, target.service_id, target.spec, namespaced, boxes)
     if hook is not None:
         plan.hooks.append(hook)
         return
-    manifest = manifest_of(raw, target.service_id, target.spec, namespaced)
+    manifest = manifest_of(raw, target.service_id, target.spec, namespaced, boxes)
     if manifest.key in plan.manifests:
         raise Invalid(f"{manifest.ref} is in the bundle twice")
     plan.manifests[manifest.key] = manifest
-    plan.spans[manifest.key] = span
+    plan.spans[manifest.key] = (offset, len(line))
 
 
 async def _namespaced(cluster: Cluster, raw: KubeObject, plan: Plan) -> bool:

@@ -10,6 +10,7 @@ from syncagent.domain.leaving import kept
 from syncagent.domain.ownership import Manifest
 from syncagent.domain.services import ServiceSpec
 from syncagent.ports import Refused, UnknownApi
+from syncagent.reconcile import sealed
 from syncagent.reconcile.apply import is_immutable, problem_of
 from syncagent.reconcile.manifests import Plan
 from syncagent.reconcile.registry import Service
@@ -46,7 +47,7 @@ async def _planned(tools: Tools, spec: ServiceSpec, manifest: Manifest) -> Plann
     live = await tools.cluster.get(ref)
     body = manifest.body if live is None else kept(manifest, live)
     try:
-        would_be = await tools.cluster.apply(ref, body, force=force, dry_run=True)
+        would_be = await sealed.apply(tools, manifest, body, force=force, dry_run=True)
     except Refused as error:
         replace = spec.options.replace_immutable or manifest.directives.replace
         if replace and is_immutable(error):

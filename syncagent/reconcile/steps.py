@@ -15,6 +15,7 @@ from syncagent.domain.ownership import fingerprint
 from syncagent.domain.runs import Run, run_for
 from syncagent.domain.services import Desired, DriftPolicy, Phase, Problem, ServiceSpec
 from syncagent.reconcile.apply import Writer
+from syncagent.reconcile.checking import is_as_wanted, note_as_wanted
 from syncagent.reconcile.gates import Ended, await_stage
 from syncagent.reconcile.hooking import clean_up, note_stopped, run_hooks
 from syncagent.reconcile.manifests import Plan, plan_bundle
@@ -47,6 +48,9 @@ Step = Callable[[Tools, Walk], Awaitable[None]]
 async def synchronize(tools: Tools, service: Service) -> None:
     """Walk all steps. Raises what ended the walk early; failures of objects are on the service."""
     assert service.desired.spec is not None
+    if is_as_wanted(service):
+        note_as_wanted(tools, service)
+        return
     walk = Walk(service, service.desired, service.desired.spec)
     service.failures.clear()
     service.awaiting, service.planned, service.gate = (), (), None

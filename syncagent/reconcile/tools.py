@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from fleet.runtime.clock import Clock
+from fleet.sealing import SealingKey
 from syncagent.domain.objects import ObjectRef
 from syncagent.ports import Bundles, Cluster, Fetcher, Memory, Reports
 from syncagent.reconcile.evidence import Evidence
@@ -28,6 +29,7 @@ class Tools:
     evidence: Evidence
     notices: Notices
     clock: Clock
+    key: SealingKey
     watch: Callable[[ObjectRef], None]
     touch: Callable[[str], None]
     require_cluster: Callable[[], Awaitable[None]]

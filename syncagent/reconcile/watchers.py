@@ -105,6 +105,8 @@ class Watchers:
         service = self._registry.claimant(ref.key)
         if service is None or service.owned[ref.key].ref.api != sighting.api:
             return
+        if isinstance(sighting, Seen) and service.owned[ref.key].is_known(sighting.live):
+            return
         if isinstance(sighting, Gone) or owner_of(sighting.live) == service.id:
             service.inbox[ref.key] = sighting
         else:

@@ -9,6 +9,7 @@ import orjson
 from fleet.bundle import Bundle, KubeObject, digest_of, make_bundle
 from fleet.errors import NotFound, TowlineError
 from fleet.runtime.clock import SystemClock
+from fleet.sealing import SealingKey
 from syncagent.domain.events import CommandDone, DriftFound
 from syncagent.domain.inventory import InventoryChange
 from syncagent.domain.services import Desired, Phase, ServiceSpec, Status, SyncOptions
@@ -62,12 +63,15 @@ class Stand:
         self.folder = folder
         self.cluster, self.hub, self.clock = FakeCluster(), Collected(), FakeClock()
         self.sequence = 0
+        self.key = SealingKey.generate()
 
     async def start(self) -> None:
         self.database = Database(self.folder / "agent.db")
         bundles = BundleFiles(self.folder / "bundles")
         memory = SqliteMemory(self.database)
-        self.engine = Engine(self.cluster, bundles, self.hub, memory, self.hub, self.clock)
+        self.engine = Engine(
+            self.cluster, bundles, self.hub, memory, self.hub, self.clock, self.key
+        )
         self.engine.start()
 
     async def stop(self) -> None:
@@ -85,7 +89,7 @@ class Stand:
         return self.bring([config(name) for name in names], service, **options)
 
     def bring(self, objects: list[KubeObject], service: str = "s", **options: Any) -> Bundle:
-        """The service is to have these objects."""
+        """The service is to have these objects; `secrets` are what they name, in boxes."""
         return self._ask(make_bundle(objects), service, options)
 
     def bring_unchecked(self, objects: list[KubeObject], service: str = "s") -> Bundle:
@@ -96,7 +100,9 @@ class Stand:
     def _ask(self, bundle: Bundle, service: str, options: dict[str, Any]) -> Bundle:
         self.hub.bundles[bundle.digest] = bundle.data
         self.sequence += 1
-        spec = ServiceSpec(service, "prod", bundle.digest, len(bundle.data), SyncOptions(**options))
+        secrets = tuple(options.pop("secrets", ()))
+        how = SyncOptions(**options)
+        spec = ServiceSpec(service, "prod", bundle.digest, len(bundle.data), how, secrets=secrets)
         self.engine.desire(Desired(service, self.sequence, spec))
         return bundle
 

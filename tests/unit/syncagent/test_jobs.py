@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from fleet.errors import Invalid
-from fleet.sealing import SealingKey, placeholder, seal
+from fleet.sealing import SealingKey, masked, placeholder, seal
 from syncagent.autonomy.policy import LocalPolicy
 from syncagent.domain.events import CommandDone, Outcome
 from syncagent.domain.jobs import JobPhase, JobSpec, JobStatus
 from syncagent.jobs.runner import JobRunner
-from syncagent.jobs.template import job_object, masked
+from syncagent.jobs.template import job_object
 from syncagent.state.database import Database
 from syncagent.state.jobs import SqliteJobs
 from tests.fakes.clock import FakeClock, settle

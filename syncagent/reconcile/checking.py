@@ -1,0 +1,71 @@
+"""Finding out that nothing is to be done, without writing: at a word that changes nothing, and when
+a service is asked to be looked at.
+"""
+
+from collections import defaultdict
+from dataclasses import replace
+
+from fleet.errors import TowlineError
+from syncagent.domain.inventory import Owned
+from syncagent.domain.objects import Api, ObjectKey
+from syncagent.domain.ownership import SERVICE_LABEL
+from syncagent.domain.services import Stamps
+from syncagent.reconcile.registry import Service
+from syncagent.reconcile.tools import Tools
+
+
+def is_as_wanted(service: Service) -> bool:
+    """Whether the newest word wants exactly what was applied before, and all of it is so.
+
+    The commit and the signature of a bundle may differ: its content does not.
+    """
+    spec, current = service.desired.spec, service.current
+    if spec is None or current is None or current.spec is None or service.spans is None:
+        return False
+    done = service.tried == current.sequence != service.desired.sequence
+    if not done or service.failures or service.awaiting or service.asked_again:
+        return False
+    same = replace(spec, commit=current.spec.commit, attestation=current.spec.attestation)
+    return (
+        same == current.spec
+        and not (spec.options.dry_run or spec.options.paused)
+        and service.spans.keys() == service.owned.keys()
+        and all(_is_settled(one) for one in service.owned.values())
+    )
+
+
+def note_as_wanted(tools: Tools, service: Service) -> None:
+    """Take the newest word for applied."""
+    target, now_ms = service.desired, tools.now_ms()
+    tools.memory.begin(target, ())
+    service.current, service.tried, service.counted = target, target.sequence, target.sequence
+    service.written = service.pruned = 0
+    service.adopted.clear()
+    service.stamps = Stamps(service.stamps.received, now_ms, now_ms)
+    tools.memory.stamp(service.id, service.stamps)
+
+
+async def doubt_what_changed(tools: Tools, service: Service) -> None:
+    """Mark for another apply what is not in the version seen last; all if that cannot be told."""
+    places: dict[tuple[Api, str], list[Owned]] = defaultdict(list)
+    for one in service.owned.values():
+        places[one.ref.api, one.ref.namespace].append(one)
+    for (api, namespace), found in places.items():
+        versions = await _versions(tools, api, namespace, service.id)
+        for one in found:
+            if not one.synced or versions.get(one.key) != one.version:
+                one.doubtful = True
+
+
+async def _versions(
+    tools: Tools, api: Api, namespace: str, service_id: str
+) -> dict[ObjectKey, int]:
+    try:
+        await tools.require_cluster()
+        return await tools.cluster.versions(api, namespace, f"{SERVICE_LABEL}={service_id}")
+    except TowlineError:
+        return {}
+
+
+def _is_settled(one: Owned) -> bool:
+    return one.synced and not one.doubtful and not one.leaving

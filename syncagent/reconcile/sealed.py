@@ -1,0 +1,42 @@
+"""Values that only this agent opens: filled in right before an apply, and nowhere kept."""
+
+from fleet.sealing import masked
+from syncagent.domain.drift import live_digest
+from syncagent.domain.leaving import kept
+from syncagent.domain.objects import KubeObject
+from syncagent.domain.ownership import SERVICE_LABEL, HookManifest, Manifest
+from syncagent.domain.sealed import filled
+from syncagent.ports import Refused
+from syncagent.reconcile.tools import Tools
+
+
+async def apply(
+    tools: Tools,
+    manifest: Manifest | HookManifest,
+    body: KubeObject,
+    *,
+    force: bool,
+    dry_run: bool = False,
+) -> KubeObject:
+    """Server-side apply of a manifest's body, or a part of it, with its secrets in it.
+
+    Invalid: a box does not open. Refused, without a value of theirs in it.
+    """
+    if not manifest.boxes:
+        return await tools.cluster.apply(manifest.ref, body, force=force, dry_run=dry_run)
+    service_id = body["metadata"]["labels"][SERVICE_LABEL]
+    values = {one.name: tools.key.open(one, service_id) for one in manifest.boxes}
+    opened = filled(body, values)
+    try:
+        return await tools.cluster.apply(manifest.ref, opened, force=force, dry_run=dry_run)
+    except Refused as error:
+        words = [value.decode(errors="replace") for value in values.values()]
+        words += [v for v in opened["data"].values() if v not in body["data"].values()]
+        message = masked(error.message, words)
+        raise Refused(message, status=error.status, reason=error.reason) from None
+
+
+def live_state(tools: Tools, manifest: Manifest, live: KubeObject) -> str:
+    """Names how a manifest's fields are in the live object; nobody else can tell a value by it."""
+    state = live_digest(kept(manifest, live), live)
+    return tools.key.name(state) if manifest.boxes else state
