@@ -10,7 +10,7 @@ from syncagent.domain.fields import Entry
 from syncagent.domain.inventory import InventoryChange, Owned
 from syncagent.domain.jobs import JobSpec, JobStatus
 from syncagent.domain.mirrors import Definition, Document, Mirror
-from syncagent.domain.objects import Api, KubeObject, ObjectRef
+from syncagent.domain.objects import Api, KubeObject, ObjectKey, ObjectRef
 from syncagent.domain.runs import Run
 from syncagent.domain.services import Desired, Stamps, Status
 
@@ -115,6 +115,10 @@ class Cluster(Protocol):
 
     async def tell(self, notice: Notice) -> None:
         """Write an event on an object; the same notice again only counts it up. Refused."""
+        ...
+
+    async def versions(self, api: Api, namespace: str, selector: str) -> dict[ObjectKey, int]:
+        """The versions of all objects of a kind and namespace that match. Refused, UnknownApi."""
         ...
 
     async def find(self, selector: str) -> list[KubeObject]:

@@ -74,6 +74,10 @@ class Owned:
         self.finalizers = _holders(live)
         self.seen = True
 
+    def is_known(self, live: KubeObject) -> bool:
+        """Whether a live object is in the very version that was looked at before."""
+        return self.seen and self.version == resource_version(live) > 0
+
     def vanish(self) -> None:
         """The object is no longer in the cluster."""
         self.seen, self.synced = True, False

@@ -6,6 +6,7 @@ import ssl
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlencode
 
@@ -164,7 +165,7 @@ class KubeClient:
 
     def _url(self, path: str, query: Mapping[str, str] | None) -> URL:
         """Paths come encoded; a URL that is taken as it is costs a tenth of a checked one."""
-        suffix = f"?{urlencode(query)}" if query else ""
+        suffix = _encoded(tuple(query.items())) if query else ""
         return URL(self._access.server + path + suffix, encoded=True)
 
     async def _open(self) -> aiohttp.ClientSession:
@@ -211,6 +212,12 @@ class KubeClient:
                 "CERTIFICATE" in str(error) or "SSL" in str(error)
             )
             raise Unavailable(f"cannot reach the API server: {_reason(error)}") from error
+
+
+@lru_cache(256)
+def _encoded(query: tuple[tuple[str, str], ...]) -> str:
+    """The end of a URL; nearly all requests are of a few forms."""
+    return f"?{urlencode(query)}"
 
 
 def _reason(error: Exception) -> str:

@@ -1,14 +1,22 @@
 """The cluster as the use cases see it: the port `Cluster` over HTTP."""
 
 import hashlib
+import re
 from urllib.parse import quote
 
 import structlog
 
 from fleet.runtime.clock import Clock
-from syncagent.domain.events import ClusterFacts
 from syncagent.domain.fields import Entry
-from syncagent.domain.objects import Api, KubeObject, ObjectRef, metadata_of, ref_of
+from syncagent.domain.objects import (
+    Api,
+    KubeObject,
+    ObjectKey,
+    ObjectRef,
+    metadata_of,
+    ref_of,
+    resource_version,
+)
 from syncagent.domain.ownership import FIELD_MANAGER
 from syncagent.kube.client import APPLY, JSON_PATCH, MERGE, KubeClient
 from syncagent.kube.discovery import Discovery, Resource
@@ -21,7 +29,7 @@ _LOG_LINES, _LOG_BYTES = 20, 2048
 _WARNINGS_READ, _WARNINGS_TOLD = 50, 3
 _EVENT = Api("", "v1", "Event")
 _SAID = 1024
-_DISTRIBUTIONS = ("eks", "gke", "aks", "k3s", "rke2", "k0s")
+_PLAIN = re.compile(r"[A-Za-z0-9._-]*")
 
 log = structlog.get_logger(__name__)
 
@@ -138,28 +146,28 @@ class KubeCluster:
         found = []
         for resource in await self._discovery.listable():
             try:
-                found += await self._find_kind(resource, selector)
+                found += await self._metadata(resource, "", selector)
             except Refused as error:
                 log.warning("kind left out", api=str(resource.api), reason=error.message)
         return found
 
+    async def versions(self, api: Api, namespace: str, selector: str) -> dict[ObjectKey, int]:
+        resource = await self._discovery.resource(api)
+        found = await self._metadata(resource, namespace, selector)
+        return {ref_of(one).key: resource_version(one) for one in found}
+
     async def ping(self) -> None:
         await self._client.ping()
 
-    async def facts(self) -> ClusterFacts:
-        """What kind of cluster this is."""
-        version = (await self._client.request("GET", "/version")).get("gitVersion") or ""
-        nodes = await self._client.request("GET", "/api/v1/nodes", query={"limit": "1"})
-        rest = (nodes.get("metadata") or {}).get("remainingItemCount") or 0
-        name = next((d for d in _DISTRIBUTIONS if d in version), "")
-        return ClusterFacts(version, name, len(nodes.get("items") or ()) + rest)
-
-    async def _find_kind(self, resource: Resource, selector: str) -> list[KubeObject]:
+    async def _metadata(
+        self, resource: Resource, namespace: str, selector: str
+    ) -> list[KubeObject]:
+        """Metadata of all objects of a kind that match; an empty namespace means all."""
         query = {"labelSelector": selector, "limit": str(_PAGE)}
         found: list[KubeObject] = []
         while True:
             answer = await self._client.request(
-                "GET", resource.path(), query=query, accept=_METADATA_LIST
+                "GET", resource.path(namespace), query=query, accept=_METADATA_LIST
             )
             names = {"apiVersion": resource.api.group_version, "kind": resource.api.kind}
             found += [item | names for item in answer.get("items") or ()]
@@ -170,7 +178,12 @@ class KubeCluster:
 
 
 def _path(resource: Resource, ref: ObjectRef) -> str:
-    return resource.path(quote(ref.namespace, safe=""), quote(ref.name, safe=""))
+    return resource.path(_segment(ref.namespace), _segment(ref.name))
+
+
+def _segment(name: str) -> str:
+    """One segment of a path; names that need no encoding, as nearly all, are taken as they are."""
+    return name if _PLAIN.fullmatch(name) else quote(name, safe="")
 
 
 def _is_namespace_missing(error: Refused) -> bool:

@@ -94,6 +94,18 @@ class FakeCluster:
         finally:
             self._sinks.remove((api, namespace, selector, sink))
 
+    async def versions(self, api: Api, namespace: str, selector: str) -> dict[ObjectKey, int]:
+        self.calls.append(("versions", f"{api.kind} {namespace}"))
+        await self.ping()
+        if api.kind in self.fail:
+            raise self.fail[api.kind]
+        label, _, value = selector.partition("=")
+        return {
+            key: int(one["metadata"]["resourceVersion"])
+            for key, one in self.objects.items()
+            if _matches(one, api, namespace, "") and _labels(one).get(label) == value
+        }
+
     async def find(self, selector: str) -> list[KubeObject]:
         await self.ping()
         return [copy.deepcopy(o) for o in self.objects.values() if selector in _labels(o)]
