@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -258,11 +259,72 @@ async def test_a_command_is_executed_once(stand: Stand) -> None:
     await stand.phase(Phase.HEALTHY)
     stand.engine.sync_now("c1", "s")
     await stand.until(lambda: stand.hub.answers)
-    applied = stand.cluster.count("apply")
     stand.engine.sync_now("c1", "s")
     await stand.clock.advance(5)
-    assert applied == 2 and stand.cluster.count("apply") == applied
+    assert stand.cluster.count("versions") == 1
     assert [a.outcome.value for a in stand.hub.answers] == ["succeeded", "succeeded"]
+
+
+async def test_a_sync_on_request_writes_only_what_differs(stand: Stand) -> None:
+    """One question for a kind; what is not in the version seen last is applied."""
+    stand.want("a", "b", drift=DriftPolicy.IGNORE)
+    await stand.phase(Phase.HEALTHY)
+    stand.cluster.calls.clear()
+    stand.engine.sync_now("c1", "s")
+    await stand.until(lambda: len(stand.hub.answers) == 1)
+    assert stand.cluster.calls == [("versions", "ConfigMap prod")]
+    stand.cluster.put(stand.cluster.objects[KEY] | {"data": {"key": "foreign"}})
+    stand.engine.sync_now("c2", "s")
+    await stand.until(lambda: len(stand.hub.answers) == 2)
+    assert [call for call in stand.cluster.calls if call[0] == "apply"] == [
+        ("apply", "ConfigMap prod/a")
+    ]
+    assert stand.cluster.objects[KEY]["data"] == {"key": "1"}
+
+
+async def test_what_cannot_be_asked_about_is_applied_on_request(stand: Stand) -> None:
+    """An agent that may not list a kind still syncs it when it is told to."""
+    stand.want("a")
+    await stand.phase(Phase.HEALTHY)
+    stand.cluster.calls.clear()
+    apply = stand.cluster.apply
+    stand.cluster.fail["ConfigMap"] = Refused("may not list", status=403, reason="Forbidden")
+
+    async def allowed(*args: Any, **options: Any) -> Any:
+        stand.cluster.fail.clear()
+        return await apply(*args, **options)
+
+    stand.cluster.apply = allowed  # ty: ignore[invalid-assignment]
+    stand.engine.sync_now("c1", "s")
+    await stand.until(lambda: stand.hub.answers)
+    assert stand.hub.answers[0].outcome.value == "succeeded"
+    assert stand.cluster.count("apply") == 1
+
+
+async def test_the_same_bundle_again_is_no_work(stand: Stand) -> None:
+    """A higher sequence without another content: acknowledged, neither read nor applied."""
+    stand.want("a", "b")
+    await stand.phase(Phase.HEALTHY)
+    stand.cluster.calls.clear()
+    stand.folder.joinpath("bundles").rename(stand.folder / "away")
+    stand.want("a", "b")
+    said = await stand.phase(Phase.HEALTHY)
+    assert (stand.cluster.calls, said.written, said.pruned) == ([], 0, 0)
+    assert said.stamps.applied and said.stamps.healthy
+    stand.folder.joinpath("away").rename(stand.folder / "bundles")
+    await stand.restart()
+    stand.cluster.drop(KEY)
+    await stand.until(lambda: KEY in stand.cluster.objects)
+
+
+async def test_other_options_of_the_same_bundle_are_work(stand: Stand) -> None:
+    """What was drift and left is put right once the policy says so."""
+    stand.want("a", drift=DriftPolicy.IGNORE)
+    await stand.phase(Phase.HEALTHY)
+    stand.cluster.put(stand.cluster.objects[KEY] | {"data": {"key": "foreign"}})
+    await stand.clock.advance(1)
+    stand.want("a", drift=DriftPolicy.HEAL)
+    await stand.until(lambda: stand.cluster.objects[KEY]["data"] == {"key": "1"})
 
 
 def test_the_pace_of_healing() -> None:
