@@ -10,7 +10,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -254,14 +254,15 @@ class AgentBench:
         return f"{self.namespace}-{_name(number)}"
 
     @asynccontextmanager
-    async def agent(self) -> AsyncGenerator[int]:
-        """An agent in a process of its own; its pid."""
+    async def agent(self, more: Mapping[str, str] | None = None) -> AsyncGenerator[int]:
+        """An agent in a process of its own, with `more` settings; its pid."""
         environment = {
             **os.environ,
             "TOWLINE_AGENT_HUB_ADDRESS": self.hub.address,
             "TOWLINE_AGENT_HUB_TOKEN": TOKEN,
             "TOWLINE_AGENT_KUBERNETES_KUBECONFIG": str(self.kubeconfig),
             "TOWLINE_AGENT_STATE_DIRECTORY": str(self.state),
+            **(more or {}),
         }
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-c", _PROGRAM, env=environment, stdout=_NOWHERE, stderr=_NOWHERE

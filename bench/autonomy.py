@@ -1,0 +1,145 @@
+"""An agent that reads and renders its cluster's services from git: `python -m bench.autonomy`.
+
+Its processes are counted together: the agent, the worker that renders, what runs of git. The hub
+in this process only shows what it is told.
+"""
+
+import asyncio
+import os
+import tempfile
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import orjson
+import yaml
+
+from bench.agent import AgentBench
+from bench.report import Report
+from fleet.bundle import KubeObject
+from syncagent.autonomy.sources import LABEL
+from tests.fakes.hub import FakeHub
+from towline.demo.clusters import binaries
+from towline.demo.clusters.access import agent_kubeconfig
+from towline.demo.clusters.cluster import Cluster
+from towline.demo.gitserver import GitServer, Repository
+
+SERVICES, EACH = 200, 5
+PATIENCE_S, SETTLE_S, QUIET_S = 300.0, 20.0, 30.0
+COMMITS, COMMIT_EVERY_S = 15, 2.0
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def main() -> None:
+    """Measure, print, write."""
+    with (
+        Cluster("bench", binaries.ensure(binaries.PrintedProgress())) as cluster,
+        GitServer() as server,
+    ):
+        asyncio.run(_measure(cluster, server.create_repository("fleet")))
+
+
+async def _measure(cluster: Cluster, repository: Repository) -> None:
+    report = Report("autonomy")
+    repository.commit({"fleet/services.json": _definitions()} | _manifests(range(SERVICES), "0"))
+    with tempfile.TemporaryDirectory(prefix="towline-bench-") as folder:
+        kubeconfig = agent_kubeconfig(cluster.access, Path(folder) / "kubeconfig")
+        async with FakeHub() as hub:
+            bench = AgentBench(hub, kubeconfig, Path(folder) / "autonomy", cluster)
+            own = {
+                "TOWLINE_AGENT_AUTONOMY_REPOSITORY": repository.url,
+                "TOWLINE_AGENT_AUTONOMY_FOLDER": "fleet",
+            }
+            async with bench.agent(own) as pid:
+                await _profile(bench, pid, repository, report)
+    report.write()
+
+
+async def _profile(bench: AgentBench, pid: int, repository: Repository, report: Report) -> None:
+    start = time.perf_counter()
+    await hub_knows(bench.hub, SERVICES)
+    name = f"{SERVICES} services x {EACH} from git"
+    report.add(f"{name}: first sync", [time.perf_counter() - start], "s")
+    report.add(f"{name}: first sync, CPU", [cpu_seconds(pid)], "s")
+    await asyncio.sleep(SETTLE_S)
+    used = cpu_seconds(pid)
+    await asyncio.sleep(QUIET_S)
+    report.add(f"{name}: idle", [(cpu_seconds(pid) - used) / QUIET_S], "cores", goal=0.3)
+    used, start = cpu_seconds(pid), time.perf_counter()
+    for number in range(COMMITS):
+        await asyncio.to_thread(repository.commit, _manifests([number], "1"))
+        await asyncio.sleep(COMMIT_EVERY_S)
+    took = time.perf_counter() - start
+    share = (cpu_seconds(pid) - used) / took
+    report.add(f"{name}: a commit every {COMMIT_EVERY_S:.0f} s", [share], "cores", goal=0.3)
+    report.add(f"{name}: memory of all processes", [memory_megabytes(pid)], "MB", goal=419)
+
+
+async def hub_knows(hub: FakeHub, services: int) -> None:
+    """Wait until that many services are told to be healthy."""
+    healthy: set[str] = set()
+
+    def all_are() -> bool:
+        healthy.update(one.status.service_id for one in hub.reports if one.status.healthy_ms)
+        return len(healthy) >= services
+
+    await hub.until(all_are, PATIENCE_S)
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process and of all that it has started."""
+    ticks = 0
+    for one in _family(pid):
+        fields = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
+        ticks += sum(map(int, fields[11:15]))
+    return ticks / _TICKS
+
+
+def memory_megabytes(pid: int) -> float:
+    """Memory of a process and of all below it; what they share is counted once."""
+    found = 0
+    for one in _family(pid):
+        lines = Path(f"/proc/{one}/smaps_rollup").read_text().splitlines()
+        found += next(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return found / 1e3
+
+
+def _family(pid: int) -> list[int]:
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [pid, *(below for child in children for below in _family(int(child)))]
+
+
+def _definitions() -> str:
+    data = {
+        _name(number): yaml.safe_dump(
+            {"name": _name(number), "namespace": "autonomy", "folder": f"apps/{_name(number)}"}
+        )
+        for number in range(SERVICES)
+    }
+    return orjson.dumps(_configmap("services", data) | {"metadata": _meta("services")}).decode()
+
+
+def _manifests(numbers: Iterable[int], value: str) -> dict[str, str]:
+    return {
+        f"apps/{_name(number)}/{one}.json": orjson.dumps(
+            _configmap(f"{_name(number)}-{one}", {"v": value})
+        ).decode()
+        for number in numbers
+        for one in range(EACH)
+    }
+
+
+def _configmap(name: str, data: dict[str, str]) -> KubeObject:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+
+
+def _meta(name: str) -> dict:
+    return {"name": name, "labels": {LABEL: ""}}
+
+
+def _name(number: int) -> str:
+    return f"s{number:03}"
+
+
+if __name__ == "__main__":
+    main()
