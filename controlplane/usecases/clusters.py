@@ -10,6 +10,7 @@ from controlplane.domain.names import check_label, check_text, handle_from
 from controlplane.domain.services import Removal
 from controlplane.ports import Page, PageQuery, Transaction
 from controlplane.usecases.deps import CLUSTER, DELIVER, DESIRED, REVOKED, Deps
+from controlplane.usecases.freezes import check_thawed
 from controlplane.usecases.removal import begin_removal, end_if_empty, revoke_tokens
 from controlplane.usecases.scopes import project_for
 from controlplane.usecases.tokens import mint
@@ -95,6 +96,8 @@ class Clusters:
         async with self._deps.store.write() as tx:
             cluster = await find_cluster(tx, id)
             require(actor, Verb.WRITE, cluster.target)
+            if columns.keys() - {"protect"}:
+                await check_thawed(tx, id)
             changed = replace(cluster, **columns, updated_at=self._deps.clock.now())
             await tx.clusters.put(changed)
             repositories = await _render_anew(tx, cluster, changed)
@@ -158,6 +161,7 @@ class Clusters:
         async with self._deps.store.write() as tx:
             cluster = await find_cluster(tx, id)
             require(actor, Verb.WRITE, cluster.target)
+            await check_thawed(tx, id)
             if cluster.protect and removal is Removal.CASCADE:
                 raise Conflict(
                     f"cluster {cluster.handle!r} is protected: set protect to false first"

@@ -17,6 +17,7 @@ from controlplane.domain.services import Revision, Service
 from controlplane.usecases.contexts import values_of
 from controlplane.usecases.dependencies import in_order, unready
 from controlplane.usecases.deps import DESIRED, SERVICE, Deps
+from controlplane.usecases.freezes import frozen_clusters
 from fleet.errors import TowlineError
 from fleet.identity import ClusterId
 from fleet.source import Commit, Rendered
@@ -63,7 +64,9 @@ class Delivery:
             repository = await tx.repositories.get(repository_id)
             if repository is None:
                 return 0
-            services = await tx.services.select(repository_id=repository_id, **wanted)
+            frozen = await frozen_clusters(tx)
+            found = await tx.services.select(repository_id=repository_id, **wanted)
+            services = [one for one in found if one.cluster_id not in frozen]
             clusters = {
                 c.id: c
                 for c in await tx.clusters.select(id={service.cluster_id for service in services})

@@ -11,6 +11,7 @@ from controlplane.domain.objects import ObjectName, Plan
 from controlplane.domain.services import Confirmation, Service
 from controlplane.usecases.clusters import find_cluster
 from controlplane.usecases.deps import CLUSTER, DESIRED, SERVICE, Deps
+from controlplane.usecases.freezes import check_thawed
 from controlplane.usecases.services import find_defined, find_service
 from fleet.errors import Conflict, Invalid
 
@@ -36,6 +37,7 @@ class Interventions:
         async with self._deps.store.write() as tx:
             service = await find_defined(tx, service_id)
             require(actor, Verb.WRITE, service.target)
+            await check_thawed(tx, service.cluster_id)
             waiting = {one.key: one for one in service.awaiting}
             if unknown := [str(one) for one in objects if one.key not in waiting]:
                 raise Conflict(f"does not wait for a confirmation: {', '.join(unknown[:5])}")

@@ -22,6 +22,7 @@ from controlplane.ports import Transaction
 from controlplane.usecases.contexts import values_of
 from controlplane.usecases.delivery import parameters_of, reads_of
 from controlplane.usecases.deps import DELIVER, DESIRED, SERVICE, Deps
+from controlplane.usecases.freezes import check_thawed
 from controlplane.usecases.pipelines import Pipelines
 from controlplane.usecases.repositories import Repositories
 from fleet.errors import Conflict, TowlineError
@@ -61,6 +62,7 @@ class Promotions:
         pipeline, effect = _payload(job, fx.Promote)
         services = await self._services(pipeline, effect.stage)
         try:
+            await self._check_thawed(services)
             done = {s.id: await self._render(s, effect.revisions[s.id].commit) for s in services}
             for service in services:
                 _check_same(service, effect.revisions[service.id], done[service.id])
@@ -88,6 +90,11 @@ class Promotions:
                 return []
             found = codec.pipeline_from_json(row.spec).stage.get(stage)
             return await tx.services.select(id=found.services) if found else []
+
+    async def _check_thawed(self, services: list[Service]) -> None:
+        async with self._deps.store.read() as tx:
+            for service in services:
+                await check_thawed(tx, service.cluster_id)
 
     async def _commits(
         self, services: list[Service], commits: Mapping[ServiceId, str]

@@ -24,6 +24,8 @@ from controlplane.usecases.clusters import find_cluster
 from controlplane.usecases.contexts import bind
 from controlplane.usecases.dependencies import check_dependencies, check_names, check_not_needed
 from controlplane.usecases.deps import DELIVER, DESIRED, SERVICE, Deps
+from controlplane.usecases.freezes import check_thawed
+from controlplane.usecases.inherited import check_changeable, check_deletable
 from controlplane.usecases.removal import begin_removal
 from controlplane.usecases.repositories import find_repository
 from fleet.errors import Conflict, Invalid, NotFound
@@ -246,6 +248,7 @@ class Services:
             before = await find_defined(tx, id)
             require(actor, Verb.WRITE, before.target)
             changed = {k: v for k, v in columns.items() if getattr(before, k) != v}
+            await check_changeable(tx, actor, before, changed)
             if changed.keys() & {"ref", "folder"} and not before.promoted:
                 changed["pinned"] = None
             if changed.keys() & _RENDERED_FROM:
@@ -274,6 +277,7 @@ class Services:
         async with self._deps.store.write() as tx:
             service = await find_defined(tx, id)
             require(actor, Verb.WRITE, service.target)
+            await check_deletable(tx, service)
             await check_not_needed(tx, service)
             cluster = await find_cluster(tx, service.cluster_id)
             await begin_removal(self._deps, tx, actor, service, removal, cluster)
@@ -311,6 +315,7 @@ class Services:
         async with self._deps.store.write() as tx:
             before = await find_defined(tx, id)
             require(actor, Verb.WRITE, before.target)
+            await check_thawed(tx, before.cluster_id)
             after = replace(
                 before,
                 source=before.source if before.pinned else None,
@@ -330,6 +335,7 @@ class Services:
         async with self._deps.store.write() as tx:
             before = await find_defined(tx, id)
             require(actor, Verb.WRITE, before.target)
+            await check_thawed(tx, before.cluster_id)
             if not before.waiting:
                 raise Conflict(f"service {before.name!r} does not wait for other services")
             after = replace(before, waived=True, updated_at=self._deps.clock.now())
@@ -360,6 +366,7 @@ class Services:
         async with self._deps.store.write() as tx:
             service = await find_defined(tx, id)
             require(actor, Verb.WRITE, service.target)
+            await check_thawed(tx, service.cluster_id)
             revision = await tx.revisions.get(revision_id)
             if revision is None or revision.service_id != id:
                 raise NotFound(f"service {service.name!r} has no revision {revision_id}")
@@ -392,6 +399,7 @@ class Services:
         async with self._deps.store.write() as tx:
             service = await find_defined(tx, id)
             require(actor, Verb.WRITE, service.target)
+            await check_thawed(tx, service.cluster_id)
             holder = await pipeline_of(tx, id)
             if holder is not None:
                 raise Conflict(
@@ -411,6 +419,7 @@ class Services:
         require(actor, Verb.WRITE, cluster.target.below(Kind.SERVICE))
         if cluster.ending_at is not None:
             raise Conflict(f"cluster {cluster.handle!r} is being deleted")
+        await check_thawed(tx, cluster.id)
         return cluster
 
     def _entry(

@@ -1,0 +1,133 @@
+"""What definitions want at this moment. Whatever cannot be found out makes it incomplete."""
+
+from dataclasses import replace
+
+from controlplane.domain.globals import GlobalService
+from controlplane.domain.namespaces import ManagedNamespace
+from controlplane.domain.selectors import Fleet
+from controlplane.domain.sets import (
+    MOST_FOLDERS,
+    FolderSource,
+    Found,
+    OpenRequest,
+    RequestSource,
+    ServiceSet,
+    chosen,
+    generated,
+)
+from controlplane.domain.targets import Evaluation, Wanted, stamped
+from controlplane.domain.templates import ServiceTemplate
+from controlplane.ports import Hosting, Transaction
+from controlplane.usecases.deps import Deps
+from fleet.bundle import make_bundle
+from fleet.errors import Invalid, TowlineError, Unavailable
+from fleet.identity import RepositoryId
+
+Owner = GlobalService | ServiceSet | ManagedNamespace
+
+
+class NoHosting:
+    """Where nobody can ask for open requests."""
+
+    async def open_requests(self, repository_id: RepositoryId) -> list[OpenRequest]:
+        raise Unavailable("this process cannot ask for open requests to merge")
+
+
+class Evaluator:
+    """Looks at clusters, folders and open requests."""
+
+    def __init__(self, deps: Deps, hosting: Hosting | None = None) -> None:
+        self._deps = deps
+        self.hosting = hosting or NoHosting()
+
+    async def evaluate(self, one: Owner) -> Evaluation:
+        """What a definition wants now; the store's errors are raised, all others are told."""
+        if one.ending_at is not None:
+            return Evaluation()
+        async with self._deps.store.read() as tx:
+            fleet = await fleet_of(tx)
+        try:
+            if isinstance(one, GlobalService):
+                return await self._global(one, fleet)
+            if isinstance(one, ServiceSet):
+                return await self._set(one, fleet)
+            return await self._namespace(one, fleet)
+        except TowlineError as error:
+            return Evaluation(problems=(error.message,))
+
+    async def _global(self, one: GlobalService, fleet: Fleet) -> Evaluation:
+        async with self._deps.store.read() as tx:
+            template, home = await template_of(tx, one)
+            await _check_repository(tx, template)
+            patches = {
+                row.cluster_id: row.patch for row in await tx.overrides.select(global_id=one.id)
+            }
+        clusters = [c for c in fleet.matching(one.selector, one.project_id) if c.id != home]
+        return Evaluation(stamped(template, clusters, patches))
+
+    async def _set(self, one: ServiceSet, fleet: Fleet) -> Evaluation:
+        clusters = fleet.matching(one.selector, one.project_id)
+        sources = one.generator
+        found = Found()
+        if sources.folders is not None:
+            found = replace(found, folders=await self._folders(sources.folders))
+        if sources.requests is not None:
+            found = replace(found, requests=await self._requests(sources.requests))
+        evaluation = generated(one, clusters, found)
+        async with self._deps.store.read() as tx:
+            for template in {
+                w.template.repository_id: w.template for w in evaluation.wanted
+            }.values():
+                await _check_repository(tx, template)
+        return evaluation
+
+    async def _folders(self, source: FolderSource) -> tuple[str, ...]:
+        repository = RepositoryId(source.repository_id)
+        manifests = self._deps.manifests
+        commit = await manifests.resolve(repository, source.ref)
+        listed = await manifests.folders(repository, commit.sha, source.base, source.depth)
+        found = tuple(sorted(path for path in listed if source.fits(path)))
+        if len(found) > MOST_FOLDERS:
+            raise Invalid(f"{len(found):,} folders fit, {MOST_FOLDERS:,} at most")
+        return found
+
+    async def _requests(self, source: RequestSource) -> tuple[OpenRequest, ...]:
+        found = await self.hosting.open_requests(RepositoryId(source.repository_id))
+        return tuple(chosen(source, found, self._deps.clock.now()))
+
+    async def _namespace(self, one: ManagedNamespace, fleet: Fleet) -> Evaluation:
+        content = await self._deps.manifests.keep(make_bundle(one.objects()).data)
+        clusters = fleet.matching(one.selector, one.project_id)
+        wanted = [Wanted(c.id, one.keeper(), content) for c in clusters]
+        if (inside := one.placed()) is not None:
+            async with self._deps.store.read() as tx:
+                await _check_repository(tx, inside)
+            wanted += [Wanted(c.id, inside) for c in clusters]
+        return Evaluation(tuple(wanted))
+
+
+async def fleet_of(tx: Transaction) -> Fleet:
+    """The clusters and their groups as they are now."""
+    return Fleet(tuple(await tx.clusters.select()), tuple(await tx.cluster_groups.select()))
+
+
+async def template_of(tx: Transaction, one: GlobalService) -> tuple[ServiceTemplate, str | None]:
+    """What a global service hands on, and the cluster of the service it is taken from.
+
+    Invalid: that service is gone.
+    """
+    if one.source_id is None:
+        if one.template is None:
+            raise Invalid("the definition has neither a service nor a template")
+        return one.template, None
+    source = await tx.services.get(one.source_id)
+    if source is None:
+        raise Invalid("the service that this global service hands on is gone: give a template")
+    return ServiceTemplate.of(source), source.cluster_id
+
+
+async def _check_repository(tx: Transaction, template: ServiceTemplate) -> None:
+    if template.repository_id is None:
+        raise Invalid("the template names no repository")
+    if await tx.repositories.get(template.repository_id) is None:
+        raise Invalid(f"there is no repository {template.repository_id}, which the template names")

@@ -1,0 +1,298 @@
+"""Bringing clusters to what definitions want: small transactions, and no removal in doubt."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+import structlog
+
+from controlplane.domain.access import SYSTEM
+from controlplane.domain.clusters import Cluster
+from controlplane.domain.ledger import LedgerEntry, Stage
+from controlplane.domain.owners import MOST_DELETIONS, Leave
+from controlplane.domain.ownership import OwnerKind
+from controlplane.domain.services import Removal, Service
+from controlplane.domain.targets import Present, TargetPlan, Wanted, changed_columns, desired
+from controlplane.ports import ANY, Hosting, Rows, Transaction
+from controlplane.usecases.deps import DELIVER, DESIRED, SERVICE, Deps
+from controlplane.usecases.evaluation import Evaluator, Owner
+from controlplane.usecases.freezes import frozen_clusters
+from controlplane.usecases.removal import begin_removal
+from fleet.identity import ClusterId, RepositoryId, ServiceId
+
+log = structlog.get_logger(__name__)
+
+BATCH = 50
+"""So many services change in one transaction."""
+
+_TOLD_EVERY = timedelta(minutes=5)
+_MOST_PROBLEM = 1000
+_APPLIED_WITH = frozenset({"dry_run", "options"})
+_NOT_RENDERED = _APPLIED_WITH | {"protect", "version", "docs_path", "digest", "dependencies"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One service that is made, changed or let go."""
+
+    cluster_id: str
+    wanted: Wanted | None = None
+    service: Service | None = None
+
+
+class Targets:
+    """Evaluates definitions and carries out what follows."""
+
+    def __init__(self, deps: Deps, hosting: Hosting | None = None) -> None:
+        self._deps = deps
+        self.evaluator = Evaluator(deps, hosting)
+
+    async def keys(self) -> list[str]:
+        """`<kind>/<id>` of every definition."""
+        async with self._deps.store.read() as tx:
+            return [f"{k.value}/{row.id}" for k in OwnerKind for row in await rows(tx, k).select()]
+
+    async def sources(self) -> dict[str, set[str]]:
+        """The keys of definitions by the ids of services and repositories that they are made of."""
+        found: dict[str, set[str]] = {}
+        async with self._deps.store.read() as tx:
+            for one in await tx.globals.select():
+                if one.source_id is not None:
+                    found.setdefault(one.source_id, set()).add(f"{one.kind.value}/{one.id}")
+            for one in await tx.sets.select():
+                if one.generator.folders is not None:
+                    repository = one.generator.folders.repository_id
+                    found.setdefault(repository, set()).add(f"{one.kind.value}/{one.id}")
+        return found
+
+    async def plan(self, one: Owner) -> TargetPlan:
+        """What would have to be done for a definition as it is given; nothing is changed."""
+        evaluation = await self.evaluator.evaluate(one)
+        async with self._deps.store.read() as tx:
+            owned = await tx.services.select(owner_id=one.id)
+            places = {wanted.cluster_id for wanted in evaluation.wanted}
+            there: list[Service] = []
+            for part in _parts(sorted(places), 200):
+                there += await tx.services.select(cluster_id=part, deleted_at=ANY)
+            frozen = frozenset(await frozen_clusters(tx))
+            taken = {
+                (service.cluster_id, service.name)
+                for service in there
+                if service.owner_id != one.id or service.deleted_at is not None
+            }
+        limit = MOST_DELETIONS if one.ending_at else max(one.budget, one.confirmed)
+        return desired(evaluation, Present(owned, taken, frozen), limit)
+
+    async def reconcile(self, key: str) -> TargetPlan | None:
+        """Look at one definition and do what follows. None: there is none such any more."""
+        kind, _, id = key.partition("/")
+        async with self._deps.store.read() as tx:
+            one = await rows(tx, OwnerKind(kind)).get(id)
+        if one is None:
+            return None
+        plan = await self.plan(one)
+        done = await self._carry_out(one, plan)
+        await self._note(one, plan, done=done)
+        return plan
+
+    async def _carry_out(self, one: Owner, plan: TargetPlan) -> bool:
+        """Whether all could be done before somebody changed the definition."""
+        steps = list(_steps(plan))
+        for part in _parts(steps, BATCH):
+            changed: list[Service] = []
+            async with self._deps.store.write() as tx:
+                now = await rows(tx, one.kind).get(one.id)
+                if now is None or now.updated_at != one.updated_at:
+                    return False
+                clusters = {
+                    c.id: c for c in await tx.clusters.select(id={step.cluster_id for step in part})
+                }
+                frozen = await frozen_clusters(tx)
+                for step in part:
+                    cluster = clusters.get(ClusterId(step.cluster_id))
+                    if cluster is None or cluster.ending_at or cluster.id in frozen:
+                        continue
+                    if (moved := await self._step(tx, one, step, cluster)) is not None:
+                        changed.append(moved)
+            self._wake(changed)
+        return True
+
+    async def _step(
+        self, tx: Transaction, one: Owner, step: _Step, cluster: Cluster
+    ) -> Service | None:
+        if step.service is None:
+            return await self._create(tx, one, step.wanted, cluster) if step.wanted else None
+        service = await tx.services.get(step.service.id)
+        if service is None or service.owner_id != one.id:
+            return None
+        if step.wanted is not None:
+            return await self._update(tx, one, service, step.wanted)
+        return await self._remove(tx, one, service, cluster)
+
+    async def _create(
+        self, tx: Transaction, one: Owner, wanted: Wanted, cluster: Cluster
+    ) -> Service | None:
+        name = wanted.template.name
+        if await tx.services.find(cluster_id=cluster.id, name=name, deleted_at=ANY) is not None:
+            return None
+        now = self._deps.clock.now()
+        columns = wanted.template.columns()
+        repository = columns.pop("repository_id")
+        service = Service(
+            ServiceId(self._deps.new_id()),
+            cluster.id,
+            RepositoryId(repository) if repository else None,
+            columns.pop("name"),
+            columns.pop("namespace"),
+            now,
+            now,
+            project_id=cluster.project_id,
+            owner_kind=one.kind,
+            owner_id=one.id,
+            **columns,
+            **_content(wanted, 0),
+        )
+        await tx.services.add(service)
+        await tx.ledger.append([self._entry(one, service, Stage.CREATED)])
+        return service
+
+    async def _update(
+        self, tx: Transaction, one: Owner, service: Service, wanted: Wanted
+    ) -> Service | None:
+        changed: dict[str, Any] = changed_columns(service, wanted)
+        if not changed:
+            return None
+        names = ", ".join(sorted(changed))
+        if changed.keys() - _NOT_RENDERED:
+            changed["source"] = None
+        if changed.keys() & {"ref", "folder", "repository_id"}:
+            changed["pinned"] = None
+        if changed.keys() & _APPLIED_WITH and service.digest:
+            changed["sequence"] = service.sequence + 1
+        if "digest" in changed:
+            changed |= _content(wanted, service.sequence)
+        after = replace(service, **changed, updated_at=self._deps.clock.now())
+        await tx.services.put(after)
+        await tx.ledger.append([self._entry(one, after, Stage.CONFIGURED, names)])
+        return after
+
+    async def _remove(
+        self, tx: Transaction, one: Owner, service: Service, cluster: Cluster
+    ) -> Service:
+        """Let go of a service. A protected one that would be deleted stays, as nobody's."""
+        leave = one.on_delete if one.ending_at else one.leave
+        if leave is Leave.DELETE and service.protect:
+            await tx.services.change(service.id, owner_kind=None, owner_id=None)
+            return service
+        removal = Removal.CASCADE if leave is Leave.DELETE else Removal.ORPHAN
+        await begin_removal(self._deps, tx, SYSTEM, service, removal, cluster)
+        return service
+
+    async def _note(self, one: Owner, plan: TargetPlan, *, done: bool) -> None:
+        """Keep what came of a look; the definition goes with its last service."""
+        problem, waiting, now = problem_of(plan), len(plan.withheld), self._deps.clock.now()
+        fresh = one.evaluated_at is not None and now - one.evaluated_at < _TOLD_EVERY
+        if fresh and (problem, waiting) == (one.problem, one.waiting) and not plan.size:
+            if one.ending_at is None:
+                return
+        async with self._deps.store.write() as tx:
+            if one.ending_at is not None and done and not await tx.services.select(owner_id=one.id):
+                await _forget(tx, one)
+                return
+            confirmed = {"confirmed": 0} if plan.remove else {}
+            await rows(tx, one.kind).change(
+                one.id, problem=problem, waiting=waiting, evaluated_at=now, **confirmed
+            )
+        if plan.size or problem:
+            log.info(
+                "definition evaluated",
+                kind=one.kind.value,
+                name=one.name,
+                problem=problem,
+                made=len(plan.create),
+                changed=len(plan.update),
+                removed=len(plan.remove),
+            )
+
+    def _entry(self, one: Owner, service: Service, stage: Stage, message: str = "") -> LedgerEntry:
+        return LedgerEntry(
+            service_id=service.id,
+            cluster_id=service.cluster_id,
+            stage=stage,
+            at=self._deps.clock.now(),
+            sequence=service.sequence,
+            sha=service.sha,
+            digest=service.digest,
+            revision_id=service.revision_id,
+            actor=f"{one.kind.noun} {one.name}"[:320],
+            message=message,
+        )
+
+    def _wake(self, services: Sequence[Service]) -> None:
+        bus = self._deps.bus
+        for service in services:
+            bus.publish(SERVICE, service.id)
+            bus.publish(DESIRED, f"{service.cluster_id}/{service.id}")
+        for repository in {one.repository_id for one in services if one.repository_id}:
+            bus.publish(DELIVER, f"{repository}/")
+
+
+def rows(tx: Transaction, kind: OwnerKind) -> Rows[Any]:
+    """The table of a sort of definition."""
+    tables: dict[OwnerKind, Callable[[], Rows[Any]]] = {
+        OwnerKind.GLOBAL: lambda: tx.globals,
+        OwnerKind.SET: lambda: tx.sets,
+        OwnerKind.NAMESPACE: lambda: tx.namespaces,
+    }
+    return tables[kind]()
+
+
+def problem_of(plan: TargetPlan) -> str:
+    """Why not all was done, for people; empty if all was."""
+    parts = list(plan.problems)
+    if plan.collisions:
+        names = ", ".join(sorted({one.template.name for one in plan.collisions})[:5])
+        parts.append(
+            f"{len(plan.collisions)} places have another service of that name already: {names}"
+        )
+    if plan.withheld and not parts:
+        parts.append(
+            f"{len(plan.withheld)} removals are more than the deletion budget allows: confirm them"
+        )
+    if plan.frozen:
+        parts.append(f"{len(plan.frozen)} changes wait for groups to be unfrozen")
+    return "; ".join(parts)[:_MOST_PROBLEM]
+
+
+async def _forget(tx: Transaction, one: Owner) -> None:
+    if one.kind is OwnerKind.GLOBAL:
+        for row in await tx.overrides.select(global_id=one.id):
+            await tx.overrides.remove(row.id)
+    await rows(tx, one.kind).remove(one.id)
+
+
+def _content(wanted: Wanted, sequence: int) -> dict[str, Any]:
+    """The desired state of a service whose bundle comes from no repository."""
+    content = wanted.content
+    if content is None:
+        return {}
+    return {
+        "digest": content.digest,
+        "source": content.source,
+        "bundle_bytes": content.size,
+        "object_count": content.count,
+        "attestation": content.attestation,
+        "sequence": sequence + 1,
+    }
+
+
+def _steps(plan: TargetPlan) -> Iterator[_Step]:
+    """What makes and changes comes before what removes."""
+    yield from (_Step(one.cluster_id, wanted=one) for one in plan.create)
+    yield from (_Step(s.cluster_id, wanted=one, service=s) for s, one in plan.update)
+    yield from (_Step(service.cluster_id, service=service) for service in plan.remove)
+
+
+def _parts(items: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
+    return (items[start : start + size] for start in range(0, len(items), size))
