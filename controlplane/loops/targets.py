@@ -1,0 +1,88 @@
+"""Looks at definitions when clusters, services, repositories or they themselves have changed.
+
+Once a minute all are looked at in any case: open requests come and go without a word.
+"""
+
+from controlplane.domain.clusters import Cluster
+from controlplane.loops.keyed import KeyedWork
+from controlplane.loops.patient import patiently
+from controlplane.ports import Bus, Manifests, Store
+from controlplane.usecases.deps import CLUSTER, SERVICE, TARGETS
+from controlplane.usecases.targets import Targets
+from fleet.runtime.clock import Clock
+from fleet.runtime.tasks import Tasks
+from fleet.source import RepositoryState
+
+_SWEEP_SECONDS = 60.0
+
+
+class TargetLoop:
+    """Drives `Targets`; one look at a definition at a time."""
+
+    def __init__(
+        self, targets: Targets, manifests: Manifests, store: Store, bus: Bus, clock: Clock
+    ) -> None:
+        self._targets = targets
+        self._manifests = manifests
+        self._store = store
+        self._bus = bus
+        self._clock = clock
+        self._marks: dict[str, object] = {}
+        self._sources: dict[str, set[str]] = {}
+        self.tasks = Tasks("targets")
+        self._work = KeyedWork("target", targets.reconcile, self.tasks, clock)
+
+    async def start(self) -> None:
+        """Begin in the background."""
+        self._manifests.on_state(self._on_state)
+        self.tasks.forever("wakes", self._follow())
+        self.tasks.forever("sweep", self._sweep())
+
+    def _on_state(self, state: RepositoryState) -> None:
+        for key in self._sources.get(state.repository_id, ()):
+            self._work.ask(key)
+
+    async def _follow(self) -> None:
+        async for topic, key in self._bus.subscribe(CLUSTER, SERVICE, TARGETS):
+            if topic == CLUSTER:
+                await patiently("cluster", lambda id=key: self._cluster(id), self._clock)
+            elif topic == SERVICE:
+                for one in self._sources.get(key, ()):
+                    self._work.ask(one)
+            elif key:
+                await patiently("sources", self._note_sources, self._clock)
+                self._work.ask(key)
+            else:
+                await patiently("all", self._ask_all, self._clock)
+
+    async def _sweep(self) -> None:
+        while True:
+            await patiently("sweep", self._ask_all, self._clock)
+            await self._clock.sleep(_SWEEP_SECONDS)
+
+    async def _ask_all(self) -> None:
+        await self._note_sources()
+        for key in await self._targets.keys():
+            self._work.ask(key)
+
+    async def _note_sources(self) -> None:
+        """Remember whose change concerns which definition: services, and repositories."""
+        self._sources = await self._targets.sources()
+
+    async def _cluster(self, id: str) -> None:
+        """Look at all definitions if the cluster is another one now for selectors."""
+        async with self._store.read() as tx:
+            cluster = await tx.clusters.get(id)
+        mark = _mark(cluster)
+        if id not in self._marks or self._marks[id] != mark:
+            self._marks[id] = mark
+            await self._ask_all()
+
+
+def _mark(cluster: Cluster | None) -> object:
+    """All that selectors look at, and what names services."""
+    if cluster is None:
+        return None
+    tags = tuple(sorted(cluster.tags.items()))
+    named = (cluster.handle, cluster.name, cluster.project_id, cluster.distribution)
+    return (*named, cluster.mode, cluster.ending_at, tags)

@@ -1,0 +1,189 @@
+"""Groups of clusters, and freezing them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from controlplane.domain.access import Actor, Kind, Target, Verb, require, require_member
+from controlplane.domain.clustergroups import ClusterGroup
+from controlplane.domain.clusters import Cluster
+from controlplane.domain.names import check_label, check_text
+from controlplane.domain.ownership import OwnerKind
+from controlplane.domain.selectors import Selector
+from controlplane.ports import Page, PageQuery, Transaction
+from controlplane.usecases.deps import DELIVER, TARGETS, Deps
+from controlplane.usecases.scopes import find_project
+from controlplane.usecases.targets import rows
+from fleet.errors import Conflict, Invalid, NotFound
+
+_MOST_CLUSTERS = 10_000
+_LONGEST_TEXT = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class GroupChange:
+    """What to change of a cluster group; None leaves it as it is."""
+
+    name: str | None = None
+    description: str | None = None
+    project_id: str | None = None
+    tags: Mapping[str, str] | None = None
+    cluster_ids: Sequence[str] | None = None
+
+    def columns(self) -> dict[str, Any]:
+        """The checked fields. Invalid: a value that cannot be."""
+        found: dict[str, Any] = {}
+        if self.name is not None:
+            found["name"] = check_label(self.name, "name")
+        if self.description is not None:
+            found["description"] = _text(self.description, "description")
+        if self.tags is not None:
+            found["tags"] = dict(Selector(tags=self.tags).checked().tags)
+        if self.cluster_ids is not None:
+            if len(self.cluster_ids) > _MOST_CLUSTERS:
+                raise Invalid(f"{_MOST_CLUSTERS:,} at most", field="clusterIds")
+            found["cluster_ids"] = tuple(dict.fromkeys(self.cluster_ids))
+        return found
+
+
+class ClusterGroups:
+    """Verbs on cluster groups. Rights on one are rights on clusters of its project."""
+
+    def __init__(self, deps: Deps) -> None:
+        self._deps = deps
+
+    async def page(self, actor: Actor, query: PageQuery) -> Page[ClusterGroup]:
+        require_member(actor)
+        query = replace(query, visible=actor.policy.visible(Kind.CLUSTER))
+        async with self._deps.store.read() as tx:
+            return await tx.cluster_groups.page(query)
+
+    async def get(self, actor: Actor, id: str | None, name: str | None = None) -> ClusterGroup:
+        """By id or name. NotFound: none, or not to be seen."""
+        require_member(actor)
+        async with self._deps.store.read() as tx:
+            group = await _find(tx, id, name)
+        require(actor, Verb.READ, group.target)
+        return group
+
+    async def clusters(self, actor: Actor, id: str) -> list[Cluster]:
+        """The clusters in it now, by handle, as far as the actor may see them."""
+        group = await self.get(actor, id)
+        async with self._deps.store.read() as tx:
+            found = await tx.clusters.select()
+        held = [one for one in found if group.holds(one) and actor.may(Verb.READ, one.target)]
+        return sorted(held, key=lambda one: one.handle)
+
+    async def create(self, actor: Actor, change: GroupChange) -> ClusterGroup:
+        require_member(actor)
+        columns = change.columns()
+        if "name" not in columns:
+            raise Invalid("must be given", field="name")
+        now, project = self._deps.clock.now(), change.project_id or None
+        group = ClusterGroup(self._deps.new_id(), columns.pop("name"), now, now, project)
+        group = replace(group, **columns)
+        async with self._deps.store.write() as tx:
+            if project:
+                place = await find_project(tx, project)
+                if not actor.may(Verb.READ, place.target):
+                    raise NotFound
+            require(actor, Verb.WRITE, _place(project))
+            if await tx.cluster_groups.find(name=group.name) is not None:
+                raise Conflict(f"a cluster group {group.name!r} exists already")
+            await _check_clusters(tx, actor, group)
+            await tx.cluster_groups.add(group)
+            await self._deps.audit(tx, actor, "createClusterGroup", group.name, group.id)
+        return group
+
+    async def update(self, actor: Actor, id: str, change: GroupChange) -> ClusterGroup:
+        """Change who is in it. Conflict: it is frozen."""
+        require_member(actor)
+        columns = change.columns()
+        async with self._deps.store.write() as tx:
+            before = await _find(tx, id)
+            require(actor, Verb.WRITE, before.target)
+            if before.frozen:
+                raise Conflict(f"cluster group {before.name!r} is frozen: unfreeze it first")
+            group = replace(before, **columns, updated_at=self._deps.clock.now())
+            await _check_clusters(tx, actor, group)
+            await tx.cluster_groups.put(group)
+            await self._deps.audit(
+                tx, actor, "updateClusterGroup", group.name, id, changed=sorted(columns)
+            )
+        self._deps.bus.publish(TARGETS)
+        return group
+
+    async def delete(self, actor: Actor, id: str) -> ClusterGroup:
+        """Conflict: it is frozen, or definitions choose clusters by it."""
+        require_member(actor)
+        async with self._deps.store.write() as tx:
+            group = await _find(tx, id)
+            require(actor, Verb.WRITE, group.target)
+            if group.frozen:
+                raise Conflict(f"cluster group {group.name!r} is frozen: unfreeze it first")
+            for kind in OwnerKind:
+                for one in await rows(tx, kind).select():
+                    if id in one.selector.groups:
+                        raise Conflict(f"{kind.noun} {one.name!r} chooses clusters by this group")
+            await tx.cluster_groups.remove(id)
+            await self._deps.audit(tx, actor, "deleteClusterGroup", group.name, id)
+        return group
+
+    async def freeze(self, actor: Actor, id: str, reason: str) -> ClusterGroup:
+        """Let nothing of its clusters' services change until it is unfrozen."""
+        now = self._deps.clock.now()
+        who = (actor.email or actor.name)[:320]
+        why = _text(reason, "reason")
+        return await self._set(
+            actor, id, "freezeClusterGroup", frozen=True, reason=why, frozen_by=who, frozen_at=now
+        )
+
+    async def thaw(self, actor: Actor, id: str) -> ClusterGroup:
+        """End a freeze; what has waited is done now."""
+        group = await self._set(
+            actor, id, "unfreezeClusterGroup", frozen=False, reason="", frozen_by="", frozen_at=None
+        )
+        async with self._deps.store.read() as tx:
+            repositories = await tx.repositories.select()
+        self._deps.bus.publish(TARGETS)
+        for repository in repositories:
+            self._deps.bus.publish(DELIVER, f"{repository.id}/")
+        return group
+
+    async def _set(self, actor: Actor, id: str, action: str, **columns: Any) -> ClusterGroup:
+        require_member(actor)
+        async with self._deps.store.write() as tx:
+            before = await _find(tx, id)
+            require(actor, Verb.WRITE, before.target)
+            group = replace(before, **columns, updated_at=self._deps.clock.now())
+            await tx.cluster_groups.put(group)
+            await self._deps.audit(tx, actor, action, group.name, id, reason=group.reason)
+        return group
+
+
+async def _find(tx: Transaction, id: str | None, name: str | None = None) -> ClusterGroup:
+    table = tx.cluster_groups
+    group = await table.get(id) if id else await table.find(name=name or "")
+    if group is None:
+        raise NotFound
+    return group
+
+
+async def _check_clusters(tx: Transaction, actor: Actor, group: ClusterGroup) -> None:
+    """NotFound: one of the clusters is not there, or not the actor's to see."""
+    if not group.cluster_ids:
+        return
+    found = await tx.clusters.select(id=set(group.cluster_ids))
+    seen = {one.id for one in found if actor.may(Verb.READ, one.target)}
+    if set(group.cluster_ids) - seen:
+        raise NotFound
+
+
+def _place(project_id: str | None) -> Target:
+    if project_id is None:
+        return Target.whole(Kind.CLUSTER)
+    return Target.within(Kind.CLUSTER, project_id)
+
+
+def _text(value: str, field: str) -> str:
+    return check_text(value, field, _LONGEST_TEXT) if value else ""

@@ -1,0 +1,201 @@
+"""What all definitions of services for many clusters have in common: their verbs and checks."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+from controlplane.domain.access import Actor, Kind, Verb, require, require_member
+from controlplane.domain.names import check_label, check_text
+from controlplane.domain.owners import Definition, Leave, check_budget, place_for
+from controlplane.domain.ownership import OwnerKind
+from controlplane.domain.selectors import Selector
+from controlplane.domain.services import Service
+from controlplane.domain.targets import TargetPlan
+from controlplane.domain.templates import ServiceTemplate
+from controlplane.ports import Page, PageQuery, Transaction
+from controlplane.usecases.deps import TARGETS, Deps
+from controlplane.usecases.evaluation import Owner, fleet_of
+from controlplane.usecases.repositories import find_repository
+from controlplane.usecases.scopes import find_project
+from controlplane.usecases.services import ServiceChange
+from controlplane.usecases.targets import Targets, rows
+from fleet.errors import Conflict, Invalid, NotFound
+
+D = TypeVar("D", bound=Owner)
+
+
+@dataclass(frozen=True, slots=True)
+class DefinitionChange:
+    """What to change of any definition; None leaves it as it is. The project stays for ever."""
+
+    name: str | None = None
+    project_id: str | None = None
+    selector: Selector | None = None
+    leave: Leave | None = None
+    on_delete: Leave | None = None
+    budget: int | None = None
+
+    def columns(self) -> dict[str, Any]:
+        """The checked fields. Invalid: a value that cannot be."""
+        found: dict[str, Any] = {}
+        if self.name is not None:
+            found["name"] = check_text(self.name, "name")
+        if self.selector is not None:
+            found["selector"] = self.selector.checked()
+        if self.budget is not None:
+            found["budget"] = check_budget(self.budget)
+        for name in ("leave", "on_delete"):
+            if (value := getattr(self, name)) is not None:
+                found[name] = value
+        return found
+
+
+class Definitions(Generic[D]):
+    """Verbs that global services, service sets and managed namespaces share.
+
+    Rights on a definition are rights on services in its project; on one without a project, on
+    services everywhere.
+    """
+
+    kind: OwnerKind
+    noun: str
+
+    def __init__(self, deps: Deps, targets: Targets) -> None:
+        self._deps = deps
+        self._targets = targets
+
+    async def page(self, actor: Actor, query: PageQuery) -> Page[D]:
+        require_member(actor)
+        query = replace(query, visible=actor.policy.visible(Kind.SERVICE))
+        async with self._deps.store.read() as tx:
+            return await rows(tx, self.kind).page(query)
+
+    async def get(self, actor: Actor, id: str | None, name: str | None = None) -> D:
+        """By id or name. NotFound: none, or not to be seen."""
+        require_member(actor)
+        async with self._deps.store.read() as tx:
+            one = await self._find(tx, id, name)
+        require(actor, Verb.READ, one.target)
+        return one
+
+    async def services(self, actor: Actor, id: str) -> list[Service]:
+        """The services that come from it, as far as the actor may see them."""
+        one = await self.get(actor, id)
+        async with self._deps.store.read() as tx:
+            found = await tx.services.select(owner_id=one.id)
+        return [service for service in found if actor.may(Verb.READ, service.target)]
+
+    async def delete(self, actor: Actor, id: str) -> D:
+        """Delete it; its services go first, as its policy says."""
+        require_member(actor)
+        now = self._deps.clock.now()
+        async with self._deps.store.write() as tx:
+            one = await self._find(tx, id)
+            require(actor, Verb.WRITE, one.target)
+            await rows(tx, self.kind).change(id, ending_at=now, updated_at=now)
+            await self._deps.audit(
+                tx, actor, f"delete{self.noun}", one.name, id, services=one.on_delete.value
+            )
+        self._wake(id)
+        return replace(one, ending_at=now)
+
+    async def sync(self, actor: Actor, id: str, *, confirm: int = 0) -> D:
+        """Have it looked at now. `confirm`: so many removals may be made, once."""
+        require_member(actor)
+        check_budget(confirm)
+        async with self._deps.store.write() as tx:
+            one = await self._find(tx, id)
+            require(actor, Verb.WRITE, one.target)
+            if confirm:
+                await rows(tx, self.kind).change(id, confirmed=confirm)
+            await self._deps.audit(tx, actor, f"sync{self.noun}", one.name, id, confirmed=confirm)
+        self._wake(id)
+        return replace(one, confirmed=confirm or one.confirmed)
+
+    async def _planned(self, actor: Actor, one: D) -> TargetPlan:
+        """What a definition would do as it is given; for those who may write it."""
+        require(actor, Verb.WRITE, one.target)
+        return await self._targets.plan(one)
+
+    async def _added(self, tx: Transaction, actor: Actor, one: D) -> None:
+        """Keep a new one. Conflict: the name is taken."""
+        if await rows(tx, self.kind).find(name=one.name) is not None:
+            raise Conflict(f"a {self.kind.noun} {one.name!r} exists already")
+        await rows(tx, self.kind).add(one)
+        await self._deps.audit(tx, actor, f"create{self.noun}", one.name, one.id)
+
+    async def _changed(self, tx: Transaction, actor: Actor, one: D, changed: list[str]) -> None:
+        await rows(tx, self.kind).put(one)
+        await self._deps.audit(
+            tx, actor, f"update{self.noun}", one.name, one.id, changed=sorted(changed)
+        )
+
+    async def _find(self, tx: Transaction, id: str | None, name: str | None = None) -> D:
+        table = rows(tx, self.kind)
+        one = await table.get(id) if id else await table.find(name=name or "")
+        if one is None:
+            raise NotFound
+        return one
+
+    async def _open(self, tx: Transaction, actor: Actor, id: str) -> D:
+        """One that may be changed. Conflict: it is being deleted."""
+        one = await self._find(tx, id)
+        require(actor, Verb.WRITE, one.target)
+        if one.ending_at is not None:
+            raise Conflict(f"{self.kind.noun} {one.name!r} is being deleted")
+        return one
+
+    def _blank(self, change: DefinitionChange) -> Mapping[str, Any]:
+        """The fields of a new one. Invalid: it has no name."""
+        columns = change.columns()
+        if "name" not in columns:
+            raise Invalid("must be given", field="name")
+        now = self._deps.clock.now()
+        base = {"id": self._deps.new_id(), "inserted_at": now, "updated_at": now}
+        return base | {"project_id": change.project_id or None} | columns
+
+    def _wake(self, id: str) -> None:
+        self._deps.bus.publish(TARGETS, f"{self.kind.value}/{id}")
+
+
+async def check_place(tx: Transaction, actor: Actor, project_id: str | None) -> None:
+    """Raise unless the actor may define services there: in a project, or everywhere."""
+    if project_id:
+        project = await find_project(tx, project_id)
+        if not actor.may(Verb.READ, project.target):
+            raise NotFound
+    require(actor, Verb.WRITE, place_for(project_id))
+
+
+async def check_selector(tx: Transaction, one: Definition) -> None:
+    """Invalid: it names a group that there is not."""
+    (await fleet_of(tx)).matching(one.selector, one.project_id)
+
+
+async def template_from(
+    tx: Transaction,
+    actor: Actor,
+    change: ServiceChange,
+    before: ServiceTemplate | None = None,
+    *,
+    placeholders: bool = False,
+) -> ServiceTemplate:
+    """A template as given, over what it was. Names with placeholders are judged when filled in.
+
+    NotFound, Forbidden: the repository is not the actor's to read.
+    """
+    columns = change.checked()
+    for name in ("paused", "promoted"):
+        columns.pop(name, None)
+    for name in ("name", "namespace"):
+        if (value := getattr(change, name)) is not None:
+            check = check_text if placeholders else check_label
+            columns[name] = check(value, name)
+    if change.repository_id:
+        repository = await find_repository(tx, change.repository_id)
+        require(actor, Verb.READ, repository.target)
+        columns["repository_id"] = repository.id
+    template = replace(before or ServiceTemplate(), **columns)
+    if not template.name or not template.namespace:
+        raise Invalid("needs a name and a namespace", field="template")
+    return template

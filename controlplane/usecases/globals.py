@@ -1,0 +1,198 @@
+"""Global services: a definition, what one cluster has otherwise, and what comes of both."""
+
+from dataclasses import dataclass, fields, replace
+
+from controlplane.domain.access import Actor, Verb, require, require_member
+from controlplane.domain.clusters import Cluster
+from controlplane.domain.globals import GlobalOverride, GlobalService
+from controlplane.domain.ownership import OwnerKind
+from controlplane.domain.targets import TargetPlan
+from controlplane.domain.templates import (
+    Delta,
+    Override,
+    ServiceTemplate,
+    delta,
+    effective,
+)
+from controlplane.ports import Transaction
+from controlplane.usecases.clusters import find_cluster
+from controlplane.usecases.definitions import (
+    DefinitionChange,
+    Definitions,
+    check_place,
+    check_selector,
+    template_from,
+)
+from controlplane.usecases.evaluation import template_of
+from controlplane.usecases.services import ServiceChange, find_service
+from fleet.errors import Conflict, Invalid
+
+_MOST_OVERRIDES = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalChange:
+    """What to change of a global service. `template` and `source_id` exclude each other."""
+
+    common: DefinitionChange = DefinitionChange()
+    source_id: str | None = None
+    template: ServiceChange | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """What one cluster has of a global service, and how that differs from the template."""
+
+    cluster: Cluster
+    effective: ServiceTemplate
+    delta: tuple[Delta, ...]
+    override: GlobalOverride | None
+
+
+class Globals(Definitions[GlobalService]):
+    """Verbs on global services."""
+
+    kind = OwnerKind.GLOBAL
+    noun = "GlobalService"
+
+    async def create(self, actor: Actor, change: GlobalChange) -> GlobalService:
+        """Define one; it is replicated at once."""
+        require_member(actor)
+        blank = GlobalService(**self._blank(change.common))
+        async with self._deps.store.write() as tx:
+            await check_place(tx, actor, blank.project_id)
+            one = await self._with_source(tx, actor, blank, change)
+            await check_selector(tx, one)
+            await self._added(tx, actor, one)
+        self._wake(one.id)
+        return one
+
+    async def update(self, actor: Actor, id: str, change: GlobalChange) -> GlobalService:
+        """Change one; all its services follow."""
+        require_member(actor)
+        columns = change.common.columns()
+        async with self._deps.store.write() as tx:
+            before = await self._open(tx, actor, id)
+            given = replace(before, **columns, updated_at=self._deps.clock.now())
+            one = given
+            if change.source_id or change.template:
+                one = await self._with_source(tx, actor, given, change)
+            await check_selector(tx, one)
+            await self._changed(tx, actor, one, list(columns))
+        self._wake(id)
+        return one
+
+    async def preview(self, actor: Actor, id: str | None, change: GlobalChange) -> TargetPlan:
+        """What creating or updating one so would do; nothing is changed."""
+        require_member(actor)
+        async with self._deps.store.read() as tx:
+            if id:
+                one = replace(await self._open(tx, actor, id), **change.common.columns())
+            else:
+                one = GlobalService(**self._blank(change.common))
+                await check_place(tx, actor, one.project_id)
+            if not id or change.source_id or change.template:
+                one = await self._with_source(tx, actor, one, change)
+        return await self._planned(actor, one)
+
+    async def override(
+        self, actor: Actor, id: str, cluster_id: str, change: ServiceChange
+    ) -> ClusterView:
+        """Say what one cluster has otherwise, as a whole; an empty patch takes it back.
+
+        Whoever may change services of the cluster may do so.
+        """
+        require_member(actor)
+        patch = _patch(change)
+        now = self._deps.clock.now()
+        async with self._deps.store.write() as tx:
+            one = await self._find(tx, id)
+            require(actor, Verb.READ, one.target)
+            cluster = await find_cluster(tx, cluster_id)
+            require(actor, Verb.WRITE, cluster.target)
+            before = await tx.overrides.find(global_id=id, cluster_id=cluster_id)
+            who = (actor.email or actor.name)[:320]
+            row = before or GlobalOverride(
+                self._deps.new_id(), id, cluster.id, now, now, patch, who
+            )
+            row = replace(row, patch=patch, updated_at=now, actor=who)
+            await self._keep(tx, before, row)
+            template, _ = await template_of(tx, one)
+            await self._deps.audit(
+                tx,
+                actor,
+                "overrideGlobalService",
+                f"{one.name} in {cluster.handle}",
+                id,
+                fields=[d.field for d in delta(template, patch)][:50],
+            )
+        self._wake(id)
+        return _view(cluster, template, None if patch.empty else row)
+
+    async def clusters(self, actor: Actor, id: str) -> list[ClusterView]:
+        """What each cluster that fits has, as far as the actor may see it, by handle."""
+        one = await self.get(actor, id)
+        async with self._deps.store.read() as tx:
+            template, _ = await template_of(tx, one)
+            owned = {row.cluster_id for row in await tx.services.select(owner_id=id)}
+            patches = {row.cluster_id: row for row in await tx.overrides.select(global_id=id)}
+            found = await tx.clusters.select(id=owned | patches.keys())
+        seen = sorted((c for c in found if actor.may(Verb.READ, c.target)), key=lambda c: c.handle)
+        return [_view(cluster, template, patches.get(cluster.id)) for cluster in seen]
+
+    async def _keep(
+        self, tx: Transaction, before: GlobalOverride | None, row: GlobalOverride
+    ) -> None:
+        if row.patch.empty:
+            if before is not None:
+                await tx.overrides.remove(before.id)
+        elif before is not None:
+            await tx.overrides.put(row)
+        elif len(await tx.overrides.select(global_id=row.global_id)) >= _MOST_OVERRIDES:
+            raise Invalid(f"{_MOST_OVERRIDES:,} overrides of one global service at most")
+        else:
+            await tx.overrides.add(row)
+
+    async def _with_source(
+        self, tx: Transaction, actor: Actor, one: GlobalService, change: GlobalChange
+    ) -> GlobalService:
+        if bool(change.source_id) == bool(change.template):
+            raise Invalid("give either a service or a template", field="template")
+        if change.source_id:
+            source = await find_service(tx, change.source_id)
+            require(actor, Verb.WRITE, source.target)
+            if source.owner_id is not None or source.mirrored:
+                raise Conflict(f"service {source.name!r} is defined elsewhere itself")
+            return replace(one, source_id=source.id, template=None)
+        given = change.template
+        template = await template_from(tx, actor, given, one.template) if given else None
+        return replace(one, source_id=None, template=template)
+
+
+def _patch(change: ServiceChange) -> Override:
+    """The checked fields of a change that clusters may have otherwise. Invalid: another one."""
+    columns = replace(change, configuration=_texts(change.configuration)).checked()
+    columns.pop("renderer", None)
+    if change.configuration is not None:
+        columns["configuration"] = dict(change.configuration)
+    allowed = {one.name for one in fields(Override)}
+    named = {
+        n
+        for n in ("name", "namespace", "repository_id", "promoted", "paused")
+        if getattr(change, n)
+    }
+    if strange := sorted((columns.keys() | named) - allowed):
+        raise Invalid("is the same in all clusters", field=strange[0])
+    return Override(**columns)
+
+
+def _texts(values: object) -> dict[str, str] | None:
+    """Values without those that take one of the template's away."""
+    if not isinstance(values, dict):
+        return None
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _view(cluster: Cluster, template: ServiceTemplate, row: GlobalOverride | None) -> ClusterView:
+    patch = row.patch if row else None
+    return ClusterView(cluster, effective(template, patch), delta(template, patch), row)

@@ -1,0 +1,78 @@
+"""Managed namespaces: which clusters have them, and what is in them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from controlplane.domain.access import Actor, require_member
+from controlplane.domain.namespaces import ManagedNamespace
+from controlplane.domain.ownership import OwnerKind
+from controlplane.ports import Transaction
+from controlplane.usecases.definitions import (
+    DefinitionChange,
+    Definitions,
+    check_place,
+    check_selector,
+    template_from,
+)
+from controlplane.usecases.services import ServiceChange
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceChange:
+    """What to change of a managed namespace; None leaves it as it is."""
+
+    common: DefinitionChange = DefinitionChange()
+    namespace: str | None = None
+    labels: Mapping[str, str] | None = None
+    annotations: Mapping[str, str] | None = None
+    quota: Mapping[str, str] | None = None
+    template: ServiceChange | None = None
+
+    def columns(self) -> dict[str, Any]:
+        """The fields that are given."""
+        names = ("namespace", "labels", "annotations", "quota")
+        given = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+class Namespaces(Definitions[ManagedNamespace]):
+    """Verbs on managed namespaces."""
+
+    kind = OwnerKind.NAMESPACE
+    noun = "ManagedNamespace"
+
+    async def create(self, actor: Actor, change: NamespaceChange) -> ManagedNamespace:
+        """Define one; without another name the namespace is called as the definition is."""
+        require_member(actor)
+        blank = ManagedNamespace(**self._blank(change.common))
+        blank = replace(blank, **{"namespace": blank.name, **change.columns()}).checked()
+        async with self._deps.store.write() as tx:
+            await check_place(tx, actor, blank.project_id)
+            one = await _with_template(tx, actor, blank, change)
+            await check_selector(tx, one)
+            await self._added(tx, actor, one)
+        self._wake(one.id)
+        return one
+
+    async def update(self, actor: Actor, id: str, change: NamespaceChange) -> ManagedNamespace:
+        """Change one; all clusters follow."""
+        require_member(actor)
+        columns = change.common.columns() | change.columns()
+        async with self._deps.store.write() as tx:
+            before = await self._open(tx, actor, id)
+            given = replace(before, **columns, updated_at=self._deps.clock.now()).checked()
+            one = await _with_template(tx, actor, given, change)
+            await check_selector(tx, one)
+            await self._changed(tx, actor, one, list(columns))
+        self._wake(id)
+        return one
+
+
+async def _with_template(
+    tx: Transaction, actor: Actor, one: ManagedNamespace, change: NamespaceChange
+) -> ManagedNamespace:
+    if change.template is None:
+        return one
+    given = replace(change.template, namespace=one.namespace)
+    return replace(one, template=await template_from(tx, actor, given, one.template))

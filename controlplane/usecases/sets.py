@@ -1,0 +1,91 @@
+"""Service sets: what is generated, seen before it is saved."""
+
+from dataclasses import dataclass, replace
+
+from controlplane.domain.access import Actor, Verb, require, require_member
+from controlplane.domain.ownership import OwnerKind
+from controlplane.domain.sets import Generator, ServiceSet
+from controlplane.domain.targets import TargetPlan
+from controlplane.ports import Transaction
+from controlplane.usecases.definitions import (
+    DefinitionChange,
+    Definitions,
+    check_place,
+    check_selector,
+    template_from,
+)
+from controlplane.usecases.repositories import find_repository
+from controlplane.usecases.services import ServiceChange
+from fleet.errors import Invalid
+
+
+@dataclass(frozen=True, slots=True)
+class SetChange:
+    """What to change of a service set; None leaves it as it is."""
+
+    common: DefinitionChange = DefinitionChange()
+    generator: Generator | None = None
+    template: ServiceChange | None = None
+
+
+class Sets(Definitions[ServiceSet]):
+    """Verbs on service sets."""
+
+    kind = OwnerKind.SET
+    noun = "ServiceSet"
+
+    async def create(self, actor: Actor, change: SetChange) -> ServiceSet:
+        """Define one; its services are made at once."""
+        require_member(actor)
+        if change.template is None:
+            raise Invalid("must be given", field="template")
+        blank = ServiceSet(**self._blank(change.common))
+        async with self._deps.store.write() as tx:
+            await check_place(tx, actor, blank.project_id)
+            one = await _with(tx, actor, blank, change)
+            await check_selector(tx, one)
+            await self._added(tx, actor, one)
+        self._wake(one.id)
+        return one
+
+    async def update(self, actor: Actor, id: str, change: SetChange) -> ServiceSet:
+        """Change one; its services follow."""
+        require_member(actor)
+        columns = change.common.columns()
+        async with self._deps.store.write() as tx:
+            before = await self._open(tx, actor, id)
+            given = replace(before, **columns, updated_at=self._deps.clock.now())
+            one = await _with(tx, actor, given, change)
+            await check_selector(tx, one)
+            await self._changed(tx, actor, one, list(columns))
+        self._wake(id)
+        return one
+
+    async def preview(self, actor: Actor, id: str | None, change: SetChange) -> TargetPlan:
+        """What creating or updating one so would do; nothing is changed."""
+        require_member(actor)
+        async with self._deps.store.read() as tx:
+            if id:
+                one = replace(await self._open(tx, actor, id), **change.common.columns())
+            else:
+                one = ServiceSet(**self._blank(change.common))
+                await check_place(tx, actor, one.project_id)
+            one = await _with(tx, actor, one, change)
+            await check_selector(tx, one)
+        return await self._planned(actor, one)
+
+
+async def _with(tx: Transaction, actor: Actor, one: ServiceSet, change: SetChange) -> ServiceSet:
+    """The set with its template and generator, whose repositories the actor must read."""
+    if change.template is not None:
+        before = one.template if one.template.name else None
+        template = await template_from(tx, actor, change.template, before, placeholders=True)
+        one = replace(one, template=template)
+    if change.generator is None:
+        return one
+    generator = change.generator.checked()
+    for source in (generator.folders, generator.requests):
+        if source is not None:
+            repository = await find_repository(tx, source.repository_id)
+            require(actor, Verb.READ, repository.target)
+    return replace(one, generator=generator)
