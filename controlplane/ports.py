@@ -1,12 +1,12 @@
 """What the use cases need of the world, as Protocols; `compose` fills them in."""
 
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
 
-from controlplane.domain.access import Role, Visible
+from controlplane.domain.access import Kind, Role, Visible
 from controlplane.domain.audit import AuditFilter, AuditKind, Chain
 from controlplane.domain.bindings import AccessRequest, Binding, Project
 from controlplane.domain.clustergroups import ClusterGroup
@@ -15,15 +15,18 @@ from controlplane.domain.clusters import Cluster
 from controlplane.domain.commands import Command
 from controlplane.domain.contexts import ContextBinding, ServiceContext
 from controlplane.domain.deployment import DeploymentSettings
+from controlplane.domain.dora import Deployment, Figures, Period
 from controlplane.domain.globals import GlobalOverride, GlobalService
 from controlplane.domain.jobs import Job
 from controlplane.domain.ledger import AuditEntry, LedgerEntry, Stage
+from controlplane.domain.marks import MapRow
 from controlplane.domain.namespaces import ManagedNamespace
 from controlplane.domain.notifications import Delivery, Mark, Notification, Router, Sink
 from controlplane.domain.objects import Plan
 from controlplane.domain.people import Group, Login, Membership, Token, User
 from controlplane.domain.promotion import Pipeline
 from controlplane.domain.repositories import Repository
+from controlplane.domain.search import Found, Place, Question
 from controlplane.domain.services import Component, Revision, Service
 from controlplane.domain.sets import OpenRequest, ServiceSet
 from controlplane.domain.signin import Challenge, Failures, TrustRule
@@ -34,6 +37,8 @@ from fleet.source import Commit, Rendered, RenderRequest, RepositorySpec, Reposi
 
 T = TypeVar("T")
 MOST_ROWS_A_PAGE = 100
+MOST_COUNTED = 10_000
+"""No further than this is counted for an answer."""
 ANY: Any = object()
 """Stands for every value of a column: `deleted_at=ANY` finds deleted rows as well."""
 
@@ -44,6 +49,8 @@ class PageQuery:
 
     `equals` compares columns, `text` is looked for in names; `after` is the id of the last row
     seen. `newest` turns the order round. `visible` leaves only rows in scopes that may be seen.
+    `backwards` gives the rows before `after`, or the last ones, in the same order. `tags` are of
+    clusters; `heard_since` and `silent_since` ask when their agents were last heard of.
     """
 
     first: int = 50
@@ -52,6 +59,10 @@ class PageQuery:
     text: str | None = None
     newest: bool = False
     visible: Visible = ()
+    backwards: bool = False
+    tags: Sequence[tuple[str, str]] = ()
+    heard_since: datetime | None = None
+    silent_since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +91,10 @@ class Reading(Protocol[T]):
         ...
 
     async def page(self, query: PageQuery) -> Page[T]: ...
+
+    async def counted(self, query: PageQuery) -> int:
+        """How many rows all pages have; `MOST_COUNTED` + 1 means at least so many."""
+        ...
 
 
 class Rows(Reading[T], Protocol[T]):
@@ -189,6 +204,72 @@ class Components(Reading[Component], Protocol):
     async def forget_service(self, service_id: str) -> None: ...
 
 
+class ServiceRows(Rows[Service], Protocol):
+    """Services, and all of them at a glance."""
+
+    async def fleet_map(self, query: PageQuery) -> list[MapRow]:
+        """A row for each cluster, by handle, with the marks of the services that are asked for."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Where a report looks; all that is given must hold."""
+
+    project_id: str | None = None
+    cluster_id: str | None = None
+    service_id: str | None = None
+    repository_id: str | None = None
+
+
+class Deployments(Protocol):
+    """Reports over the ledger's deployments."""
+
+    async def at(self, moment: datetime, within: Within, visible: Visible) -> list[Deployment]:
+        """What was desired at a moment, of each service that was there."""
+        ...
+
+    async def of_commit(self, sha: str, visible: Visible) -> list[Deployment]:
+        """All deployments of a commit, or of those whose id begins so."""
+        ...
+
+    async def newest(self, within: Within, visible: Visible, most: int) -> list[Deployment]:
+        """The deployments that became desired last."""
+        ...
+
+    async def figures(
+        self,
+        since: datetime,
+        until: datetime,
+        within: Within,
+        visible: Visible,
+        period: Period | None = None,
+    ) -> Figures:
+        """The figures of the deployments that became desired in `[since, until)`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPage:
+    """Objects that a search found; `count` is `MOST_COUNTED` + 1 for at least so many."""
+
+    items: tuple[Found, ...]
+    more: bool
+    count: int
+
+
+class Search(Protocol):
+    """Finding objects of all clusters, and things by their names."""
+
+    async def objects(
+        self, question: Question, visible: Visible, first: int, after: str | None
+    ) -> FoundPage: ...
+
+    async def places(self, text: str, allowed: dict[Kind, Visible]) -> list[Place]:
+        """Things whose names contain a text, of the kinds that are allowed; not yet ranked."""
+        ...
+
+
 class Jobs(Protocol):
     """The job table: claims are leases with a fence."""
 
@@ -223,7 +304,7 @@ class Transaction(Protocol):
     @property
     def repositories(self) -> Rows[Repository]: ...
     @property
-    def services(self) -> Rows[Service]: ...
+    def services(self) -> ServiceRows: ...
     @property
     def contexts(self) -> Rows[ServiceContext]: ...
     @property
@@ -296,6 +377,10 @@ class Transaction(Protocol):
     def deliveries(self) -> Deliveries: ...
     @property
     def jobs(self) -> Jobs: ...
+    @property
+    def deployments(self) -> Deployments: ...
+    @property
+    def search(self) -> Search: ...
 
 
 class Store(Protocol):
@@ -434,6 +519,26 @@ class Hosting(Protocol):
 
     async def open_requests(self, repository_id: RepositoryId) -> list[OpenRequest]:
         """All that are open, whole or not at all. Invalid, NotFound, Unavailable: why not."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SecretValue:
+    """A value that objects name; `version` changes when and only when `plain` does. No repr."""
+
+    version: str
+    plain: bytes
+
+
+class ServiceSecrets(Protocol):
+    """What the objects of services name as `${towline.secret:NAME}`.
+
+    Who changes a value raises the `sequence` of each service that names it; its agent hears of it
+    no sooner.
+    """
+
+    async def of(self, service: Service) -> Mapping[str, SecretValue]:
+        """All values of a service by name. Unavailable: they cannot be asked for now."""
         ...
 
 

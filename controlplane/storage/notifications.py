@@ -18,6 +18,7 @@ from controlplane.domain.notifications import (
 )
 from controlplane.storage import tables
 from controlplane.storage.connection import Connection
+from controlplane.storage.deployments import FollowedLedger
 from controlplane.storage.rows import SqlLog, SqlRows
 
 
@@ -62,7 +63,7 @@ class SqlNotifications(SqlLog[Notification]):
         return result.scalar()
 
 
-class SqlLedger(SqlLog[LedgerEntry]):
+class SqlLedger(FollowedLedger):
     """The ledger; of what is news a notification is kept in the same transaction."""
 
     def __init__(self, connection: Connection, notifications: SqlNotifications) -> None:

@@ -1,6 +1,6 @@
 """Rows of a table as values of the domain: a column for each field, no more."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields
 from datetime import datetime
 from functools import cache
@@ -20,9 +20,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
-from controlplane.ports import ANY, MOST_ROWS_A_PAGE, Page, PageQuery
+from controlplane.ports import ANY, MOST_COUNTED, MOST_ROWS_A_PAGE, Page, PageQuery
 from controlplane.storage.connection import Connection
-from controlplane.storage.visibility import condition
+from controlplane.storage.visibility import condition, tagged
 from fleet.errors import Conflict, Invalid
 
 T = TypeVar("T")
@@ -71,16 +71,33 @@ class SqlReading(Generic[T]):
     async def _page(self, query: PageQuery, more: Iterable[ColumnElement[bool]]) -> Page[T]:
         first = min(max(query.first, 1), MOST_ROWS_A_PAGE)
         key = self._table.c.id
-        where = [self._where(query.equals), condition(self._table, query.visible), *more]
+        is_falling = query.newest != query.backwards
+        where = [*self._filtered(query), *more]
         if query.after is not None:
             after = self._cursor(query.after)
-            where.append(key < after if query.newest else key > after)
-        if query.text:
-            where.append(self._contains(query.text))
-        order = key.desc() if query.newest else key
+            where.append(key < after if is_falling else key > after)
+        order = key.desc() if is_falling else key
         found = self._rows.where(and_(*where)).order_by(order).limit(first + 1)
         rows = await self._fetch(found)
-        return Page(tuple(rows[:first]), more=len(rows) > first)
+        shown = rows[:first]
+        return Page(tuple(reversed(shown) if query.backwards else shown), more=len(rows) > first)
+
+    async def counted(self, query: PageQuery) -> int:
+        some = select(self._table.c.id).where(*self._filtered(query)).limit(MOST_COUNTED + 1)
+        total = select(func.count()).select_from(some.subquery())
+        return (await self._connection.execute(total)).scalar_one()
+
+    def _filtered(self, query: PageQuery) -> list[ColumnElement[bool]]:
+        """What rows of a list must fulfil, on whichever of its pages they are."""
+        where = [self._where(query.equals), condition(self._table, query.visible)]
+        where += [tagged(self._table, tag, self._connection.dialect) for tag in query.tags]
+        if query.heard_since is not None:
+            where.append(self._table.c.pinged_at >= query.heard_since)
+        if query.silent_since is not None:
+            where.append(self._table.c.pinged_at < query.silent_since)
+        if query.text:
+            where.append(self._contains(query.text))
+        return where
 
     def _cursor(self, after: str) -> str | int:
         if self._table.c.id.type.python_type is not int:
@@ -133,7 +150,9 @@ class SqlRows(SqlReading[T]):
     async def add(self, one: T) -> None:
         self._connection.touches.wrote(getattr(one, "id", ""), self)
         try:
-            await self._connection.execute(insert(self._table).values(**self._values(one)))
+            await self._connection.execute(
+                insert(self._table).values(**self._written(self._values(one)))
+            )
         except IntegrityError as error:
             raise _conflict(self._table, error) from error
 
@@ -143,7 +162,8 @@ class SqlRows(SqlReading[T]):
 
     async def change(self, id: str, **columns: Any) -> bool:
         self._connection.touches.wrote(id, self)
-        statement = update(self._table).where(self._table.c.id == id).values(**columns)
+        statement = update(self._table).where(self._table.c.id == id)
+        statement = statement.values(**self._written(columns))
         try:
             result = await self._connection.execute(statement)
         except IntegrityError as error:
@@ -164,6 +184,10 @@ class SqlRows(SqlReading[T]):
 
     def _values(self, one: T) -> dict[str, Any]:
         return {name: getattr(one, name) for name in self._names}
+
+    def _written(self, columns: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The columns to write, with those that follow from them."""
+        return columns
 
 
 class SqlLog(SqlReading[T]):

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Collection, Iterable
 from contextlib import asynccontextmanager, nullcontext
 from functools import cached_property
+from typing import Any
 
 from sqlalchemy import delete
 from sqlalchemy.dialects import postgresql, sqlite
@@ -17,6 +18,7 @@ from controlplane.domain.clusters import Cluster
 from controlplane.domain.commands import Command
 from controlplane.domain.contexts import ContextBinding, ServiceContext
 from controlplane.domain.deployment import DeploymentSettings
+from controlplane.domain.dora import Deployment
 from controlplane.domain.globals import GlobalOverride, GlobalService
 from controlplane.domain.namespaces import ManagedNamespace
 from controlplane.domain.notifications import Mark, Router, Sink
@@ -24,6 +26,7 @@ from controlplane.domain.objects import Plan
 from controlplane.domain.people import Group, Login, Membership, Token, User
 from controlplane.domain.promotion import Pipeline
 from controlplane.domain.repositories import Repository
+from controlplane.domain.search import split_image
 from controlplane.domain.services import Component, Revision, Service
 from controlplane.domain.sets import ServiceSet
 from controlplane.domain.signin import Challenge, Failures, TrustRule
@@ -31,9 +34,12 @@ from controlplane.domain.tunnels import Replica, Tunnel
 from controlplane.storage import definitions, tables
 from controlplane.storage.audit import SqlAudit
 from controlplane.storage.connection import Connection, failures_named, transaction
+from controlplane.storage.deployments import SqlDeployments
 from controlplane.storage.jobs import SqlJobs
 from controlplane.storage.notifications import SqlDeliveries, SqlLedger, SqlNotifications
 from controlplane.storage.rows import SqlReading, SqlRows, chunks
+from controlplane.storage.search import SqlSearch
+from controlplane.storage.services import SqlServices
 
 _BATCH = 200
 
@@ -50,6 +56,15 @@ class SqlComponents(SqlReading[Component]):
         statement = statement.on_conflict_do_update(index_elements=["id"], set_=changed)
         for start in range(0, len(rows), _BATCH):
             await self._connection.execute(statement, rows[start : start + _BATCH])
+        await self._name_images({image for row in rows for image in row["images"]}, make)
+
+    async def _name_images(self, found: Collection[str], make: Any) -> None:
+        """Search compares versions of images: each one is kept once, apart from who runs it."""
+        rows = [
+            dict(zip(("image", "name", "tag"), (i, *split_image(i)), strict=True)) for i in found
+        ]
+        if rows:
+            await self._connection.execute(make(tables.images).on_conflict_do_nothing(), rows)
 
     async def forget(self, ids: Collection[str]) -> None:
         for part in chunks(ids):
@@ -81,8 +96,8 @@ class SqlTransaction:
         return SqlRows(self._connection, tables.repositories, Repository, ("url",))
 
     @cached_property
-    def services(self) -> SqlRows[Service]:
-        return SqlRows(self._connection, tables.services, Service, ("name", "namespace"))
+    def services(self) -> SqlServices:
+        return SqlServices(self._connection, tables.services, Service, ("name", "namespace"))
 
     @cached_property
     def contexts(self) -> SqlRows[ServiceContext]:
@@ -224,6 +239,14 @@ class SqlTransaction:
     @cached_property
     def deliveries(self) -> SqlDeliveries:
         return SqlDeliveries(self._connection)
+
+    @cached_property
+    def deployments(self) -> SqlDeployments:
+        return SqlDeployments(self._connection, tables.deployments, Deployment)
+
+    @cached_property
+    def search(self) -> SqlSearch:
+        return SqlSearch(self._connection)
 
     @cached_property
     def jobs(self) -> SqlJobs:

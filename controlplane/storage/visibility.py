@@ -2,7 +2,8 @@
 
 from collections.abc import Collection
 
-from sqlalchemy import ColumnElement, Table, and_, or_, select
+from sqlalchemy import ColumnElement, Table, and_, func, literal, or_, select, type_coerce
+from sqlalchemy.dialects.postgresql import JSONB
 
 from controlplane.domain.access import DEFAULT_PROJECT, Scope, Visible
 from controlplane.storage import tables
@@ -44,3 +45,20 @@ def _terms(table: Table, kind: str, ids: Collection[str]) -> list[ColumnElement[
         clusters = select(tables.clusters.c.id).where(or_(*_terms(tables.clusters, kind, ids)))
         return [table.c.cluster_id.in_(clusters)]
     return []
+
+
+def tagged(table: Table, tag: tuple[str, str], dialect: str) -> ColumnElement[bool]:
+    """Clusters with a tag, or rows of such clusters."""
+    if "tags" not in table.c:
+        clusters = select(tables.clusters.c.id)
+        return table.c.cluster_id.in_(clusters.where(tagged(tables.clusters, tag, dialect)))
+    name, value = tag
+    if dialect == "postgresql":
+        return type_coerce(table.c.tags, JSONB).contains({name: value})
+    each = func.json_each(table.c.tags).table_valued("key", "value", name="tag")
+    return (
+        select(literal(1))
+        .select_from(each)
+        .where(each.c.key == name, each.c.value == value)
+        .exists()
+    )

@@ -311,8 +311,13 @@ async def test_tables_are_what_the_migrations_make(store_url: str) -> None:
     engine = make_engine(store_url)
     await migrate(engine)
 
+    def is_everywhere(_object, name, kind, *_):
+        return kind != "index" or not name.endswith("_keys")
+
     def differences(connection):
-        return compare_metadata(MigrationContext.configure(connection), metadata)
+        # Indexes of keys are for PostgreSQL alone.
+        options = {"include_object": is_everywhere}
+        return compare_metadata(MigrationContext.configure(connection, opts=options), metadata)
 
     async with engine.connect() as connection:
         assert await connection.run_sync(differences) == []

@@ -1,0 +1,46 @@
+"""One letter for what a service is at: what lists filter by, and the map of a fleet shows."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from controlplane.domain.services import ServiceStatus
+
+
+class Mark(StrEnum):
+    """The letters. Waiting for a person is stale to the API's one word, and a mark of its own."""
+
+    HEALTHY = "H"
+    SYNCED = "S"
+    PROGRESSING = "P"
+    FAILED = "F"
+    PAUSED = "Z"
+    AWAITING = "A"
+
+
+_OF_STATUS = {
+    ServiceStatus.HEALTHY: (Mark.HEALTHY,),
+    ServiceStatus.SYNCED: (Mark.SYNCED,),
+    ServiceStatus.STALE: (Mark.PROGRESSING, Mark.AWAITING),
+    ServiceStatus.FAILED: (Mark.FAILED,),
+    ServiceStatus.PAUSED: (Mark.PAUSED,),
+}
+
+
+def marks_of(statuses: Iterable[ServiceStatus]) -> tuple[str, ...]:
+    """The letters of services whose status is one of these."""
+    return tuple(mark.value for status in statuses for mark in _OF_STATUS[status])
+
+
+@dataclass(frozen=True, slots=True)
+class MapRow:
+    """A cluster on the map: `marks` has one letter a service, in the order of their names."""
+
+    id: str
+    handle: str
+    name: str
+    project_id: str | None
+    pinged_at: datetime | None
+    marks: str
+    tags: Mapping[str, str] = field(default_factory=dict)

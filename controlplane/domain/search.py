@@ -1,0 +1,262 @@
+"""The language of search over all clusters' objects, and what versions of images mean.
+
+`kind:Deployment image:log4j<2.17 label:app=shop payments`: a key and a value, or a word that names
+contain. Terms of one key are alternatives, different keys all hold.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from controlplane.domain.services import Component, ComponentState
+from fleet.errors import Invalid
+
+LONGEST_SEARCH = 500
+MOST_TERMS = 20
+
+_TOKEN = re.compile(r'(?:[^\s"]|"[^"]*")+')
+_IMAGE = re.compile(r"^(?P<name>[^<>=:\s]+)(?:(?P<op><=|>=|==|=|<|>|:)(?P<version>[^<>=\s]+))?$")
+_PART = re.compile(r"\d+|[a-z]+")
+_BEFORE_RELEASE = frozenset({"alpha", "beta", "rc", "pre", "preview", "dev", "snapshot", "m"})
+_RELEASE = re.compile(r"^v?1\.(\d{1,3})$")
+
+
+class Key(StrEnum):
+    """What a term may be about."""
+
+    KIND = "kind"
+    NAME = "name"
+    NAMESPACE = "namespace"
+    LABEL = "label"
+    IMAGE = "image"
+    OWNER = "owner"
+    SERVICE = "service"
+    CLUSTER = "cluster"
+    HEALTH = "health"
+    API = "api"
+    DEPRECATED = "deprecated"
+
+
+_SHORT = {"ns": Key.NAMESPACE, "state": Key.HEALTH}
+
+# Group, version and kind of APIs that Kubernetes has dropped, and the minor release of 1.x that is
+# the first without them (its deprecation guide).
+REMOVALS: dict[tuple[str, str, str], int] = {
+    ("extensions", "v1beta1", "Deployment"): 16,
+    ("extensions", "v1beta1", "DaemonSet"): 16,
+    ("extensions", "v1beta1", "ReplicaSet"): 16,
+    ("extensions", "v1beta1", "NetworkPolicy"): 16,
+    ("extensions", "v1beta1", "Ingress"): 22,
+    ("networking.k8s.io", "v1beta1", "Ingress"): 22,
+    ("networking.k8s.io", "v1beta1", "IngressClass"): 22,
+    ("rbac.authorization.k8s.io", "v1beta1", "Role"): 22,
+    ("rbac.authorization.k8s.io", "v1beta1", "RoleBinding"): 22,
+    ("rbac.authorization.k8s.io", "v1beta1", "ClusterRole"): 22,
+    ("rbac.authorization.k8s.io", "v1beta1", "ClusterRoleBinding"): 22,
+    ("apiextensions.k8s.io", "v1beta1", "CustomResourceDefinition"): 22,
+    ("admissionregistration.k8s.io", "v1beta1", "MutatingWebhookConfiguration"): 22,
+    ("admissionregistration.k8s.io", "v1beta1", "ValidatingWebhookConfiguration"): 22,
+    ("storage.k8s.io", "v1beta1", "StorageClass"): 22,
+    ("scheduling.k8s.io", "v1beta1", "PriorityClass"): 22,
+    ("batch", "v1beta1", "CronJob"): 25,
+    ("policy", "v1beta1", "PodDisruptionBudget"): 25,
+    ("policy", "v1beta1", "PodSecurityPolicy"): 25,
+    ("discovery.k8s.io", "v1beta1", "EndpointSlice"): 25,
+    ("autoscaling", "v2beta1", "HorizontalPodAutoscaler"): 25,
+    ("autoscaling", "v2beta2", "HorizontalPodAutoscaler"): 26,
+    ("flowcontrol.apiserver.k8s.io", "v1beta2", "FlowSchema"): 29,
+    ("flowcontrol.apiserver.k8s.io", "v1beta3", "FlowSchema"): 32,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ImageTerm:
+    """Images of a name (the end of their path; `*` stands for anything), by version."""
+
+    name: str
+    operator: str = ""
+    version: str = ""
+
+    def matches(self, name: str, tag: str) -> bool:
+        """Whether an image of this repository path and tag is meant."""
+        return self._is_named(name) and self._is_of_version(tag)
+
+    def _is_named(self, name: str) -> bool:
+        return is_like(name, self.name) or is_like(name, f"*/{self.name}")
+
+    def _is_of_version(self, tag: str) -> bool:
+        if not self.operator:
+            return True
+        if self.operator in ("=", "==", ":"):
+            return tag == self.version or version_of(tag) == version_of(self.version) != ()
+        found, wanted = version_of(tag), version_of(self.version)
+        return bool(found) and _COMPARE[self.operator](found, wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A search as understood: every group of alternatives holds."""
+
+    words: tuple[str, ...] = ()
+    terms: dict[Key, tuple[str, ...]] = field(default_factory=dict)
+    images: tuple[ImageTerm, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An object with where it is, and when its cluster was last heard of."""
+
+    component: Component
+    service: str
+    cluster: str
+    pinged_at: datetime | None
+
+
+class PlaceKind(StrEnum):
+    """What can be found by a part of its name."""
+
+    CLUSTER = "CLUSTER"
+    SERVICE = "SERVICE"
+    GROUP = "GROUP"
+    REPOSITORY = "REPOSITORY"
+    PIPELINE = "PIPELINE"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A thing by its name; `within` is the cluster of a service."""
+
+    kind: PlaceKind
+    id: str
+    name: str
+    within: str = ""
+
+
+def parse(text: str) -> Question:
+    """What a search means. Invalid: it names the term that cannot be."""
+    if len(text) > LONGEST_SEARCH:
+        raise Invalid(f"{len(text)} characters, {LONGEST_SEARCH} at most", field="q")
+    tokens = _TOKEN.findall(text)
+    if not tokens:
+        raise Invalid("say what to look for, like `kind:Deployment image:nginx<1.25`", field="q")
+    if len(tokens) > MOST_TERMS:
+        raise Invalid(f"{len(tokens)} terms, {MOST_TERMS} at most", field="q")
+    words: list[str] = []
+    terms: dict[Key, tuple[str, ...]] = {}
+    for token in tokens:
+        key, value = _term(token)
+        if key is None:
+            words.append(value)
+        else:
+            terms[key] = (*terms.get(key, ()), _checked(key, value))
+    images = tuple(_image(one) for one in terms.pop(Key.IMAGE, ()))
+    return Question(tuple(words), terms, images)
+
+
+def split_image(image: str) -> tuple[str, str]:
+    """The path and the tag of an image, in small letters; a digest is left out."""
+    plain = image.lower().partition("@")[0]
+    head, colon, tag = plain.rpartition(":")
+    # A colon before the last slash parts the registry's port.
+    return (head, tag) if colon and "/" not in tag else (plain, "")
+
+
+def version_of(tag: str) -> tuple[tuple[int, int, str], ...]:
+    """A tag as something that sorts as versions do; empty if it is none, like `latest`."""
+    text = tag.lower().removeprefix("v")
+    if not text[:1].isdigit():
+        return ()
+    parts = _PART.findall(text.partition("+")[0])
+    ranked = [_ranked(one) for one in parts[:8]]
+    while ranked and ranked[-1] == (1, 0, ""):
+        ranked.pop()
+    return (*ranked, _END)
+
+
+def is_like(text: str, pattern: str) -> bool:
+    """Whether a text is a pattern in which `*` stands for anything; case does not count."""
+    parts = [re.escape(one) for one in pattern.lower().split("*")]
+    return re.fullmatch(".*".join(parts), text.lower(), re.DOTALL) is not None
+
+
+def removed_by(release: str) -> list[tuple[str, str, str]]:
+    """APIs that a Kubernetes release is without; `yes` means any release."""
+    minor = _minor(release)
+    return [api for api, gone in REMOVALS.items() if minor is None or gone <= minor]
+
+
+def best(places: Iterable[Place], text: str, most: int) -> list[Place]:
+    """Places in the order of how well their names fit: all of it, its beginning, a part."""
+    wanted = text.lower()
+
+    def rank(one: Place) -> tuple[int, int, str, str]:
+        name = one.name.lower()
+        if name == wanted:
+            fit = 0
+        elif name.startswith(wanted):
+            fit = 1
+        else:
+            fit = 2 if re.search(rf"(?:^|[^a-z0-9]){re.escape(wanted)}", name) else 3
+        return fit, len(name), name, one.id
+
+    return sorted(places, key=rank)[:most]
+
+
+_END = (1, -1, "")
+
+
+def _ranked(part: str) -> tuple[int, int, str]:
+    """Words that come before a release sort below its end, numbers above, other words between."""
+    if part.isdigit():
+        return (1, int(part[:18]), "")
+    return (0, 0, part) if part in _BEFORE_RELEASE else (1, -1, part)
+
+
+_COMPARE: dict[str, Callable[[tuple, tuple], bool]] = {
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+}
+
+
+def _term(token: str) -> tuple[Key | None, str]:
+    head, colon, rest = token.partition(":")
+    if not colon or '"' in head:
+        return None, token.replace('"', "")
+    name, value = head.lower(), rest.replace('"', "")
+    if name not in (*Key, *_SHORT):
+        known = ", ".join(Key)
+        raise Invalid(f"{head[:40]!r} is nothing to search by: use {known}, or a word", field="q")
+    if not value:
+        raise Invalid(f"{name}: needs a value", field="q")
+    return _SHORT.get(name) or Key(name), value
+
+
+def _checked(key: Key, value: str) -> str:
+    if key is Key.HEALTH:
+        if value.upper() not in ComponentState.__members__:
+            known = ", ".join(one.lower() for one in ComponentState)
+            raise Invalid(f"health:{value[:40]} is none of {known}", field="q")
+        return value.upper()
+    if key is Key.DEPRECATED:
+        _minor(value)
+    return value
+
+
+def _minor(release: str) -> int | None:
+    if release.lower() in ("yes", "true", "any"):
+        return None
+    found = _RELEASE.match(release)
+    if found is None:
+        raise Invalid("deprecated: takes `yes`, or a release like 1.32", field="q")
+    return int(found[1])
+
+
+def _image(value: str) -> ImageTerm:
+    found = _IMAGE.match(value)
+    if found is None:
+        raise Invalid(f"image:{value[:80]} is not like image:log4j<2.17", field="q")
+    return ImageTerm(found["name"].lower(), found["op"] or "", (found["version"] or "").lower())

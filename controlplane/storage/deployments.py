@@ -1,0 +1,221 @@
+"""The ledger, and what it comes to: one row a deployment, kept in step with each append.
+
+Reports over a million ledger rows read this table, which has one row for five of them or so, each
+with the times that figures need.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Float, Integer, and_, bindparam, cast, func, or_, select
+from sqlalchemy import update as sql_update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from controlplane.domain.access import Visible
+from controlplane.domain.dora import Counts, Deployment, Figures, Period, nearest_rank
+from controlplane.domain.ledger import LedgerEntry, Stage
+from controlplane.ports import Within
+from controlplane.storage.rows import SqlLog, SqlReading
+from controlplane.storage.tables import clusters, deployments, services
+from controlplane.storage.visibility import condition
+
+_DESIRED = (Stage.RENDERED, Stage.PROMOTED, Stage.ROLLED_BACK)
+_MILESTONES = {
+    Stage.OFFERED: "offered_at",
+    Stage.APPLIED: "applied_at",
+    Stage.FAILED: "failed_at",
+    Stage.DEGRADED: "failed_at",
+    Stage.HEALTHY: "healthy_at",
+}
+_T = deployments.c
+_SAME = and_(_T.service_id == bindparam("service"), _T.sequence == bindparam("at_sequence"))
+_FIRSTS = {
+    name: sql_update(deployments)
+    .where(_SAME, _T[name].is_(None))
+    .values({name: bindparam("moment", type_=_T[name].type)})
+    for name in {*_MILESTONES.values()}
+}
+_RESTORED = (
+    sql_update(deployments)
+    .where(
+        _T.service_id == bindparam("service"),
+        _T.failed_at <= bindparam("moment", type_=_T.failed_at.type),
+        _T.restored_at.is_(None),
+    )
+    .values(restored_at=bindparam("moment", type_=_T.restored_at.type))
+)
+_REMOVED = (
+    sql_update(deployments)
+    .where(_T.service_id == bindparam("service"), _T.removed_at.is_(None))
+    .values(removed_at=bindparam("moment", type_=_T.removed_at.type))
+)
+
+
+class FollowedLedger(SqlLog[LedgerEntry]):
+    """The ledger's rows; deployments follow each append in its transaction."""
+
+    async def append(self, entries: Iterable[LedgerEntry]) -> None:
+        told = list(entries)
+        await super().append(told)
+        for entry in told:
+            if entry.stage in _DESIRED and entry.sequence:
+                await self._begin(entry)
+        for stage, column in _MILESTONES.items():
+            await self._reach(_FIRSTS[column], stage, told, "at_sequence")
+        await self._reach(_RESTORED, Stage.HEALTHY, told)
+        await self._reach(_REMOVED, Stage.REMOVED, told)
+
+    async def _begin(self, entry: LedgerEntry) -> None:
+        """A new desired state; the one before is replaced, or reverted."""
+        is_postgres = self._connection.dialect == "postgresql"
+        insert = (postgresql.insert if is_postgres else sqlite.insert)(deployments)
+        await self._connection.execute(
+            insert.values(
+                service_id=entry.service_id,
+                sequence=entry.sequence,
+                cluster_id=entry.cluster_id,
+                stage=entry.stage,
+                sha=entry.sha,
+                revision_id=entry.revision_id,
+                actor=entry.actor,
+                desired_at=entry.at,
+                committed_at=_moment(entry.detail.get("committed_at")),
+                fetched_at=_moment(entry.detail.get("fetched_at")),
+            ).on_conflict_do_nothing()
+        )
+        ended: dict[str, Any] = {"replaced_at": entry.at}
+        if entry.stage is Stage.ROLLED_BACK:
+            ended["reverted_at"] = entry.at
+        await self._connection.execute(
+            sql_update(deployments)
+            .where(
+                _T.service_id == entry.service_id,
+                _T.sequence < entry.sequence,
+                _T.replaced_at.is_(None),
+            )
+            .values(**ended)
+        )
+
+    async def _reach(
+        self, statement: Any, stage: Stage, told: Sequence[LedgerEntry], *more: str
+    ) -> None:
+        """Write when a stage was reached, for all entries that tell of it."""
+        rows = [
+            {"service": one.service_id, "moment": one.at, **dict.fromkeys(more, one.sequence)}
+            for one in told
+            if one.stage is stage
+        ]
+        if rows:
+            await self._connection.execute(statement, rows)
+
+
+class SqlDeployments(SqlReading[Deployment]):
+    """Reports over deployments."""
+
+    async def at(self, moment: datetime, within: Within, visible: Visible) -> list[Deployment]:
+        """What was desired at a moment, of each service that was there."""
+        return await self._fetch(
+            self._rows.where(
+                _T.desired_at <= moment,
+                or_(_T.replaced_at.is_(None), _T.replaced_at > moment),
+                or_(_T.removed_at.is_(None), _T.removed_at > moment),
+                *self._inside(within, visible),
+            ).order_by(_T.cluster_id, _T.service_id)
+        )
+
+    async def of_commit(self, sha: str, visible: Visible) -> list[Deployment]:
+        """All deployments of a commit; a beginning of seven characters or more will do."""
+        high = f"{sha}g"
+        found = self._rows.where(_T.sha >= sha, _T.sha < high, *self._inside(Within(), visible))
+        return await self._fetch(found.order_by(_T.service_id, _T.sequence))
+
+    async def newest(self, within: Within, visible: Visible, most: int) -> list[Deployment]:
+        """The deployments that became desired last."""
+        found = self._rows.where(*self._inside(within, visible))
+        return await self._fetch(found.order_by(_T.desired_at.desc()).limit(most))
+
+    async def figures(
+        self,
+        since: datetime,
+        until: datetime,
+        within: Within,
+        visible: Visible,
+        period: Period | None = None,
+    ) -> Figures:
+        """The figures of the deployments that became desired in `[since, until)`."""
+        where = and_(_T.desired_at >= since, _T.desired_at < until, *self._inside(within, visible))
+        parts = await self._parts(where, since, until, period)
+        counts = Counts(
+            sum(one.begun for one in parts),
+            sum(one.healthy for one in parts),
+            sum(one.failed for one in parts),
+        )
+        lead = self._seconds(_T.committed_at, _T.healthy_at)
+        restore = self._seconds(_T.failed_at, _T.restored_at)
+        leads = await self._ranks(lead, where, (0.5, 0.9))
+        restores = await self._ranks(restore, where, (0.5, 0.9))
+        shown = parts if period else ()
+        return Figures(since, until, counts, *leads, *restores, tuple(shown))
+
+    async def _parts(
+        self, where: ColumnElement[bool], since: datetime, until: datetime, period: Period | None
+    ) -> list[Counts]:
+        length = period.length.total_seconds() if period else (until - since).total_seconds() + 1
+        start = bindparam("since", since, _T.desired_at.type)
+        # Seconds are rounded to the microsecond that they were before.
+        passed = func.floor(self._seconds(start, _T.desired_at) / length + 1e-9)
+        number = cast(passed, Integer).label("number")
+        failed = func.coalesce(_T.failed_at, _T.reverted_at)
+        counted = select(number, func.count(), func.count(_T.healthy_at), func.count(failed)).where(
+            where
+        )
+        found = {row[0]: Counts(*row[1:]) for row in
+                 await self._connection.execute(counted.group_by(number))}  # fmt: skip
+        last = int((until - since).total_seconds() // length) if period else 0
+        return [found.get(n, Counts()) for n in range(max(last, *found, 0) + 1)]
+
+    async def _ranks(
+        self, value: ColumnElement[float], where: ColumnElement[bool], parts: Sequence[float]
+    ) -> list[float | None]:
+        """Percentiles of a value, by nearest rank, of the rows that have it."""
+        if self._connection.dialect == "postgresql":
+            ranked = [func.percentile_disc(part).within_group(value) for part in parts]
+            (row,) = await self._connection.execute(select(*ranked).where(where))
+            return list(row)
+        total = await self._connection.execute(select(func.count(value)).where(where))
+        count = total.scalar_one()
+        if not count:
+            return [None] * len(parts)
+        number = func.row_number().over(order_by=value).label("number")
+        rows = select(value.label("value"), number).where(where, value.is_not(None)).subquery()
+        places = [nearest_rank(count, part) + 1 for part in parts]
+        found = await self._connection.execute(
+            select(rows.c.number, rows.c.value).where(rows.c.number.in_(places))
+        )
+        values = {row[0]: row[1] for row in found}
+        return [values[place] for place in places]
+
+    def _seconds(self, start: Any, end: Any) -> ColumnElement[float]:
+        if self._connection.dialect == "postgresql":
+            return cast(func.extract("epoch", end - start), Float)
+        days = func.julianday(end) - func.julianday(start)
+        return cast(func.round(days * 86_400, 3), Float)
+
+    def _inside(self, within: Within, visible: Visible) -> list[ColumnElement[bool]]:
+        terms = [condition(deployments, visible)]
+        if within.service_id:
+            terms.append(_T.service_id == within.service_id)
+        if within.cluster_id:
+            terms.append(_T.cluster_id == within.cluster_id)
+        if within.project_id:
+            of = select(clusters.c.id).where(clusters.c.project_id == within.project_id)
+            terms.append(_T.cluster_id.in_(of))
+        if within.repository_id:
+            of = select(services.c.id).where(services.c.repository_id == within.repository_id)
+            terms.append(_T.service_id.in_(of))
+        return terms
+
+
+def _moment(text: Any) -> datetime | None:
+    return datetime.fromisoformat(text) if isinstance(text, str) and text else None

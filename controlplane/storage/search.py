@@ -1,0 +1,193 @@
+"""Search over the inventory and over names: trigrams and keys in PostgreSQL, scans in SQLite."""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, and_, case, func, literal, or_, select, type_coerce
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+from sqlalchemy.types import Text
+
+from controlplane.domain.access import Kind, Visible
+from controlplane.domain.search import (
+    Found,
+    ImageTerm,
+    Key,
+    Place,
+    PlaceKind,
+    Question,
+    removed_by,
+)
+from controlplane.domain.services import Component, ComponentState
+from controlplane.ports import MOST_COUNTED, FoundPage
+from controlplane.storage import tables
+from controlplane.storage.connection import Connection
+from controlplane.storage.rows import SqlReading
+from controlplane.storage.tables import clusters, components, images, services
+from controlplane.storage.visibility import condition
+
+_C = components.c
+_MOST_IMAGES = 2_000
+_CANDIDATES = 50
+_PLACES = (
+    (PlaceKind.CLUSTER, Kind.CLUSTER, tables.clusters, "handle"),
+    (PlaceKind.SERVICE, Kind.SERVICE, tables.services, "name"),
+    (PlaceKind.GROUP, Kind.GROUP, tables.groups, "name"),
+    (PlaceKind.REPOSITORY, Kind.REPOSITORY, tables.repositories, "url"),
+    (PlaceKind.PIPELINE, Kind.PIPELINE, tables.pipelines, "name"),
+)
+
+
+class SqlSearch:
+    """The `Search` port on a connection."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._is_postgres = connection.dialect == "postgresql"
+        self._components = SqlReading(connection, components, Component)
+
+    async def objects(
+        self, question: Question, visible: Visible, first: int, after: str | None
+    ) -> FoundPage:
+        """Objects in the order of their ids, and how many there are, as far as is counted.
+
+        A search that finds little is answered from all that it finds: the planner is never left
+        to walk two million rows in order for a few that match. One that finds much is walked.
+        """
+        where = and_(condition(components, visible), *await self._terms(question))
+        few = select(_C.id).where(where).limit(MOST_COUNTED + 1)
+        ids = sorted((await self._connection.execute(few)).scalars())
+        if len(ids) > MOST_COUNTED:
+            following = where if after is None else and_(where, _C.id > after)
+            page = select(_C.id).where(following).order_by(_C.id).limit(first + 1)
+            shown = list((await self._connection.execute(page)).scalars())
+        else:
+            shown = [id for id in ids if after is None or id > after][: first + 1]
+        rows = await self._found(shown[:first])
+        return FoundPage(tuple(rows), len(shown) > first, len(ids))
+
+    async def places(self, text: str, allowed: dict[Kind, Visible]) -> list[Place]:
+        """Candidates by a part of a name, of each kind the shortest."""
+        found: list[Place] = []
+        for kind, right, table, column in _PLACES:
+            if right in allowed:
+                found += await self._named(kind, table, column, text, allowed[right])
+        return found
+
+    async def _named(
+        self, kind: PlaceKind, table: Any, column: str, text: str, visible: Visible
+    ) -> list[Place]:
+        name = table.c[column]
+        where = [name.icontains(text, autoescape=True), condition(table, visible)]
+        if "deleted_at" in table.c:
+            where.append(table.c.deleted_at.is_(None))
+        fits = case((func.lower(name) == text.lower(), 0), else_=1)
+        begins = case((name.istartswith(text, autoescape=True), 0), else_=1)
+        within = literal("")
+        asked: Any = select(table.c.id, name, within)
+        if table is services:
+            asked = select(table.c.id, name, clusters.c.handle).join(
+                clusters, clusters.c.id == services.c.cluster_id
+            )
+        order = (fits, begins, func.length(name), name)
+        rows = await self._connection.execute(
+            asked.where(*where).order_by(*order).limit(_CANDIDATES)
+        )
+        return [Place(kind, *row) for row in rows]
+
+    async def _found(self, ids: Sequence[str]) -> list[Found]:
+        rows = await self._components.select(id=list(ids)) if ids else []
+        cluster = await self._by_id(clusters, {one.cluster_id for one in rows}, "handle")
+        service = await self._by_id(services, {one.service_id for one in rows}, "name")
+        return [
+            Found(
+                one,
+                service.get(one.service_id, ("",))[0],
+                *cluster.get(one.cluster_id, ("", None)),
+            )
+            for one in rows
+        ]
+
+    async def _by_id(self, table: Any, ids: Collection[str], name: str) -> dict[str, tuple]:
+        columns = [table.c[name], table.c.pinged_at] if table is clusters else [table.c[name]]
+        rows = await self._connection.execute(select(table.c.id, *columns).where(
+            table.c.id.in_(ids)))  # fmt: skip
+        return {row[0]: tuple(row[1:]) for row in rows}
+
+    async def _terms(self, question: Question) -> list[ColumnElement[bool]]:
+        terms: list[ColumnElement[bool]] = [
+            _C.name.icontains(word, autoescape=True) for word in question.words
+        ]
+        terms += [self._of(key, values) for key, values in question.terms.items()]
+        if question.images:
+            terms.append(self._has_image(await self._images(question.images)))
+        return terms
+
+    def _of(self, key: Key, values: Sequence[str]) -> ColumnElement[bool]:
+        if key is Key.HEALTH:
+            return _C.state.in_([ComponentState(one) for one in values])
+        if key is Key.LABEL:
+            return or_(*(self._has_label(one) for one in values))
+        if key is Key.DEPRECATED:
+            return _is_api(api for one in values for api in removed_by(one))
+        if key is Key.API:
+            return or_(*(_of_version(one) for one in values))
+        if key in _INNER:
+            outer, column, name = _INNER[key]
+            within = select(column).where(or_(*(_like(name, one) for one in values)))
+            return outer.in_(within)
+        return or_(*(_like(_C[key.value], one) for one in values))
+
+    async def _images(self, terms: Sequence[ImageTerm]) -> list[str]:
+        """The images that are meant: there are few, so versions are compared here."""
+        likely = or_(*(images.c.name.like(_pattern(f"*{t.name}"), escape="\\") for t in terms))
+        rows = await self._connection.execute(select(images).where(likely))
+        found = [image for image, name, tag in rows if any(t.matches(name, tag) for t in terms)]
+        return found[:_MOST_IMAGES]
+
+    def _has_image(self, names: list[str]) -> ColumnElement[bool]:
+        if self._is_postgres:
+            wanted = literal(names, ARRAY(Text()))
+            return type_coerce(_C.images, JSONB).has_any(wanted)
+        each = func.json_each(_C.images).table_valued("value", name="image")
+        return select(literal(1)).select_from(each).where(each.c.value.in_(names)).exists()
+
+    def _has_label(self, text: str) -> ColumnElement[bool]:
+        name, equals, value = text.partition("=")
+        if self._is_postgres:
+            labels = type_coerce(_C.labels, JSONB)
+            return labels.contains({name: value}) if equals else labels.has_key(name)
+        each = func.json_each(_C.labels).table_valued("key", "value", name="label")
+        found = select(literal(1)).select_from(each).where(each.c.key == name)
+        return (found.where(each.c.value == value) if equals else found).exists()
+
+
+_OWNERS = components.alias("owners")
+_INNER = {
+    Key.OWNER: (_C.owner_uid, _OWNERS.c.uid, _OWNERS.c.name),
+    Key.SERVICE: (_C.service_id, services.c.id, services.c.name),
+    Key.CLUSTER: (_C.cluster_id, clusters.c.id, clusters.c.handle),
+}
+
+
+def _like(column: Any, value: str) -> ColumnElement[bool]:
+    """A column that is a value, or as its pattern says; kinds are taken in any case."""
+    if column is _C.kind and "*" not in value:
+        return column.in_({value, value.capitalize(), value[:1].upper() + value[1:]})
+    return column.ilike(_pattern(value), escape="\\") if "*" in value else column == value
+
+
+def _pattern(value: str) -> str:
+    plain = value.replace("\\", r"\\").replace("%", r"\%").replace("_", r"\_")
+    return plain.replace("*", "%")
+
+
+def _of_version(api: str) -> ColumnElement[bool]:
+    group, slash, version = api.rpartition("/")
+    return and_(_C.group == group, _C.version == version) if slash else _C.version == version
+
+
+def _is_api(apis: Any) -> ColumnElement[bool]:
+    return or_(
+        False,
+        *(and_(_C.kind == k, _C.group == g, _C.version == v) for g, v, k in apis),
+    )

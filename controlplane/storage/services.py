@@ -1,0 +1,78 @@
+"""Services, the letter of what each is at, and the map of a fleet."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import ColumnElement, and_, case, func, literal, select
+from sqlalchemy.dialects.postgresql import aggregate_order_by
+
+from controlplane.domain.marks import MapRow, Mark
+from controlplane.domain.services import Phase, Service
+from controlplane.ports import PageQuery
+from controlplane.storage.rows import SqlRows
+from controlplane.storage.tables import clusters, services
+from controlplane.storage.visibility import condition
+
+_SHOWN_BY = ("paused", "render_error", "digest", "observed", "sequence", "phase")
+
+
+class SqlServices(SqlRows[Service]):
+    """Rows of services; each write of what the mark depends on writes the mark."""
+
+    async def fleet_map(self, query: PageQuery) -> list[MapRow]:
+        """A row for each cluster with services to be seen, and for each empty one."""
+        where = self._filtered(query)
+        marks = await self._marks(and_(*where))
+        # A filter that speaks of services leaves out clusters that have none of them.
+        asked = select(*(clusters.c[n] for n in _CLUSTER)).where(
+            clusters.c.deleted_at.is_(None), condition(clusters, query.visible)
+        )
+        rows = await self._connection.execute(asked.order_by(clusters.c.handle))
+        is_narrow = bool(query.equals.keys() - {"deleted_at", "cluster_id"} or query.text)
+        return [
+            MapRow(id, handle, name, project, pinged, marks.get(id, ""), tags)
+            for id, handle, name, project, pinged, tags in rows
+            if id in marks or not (is_narrow or query.tags or "cluster_id" in query.equals)
+        ]
+
+    async def _marks(self, where: ColumnElement[bool]) -> dict[str, str]:
+        """The marks of the services of each cluster, in the order of names."""
+        mark = services.c.mark
+        if self._connection.dialect == "postgresql":
+            ordered: Any = func.string_agg(mark, aggregate_order_by(literal(""), services.c.name))
+            grouped = select(services.c.cluster_id, ordered).where(where)
+        else:
+            # SQLite joins in the order in which it is given rows.
+            inner = select(services.c.cluster_id, mark.label("mark")).where(where)
+            sorted_rows = inner.order_by(services.c.cluster_id, services.c.name).subquery()
+            joined = func.group_concat(sorted_rows.c.mark, "")
+            grouped = select(sorted_rows.c.cluster_id, joined)
+        column = grouped.selected_columns[0]
+        result = await self._connection.execute(grouped.group_by(column))
+        return {row[0]: row[1] for row in result}
+
+    def _written(self, columns: Mapping[str, Any]) -> Mapping[str, Any]:
+        if columns.keys().isdisjoint(_SHOWN_BY):
+            return columns
+        return {**columns, "mark": _mark(columns)}
+
+
+_CLUSTER = ("id", "handle", "name", "project_id", "pinged_at", "tags")
+
+
+def _mark(columns: Mapping[str, Any]) -> ColumnElement[str]:
+    """What `Service.status` says, in SQL, of a row to which these columns are written."""
+    paused, error, digest, observed, sequence, phase = (
+        literal(columns[name], services.c[name].type) if name in columns else services.c[name]
+        for name in _SHOWN_BY
+    )
+    return case(
+        (paused.is_(True), Mark.PAUSED.value),
+        (error != "", Mark.FAILED.value),
+        (digest.is_(None) | (observed < sequence), Mark.PROGRESSING.value),
+        (phase.in_([Phase.FAILED, Phase.DEGRADED]), Mark.FAILED.value),
+        (phase == Phase.HEALTHY, Mark.HEALTHY.value),
+        (phase == Phase.APPLIED, Mark.SYNCED.value),
+        (phase == Phase.AWAITING, Mark.AWAITING.value),
+        else_=Mark.PROGRESSING.value,
+    )
