@@ -542,6 +542,26 @@ class ServiceSecrets(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class SecretValue:
+    """A value that objects name; `version` changes when and only when `plain` does. No repr."""
+
+    version: str
+    plain: bytes
+
+
+class ServiceSecrets(Protocol):
+    """What the objects of services name as `${towline.secret:NAME}`.
+
+    Who changes a value raises the `sequence` of each service that names it; its agent hears of it
+    no sooner.
+    """
+
+    async def of(self, service: Service) -> Mapping[str, SecretValue]:
+        """All values of a service by name. Unavailable: they cannot be asked for now."""
+        ...
+
+
 class LiveLogs(Protocol):
     """What running jobs have just written; best effort, some of the newest jobs only."""
 

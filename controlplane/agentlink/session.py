@@ -226,17 +226,21 @@ class Session:
         if self._goodbye is not None or self._sent.get(service.id, -1) >= service.sequence:
             return
         self._sent[service.id] = service.sequence
-        message = wire.HubMessage(desired=messages.desired(service))
         try:
+            secrets = await self._agents.secrets(service)
+            message = wire.HubMessage(desired=messages.desired(service, secrets))
             limits.check(message)
-        except Invalid as error:
+        except TowlineError as error:
             await self._keep_back(service, error)
             return
         await self._write(message)
         self._observer.offered(service)
 
-    async def _keep_back(self, service: Service, error: Invalid) -> None:
-        """The agent would part for ever over a message that breaks the protocol."""
+    async def _keep_back(self, service: Service, error: TowlineError) -> None:
+        """The agent would part for ever over a message that breaks the protocol.
+
+        What is kept back is tried again with the next change, or when the agent comes again.
+        """
         log.error("service not sent", service=service.name, why=error.message)
         text = f"this cannot be sent to the agent: {error.message}"
         await self._agents.refused(self.cluster_id, service.id, service.sequence, text)

@@ -26,13 +26,14 @@ from controlplane.domain.reports import (
     StatusReport,
 )
 from controlplane.domain.services import Component, Phase, Problem, Service
-from controlplane.ports import ANY, Transaction
+from controlplane.ports import ANY, ServiceSecrets, Transaction
 from controlplane.usecases.clusterjobs import sealed_for_agent
 from controlplane.usecases.contexts import values_of
 from controlplane.usecases.delivery import parameters_of
 from controlplane.usecases.dependencies import wakes
 from controlplane.usecases.deps import CLUSTER, CLUSTER_JOB, REVOKED, SERVICE, Deps
 from controlplane.usecases.removal import end_if_empty, erase
+from controlplane.usecases.servicesecrets import NoSecrets, sealed_values
 from fleet.errors import NotFound
 from fleet.identity import ClusterId, ServiceId, is_local_id
 from fleet.sealing import SealedSecret
@@ -93,10 +94,11 @@ class _Batch:
 
 
 class Agents:
-    """Verbs of agents."""
+    """Verbs of agents. `secrets` are what their services' objects name."""
 
-    def __init__(self, deps: Deps) -> None:
+    def __init__(self, deps: Deps, secrets: ServiceSecrets | None = None) -> None:
         self._deps = deps
+        self._secrets = secrets or NoSecrets()
 
     async def connected(self, cluster_id: ClusterId, agent: Greeting) -> Cluster:
         """Note that an agent has come, and give what is known of its cluster."""
@@ -149,6 +151,15 @@ class Agents:
         if job is None or cluster is None:
             raise NotFound("this job is gone")
         return job, sealed_for_agent(self._deps, job, cluster.sealing_key)
+
+    async def secrets(self, service: Service) -> Sequence[SealedSecret]:
+        """What a service's objects name, sealed to its agent. Conflict: no key; Unavailable."""
+        values = await self._secrets.of(service)
+        if not values or service.removal is not None:
+            return ()
+        async with self._deps.store.read() as tx:
+            cluster = await tx.clusters.get(service.cluster_id)
+        return sealed_values(values, service, cluster.sealing_key if cluster else None)
 
     async def runs_here(self, cluster_id: ClusterId, job_id: str) -> bool:
         """Whether there is such a job in this cluster."""

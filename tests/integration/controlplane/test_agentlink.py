@@ -1,7 +1,7 @@
 """The agents' calls over real gRPC, with an agent that only talks."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -10,18 +10,22 @@ import pytest
 
 from controlplane.agentlink.server import AgentLink
 from controlplane.domain.ledger import Stage
-from controlplane.domain.services import ServiceStatus
+from controlplane.domain.services import Service, ServiceStatus
+from controlplane.ports import SecretValue
+from controlplane.usecases.agents import Agents
 from controlplane.usecases.clusters import ClusterChange
 from controlplane.usecases.identity import Identity
+from fleet.errors import Unavailable
 from fleet.identity import ClusterId
 from fleet.runtime.clock import Clock, SystemClock
+from fleet.sealing import SealedSecret, SealingKey
 from fleet.wire import limits
 from fleet.wire.v1 import agent_pb2 as wire
 from fleet.wire.v1 import agent_pb2_grpc
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World
 
-PATIENCE = 10
+PATIENCE = 30
 
 
 class TalkingAgent:
@@ -294,6 +298,46 @@ async def test_oversized_and_misplaced_messages_end_the_call(hub: Hub) -> None:
     await rude.report(1)
     with pytest.raises(grpc.aio.AioRpcError, match="must be Hello"):
         await rude.read("welcome")
+
+
+class KeptSecrets:
+    """Values of services, in memory."""
+
+    def __init__(self, **values: SecretValue) -> None:
+        self.values = values
+        self.away = False
+
+    async def of(self, service: Service) -> Mapping[str, SecretValue]:
+        if self.away:
+            raise Unavailable("the store of secrets is away")
+        return self.values
+
+
+async def test_secrets_of_a_service_go_out_sealed_to_its_agent(world: World) -> None:
+    """Only the agent that told the key opens them, for this service only; without a key, or while
+    they cannot be asked for, the service is kept back and says why."""
+    kept = KeptSecrets(pw=SecretValue("7", b"hunter2"))
+    world.agents = Agents(world.deps, kept)
+    key = SealingKey.generate()
+    async with listening(world, world.identity, SystemClock()) as hub:
+        cluster_id, token = await registered(world)
+        service_id = await a_service(world, cluster_id)
+        old = await hub.agent(token)
+        await old.hello()
+        assert await old.difference() == []
+        kept_back = await world.services.get(world.admin, service_id)
+        assert "no key to seal them to" in kept_back.problems[0].message
+        new = await hub.agent(token)
+        await new.hello(sealing_key=key.public)
+        (desired,) = await new.difference()
+        (sent,) = desired.spec.secrets
+        box = SealedSecret(sent.name, sent.version, sent.box)
+        assert (sent.version, key.open(box, service_id)) == ("7", b"hunter2")
+        kept.away = True
+        third = await hub.agent(token)
+        await third.hello(sealing_key=key.public)
+        assert await third.difference() == []
+    assert repr(kept.values["pw"]).count("hunter2") == 0
 
 
 async def test_draining_sends_agents_elsewhere(hub: Hub) -> None:
