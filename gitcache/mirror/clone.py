@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from gitcache.mirror.access import environment
-from gitcache.mirror.runner import GitRunner
+from gitcache.mirror.runner import GitRunner, Stdin
 
 PINS = "refs/k/"
 _LEAN = "lean"
@@ -86,7 +86,7 @@ class Clone:
         if lines:
             await self.git("update-ref", "--stdin", stdin="".join(lines).encode())
 
-    async def index(self, pack: Path | bytes, *, seconds: float) -> None:
+    async def index(self, pack: Stdin, *, seconds: float) -> None:
         """Take a pack in; links to files that are not here are allowed. GitError: broken."""
         # Only of a promisor's pack git lets a .gitattributes be missing. It must not believe
         # for longer that there is one, or it would fetch by itself.
@@ -107,6 +107,15 @@ class Clone:
         )
         name = told.split()[-1]
         (self.path / "objects" / "pack" / f"pack-{name}.promisor").unlink(missing_ok=True)
+
+    async def unpack(self, pack: Stdin) -> None:
+        """Take a small pack in, object by object, with all links checked. GitError: broken."""
+        await self._runner.run(
+            [f"--git-dir={self.path}", "unpack-objects", "-q", "--strict"],
+            environment(self.path.parent),
+            seconds=_SECONDS,
+            stdin=pack,
+        )
 
     def shallow(self) -> list[str]:
         """The commits whose parents are not here."""

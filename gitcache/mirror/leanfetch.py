@@ -114,6 +114,6 @@ class LeanFetch:
 
     async def _is_worth_it(self, spec: RepositorySpec, clone: Clone, sha: str) -> bool:
         """Whether a commit is large and most of it is not in use."""
-        most = self._entries * _LOOKED_THROUGH
+        most = self._entries * _LOOKED_THROUGH if spec.folders else self._entries + 1
         found = await census(clone.path, sha, spec.folders, most=most)
         return found.entries > self._entries and found.used < found.entries * _USED_SHARE

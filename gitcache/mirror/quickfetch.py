@@ -1,4 +1,4 @@
-"""The fast way for small fast-forwards: one request, its pack straight into `unpack-objects`.
+"""The fast way for small fast-forwards: one request, its pack straight into the clone.
 
 What git's own fetch adds, a check that all history is connected, costs most of its time in
 large repositories. Here git checks the links of every object that came in.
@@ -18,12 +18,12 @@ from gitcache.mirror.packs import NoPack, Order, PackClient
 from gitcache.mirror.route import Refused, Route
 from gitcache.mirror.routes import Routes
 from gitcache.mirror.runner import GitError
+from gitcache.mirror.taking import taker
 
 log = structlog.get_logger(__name__)
 
 _MAX_BYTES = 2 << 20
 _SECONDS = 1.5
-_UNPACK_SECONDS = 30.0
 _MAX_HAVES = 64
 
 
@@ -58,16 +58,14 @@ class QuickFetch:
         haves = list(dict.fromkeys(clone.pins().values()))[-_MAX_HAVES:]
         if not haves:
             return False
-        lean = clone.is_lean()
         # A lean clone lacks files that the server takes for known.
-        order = Order(sorted(set(wants.values())), haves, clone.shallow(), thin=not lean)
+        thin = not clone.is_lean()
+        order = Order(sorted(set(wants.values())), haves, clone.shallow(), thin=thin)
         pack = io.BytesIO()
-        await self._packs.fetch(
-            route, capabilities, order, pack, limit=_MAX_BYTES, seconds=_SECONDS
-        )
-        if lean:
-            await clone.index(pack.getvalue(), seconds=_UNPACK_SECONDS)
-        else:
-            await clone.git("unpack-objects", "-q", "--strict", stdin=pack.getvalue())
+        async with taker(clone) as git:
+            await self._packs.fetch(
+                route, capabilities, order, pack, limit=_MAX_BYTES, seconds=_SECONDS
+            )
+            await git.take(pack.getvalue())
         await clone.pin(wants)
         return True

@@ -28,6 +28,9 @@ _TELLING = re.compile(
 )
 
 
+Stdin = bytes | Path | int
+
+
 class GitError(Unavailable):
     """A git command that failed; the message holds what git said, without secrets."""
 
@@ -51,11 +54,11 @@ class GitRunner:
         *,
         seconds: float,
         secrets: Sequence[str] = (),
-        stdin: bytes | Path = b"",
+        stdin: Stdin = b"",
     ) -> str:
         """Standard output of `git <arguments>`. GitError: it failed or took too long.
 
-        `stdin` is what it reads, or the file that holds it.
+        `stdin` is what it reads, the file that holds it, or a pipe's end, which is closed here.
         """
         loop = asyncio.get_running_loop()
         work = partial(self._execute, list(arguments), dict(env), seconds, list(secrets), stdin)
@@ -80,7 +83,7 @@ class GitRunner:
         env: dict[str, str],
         seconds: float,
         secrets: list[str],
-        stdin: bytes | Path,
+        stdin: Stdin,
     ) -> str:
         # GitPython ends the process when its wrapper is let go of, so this holds on to it.
         with _input(stdin) as (stream, data):
@@ -114,11 +117,16 @@ class GitRunner:
 
 
 @contextmanager
-def _input(stdin: bytes | Path) -> Generator[tuple[Any, bytes | None]]:
+def _input(stdin: Stdin) -> Generator[tuple[Any, bytes | None]]:
     """What the process reads: a file, a pipe with what is to be written to it, or nothing."""
     if isinstance(stdin, Path):
         with stdin.open("rb") as file:
             yield file, None
+    elif isinstance(stdin, int):
+        try:
+            yield stdin, None
+        finally:
+            os.close(stdin)
     else:
         yield (subprocess.PIPE, stdin) if stdin else (None, None)
 
