@@ -57,7 +57,11 @@ class FakeCluster:
 
     async def delete(self, ref: ObjectRef, live: KubeObject, *, orphan: bool = False) -> Deletion:
         await self._touch("delete", ref)
-        if ref.key in self.objects:
+        one = self.objects.get(ref.key)
+        if one is not None and one["metadata"].get("finalizers"):
+            self.put(one | {"metadata": one["metadata"] | {"deletionTimestamp": "now"}})
+            return Deletion(gone=False)
+        if one is not None:
             self.drop(ref.key)
         return Deletion(gone=True)
 

@@ -1,0 +1,129 @@
+"""How objects go: in which order, by whose word, and what may be in the way."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from syncagent.domain.services import Desired, Phase, Removal
+from tests.fakes.engine import Stand, config
+
+WAVE, DELETE = "towline.dev/wave", "towline.dev/delete"
+
+
+@pytest.fixture
+async def stand(tmp_path: Path) -> AsyncIterator[Stand]:
+    """A running engine."""
+    made = Stand(tmp_path)
+    await made.start()
+    yield made
+    await made.stop()
+
+
+def key(name: str) -> tuple[str, str, str, str]:
+    return ("", "ConfigMap", "prod", name)
+
+
+def remove(stand: Stand, removal: Removal) -> None:
+    stand.sequence += 1
+    stand.engine.desire(Desired("s", stand.sequence, removal=removal))
+
+
+def annotate(stand: Stand, name: str, note: str, text: str) -> None:
+    """A person changes an annotation of a live object."""
+    one = stand.cluster.objects[key(name)]
+    notes = one["metadata"]["annotations"] | {note: text}
+    stand.cluster.put(one | {"metadata": one["metadata"] | {"annotations": notes}})
+
+
+async def test_a_removal_goes_in_reverse_order_of_the_waves(stand: Stand) -> None:
+    """What is held by a finalizer keeps all that is beneath it, and says who holds it."""
+    stand.bring([config(name, notes={WAVE: str(at)}) for at, name in enumerate("abcd")])
+    await stand.phase(Phase.HEALTHY)
+    held = stand.cluster.objects[key("c")]
+    stand.cluster.put(held | {"metadata": held["metadata"] | {"finalizers": ["shop.io/hold"]}})
+    remove(stand, Removal.CASCADE)
+    await stand.until(lambda: "shop.io/hold" in stand.hub.statuses[-1].message)
+    await stand.clock.advance(60)
+    assert set(stand.cluster.objects) == {key("a"), key("b"), key("c")}
+    stand.cluster.drop(key("c"))
+    await stand.phase(Phase.REMOVED)
+    deleted = [name for verb, name in stand.cluster.calls if verb == "delete"]
+    assert deleted == [f"ConfigMap prod/{name}" for name in "dcba"]
+
+
+async def test_a_removal_waits_for_what_a_person_must_agree_to(stand: Stand) -> None:
+    """`delete: confirm` holds on cascade, also after a restart; a word on the object lets it go."""
+    stand.bring([config("a"), config("kept", notes={DELETE: "confirm"})])
+    await stand.phase(Phase.HEALTHY)
+    remove(stand, Removal.CASCADE)
+    status = await stand.phase(Phase.AWAITING)
+    assert [ref.name for ref in status.awaiting] == ["kept"]
+    assert set(stand.cluster.objects) == {key("kept")}
+    await stand.restart()
+    await stand.phase(Phase.AWAITING)
+    annotate(stand, "kept", DELETE, "true")
+    await stand.phase(Phase.REMOVED)
+    assert not stand.cluster.objects
+
+
+async def test_what_is_never_deleted_outlives_its_service_unmarked(stand: Stand) -> None:
+    """`delete: false` on cascade: the object stays and is nobody's."""
+    stand.bring([config("a"), config("kept", notes={DELETE: "false"})])
+    await stand.phase(Phase.HEALTHY)
+    remove(stand, Removal.CASCADE)
+    await stand.phase(Phase.REMOVED)
+    assert set(stand.cluster.objects) == {key("kept")}
+    assert "towline.dev/service" not in stand.cluster.objects[key("kept")]["metadata"]["labels"]
+
+
+async def test_an_orphaning_removal_deletes_nothing(stand: Stand) -> None:
+    """Whatever the annotations say; another service may then take the objects."""
+    stand.bring([config("a"), config("kept", notes={DELETE: "confirm"})])
+    await stand.phase(Phase.HEALTHY)
+    remove(stand, Removal.ORPHAN)
+    await stand.phase(Phase.REMOVED)
+    assert set(stand.cluster.objects) == {key("a"), key("kept")}
+    assert stand.cluster.count("delete") == 0
+    stand.want("a", service="other")
+    await stand.phase(Phase.HEALTHY)
+
+
+async def test_ten_thousand_objects_are_the_most_of_a_service(stand: Stand) -> None:
+    """One more is refused with the reason; what was applied before stays and is healed."""
+    stand.want("a")
+    await stand.phase(Phase.HEALTHY)
+    stand.bring_unchecked([config(f"c{number}") for number in range(10_001)])
+    status = await stand.phase(Phase.FAILED)
+    assert status.problems[0].message == "10,001 objects in one service; 10,000 at most"
+    assert set(stand.cluster.objects) == {key("a")}
+    stand.cluster.drop(key("a"))
+    await stand.until(lambda: key("a") in stand.cluster.objects)
+
+
+async def test_drift_is_told_with_the_wanted_and_the_foreign_value(stand: Stand) -> None:
+    """Path, manager, old and new; nothing more of a Secret than that it differs."""
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "b"},
+        "data": {"p": "b2xk"},
+    }
+    stand.bring([config("a"), secret])
+    await stand.phase(Phase.HEALTHY)
+    for where, change in (
+        (key("a"), {"key": "foreign"}),
+        (("", "Secret", "prod", "b"), {"p": "bmV3"}),
+    ):
+        one = stand.cluster.objects[where]
+        told = [{"manager": "kubectl-edit", "operation": "Update", "fieldsV1": {"f:data": {}}}]
+        meta = one["metadata"] | {"managedFields": told}
+        stand.cluster.put(one | {"data": change, "metadata": meta})
+    await stand.until(lambda: len(stand.hub.drifts) == 2)
+    found = {drift.ref.kind: drift for drift in stand.hub.drifts}
+    plain, hidden = found["ConfigMap"], found["Secret"]
+    assert (plain.manager, plain.paths, plain.healed) == ("kubectl-edit", ("data.key",), True)
+    change = plain.changes[0]
+    assert (change.pointer, change.old, change.new) == ("/data/key", '"1"', '"foreign"')
+    assert (hidden.changes[0].old, hidden.changes[0].new) == ('"(secret)"', '"(secret)"')
+    assert "b2xk" not in repr(hidden) and "bmV3" not in repr(hidden)
