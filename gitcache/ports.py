@@ -81,6 +81,10 @@ class TreeReader(Protocol):
         """What each path is inside a root tree; None: not there."""
         ...
 
+    async def folders(self, spec: RepositorySpec, tree: str, depth: int) -> list[str]:
+        """Paths of the folders at most so many levels below a tree. Invalid: beyond the limits."""
+        ...
+
     async def walk(self, spec: RepositorySpec, tree: str) -> Mapping[str, Entry]:
         """All files and links below a tree by relative path. Invalid: beyond the limits."""
         ...
@@ -348,6 +352,12 @@ class Peers(Protocol):
         self, member: Member, repository_id: RepositoryId, commit: str, folders: Collection[str]
     ) -> Mapping[str, str | None]:
         """As `GitCache.trees`, by the owner."""
+        ...
+
+    async def folders(
+        self, member: Member, repository_id: RepositoryId, commit: str, base: str, depth: int
+    ) -> list[str]:
+        """As `GitCache.folders`, by the owner."""
         ...
 
     async def resolve(self, member: Member, repository_id: RepositoryId, name: str) -> Commit:

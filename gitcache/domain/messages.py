@@ -64,6 +64,16 @@ class Folders:
 
 
 @dataclass(frozen=True, slots=True)
+class Below:
+    """Which folders of a commit are asked for: at most so many levels below a base."""
+
+    repository_id: RepositoryId
+    commit: str
+    base: str
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
 class Name:
     """A branch, tag or sha whose commit is asked for."""
 
@@ -84,8 +94,10 @@ REQUEST = Message(RenderRequest)
 RENDERED = Message(Rendered)
 HINT = Message(Hint)
 FOLDERS = Message(Folders)
+BELOW = Message(Below)
 NAME = Message(Name)
 COMMIT = Message(Commit)
 WISHES = Message(Wishes)
 TREES: Message[dict[str, str | None]] = Message(dict[str, str | None])
+PATHS: Message[list[str]] = Message(list[str])
 DIGESTS: Message[list[str]] = Message(list[str])

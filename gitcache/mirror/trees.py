@@ -126,6 +126,24 @@ class GitTrees:
             level = below
         return files
 
+    async def folders(self, spec: RepositorySpec, tree: str, depth: int) -> list[str]:
+        """As `TreeReader.folders`: a level at a time, no file is looked at."""
+        found: list[str] = []
+        level = {"": tree}
+        for _ in range(min(depth, self._max_depth)):
+            trees = await self._trees(spec, set(level.values()))
+            below: dict[str, str] = {}
+            for prefix, tree_id in level.items():
+                for name, entry in trees[tree_id].items():
+                    if entry.is_tree:
+                        check_entry_name(name)
+                        below[f"{prefix}{name}/"] = entry.id
+            found += [path.removesuffix("/") for path in below]
+            if len(found) > self._max_files:
+                raise Invalid(f"there are more than {self._max_files:,} folders")
+            level = below
+        return found
+
     async def blobs(self, spec: RepositorySpec, ids: Collection[str]) -> Mapping[str, bytes]:
         """As `TreeReader.blobs`: sizes are checked before anything is read."""
         asked = list(dict.fromkeys(ids))

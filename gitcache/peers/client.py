@@ -61,6 +61,18 @@ class PeerClient:
         body = messages.FOLDERS.encode(asked)
         return messages.TREES.decode(await self._ask(member.address, "POST", "/v1/trees", body))
 
+    async def folders(
+        self, member: Member, repository_id: RepositoryId, commit: str, base: str, depth: int
+    ) -> list[str]:
+        """As `Peers.folders`."""
+        body = messages.BELOW.encode(messages.Below(repository_id, commit, base, depth))
+        return messages.PATHS.decode(await self._ask(member.address, "POST", "/v1/folders", body))
+
+    async def keep_made(self, member: Member, data: bytes) -> Rendered:
+        """As `GitCache.keep`."""
+        answer = await self._ask(member.address, "POST", "/v1/bundles", data)
+        return messages.RENDERED.decode(answer)
+
     async def resolve(self, member: Member, repository_id: RepositoryId, name: str) -> Commit:
         """As `Peers.resolve`."""
         body = messages.NAME.encode(messages.Name(repository_id, name))

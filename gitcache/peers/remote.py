@@ -119,6 +119,27 @@ class RemoteGitCache:
             lambda server: self._client.trees(server, repository_id, commit, folders),
         )
 
+    async def folders(
+        self, repository_id: RepositoryId, commit: str, base: str, depth: int
+    ) -> list[str]:
+        """As `GitCache.folders`."""
+        return await self._anywhere(
+            repository_id,
+            lambda server: self._client.folders(server, repository_id, commit, base, depth),
+        )
+
+    async def keep(self, data: bytes) -> Rendered:
+        """As `GitCache.keep`, by all servers that answer: none of them asks the others for it."""
+        kept = None
+        for name in ranked(digest_of(data), self._links):
+            try:
+                kept = await self._client.keep_made(Member(name, name), data)
+            except PeerAway as error:
+                log.warning("git cache server away", server=name, reason=error.message)
+        if kept is None:
+            raise Unavailable("no server of the git cache answers", retry_after=1.0)
+        return kept
+
     async def resolve(self, repository_id: RepositoryId, name: str) -> Commit:
         """As `GitCache.resolve`."""
         return await self._anywhere(

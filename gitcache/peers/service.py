@@ -59,6 +59,18 @@ class Served(Protocol):
         only_here: bool = False,
     ) -> Mapping[str, str | None]: ...
 
+    async def folders(
+        self,
+        repository_id: RepositoryId,
+        commit: str,
+        base: str,
+        depth: int,
+        *,
+        only_here: bool = False,
+    ) -> list[str]: ...
+
+    async def keep(self, data: bytes) -> Rendered: ...
+
     async def resolve(
         self, repository_id: RepositoryId, name: str, *, only_here: bool = False
     ) -> Commit: ...
@@ -90,10 +102,12 @@ class Service:
         """The application of the internal listener."""
         routes = [
             ("POST", "/v1/trees", self._trees),
+            ("POST", "/v1/folders", self._folders),
             ("POST", "/v1/resolve", self._resolve),
             ("POST", "/v1/render", self._render),
             ("GET", "/v1/bundles/{digest}", self._bundle),
             ("PUT", "/v1/bundles/{digest}", self._keep),
+            ("POST", "/v1/bundles", self._keep_made),
             ("POST", "/v1/hint", self._hint),
             ("POST", "/v1/wishes", self._wishes),
             ("POST", "/v1/live", self._live),
@@ -114,6 +128,13 @@ class Service:
             asked.repository_id, asked.commit, asked.folders, only_here=_is_hop(request)
         )
         return _json(messages.TREES.encode(dict(found)))
+
+    async def _folders(self, request: Request) -> Response:
+        asked = messages.BELOW.decode(await _body(request))
+        found = await self._cache.folders(
+            asked.repository_id, asked.commit, asked.base, asked.depth, only_here=_is_hop(request)
+        )
+        return _json(messages.PATHS.encode(found))
 
     async def _resolve(self, request: Request) -> Response:
         asked = messages.NAME.decode(await _body(request))
@@ -143,6 +164,10 @@ class Service:
             raise Invalid("the content has another digest")
         await self._nearest.put(digest, data)
         return Response(status_code=204)
+
+    async def _keep_made(self, request: Request) -> Response:
+        rendered = await self._cache.keep(await _body(request, MAX_BUNDLE))
+        return _json(messages.RENDERED.encode(rendered))
 
     async def _hint(self, request: Request) -> Response:
         hint = messages.HINT.decode(await _body(request))

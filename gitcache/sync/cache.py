@@ -9,6 +9,7 @@ import structlog
 from prometheus_client.registry import Collector
 
 from fleet.attestation import Signer, Statement
+from fleet.bundle import digest_of, open_bundle
 from fleet.errors import Invalid, NotFound, TowlineError, Unavailable
 from fleet.identity import RepositoryId
 from fleet.remotes import parse_remote
@@ -170,6 +171,33 @@ class GitCache:
 
         return await self._answer(repository_id, commit, here, None if only_here else there)
 
+    async def folders(
+        self,
+        repository_id: RepositoryId,
+        commit: str,
+        base: str,
+        depth: int,
+        *,
+        only_here: bool = False,
+    ) -> list[str]:
+        """Paths of the folders at most so many levels below a base; `only_here` as in `trees`.
+
+        Invalid: there is no such base, or too much below it. Unavailable.
+        """
+
+        async def here(spec: RepositorySpec, record: CommitRecord) -> list[str]:
+            path = paths.folder_path(base)
+            entry = (await self._source.reader.ids(spec, record.tree, [path]))[path]
+            if entry is None or not entry.is_tree:
+                raise Invalid(f"there is no folder {path!r} in commit {commit[:12]}")
+            below = await self._source.reader.folders(spec, entry.id, depth)
+            return [paths.child(path, one) for one in below]
+
+        async def there(member: Member) -> list[str]:
+            return await self._others.folders(member, repository_id, commit, base, depth)
+
+        return await self._answer(repository_id, commit, here, None if only_here else there)
+
     async def resolve(
         self, repository_id: RepositoryId, name: str, *, only_here: bool = False
     ) -> Commit:
@@ -209,6 +237,20 @@ class GitCache:
         if len(self._recipes) > _MAX_RECIPES:
             self._recipes.popitem(last=False)
         return rendered
+
+    async def keep(self, data: bytes) -> Rendered:
+        """Keep a bundle that comes from no repository, with the word of the render tier on it.
+
+        Unavailable: the disk is full or broken.
+        """
+        digest = digest_of(data)
+        await self._content.put(digest, data)
+        bundle = open_bundle(digest, data)
+        rendered = Rendered(digest, digest, len(data), bundle.count, cached=False)
+        if self._signer is None:
+            return rendered
+        statement = Statement(digest, repository="", commit="", folder="", renderer="raw")
+        return replace(rendered, attestation=self._signer.sign(statement))
 
     async def bundle(self, digest: str) -> bytes:
         """The bytes of a bundle. NotFound: it was never rendered here, or can no more be."""

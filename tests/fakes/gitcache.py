@@ -127,6 +127,14 @@ class FakeGit:
             here = self.objects[here.id].get(name) if here and here.is_tree else None
         return here
 
+    async def folders(self, spec: RepositorySpec, tree: str, depth: int) -> list[str]:
+        found = []
+        for name, entry in self.objects[tree].items() if depth else ():
+            if entry.is_tree:
+                inside = await self.folders(spec, entry.id, depth - 1)
+                found += [name, *(f"{name}/{path}" for path in inside)]
+        return found
+
     async def walk(self, spec: RepositorySpec, tree: str) -> Mapping[str, Entry]:
         found: dict[str, Entry] = {}
         for name, entry in self.objects[tree].items():

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable, Collection, Mapping
 from datetime import UTC, datetime
 
-from fleet.bundle import Bundle, KubeObject, make_bundle
+from fleet.bundle import Bundle, KubeObject, digest_of, make_bundle, open_bundle
 from fleet.errors import Invalid, NotFound
 from fleet.identity import RepositoryId
 from fleet.source import Commit, Rendered, RenderRequest, RepositorySpec, RepositoryState
@@ -21,7 +21,10 @@ Folders = dict[str, list[KubeObject] | Exception]
 
 
 class FakeManifests:
-    """The `Manifests` port. A folder that holds an exception fails to render with it."""
+    """The `Manifests` port. A folder that holds an exception fails to render with it.
+
+    `away`: what listing folders and resolving refs fails with.
+    """
 
     def __init__(self) -> None:
         self.specs: dict[str, RepositorySpec] = {}
@@ -31,6 +34,7 @@ class FakeManifests:
         self.renders: list[RenderRequest] = []
         self.hints: list[str] = []
         self.error: str | None = None
+        self.away: Exception | None = None
         self._callbacks: list[Callable[[RepositoryState], None]] = []
 
     def push(
@@ -85,7 +89,25 @@ class FakeManifests:
     ) -> Mapping[str, str | None]:
         return {folder: self._tree(commit, folder) for folder in folders}
 
+    async def folders(
+        self, repository_id: RepositoryId, commit: str, base: str, depth: int
+    ) -> list[str]:
+        if self.away is not None:
+            raise self.away
+        parts = [path.split("/") for path in self.commits[commit]]
+        every = {"/".join(one[:n]) for one in parts for n in range(1, len(one) + 1)}
+        start = base.count("/") + 1 if base else 0
+        below = [one for one in every if not base or one.startswith(f"{base}/")]
+        return sorted(one for one in below if one.count("/") + 1 - start <= depth)
+
+    async def keep(self, data: bytes) -> Rendered:
+        bundle = open_bundle(digest_of(data), data)
+        self.bundles[bundle.digest] = bundle
+        return Rendered(bundle.digest, bundle.digest, len(data), bundle.count, cached=False)
+
     async def resolve(self, repository_id: RepositoryId, name: str) -> Commit:
+        if self.away is not None:
+            raise self.away
         commit = self.heads.get(repository_id, {}).get(name)
         if commit is None:
             raise NotFound(f"there is no {name!r}")

@@ -114,6 +114,11 @@ class HubPeers:
     ) -> Mapping[str, str | None]:
         return await self._cache(member).trees(repository_id, commit, folders, only_here=True)
 
+    async def folders(
+        self, member: Member, repository_id: RepositoryId, commit: str, base: str, depth: int
+    ) -> list[str]:
+        return await self._cache(member).folders(repository_id, commit, base, depth, only_here=True)
+
     async def resolve(self, member: Member, repository_id: RepositoryId, name: str) -> Commit:
         return await self._cache(member).resolve(repository_id, name, only_here=True)
 

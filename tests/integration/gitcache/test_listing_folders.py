@@ -1,0 +1,50 @@
+"""Listing folders of a commit, and keeping bundles that come from no repository."""
+
+import pytest
+
+from fleet.bundle import make_bundle
+from fleet.errors import Invalid
+from gitcache.sync.cache import GitCache
+from tests.integration.gitcache.manifests import config_map
+from tests.integration.gitcache.stand import REPOSITORY, at_commit, spec
+from towline.demo.gitserver import GitServer
+
+FILES = {
+    "apps/web/a.yaml": config_map("a"),
+    "apps/api/deep/b.yaml": config_map("b"),
+    "apps/readme": "x",
+    "other/c.yaml": config_map("c"),
+}
+
+
+async def test_folders_are_listed_as_deep_as_asked_for(
+    git_server: GitServer, cache: GitCache
+) -> None:
+    repository = git_server.create_repository("shop")
+    commit = repository.commit(FILES)
+    cache.follow(spec(repository.url))
+    await at_commit(cache, commit)
+    assert sorted(await cache.folders(REPOSITORY, commit, "", 1)) == ["apps", "other"]
+    assert sorted(await cache.folders(REPOSITORY, commit, "apps", 1)) == ["apps/api", "apps/web"]
+    assert "apps/api/deep" in await cache.folders(REPOSITORY, commit, "apps", 2)
+
+
+async def test_a_base_that_is_gone_is_an_error_and_not_an_empty_list(
+    git_server: GitServer, cache: GitCache
+) -> None:
+    """What is generated from folders would else be deleted."""
+    repository = git_server.create_repository("shop")
+    commit = repository.commit(FILES)
+    cache.follow(spec(repository.url))
+    await at_commit(cache, commit)
+    for base in ("nope", "apps/readme", "../x"):
+        with pytest.raises(Invalid):
+            await cache.folders(REPOSITORY, commit, base, 1)
+
+
+async def test_a_bundle_from_no_repository_is_kept_and_attested(cache: GitCache) -> None:
+    bundle = make_bundle([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "x"}}])
+    kept = await cache.keep(bundle.data)
+    assert (kept.digest, kept.count, kept.size) == (bundle.digest, 1, len(bundle.data))
+    assert kept.attestation is not None
+    assert await cache.bundle(kept.digest) == bundle.data
