@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Protocol
 
 import strawberry
 
@@ -23,7 +24,7 @@ from controlplane.domain.people import Group as GroupRow
 from controlplane.domain.people import Membership
 from controlplane.domain.people import User as UserRow
 from controlplane.domain.signin import TrustRule as TrustRuleRow
-from controlplane.graphql.types import User
+from controlplane.graphql.users import User
 from controlplane.usecases.people import GroupChange
 from controlplane.usecases.projects import ProjectChange
 from controlplane.usecases.rights import BindingDraft, BindingView, Holder, RoleChange, Subjects
@@ -83,6 +84,15 @@ class PolicyBinding:
         )
 
 
+def bound(bindings: Sequence[BindingView], scope: Scope, role: str) -> list[PolicyBinding]:
+    """Who has a role in exactly this scope, for good."""
+    return [
+        PolicyBinding.of(one)
+        for one in bindings
+        if one.row.scope == scope and one.row.expires_at is None and one.role.id == role
+    ]
+
+
 @strawberry.type
 class Project:
     """What belongs together. `readBindings` have role viewer in it, `writeBindings` role editor;
@@ -100,8 +110,6 @@ class Project:
 
     @classmethod
     def of(cls, row: ProjectRow, bindings: Sequence[BindingView] = ()) -> "Project":
-        here = [one for one in bindings if one.row.scope == row.target.scope]
-        here = [one for one in here if one.row.expires_at is None]
         return cls(
             id=strawberry.ID(row.id),
             name=row.name,
@@ -110,8 +118,8 @@ class Project:
             disable_insights=None,
             inserted_at=row.inserted_at,
             updated_at=row.updated_at,
-            read_bindings=[PolicyBinding.of(one) for one in here if one.role.id == "viewer"],
-            write_bindings=[PolicyBinding.of(one) for one in here if one.role.id == "editor"],
+            read_bindings=bound(bindings, row.target.scope, "viewer"),
+            write_bindings=bound(bindings, row.target.scope, "editor"),
         )
 
 
@@ -331,7 +339,14 @@ class RbacAttributes:
     write_bindings: list[PolicyBindingAttributes | None] | None = None
 
 
-def wanted(given: ProjectAttributes | RbacAttributes) -> dict[str, Subjects]:
+class Bindings(Protocol):
+    """An input with lists of who may read and who may write; a list left out stays."""
+
+    read_bindings: list[PolicyBindingAttributes | None] | None
+    write_bindings: list[PolicyBindingAttributes | None] | None
+
+
+def wanted(given: Bindings) -> dict[str, Subjects]:
     """Whom each list names, by the role that it stands for; a list left out stays."""
     lists = {"viewer": given.read_bindings, "editor": given.write_bindings}
     return {role: _subjects(some) for role, some in lists.items() if some is not None}

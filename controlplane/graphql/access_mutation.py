@@ -22,7 +22,7 @@ from controlplane.graphql.access import (
 )
 from controlplane.graphql.context import Context, Info
 from controlplane.graphql.inputs import AccessTokenAttributes, UserAttributes
-from controlplane.graphql.types import AccessToken, User
+from controlplane.graphql.users import AccessToken, User
 from fleet.errors import Invalid, NotFound
 
 
@@ -33,6 +33,15 @@ class AccessMutation:
         people, actor = info.context.verbs.people, info.context.actor
         row = await people.upsert(actor, attributes.email or "", attributes.name, attributes.role)
         return User.of(row, (await people.roles_everywhere(actor, [row])).get(row.id))
+
+    @strawberry.mutation(description="Change the name or the address of a person.")
+    async def update_user(
+        self, info: Info, attributes: UserAttributes, id: strawberry.ID | None = None
+    ) -> User | None:
+        people, actor = info.context.verbs.people, info.context.actor
+        if attributes.role is not None:
+            raise Invalid("is set by upsertUser", field="role")
+        return User.of(await people.update(actor, id or "", attributes.name, attributes.email))
 
     @strawberry.mutation(description="Let a user in no more, or again; ends all they opened.")
     async def disable_user(

@@ -15,7 +15,7 @@ from controlplane.graphql.access import (
     TrustRule,
 )
 from controlplane.graphql.context import Info
-from controlplane.graphql.types import AccessToken, User
+from controlplane.graphql.users import AccessToken, User
 
 
 @strawberry.type

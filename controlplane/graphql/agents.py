@@ -9,11 +9,12 @@ from controlplane.domain.clusterjobs import DEFAULT_TIMEOUT, JobPhase, JobReques
 from controlplane.domain.clusterjobs import ClusterJob as ClusterJobRow
 from controlplane.domain.objects import Change, ObjectName, Plan
 from controlplane.graphql import relay
+from controlplane.graphql.clusters import Cluster
 from controlplane.graphql.context import Info
 from controlplane.graphql.inputs import ConfigAttributes
 from controlplane.graphql.scalars import Json, Map
 from controlplane.graphql.services import service_type
-from controlplane.graphql.types import Cluster, ObjectReference, ServiceDeployment
+from controlplane.graphql.types import ObjectReference, ServiceDeployment
 from controlplane.usecases.deps import CLUSTER_JOB
 from fleet.errors import Invalid
 

@@ -11,6 +11,8 @@ from controlplane.ports import Bus
 from controlplane.usecases.accounts import Accounts
 from controlplane.usecases.clusterjobs import ClusterJobs
 from controlplane.usecases.clusters import Clusters
+from controlplane.usecases.contexts import Contexts
+from controlplane.usecases.deployment import Deployment
 from controlplane.usecases.diffs import Diffs
 from controlplane.usecases.identity import Identity
 from controlplane.usecases.interventions import Interventions
@@ -40,6 +42,8 @@ class Verbs:
     clusters: Clusters
     repositories: Repositories
     services: Services
+    contexts: Contexts
+    deployment: Deployment
     diffs: Diffs
     pipelines: Pipelines
     records: Records

@@ -18,7 +18,7 @@ from controlplane.domain.services import (
     IgnoredDifference,
     SyncOptions,
 )
-from controlplane.graphql.access import TokenScopeAttributes
+from controlplane.graphql.access import PolicyBindingAttributes, TokenScopeAttributes
 from controlplane.graphql.scalars import Json
 from controlplane.usecases.clusters import ClusterChange
 from controlplane.usecases.repositories import RepositoryChange
@@ -49,6 +49,8 @@ class ClusterAttributes:
     protect: bool | None = None
     metadata: Json | None = None
     tags: list[TagAttributes] | None = None
+    read_bindings: list[PolicyBindingAttributes | None] | None = None
+    write_bindings: list[PolicyBindingAttributes | None] | None = None
 
     def change(self) -> ClusterChange:
         return _cluster_change(self)
@@ -61,6 +63,8 @@ class ClusterUpdateAttributes:
     protect: bool | None = None
     metadata: Json | None = None
     tags: list[TagAttributes] | None = None
+    read_bindings: list[PolicyBindingAttributes | None] | None = None
+    write_bindings: list[PolicyBindingAttributes | None] | None = None
 
     def change(self) -> ClusterChange:
         return _cluster_change(self)
@@ -104,6 +108,8 @@ class GitAttributes:
             self.project_id or None,
             self.via_cluster_id,
             self.recurse_submodules,
+            self.https_path,
+            self.url_format,
         )
 
 
@@ -117,6 +123,20 @@ class GitRefAttributes:
 class KustomizeAttributes:
     path: str
     enable_helm: bool | None = None
+
+    def folder(self) -> str:
+        if self.enable_helm:
+            raise Invalid(
+                "charts inside kustomizations are not inflated: make the chart a service",
+                field="kustomize.enableHelm",
+            )
+        return self.path
+
+
+@strawberry.input
+class NamespacedName:
+    name: str
+    namespace: str
 
 
 @strawberry.input
@@ -134,8 +154,16 @@ class HelmConfigAttributes:
     release: str | None = None
     ignore_hooks: bool | None = None
     ignore_crds: bool | None = None
+    repository: NamespacedName | None = strawberry.field(
+        default=None, description="Not taken: name the repository by `url`."
+    )
 
     def settings(self) -> dict[str, Any]:
+        if self.repository is not None:
+            raise Invalid(
+                "chart repositories are not kept by name here: give their URL in helm.url",
+                field="helm.repository",
+            )
         return asdict(self)
 
 
@@ -234,7 +262,22 @@ class SyncConfigAttributes:
 
 
 @strawberry.input
+class DependencyAttributes:
+    """A service of the same cluster, by name."""
+
+    name: str
+
+
+@strawberry.input
+class ContextBindingAttributes:
+    context_id: strawberry.ID
+
+
+@strawberry.input
 class ServiceDeploymentAttributes:
+    """`dependencies`: it waits until these are healthy. `contextBindings`: whose values its
+    templates may use. A list that is given replaces the whole."""
+
     name: str
     namespace: str
     version: str | None = None
@@ -251,6 +294,10 @@ class ServiceDeploymentAttributes:
     helm: HelmConfigAttributes | None = None
     configuration: list[ConfigAttributes] | None = None
     sync_config: SyncConfigAttributes | None = None
+    dependencies: list[DependencyAttributes] | None = None
+    context_bindings: list[ContextBindingAttributes] | None = None
+    read_bindings: list[PolicyBindingAttributes | None] | None = None
+    write_bindings: list[PolicyBindingAttributes | None] | None = None
 
     def change(self) -> ServiceChange:
         return ServiceChange(
@@ -269,14 +316,45 @@ class ServiceUpdateAttributes:
     templated: bool | None = None
     dry_run: bool | None = None
     paused: bool | None = None
+    docs_path: str | None = None
     git: GitRefAttributes | None = None
     kustomize: KustomizeAttributes | None = None
     helm: HelmConfigAttributes | None = None
     configuration: list[ConfigAttributes] | None = None
     sync_config: SyncConfigAttributes | None = None
+    dependencies: list[DependencyAttributes] | None = None
+    context_bindings: list[ContextBindingAttributes] | None = None
+    read_bindings: list[PolicyBindingAttributes | None] | None = None
+    write_bindings: list[PolicyBindingAttributes | None] | None = None
 
     def change(self) -> ServiceChange:
         return ServiceChange(paused=self.paused, **_service_fields(self))
+
+
+@strawberry.input
+class ServiceCloneAttributes:
+    """What is different of the new service; `configuration` goes over that of the other."""
+
+    name: str
+    namespace: str | None = None
+    git: GitRefAttributes | None = None
+    kustomize: KustomizeAttributes | None = None
+    helm: HelmConfigAttributes | None = None
+    configuration: list[ConfigAttributes] | None = None
+
+    def change(self) -> ServiceChange:
+        configuration = self.configuration
+        return ServiceChange(
+            name=self.name,
+            namespace=self.namespace or None,
+            ref=self.git.ref if self.git else None,
+            folder=self.git.folder if self.git else None,
+            kustomize_path=self.kustomize.folder() if self.kustomize else None,
+            helm=self.helm.settings() if self.helm else None,
+            configuration=None
+            if configuration is None
+            else {one.name: one.value or "" for one in configuration},
+        )
 
 
 @strawberry.input
@@ -326,12 +404,19 @@ def _service_fields(
         "dry_run": given.dry_run,
         "ref": given.git.ref if given.git else None,
         "folder": given.git.folder if given.git else None,
-        "kustomize_path": given.kustomize.path if given.kustomize else None,
+        "kustomize_path": given.kustomize.folder() if given.kustomize else None,
         "helm": given.helm.settings() if given.helm else None,
         "configuration": None
         if configuration is None
         else {one.name: one.value or "" for one in configuration},
         "options": given.sync_config.options() if given.sync_config else None,
+        "docs_path": given.docs_path,
+        "dependencies": None
+        if given.dependencies is None
+        else [one.name for one in given.dependencies],
+        "context_ids": None
+        if given.context_bindings is None
+        else [one.context_id for one in given.context_bindings],
     }
 
 

@@ -2,14 +2,20 @@
 
 import strawberry
 
+from controlplane.domain.access import Scope
 from controlplane.domain.services import Removal
+from controlplane.graphql.access import Bindings, wanted
 from controlplane.graphql.access_mutation import AccessMutation
 from controlplane.graphql.agents import AgentMutation
-from controlplane.graphql.context import Info
+from controlplane.graphql.clusters import Cluster
+from controlplane.graphql.context import Context, Info
+from controlplane.graphql.contexts import ContextMutation
+from controlplane.graphql.deployment import DeploymentMutation
 from controlplane.graphql.inputs import (
     ClusterAttributes,
     ClusterUpdateAttributes,
     GitAttributes,
+    ServiceCloneAttributes,
     ServiceDeploymentAttributes,
     ServiceUpdateAttributes,
 )
@@ -19,38 +25,49 @@ from controlplane.graphql.pipelines import (
     PipelineAttributes,
     digests_of,
 )
-from controlplane.graphql.services import service_type
+from controlplane.graphql.repositories import GitRepository
+from controlplane.graphql.services import cluster_type, service_type
 from controlplane.graphql.streams import StreamMutation
-from controlplane.graphql.types import Cluster, GitRepository, ServiceDeployment
+from controlplane.graphql.types import ServiceDeployment
+from fleet.errors import TowlineError
 
 
 @strawberry.type
-class Mutation(AccessMutation, AgentMutation, StreamMutation):
+class Mutation(AccessMutation, AgentMutation, StreamMutation, ContextMutation, DeploymentMutation):
     @strawberry.mutation(description="Register a cluster. `deployToken` is given only here.")
     async def create_cluster(self, info: Info, attributes: ClusterAttributes) -> Cluster | None:
-        verbs = info.context.verbs
-        row, token = await verbs.clusters.create(info.context.actor, attributes.change())
-        return Cluster.of(row, token)
+        clusters, actor = info.context.verbs.clusters, info.context.actor
+        row, token = await clusters.create(actor, attributes.change())
+        try:
+            await give(info.context, row.target.scope, attributes)
+        except TowlineError:
+            await clusters.detach(actor, row.id)
+            raise
+        return await cluster_type(info, row, token)
 
     @strawberry.mutation
     async def update_cluster(
         self, info: Info, id: strawberry.ID, attributes: ClusterUpdateAttributes
     ) -> Cluster | None:
-        verbs = info.context.verbs
-        return Cluster.of(await verbs.clusters.update(info.context.actor, id, attributes.change()))
+        clusters, actor = info.context.verbs.clusters, info.context.actor
+        row = await clusters.update(actor, id, attributes.change())
+        await give(info.context, row.target.scope, attributes)
+        return await cluster_type(info, row)
 
     @strawberry.mutation(description="Delete a cluster after its agent removed all services.")
     async def delete_cluster(self, info: Info, id: strawberry.ID) -> Cluster | None:
-        return Cluster.of(await info.context.verbs.clusters.delete(info.context.actor, id))
+        row = await info.context.verbs.clusters.delete(info.context.actor, id)
+        return await cluster_type(info, row)
 
     @strawberry.mutation(description="Forget a cluster and leave everything in it as it is.")
     async def detach_cluster(self, info: Info, id: strawberry.ID) -> Cluster | None:
-        return Cluster.of(await info.context.verbs.clusters.detach(info.context.actor, id))
+        row = await info.context.verbs.clusters.detach(info.context.actor, id)
+        return await cluster_type(info, row)
 
     @strawberry.mutation(description="A new deploy token; older ones end at once.")
     async def rotate_cluster_token(self, info: Info, id: strawberry.ID) -> Cluster | None:
         row, token = await info.context.verbs.clusters.rotate_token(info.context.actor, id)
-        return Cluster.of(row, token)
+        return await cluster_type(info, row, token)
 
     @strawberry.mutation
     async def create_git_repository(
@@ -88,8 +105,13 @@ class Mutation(AccessMutation, AgentMutation, StreamMutation):
         cluster_id: strawberry.ID | None = None,
         cluster: str | None = None,
     ) -> ServiceDeployment | None:
-        services = info.context.verbs.services
-        row = await services.create(info.context.actor, cluster_id, cluster, attributes.change())
+        services, actor = info.context.verbs.services, info.context.actor
+        row = await services.create(actor, cluster_id, cluster, attributes.change())
+        try:
+            await give(info.context, row.target.scope, attributes)
+        except TowlineError:
+            await services.delete(actor, row.id, Removal.ORPHAN)
+            raise
         return await service_type(info, row)
 
     @strawberry.mutation
@@ -98,6 +120,7 @@ class Mutation(AccessMutation, AgentMutation, StreamMutation):
     ) -> ServiceDeployment | None:
         services = info.context.verbs.services
         row = await services.update(info.context.actor, id, attributes.change())
+        await give(info.context, row.target.scope, attributes)
         return await service_type(info, row)
 
     @strawberry.mutation(description="Delete a service and its objects.")
@@ -119,6 +142,28 @@ class Mutation(AccessMutation, AgentMutation, StreamMutation):
     async def kick_service(self, info: Info, service_id: strawberry.ID) -> ServiceDeployment | None:
         services = info.context.verbs.services
         return await service_type(info, await services.sync(info.context.actor, service_id))
+
+    @strawberry.mutation(description="Render and apply everything again, changed or not.")
+    async def force_service(self, info: Info, id: strawberry.ID) -> ServiceDeployment | None:
+        services = info.context.verbs.services
+        return await service_type(info, await services.force(info.context.actor, id))
+
+    @strawberry.mutation(description="Let a service go on once without its dependencies.")
+    async def proceed_service(self, info: Info, id: strawberry.ID) -> ServiceDeployment | None:
+        services = info.context.verbs.services
+        return await service_type(info, await services.proceed(info.context.actor, id))
+
+    @strawberry.mutation(description="Define a service like another one, in a cluster.")
+    async def clone_service(
+        self,
+        info: Info,
+        service_id: strawberry.ID,
+        cluster_id: strawberry.ID,
+        attributes: ServiceCloneAttributes,
+    ) -> ServiceDeployment | None:
+        services, actor = info.context.verbs.services, info.context.actor
+        row = await services.clone(actor, service_id, cluster_id, attributes.change())
+        return await service_type(info, row)
 
     @strawberry.mutation(description="Return to a revision and hold there.")
     async def rollback_service(
@@ -180,3 +225,10 @@ class Mutation(AccessMutation, AgentMutation, StreamMutation):
     async def retry_pipeline(self, info: Info, id: strawberry.ID, stage: str) -> Pipeline | None:
         pipelines = info.context.verbs.pipelines
         return Pipeline.of(await pipelines.retry(info.context.actor, id, stage))
+
+
+async def give(context: Context, scope: Scope, attributes: Bindings) -> None:
+    """Let who is listed, and nobody else, read or write in a scope."""
+    lists = wanted(attributes)
+    if lists:
+        await context.verbs.rights.set_subjects(context.actor, scope, lists)

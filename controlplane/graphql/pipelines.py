@@ -14,7 +14,8 @@ from controlplane.domain.pipelines.state import (
     Revisions,
 )
 from controlplane.domain.services import Service
-from controlplane.graphql.types import Cluster, ServiceDeployment
+from controlplane.graphql.clusters import Cluster
+from controlplane.graphql.types import ServiceDeployment
 from controlplane.usecases.pipelines import EdgeDraft, GateDraft, PipelineDraft, PipelineView
 from fleet.errors import Invalid
 from fleet.identity import ServiceId

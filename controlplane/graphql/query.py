@@ -6,15 +6,23 @@ from controlplane.domain.access import require_member
 from controlplane.graphql import relay
 from controlplane.graphql.access_query import AccessQuery
 from controlplane.graphql.agents import AgentQuery
+from controlplane.graphql.clusters import Cluster
 from controlplane.graphql.context import Info
+from controlplane.graphql.contexts import ContextQuery
+from controlplane.graphql.deployment import DeploymentQuery
 from controlplane.graphql.diffs import DiffQuery
 from controlplane.graphql.pipelines import Pipeline
-from controlplane.graphql.services import service_type, service_types
+from controlplane.graphql.repositories import GitRepository
+from controlplane.graphql.selections import selected
+from controlplane.graphql.services import (
+    cluster_type,
+    cluster_types,
+    service_type,
+    service_types,
+)
 from controlplane.graphql.streams import StreamQuery
 from controlplane.graphql.types import (
     AuditLog,
-    Cluster,
-    GitRepository,
     Installation,
     LedgerEvent,
     Revision,
@@ -25,7 +33,7 @@ from fleet.errors import Invalid
 
 
 @strawberry.type
-class Query(AccessQuery, AgentQuery, StreamQuery, DiffQuery):
+class Query(AccessQuery, AgentQuery, StreamQuery, DiffQuery, ContextQuery, DeploymentQuery):
     @strawberry.field(description="The version that runs, and where agents reach it.")
     async def installation(self, info: Info) -> Installation:
         require_member(info.context.actor)
@@ -36,12 +44,16 @@ class Query(AccessQuery, AgentQuery, StreamQuery, DiffQuery):
             signing_key=verbs.signing_key or None,
         )
 
-    @strawberry.field(description="A cluster by id or handle.")
+    @strawberry.field(description="A cluster by id or handle. `deployToken` is a new one.")
     async def cluster(
         self, info: Info, id: strawberry.ID | None = None, handle: str | None = None
     ) -> Cluster | None:
-        verbs = info.context.verbs
-        return Cluster.of(await verbs.clusters.get(info.context.actor, id, handle))
+        clusters, actor = info.context.verbs.clusters, info.context.actor
+        row = await clusters.get(actor, id, handle)
+        asked = "deployToken" in selected(info)
+        return await cluster_type(
+            info, row, await clusters.deploy_token(actor, row.id) if asked else None
+        )
 
     @strawberry.field(description="Clusters; `q` is looked for in names and handles.")
     async def clusters(
@@ -53,7 +65,7 @@ class Query(AccessQuery, AgentQuery, StreamQuery, DiffQuery):
     ) -> relay.Connection[Cluster]:
         asked = relay.query(first, after, q)
         page = await info.context.verbs.clusters.page(info.context.actor, asked)
-        nodes = [Cluster.of(row) for row in page.items]
+        nodes = list((await cluster_types(info.context, page.items, selected(info))).values())
         return relay.connection(nodes, page.more, asked, lambda node: node.id)
 
     @strawberry.field(description="A repository by id, else by URL.")

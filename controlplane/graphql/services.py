@@ -1,15 +1,47 @@
-"""Making services for answers: what a query selects is fetched for all rows at once."""
+"""Clusters and services for answers: what a query selects is fetched for all rows at once."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
 
-from strawberry.types.nodes import SelectedField
-
+from controlplane.domain.clusters import Cluster as ClusterRow
 from controlplane.domain.services import Component, Service
+from controlplane.graphql.access import Project
+from controlplane.graphql.clusters import Cluster
 from controlplane.graphql.context import Context, Info
-from controlplane.graphql.types import Cluster, GitRepository, ServiceDeployment
+from controlplane.graphql.contexts import contexts_of
+from controlplane.graphql.repositories import GitRepository
+from controlplane.graphql.selections import selected
+from controlplane.graphql.types import ServiceDeployment
+from controlplane.usecases.rights import BindingView
 
-_RELATED = ("cluster", "repository", "revision", "components")
+_BINDINGS = frozenset({"readBindings", "writeBindings"})
+_OF_CLUSTERS = frozenset({"project"})
+_RELATED = ("cluster", "repository", "revision", "components", "contexts")
+
+
+async def cluster_type(info: Info, row: ClusterRow, deploy_token: str | None = None) -> Cluster:
+    """One cluster with what the query selects of it."""
+    wanted = selected(info)
+    made = await cluster_types(info.context, [row], wanted)
+    made[row.id].deploy_token = deploy_token
+    return made[row.id]
+
+
+async def cluster_types(
+    context: Context, rows: Collection[ClusterRow], wanted: frozenset[str]
+) -> dict[str, Cluster]:
+    """Clusters with the named related things, by id."""
+    verbs, actor = context.verbs, context.actor
+    projects: dict[str, Project] = {}
+    if "project" in wanted:
+        found = await verbs.projects.of(actor, [one.project_id for one in rows if one.project_id])
+        projects = {id: Project.of(one) for id, one in found.items()}
+    bindings: list[BindingView] = []
+    if wanted & _BINDINGS:
+        scope = next(iter(rows)).target.scope if len(rows) == 1 else None
+        bindings = await verbs.rights.bindings(actor, scope)
+    return {
+        one.id: Cluster.of(one, None, projects.get(one.project_id or ""), bindings) for one in rows
+    }
 
 
 async def service_type(info: Info, row: Service) -> ServiceDeployment:
@@ -19,8 +51,7 @@ async def service_type(info: Info, row: Service) -> ServiceDeployment:
 
 async def service_types(info: Info, rows: Sequence[Service]) -> list[ServiceDeployment]:
     """Services with what the query selects of them, one lookup for each kind of thing."""
-    wanted = _selected(info)
-    return await related(info.context, rows, wanted)
+    return await related(info.context, rows, selected(info))
 
 
 async def related(
@@ -29,8 +60,9 @@ async def related(
     """Services with the named related things."""
     services = context.verbs.services
     found = await services.related(context.actor, rows, wanted)
+    contexts = await contexts_of(context, rows) if "contexts" in wanted else {}
     # Many services share a cluster or a repository: each is made for the answer once.
-    clusters = {id: Cluster.of(one) for id, one in found.clusters.items()}
+    clusters = await cluster_types(context, found.clusters.values(), wanted & _OF_CLUSTERS)
     repositories = {id: GitRepository.of(one) for id, one in found.repositories.items()}
     components: dict[str, list[Component]] = {}
     for component in found.components:
@@ -42,18 +74,7 @@ async def related(
             repository=repositories.get(row.repository_id or ""),
             revision=found.revisions.get(row.revision_id or ""),
             components=components.get(row.id),
+            contexts=contexts.get(row.id),
         )
         for row in rows
     ]
-
-
-def _selected(info: Info) -> frozenset[str]:
-    """Names of all related things that the query selects anywhere below this field."""
-    names: set[str] = set()
-    waiting: list[Any] = list(info.selected_fields)
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, SelectedField):
-            names.add(node.name)
-        waiting += node.selections
-    return frozenset(names & set(_RELATED))

@@ -7,10 +7,11 @@ import strawberry
 
 from controlplane.domain.access import Kind
 from controlplane.graphql.agents import AgentSubscription
+from controlplane.graphql.clusters import Cluster
 from controlplane.graphql.context import Context, Info
 from controlplane.graphql.pipelines import Pipeline
 from controlplane.graphql.services import related
-from controlplane.graphql.types import Cluster, ServiceDeployment
+from controlplane.graphql.types import ServiceDeployment
 from controlplane.usecases.deps import CLUSTER, PIPELINE, SERVICE
 from fleet.errors import NotFound
 

@@ -3,91 +3,26 @@
 Each type is made from a value of the domain by `of`; nothing here asks the store.
 """
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
 import strawberry
 
-from controlplane.domain.access.roles import BuiltInRole
-from controlplane.domain.clusters import AgentMode, Distribution
-from controlplane.domain.clusters import Cluster as ClusterRow
-from controlplane.domain.clusters import ClusterFacts as ClusterFactsRow
 from controlplane.domain.ledger import AuditEntry, LedgerEntry
 from controlplane.domain.objects import ObjectName
-from controlplane.domain.people import Token as TokenRow
-from controlplane.domain.people import User as UserRow
-from controlplane.domain.people import UserKind
-from controlplane.domain.repositories import AuthMethod, GitHealth, Repository
 from controlplane.domain.services import Component, ComponentState, DriftPolicy, ServiceStatus
 from controlplane.domain.services import HealthRule as HealthRuleRow
 from controlplane.domain.services import Revision as RevisionRow
 from controlplane.domain.services import Service as ServiceRow
+from controlplane.graphql.clusters import Cluster
+from controlplane.graphql.contexts import ServiceContext
+from controlplane.graphql.repositories import GitRef, GitRepository
 from controlplane.graphql.scalars import Map
 
-strawberry.enum(Distribution, name="ClusterDistro")
-strawberry.enum(AgentMode, name="AgentMode")
 strawberry.enum(ServiceStatus, name="ServiceDeploymentStatus")
 strawberry.enum(ComponentState, name="ComponentState")
 strawberry.enum(DriftPolicy, name="DriftPolicy")
-strawberry.enum(GitHealth, name="GitHealth")
-strawberry.enum(AuthMethod, name="AuthMethod")
-strawberry.enum(BuiltInRole, name="BuiltInRole")
-strawberry.enum(UserKind, name="UserKind")
-
-
-@strawberry.type
-class Tag:
-    name: str
-    value: str
-
-
-@strawberry.type
-class User:
-    """A person or a service account. `role` is the built-in one that they have everywhere, where
-    a list or `me` tells it; see `roleBindings` for all others."""
-
-    id: strawberry.ID
-    name: str
-    email: str
-    kind: UserKind
-    disabled_at: datetime | None
-    role: BuiltInRole | None = None
-
-    @classmethod
-    def of(cls, row: UserRow, role: str | None = None) -> "User":
-        return cls(
-            id=strawberry.ID(row.id),
-            name=row.name,
-            email=row.email,
-            kind=row.kind,
-            disabled_at=row.disabled_at,
-            role=BuiltInRole(role) if role else None,
-        )
-
-
-@strawberry.type
-class AccessToken:
-    """A token of a user. `token` is the secret: given once, when it is made."""
-
-    id: strawberry.ID
-    name: str
-    inserted_at: datetime
-    expires_at: datetime | None
-    last_used_at: datetime | None
-    revoked_at: datetime | None
-    token: str | None = None
-
-    @classmethod
-    def of(cls, row: TokenRow, secret: str | None = None) -> "AccessToken":
-        return cls(
-            id=strawberry.ID(row.id),
-            name=row.name,
-            inserted_at=row.inserted_at,
-            expires_at=row.expires_at,
-            last_used_at=row.last_used_at,
-            revoked_at=row.revoked_at,
-            token=secret,
-        )
 
 
 @strawberry.type
@@ -100,73 +35,6 @@ class Installation:
     version: str
     agents_port: int
     signing_key: str | None
-
-
-@strawberry.type
-class GitRef:
-    ref: str
-    folder: str
-
-
-@strawberry.type
-class Commit:
-    sha: str
-    author: str
-    subject: str
-    committed_at: datetime
-
-
-@strawberry.type
-class RefCommit:
-    """Where a ref that is in use was last seen."""
-
-    ref: str
-    sha: str
-    subject: str
-
-
-@strawberry.type
-class GitRepository:
-    """`size` is that of the local copy in bytes, `owner` the replica that fetches it."""
-
-    id: strawberry.ID
-    url: str
-    error: str | None
-    health: GitHealth | None
-    auth_method: AuthMethod | None
-    decrypt: bool | None
-    recurse_submodules: bool | None
-    inserted_at: datetime
-    updated_at: datetime
-    pulled_at: datetime | None
-    polled_at: datetime | None
-    via_cluster_id: strawberry.ID | None
-    size: float | None
-    owner: str | None
-    commits: list[RefCommit]
-
-    @classmethod
-    def of(cls, row: Repository) -> "GitRepository":
-        return cls(
-            id=strawberry.ID(row.id),
-            url=row.url,
-            error=row.error,
-            health=row.health,
-            auth_method=row.auth_method,
-            decrypt=row.decrypt,
-            recurse_submodules=row.submodules,
-            inserted_at=row.inserted_at,
-            updated_at=row.updated_at,
-            pulled_at=row.fetched_at,
-            polled_at=row.polled_at,
-            via_cluster_id=strawberry.ID(row.via) if row.via else None,
-            size=row.size,
-            owner=row.owner,
-            commits=[
-                RefCommit(ref=ref, sha=one.sha, subject=one.subject)
-                for ref, one in sorted(row.commits.items())
-            ],
-        )
 
 
 @strawberry.type
@@ -187,98 +55,6 @@ class ObjectReference:
             kind=one.kind,
             namespace=one.namespace or None,
             name=one.name,
-        )
-
-
-@strawberry.type
-class DeprecatedApi:
-    """An API that is still asked for; the Kubernetes release `removedIn` is without it."""
-
-    group: str | None
-    version: str
-    resource: str
-    removed_in: str
-
-
-@strawberry.type
-class ClusterFacts:
-    """What the agent tells of a cluster; a number is null if it cannot be counted."""
-
-    cpu_millis: float | None
-    memory_bytes: float | None
-    pod_capacity: int | None
-    api_versions: list[str]
-    deprecated_apis: list[DeprecatedApi]
-
-    @classmethod
-    def of(cls, facts: ClusterFactsRow) -> "ClusterFacts":
-        return cls(
-            cpu_millis=facts.cpu_millis or None,
-            memory_bytes=facts.memory_bytes or None,
-            pod_capacity=facts.pod_capacity or None,
-            api_versions=list(facts.api_versions),
-            deprecated_apis=[
-                DeprecatedApi(
-                    group=one.group or None,
-                    version=one.version,
-                    resource=one.resource,
-                    removed_in=one.removed_in,
-                )
-                for one in facts.deprecated
-            ],
-        )
-
-
-@strawberry.type
-class Cluster:
-    """A cluster. `pingedAt` is when its agent was last heard of: judge liveness by its age."""
-
-    id: strawberry.ID
-    name: str
-    handle: str
-    self_: bool = strawberry.field(name="self")
-    version: str | None
-    current_version: str | None
-    distro: Distribution | None
-    inserted_at: datetime
-    updated_at: datetime
-    pinged_at: datetime | None
-    deleted_at: datetime | None
-    protect: bool
-    metadata: Map
-    tags: list[Tag]
-    kas_url: str | None
-    agent_version: str | None
-    agent_mode: AgentMode
-    agent_alarm: str | None
-    node_count: int | None
-    facts: ClusterFacts
-    deploy_token: str | None = None
-
-    @classmethod
-    def of(cls, row: ClusterRow, deploy_token: str | None = None) -> "Cluster":
-        return cls(
-            id=strawberry.ID(row.id),
-            name=row.name,
-            handle=row.handle,
-            self_=False,
-            version=row.version,
-            current_version=row.kubernetes_version,
-            distro=row.distribution,
-            inserted_at=row.inserted_at,
-            updated_at=row.updated_at,
-            pinged_at=row.pinged_at,
-            deleted_at=row.ending_at or row.deleted_at,
-            protect=row.protect,
-            metadata=_map(row.metadata),
-            tags=[Tag(name=name, value=value) for name, value in row.tags.items()],
-            kas_url=f"/k8s/clusters/{row.handle}",
-            agent_version=row.agent_version,
-            agent_mode=row.mode,
-            agent_alarm=row.alarm or None,
-            node_count=row.nodes,
-            facts=ClusterFacts.of(row.facts),
-            deploy_token=deploy_token,
         )
 
 
@@ -391,6 +167,15 @@ class Revision:
 
 
 @strawberry.type
+class ComponentContent:
+    """An object as it is and as it should be."""
+
+    id: strawberry.ID
+    live: str | None
+    desired: str | None
+
+
+@strawberry.type
 class ServiceComponent:
     """An object of a service in its cluster. `ownerUid` is empty for one that was applied."""
 
@@ -411,6 +196,7 @@ class ServiceComponent:
     hash: str | None
     finalizers: list[str]
     updated_at: datetime
+    content: ComponentContent | None = None
 
     @classmethod
     def of(cls, row: Component) -> "ServiceComponent":
@@ -436,8 +222,52 @@ class ServiceComponent:
 
 
 @strawberry.type
+class InfrastructureStack:
+    id: strawberry.ID | None
+    name: str
+
+
+@strawberry.type
+class StackOutput:
+    name: str
+    value: str
+    secret: bool | None
+
+
+@strawberry.type
+class ServiceImport:
+    """Outputs of an infrastructure stack. There are no stacks here: save outputs in contexts."""
+
+    stack: InfrastructureStack | None
+    outputs: list[StackOutput | None] | None
+
+
+@strawberry.type
+class Flow:
+    id: strawberry.ID
+
+
+@strawberry.type
+class ServiceMetadata:
+    """What the components of a service show of it."""
+
+    images: list[str]
+    fqdns: list[str]
+
+
+@strawberry.type
+class ServiceDependency:
+    """Another service of the same cluster, by name."""
+
+    name: str
+
+
+@strawberry.type
 class ServiceDeployment:
-    """A folder of a repository that should run in a cluster."""
+    """A folder of a repository that should run in a cluster.
+
+    `waiting`: one of its `dependencies` is not healthy; it keeps what it has until all are.
+    """
 
     id: strawberry.ID
     name: str
@@ -470,6 +300,14 @@ class ServiceDeployment:
     origin: str | None
     awaiting: list[ObjectReference]
     sync_config: SyncConfig
+    docs_path: str | None
+    dependencies: list[ServiceDependency]
+    waiting: bool
+    contexts: list[ServiceContext]
+    imports: list[ServiceImport]
+    metadata: ServiceMetadata
+    tarball: str | None = None
+    flow: Flow | None = None
 
     @classmethod
     def of(
@@ -480,6 +318,7 @@ class ServiceDeployment:
         repository: GitRepository | None = None,
         revision: RevisionRow | None = None,
         components: list[Component] | None = None,
+        contexts: list[ServiceContext] | None = None,
     ) -> "ServiceDeployment":
         return cls(
             id=strawberry.ID(row.id),
@@ -515,6 +354,12 @@ class ServiceDeployment:
             origin=row.origin or None,
             awaiting=[ObjectReference.of(one) for one in row.awaiting],
             sync_config=_sync_config(row),
+            docs_path=row.docs_path,
+            dependencies=[ServiceDependency(name=one) for one in row.dependencies],
+            waiting=row.waiting,
+            contexts=contexts or [],
+            imports=[],
+            metadata=_metadata(components or ()),
         )
 
 
@@ -588,6 +433,12 @@ class AuditLog:
 
 def _map(value: Any) -> Map:
     return Map(dict(value))
+
+
+def _metadata(components: Iterable[Component]) -> ServiceMetadata:
+    return ServiceMetadata(
+        images=sorted({image for one in components for image in one.images}), fqdns=[]
+    )
 
 
 def _kustomize(row: ServiceRow) -> Kustomize | None:

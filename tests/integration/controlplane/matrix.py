@@ -60,6 +60,14 @@ ARGUMENTS = {
     "serviceDeployment": 'id: "{service}"',
     "revisions": 'serviceId: "{service}"',
     "pipeline": 'id: "{pipeline}"',
+    "serviceContext": 'name: "shared"',
+    "saveServiceContext": 'name: "new", attributes: {{configuration: "{{}}", projectId: "{project}"}}',
+    "deleteServiceContext": 'id: "{context}"',
+    "updateDeploymentSettings": 'attributes: {{agentHelmValues: "x: 1"}}',
+    "updateUser": 'id: "{other}", attributes: {{name: "renamed"}}',
+    "forceService": 'id: "{service}"',
+    "proceedService": 'id: "{waiting}"',
+    "cloneService": 'serviceId: "{service}", clusterId: "{cluster}", attributes: {{name: "copy"}}',
     "upsertUser": 'attributes: {{email: "new@example.org"}}',
     "disableUser": 'id: "{other}", disabled: true',
     "createServiceAccount": 'name: "new"',
@@ -229,6 +237,9 @@ async def _things(stage: Stage) -> None:
             ' git: {ref: "main", folder: "x"}}) { id }'
         )
         ids[name] = (await stage.made(document))["id"]
+    context = f'saveServiceContext(name: "shared", attributes: {{{project}}}) {{ id }}'
+    ids["context"] = (await stage.made(context))["id"]
+    ids["waiting"] = await _waiting(stage)
     manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}}
     manifest["spec"] = {"containers": [{"name": "x", "image": "x"}], "restartPolicy": "Never"}
     ids["job_json"] = orjson.dumps(manifest).decode().replace('"', '\\"')
@@ -251,6 +262,18 @@ async def _things(stage: Stage) -> None:
     row = await stage.plane.verbs.requests.ask(asker, "editor", scope, 5, "please")
     ids["request"] = row.id
     await _revision(stage)
+
+
+async def _waiting(stage: Stage) -> str:
+    """A service that waits for another one."""
+    document = (
+        f'createServiceDeployment(clusterId: "{stage.ids["cluster"]}", attributes: {{name:'
+        ' "dependent", namespace: "x", dependencies: [{name: "second"}]}) { id }'
+    )
+    id = (await stage.made(document))["id"]
+    async with stage.plane.deps.store.write() as tx:
+        await tx.services.change(id, waiting=True)
+    return id
 
 
 async def _revision(stage: Stage) -> None:
