@@ -27,7 +27,9 @@ from controlplane.usecases.accounts import Accounts
 from controlplane.usecases.agents import Agents
 from controlplane.usecases.clusterjobs import ClusterJobs
 from controlplane.usecases.clusters import Clusters
+from controlplane.usecases.contexts import Contexts
 from controlplane.usecases.delivery import Delivery
+from controlplane.usecases.deployment import Deployment
 from controlplane.usecases.deps import Deps
 from controlplane.usecases.diffs import Diffs
 from controlplane.usecases.federation import Federation
@@ -126,6 +128,8 @@ async def _joined(
         clusters=Clusters(deps),
         repositories=repositories,
         services=Services(deps),
+        contexts=Contexts(deps),
+        deployment=Deployment(deps),
         diffs=Diffs(deps),
         pipelines=pipelines,
         records=Records(deps),

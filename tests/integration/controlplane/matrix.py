@@ -39,6 +39,9 @@ MEMBERS = frozenset(
     installation createAccessToken signOutEverywhere createTicket""".split()
 )
 
+# What whoever may register clusters in some project may ask for.
+REGISTRARS = frozenset({"deploymentSettings"})
+
 # Arguments that reach a thing of the project; {names} are its ids.
 ARGUMENTS = {
     "user": 'email: "other@example.org"',
@@ -61,7 +64,7 @@ ARGUMENTS = {
     "revisions": 'serviceId: "{service}"',
     "pipeline": 'id: "{pipeline}"',
     "serviceContext": 'name: "shared"',
-    "saveServiceContext": 'name: "new", attributes: {{configuration: "{{}}", projectId: "{project}"}}',
+    "saveServiceContext": 'name: "new", attributes: {{projectId: "{project}"}}',
     "deleteServiceContext": 'id: "{context}"',
     "updateDeploymentSettings": 'attributes: {{agentHelmValues: "x: 1"}}',
     "updateUser": 'id: "{other}", attributes: {{name: "renamed"}}',
