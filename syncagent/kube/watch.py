@@ -29,6 +29,8 @@ _PAGE = 500
 _BY_METADATA = {("", "ConfigMap"), ("", "Secret")}
 _METADATA = "application/json;as=PartialObjectMetadata{list};g=meta.k8s.io;v=v1"
 _WATCH_S = (240, 360)
+# A watch that ends sooner did not end by its time: something is in its way.
+_BRIEF_S = 1.0
 _MAX_LINE = 16 << 20
 
 
@@ -59,19 +61,23 @@ class Follower:
                 if not self._version:
                     self._version = await self._list(resource, path, namespace, query)
                     self._backoff.reset()
+                began = self._clock.monotonic()
                 await self._watch(api, path, query)
+                if self._clock.monotonic() - began < _BRIEF_S:
+                    await self._pause(api, "it was ended at once")
             except _Expired:
                 self._version = ""
+                await self._pause(api, "the server has forgotten our place")
             except TowlineError as error:
                 if isinstance(error, Refused):
                     self._sink(Unlisted(api, error.message))
                     self._version = ""
                     self._discovery.forget(api)
-                await self._pause(api, error)
+                await self._pause(api, error.message)
 
-    async def _pause(self, api: Api, error: TowlineError) -> None:
+    async def _pause(self, api: Api, why: str) -> None:
         wait = self._backoff.next()
-        log.warning("watch interrupted", api=str(api), error=error.message, retry_s=round(wait, 1))
+        log.warning("watch interrupted", api=str(api), reason=why, retry_s=round(wait, 1))
         await self._clock.sleep(wait)
 
     async def _list(
@@ -85,7 +91,9 @@ class Follower:
                     "GET", path, query=page, accept=self._accept("List")
                 )
             except Refused as error:
-                raise _Expired from error if error.status == 410 else error
+                if error.status == 410:
+                    raise _Expired from error
+                raise
             for item in answer.get("items") or ():
                 live = _typed(item, resource.api)
                 keys.add(ref_of(live).key)

@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,26 @@ from tests.fakes.tls import TestAuthority
 _KINDS = {"configmaps": "ConfigMap", "secrets": "Secret", "shops": "Shop"}
 
 
+@dataclass(frozen=True)
+class Watch:
+    """One watch of a kind."""
+
+    plural: str
+    stream: web.StreamResponse
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def tell(self, event: dict[str, Any]) -> None:
+        await self.stream.write(orjson.dumps(event) + b"\n")
+
+
 class FaultyServer:
     """Objects by path; faults by the name of an object.
 
-    `failures` maps names to a status, `delays` to seconds; `forbidden` holds plurals that may not
-    be listed; with a `token` all others are refused. `signed` are the credentials that came,
-    `waiting` counts requests that are being delayed.
+    `failures` maps names to a status, `delays` to seconds, which end early when it is taken out;
+    `forbidden` holds plurals that may not be listed; with a `token` all others are refused; `busy`
+    requests are put off with 429 and `retry_after` seconds. `signed` are the credentials that came,
+    `waiting` counts requests that are being delayed, `asked` are method, path and Accept of all,
+    `watches` are open, `objects` are by their path.
     """
 
     def __init__(self, tls: Path | None = None) -> None:
@@ -28,9 +43,14 @@ class FaultyServer:
         self.forbidden: set[str] = set()
         self.token = ""
         self.signed: list[str] = []
+        self.asked: list[tuple[str, str, str]] = []
+        self.busy = 0
+        self.retry_after = 0
         self.waiting = 0
+        self.watches: list[Watch] = []
         self.address = ""
-        self._objects: dict[str, dict[str, Any]] = {}
+        self.objects: dict[str, dict[str, Any]] = {}
+        self._version = 10
         self._authority: TestAuthority | None = None
         if tls is not None:
             tls.mkdir(exist_ok=True)
@@ -74,25 +94,85 @@ class FaultyServer:
         context.load_cert_chain(self._authority.certificate, self._authority.key)
         return context
 
-    async def _handle(self, request: web.Request) -> web.Response:
+    async def write(self, name: str, **data: str) -> None:
+        """What somebody else does: a ConfigMap changes, and all who watch are told."""
+        path = f"/api/v1/namespaces/n/configmaps/{name}"
+        self._put(path, self.objects.get(path, self.config(name)) | {"data": data})
+        await self._tell(path)
+
+    async def complain(self, code: int) -> None:
+        """All watches are told of an error, as one that came too late is, and end."""
+        status = {"kind": "Status", "code": code, "message": "injected"}
+        for watch in self.watches:
+            await watch.tell({"type": "ERROR", "object": status})
+        self.cut()
+
+    def cut(self) -> None:
+        """All watches break off, as when a load balancer or a token's end breaks them."""
+        for watch in self.watches:
+            watch.ended.set()
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        self.asked.append((request.method, request.path, request.headers.get("Accept", "")))
         self.signed.append(request.headers.get("Authorization", ""))
         if self.token and self.signed[-1] != f"Bearer {self.token}":
             return _status(401, "Unauthorized")
+        if self.busy and request.path != "/livez":
+            self.busy -= 1
+            return _status(429, "TooManyRequests", {"Retry-After": str(self.retry_after)})
         *_, last = request.path.split("/")
+        if "watch" in request.query and last not in self.forbidden:
+            return await self._watch(request, last)
         if last in self.delays:
-            await self._delay(self.delays[last])
+            await self._delay(last)
         if last in self.failures:
             return _status(self.failures[last], "InternalError")
-        return self._answer(request.method, request.path, last, await request.read())
+        body = await request.read()
+        answer = self._answer(request.method, request.path, last, body)
+        if request.method == "PATCH" and answer.status == 200:
+            await self._tell(request.path)
+        return answer
 
-    async def _delay(self, seconds: float) -> None:
+    async def _delay(self, name: str) -> None:
         self.waiting += 1
         try:
-            await asyncio.sleep(seconds)
+            async with asyncio.timeout(self.delays[name]):
+                while name in self.delays:
+                    await asyncio.sleep(0.02)
+        except TimeoutError:
+            pass
         finally:
             self.waiting -= 1
 
+    async def _watch(self, request: web.Request, plural: str) -> web.StreamResponse:
+        stream = web.StreamResponse(headers={"Content-Type": "application/json"})
+        await stream.prepare(request)
+        watch = Watch(plural, stream)
+        self.watches.append(watch)
+        for path, one in self.objects.items():
+            known = int(request.query["resourceVersion"])
+            if f"/{plural}/" in path and int(one["metadata"]["resourceVersion"]) > known:
+                await watch.tell({"type": "MODIFIED", "object": one})
+        try:
+            await watch.ended.wait()
+        finally:
+            self.watches.remove(watch)
+        return stream
+
+    async def _tell(self, path: str) -> None:
+        """A change of an object, to all who watch its kind."""
+        for watch in self.watches:
+            if f"/{watch.plural}/" in path:
+                await watch.tell({"type": "MODIFIED", "object": self.objects[path]})
+
+    def _put(self, path: str, one: dict[str, Any]) -> None:
+        self._version += 1
+        stamp = {"resourceVersion": str(self._version), "uid": f"uid-{path}"}
+        self.objects[path] = one | {"metadata": one["metadata"] | stamp}
+
     def _answer(self, method: str, path: str, last: str, body: bytes) -> web.Response:
+        if path == "/livez":
+            return _json({})
         if path in ("/api", "/apis"):
             return _json(_groups() if path == "/api" else {"items": []})
         if path in ("/api/v1", "/apis/shop.io/v1"):
@@ -100,14 +180,21 @@ class FaultyServer:
         if last in self.forbidden:
             return _status(403, "Forbidden")
         if last in _KINDS:
-            return _json({"metadata": {"resourceVersion": "9"}, "items": self._all(last)})
+            version = {"resourceVersion": str(self._version)}
+            return _json({"metadata": version, "items": self._all(last)})
         if method == "PATCH":
-            self._objects[path] = orjson.loads(body)
-        found = self._objects.get(path)
+            self._patch(path, orjson.loads(body))
+        found = self.objects.get(path)
         return _json(found) if found is not None else _status(404, "NotFound")
 
+    def _patch(self, path: str, one: dict[str, Any]) -> None:
+        """As a server-side apply does: the same again writes nothing."""
+        old = self.objects.get(path, {})
+        if not old or any(old.get(part) != one[part] for part in one.keys() - {"metadata"}):
+            self._put(path, one)
+
     def _all(self, plural: str) -> list[dict[str, Any]]:
-        return [one for path, one in self._objects.items() if f"/{plural}/" in path]
+        return [one for path, one in self.objects.items() if f"/{plural}/" in path]
 
 
 def _groups() -> dict[str, Any]:
@@ -133,6 +220,8 @@ def _json(body: object) -> web.Response:
     return web.Response(body=orjson.dumps(body), content_type="application/json")
 
 
-def _status(code: int, reason: str) -> web.Response:
+def _status(code: int, reason: str, headers: dict[str, str] | None = None) -> web.Response:
     body = {"kind": "Status", "reason": reason, "message": f"injected: {reason}", "code": code}
-    return web.Response(status=code, body=orjson.dumps(body), content_type="application/json")
+    return web.Response(
+        status=code, body=orjson.dumps(body), content_type="application/json", headers=headers
+    )

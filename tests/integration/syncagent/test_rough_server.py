@@ -1,0 +1,168 @@
+"""The whole engine on an API server that is slow, busy, forgetful or forbids things."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fleet.bundle import KubeObject, make_bundle
+from fleet.runtime.clock import SystemClock
+from syncagent.domain.services import Desired, Phase, ServiceSpec
+from syncagent.kube.access import Access, Token
+from syncagent.kube.client import KubeClient
+from syncagent.kube.cluster import KubeCluster
+from syncagent.reconcile.engine import Engine
+from syncagent.state.bundles import BundleFiles
+from syncagent.state.database import Database
+from syncagent.state.memory import SqliteMemory
+from tests.fakes.engine import Collected
+from tests.fakes.faulty import FaultyServer
+
+
+@dataclass
+class Rough:
+    """An engine, its server and what it has said; `token` is the credential that it uses."""
+
+    server: FaultyServer
+    engine: Engine
+    hub: Collected
+    token: str = ""
+    sequence: int = 0
+
+    def want(self, *objects: KubeObject, service: str = "s") -> None:
+        """The service is to have these objects."""
+        bundle = make_bundle(list(objects))
+        self.hub.bundles[bundle.digest] = bundle.data
+        self.sequence += 1
+        spec = ServiceSpec(service, "n", bundle.digest, len(bundle.data))
+        self.engine.desire(Desired(service, self.sequence, spec))
+
+    def phase(self, service: str = "s") -> Phase | None:
+        said = [one for one in self.hub.statuses if one.service_id == service]
+        return said[-1].phase if said else None
+
+    async def until_well(self, service: str = "s") -> None:
+        await self.server.until(lambda: self.phase(service) == Phase.HEALTHY)
+
+    def object(self, name: str) -> dict[str, Any]:
+        return self.server.objects[f"/api/v1/namespaces/n/configmaps/{name}"]
+
+    async def until_watched(self) -> None:
+        await self.server.until(lambda: self.server.watches)
+
+    async def spoil(self, name: str) -> None:
+        """Somebody changes an object, and it is put right."""
+        await self.server.write(name, v="foreign")
+        await self.server.until(lambda: self.object(name)["data"] == {"v": "1"})
+
+
+@pytest.fixture
+async def rough(tmp_path: Path) -> AsyncIterator[Rough]:
+    """A running engine that signs in by token."""
+    clock, hub = SystemClock(), Collected()
+    async with FaultyServer() as server:
+
+        async def source() -> tuple[str, Any]:
+            return made.token, clock.now() + timedelta(hours=1)
+
+        client = KubeClient(Access(server.address, None, Token(source, clock)), clock, 4)
+        database = Database(tmp_path / "agent.db")
+        bundles, memory = BundleFiles(tmp_path / "bundles"), SqliteMemory(database)
+        engine = Engine(KubeCluster(client, clock), bundles, hub, memory, hub, clock)
+        made = Rough(server, engine, hub)
+        engine.start()
+        yield made
+        await engine.stop()
+        await client.close()
+        database.close()
+
+
+def config(name: str) -> KubeObject:
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name},
+        "data": {"v": "1"},
+    }
+
+
+async def test_answers_that_take_very_long_hold_up_one_service_only(rough: Rough) -> None:
+    """The others are applied and told meanwhile; the slow one is well as soon as it is answered."""
+    rough.server.delays["slow"] = 30.0
+    rough.want(config("slow"), service="slow")
+    await rough.server.until(lambda: rough.server.waiting)
+    rough.want(config("a"), config("b"))
+    await rough.until_well()
+    await rough.server.until(lambda: rough.phase("slow") == Phase.APPLYING)
+    assert rough.server.waiting == 1
+    rough.server.delays.clear()
+    await rough.until_well("slow")
+
+
+async def test_a_token_that_expires_during_a_watch(rough: Rough) -> None:
+    """The watch breaks off, the new token is read, nothing that happened meanwhile is missed."""
+    rough.want(config("a"))
+    await rough.until_well()
+    await rough.until_watched()
+    rough.server.token = rough.token = "next"
+    rough.server.cut()
+    await rough.server.write("a", v="foreign")
+    await rough.server.until(lambda: rough.object("a")["data"] == {"v": "1"})
+    await rough.until_watched()
+    assert rough.server.signed[-1] == "Bearer next"
+    assert rough.phase() == Phase.HEALTHY
+
+
+async def test_a_place_that_the_server_has_forgotten_is_listed_anew(rough: Rough) -> None:
+    """410 amid a watch: what changed in the gap is found and put right."""
+    rough.want(config("a"))
+    await rough.until_well()
+    await rough.until_watched()
+    await rough.server.complain(410)
+    await rough.spoil("a")
+
+
+async def test_large_and_secret_kinds_are_followed_by_their_metadata(rough: Rough) -> None:
+    """Lists and watches ask for no content; only a changed object is read, and only once."""
+    rough.want(config("a"), config("b"))
+    await rough.until_well()
+    await rough.until_watched()
+    await rough.spoil("a")
+    followed = {accept for _, path, accept in rough.server.asked if path.endswith("/configmaps")}
+    assert all("as=PartialObjectMetadata" in accept for accept in followed)
+    read = [path for method, path, _ in rough.server.asked if method == "GET" and "/a" in path[-2:]]
+    assert len(read) == 1
+    assert not any(path.endswith("/b") and m == "GET" for m, path, _ in rough.server.asked)
+
+
+async def test_a_kind_that_may_not_be_listed_is_asked_for_object_by_object(rough: Rough) -> None:
+    """403 on list and watch: the service is well, and drift is found by the round."""
+    rough.server.forbidden.add("configmaps")
+    rough.want(config("a"))
+    await rough.until_well()
+    asked = ("GET", "/api/v1/namespaces/n/configmaps/a", "application/json")
+    await rough.server.until(lambda: asked in rough.server.asked)
+    rough.engine.sync_now("c1", "s")
+    await rough.server.until(lambda: rough.hub.answers)
+    assert rough.hub.answers[0].outcome.value == "succeeded"
+
+
+async def test_a_busy_server_is_given_the_time_that_it_asks_for(rough: Rough) -> None:
+    """429 with Retry-After: nothing is sent for so long, then all is applied; nothing fails."""
+    rough.want(config("a"))
+    await rough.until_well()
+    clock = SystemClock()
+    rough.server.busy, rough.server.retry_after = 1, 1
+    began = clock.monotonic()
+    rough.want(config("a"), *(config(f"c{number}") for number in range(8)))
+    await rough.server.until(lambda: not rough.server.busy)
+    refused = len(rough.server.asked)
+    await clock.sleep(0.8)
+    assert len([one for one in rough.server.asked[refused:] if one[0] == "PATCH"]) <= 3
+    await rough.server.until(lambda: len(rough.server.objects) == 9)
+    await rough.until_well()
+    assert clock.monotonic() - began >= 1.0
+    assert not any(one.phase == Phase.FAILED for one in rough.hub.statuses)
