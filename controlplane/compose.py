@@ -7,6 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from controlplane.agentlink.server import AgentLink
 from controlplane.events.livelogs import MemoryLiveLogs
 from controlplane.events.memory import MemoryBus
+from controlplane.events.redis import RedisBus
 from controlplane.graphql.context import Verbs
 from controlplane.graphql.schema import schema
 from controlplane.http.browser import Cookies
@@ -46,6 +47,7 @@ from controlplane.usecases.rights import Rights
 from controlplane.usecases.services import Services
 from controlplane.usecases.signin import SignIn
 from controlplane.usecases.streams import Streams
+from controlplane.usecases.tunnels import Tunnels
 from fleet.identity import new_id
 from fleet.runtime.clock import Clock
 
@@ -66,9 +68,13 @@ class ControlPlane:
     signin: SignIn
     signin_routes: SignInRoutes
     access: AccessLoop
+    tunnels: Tunnels
+    shared_bus: RedisBus | None = None
 
     async def start(self) -> None:
         """Begin background work."""
+        if self.shared_bus is not None:
+            self.shared_bus.start()
         self.agentlink.start()
         await self.delivery.start()
         await self.pipelines.start()
@@ -80,6 +86,8 @@ class ControlPlane:
         await self.pipelines.tasks.stop()
         await self.delivery.tasks.stop()
         await self.agentlink.stop()
+        if self.shared_bus is not None:
+            await self.shared_bus.stop()
         self.passwords.close()
         await self.issuers.close()
         await self.store.close()
@@ -107,7 +115,8 @@ async def build(settings: ControlPlaneSettings, manifests: Manifests, clock: Clo
 async def _joined(
     store: SqlStore, settings: ControlPlaneSettings, manifests: Manifests, clock: Clock
 ) -> ControlPlane:
-    bus, logs = MemoryBus(), MemoryLiveLogs()
+    shared_bus = RedisBus(settings.redis.get_secret_value(), clock) if settings.redis else None
+    bus, logs = shared_bus or MemoryBus(), MemoryLiveLogs()
     sealer = EnvelopeSealer(load_or_make_key(settings.data_dir / "encryption.key"))
     deps = Deps(store, bus, manifests, sealer, clock)
     issuers = OidcIssuers(_clients(settings.auth), clock, settings.auth.oidc_ca_file)
@@ -160,6 +169,8 @@ async def _joined(
         signin=signin,
         signin_routes=SignInRoutes(signin, identity, accounts, cookies, clock),
         access=AccessLoop(requests, clock),
+        tunnels=Tunnels(deps),
+        shared_bus=shared_bus,
     )
 
 

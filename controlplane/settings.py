@@ -54,4 +54,6 @@ class ControlPlaneSettings(BaseModel):
     """The public key (PEM) of what signs renders; told to those who set up agents."""
     database: SecretStr | None = None
     """`postgresql://user:password@host/name`; without it, SQLite in the data directory."""
+    redis: SecretStr | None = None
+    """`redis://…` by which several processes wake each other; without it, this one is alone."""
     auth: AuthSettings = AuthSettings()

@@ -1,6 +1,8 @@
 """The door put together."""
 
 import asyncio
+import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,10 +25,35 @@ from proxy.ports import (
     AuditLog,
     Authenticator,
     Authorizer,
+    TunnelRegistry,
+    Way,
 )
 from proxy.recording.files import FileRecorder, RecordingPart
+from proxy.replicas.peers import Peers
+from proxy.replicas.relay import Relay
+from proxy.replicas.ways import Ways
 from proxy.settings import ProxySettings
 from proxy.tunnel.server import TunnelServer
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """Other replicas: who holds what, this one's own id, and TLS of which both ends demand a
+    certificate."""
+
+    registry: TunnelRegistry
+    me: str
+    server: ssl.SSLContext
+    client: ssl.SSLContext
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """What shares agents with other replicas."""
+
+    ways: Ways
+    peers: Peers
+    relay: Relay
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +68,7 @@ class Door:
     recorder: FileRecorder | None
     protocol_class: type[asyncio.Protocol]
     grpc_handler: grpc.GenericRpcHandler
+    sharing: Sharing | None = None
 
     def start(self) -> None:
         """Begin the background work."""
@@ -79,6 +107,29 @@ class Door:
         """Whether requests can reach the cluster now."""
         return self.tunnels.is_connected(cluster_id)
 
+    @property
+    def find(self) -> Callable[[ClusterId], Way | None]:
+        """Which way leads to a cluster, as far as it is known without asking."""
+        return self.sharing.ways.find if self.sharing is not None else self.tunnels.find
+
+    async def listen_for_replicas(self, host: str, port: int) -> int:
+        """Take links of other replicas; the port. OSError: it is taken."""
+        if self.sharing is None:
+            raise ValueError("a door without neighbours has nobody to listen for")
+        bound = await self.sharing.peers.listen(host, port, self.sharing.relay)
+        self.sharing.ways.start()
+        return bound
+
+    async def on_moved(self, cluster_id: ClusterId, replica_id: str) -> None:
+        """An agent's link was claimed by a replica, or released. Unavailable: see `Ways.look`."""
+        if self.sharing is not None:
+            await self.sharing.ways.on_moved(cluster_id, replica_id)
+
+    async def look_for_moved(self) -> None:
+        """Any link may have been claimed. Unavailable: see `Ways.look`."""
+        if self.sharing is not None:
+            await self.sharing.ways.look()
+
     def disconnect(self, token_id: str) -> None:
         """End the links of the agent that has signed in with this token: it was revoked."""
         self.tunnels.revoke(token_id)
@@ -98,6 +149,8 @@ class Door:
     def tasks(self) -> tuple[Tasks, ...]:
         """The background work that must not end before `stop`."""
         more = (self.recorder.tasks,) if self.recorder is not None else ()
+        if self.sharing is not None:
+            more = (*more, self.sharing.peers.tasks, self.sharing.ways.tasks)
         return self.gateway.tasks, self.tunnels.tasks, *more
 
     async def drain(self) -> None:
@@ -107,6 +160,9 @@ class Door:
 
     async def stop(self) -> None:
         """End everything."""
+        if self.sharing is not None:
+            await self.sharing.ways.stop()
+            await self.sharing.peers.stop()
         self.tunnels.stop()
         await self.tunnels.tasks.stop()
         await self.gateway.stop()
@@ -124,20 +180,24 @@ def build(
     authenticate_agent: AgentAuthenticator,
     *,
     recordings: Path | None = None,
+    neighbours: Neighbours | None = None,
 ) -> Door:
     """A door that asks these ports.
 
     `recordings`: the folder for terminal sessions; without one, those that must be recorded are
-    refused.
+    refused. `neighbours`: the replicas with which agents are shared.
     """
     recorder = FileRecorder(recordings, settings.recordings, clock) if recordings else None
-    tunnels = TunnelServer(authenticate_agent, clock, Budget(settings.memory), MuxSettings())
+    budget = Budget(settings.memory)
+    claims = neighbours.registry if neighbours is not None else None
+    tunnels = TunnelServer(authenticate_agent, clock, budget, MuxSettings(), claims)
+    sharing = _sharing(neighbours, tunnels, budget, settings, clock) if neighbours else None
     desk = Desk(
         authenticator,
         authorizer,
         audit,
         presence,
-        tunnels,
+        sharing.ways if sharing is not None else tunnels,
         clock,
         settings.streams,
         settings.timeouts,
@@ -145,4 +205,16 @@ def build(
         passthrough=settings.passthrough,
     )
     gateway = Gateway(desk, clock, settings.head, settings.timeouts, settings.streams)
-    return Door(gateway, tunnels, recorder, make_door(gateway), tunnels.handler())
+    return Door(gateway, tunnels, recorder, make_door(gateway), tunnels.handler(), sharing)
+
+
+def _sharing(
+    neighbours: Neighbours,
+    tunnels: TunnelServer,
+    budget: Budget,
+    settings: ProxySettings,
+    clock: Clock,
+) -> Sharing:
+    peers = Peers(neighbours.server, neighbours.client, budget, clock)
+    ways = Ways(tunnels, neighbours.registry, peers, neighbours.me, clock)
+    return Sharing(ways, peers, Relay(ways, settings.streams.per_agent))

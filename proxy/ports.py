@@ -1,14 +1,16 @@
 """What the door asks of the rest of the installation."""
 
+from collections.abc import Mapping, Sized
 from datetime import datetime
 from typing import Protocol
 
 from fleet.identity import ClusterId, TokenId
-from fleet.mux.codec import Buffer
-from fleet.mux.mux import Mux
+from fleet.mux.codec import Buffer, Open
+from fleet.mux.stream import StreamOwner
 from proxy.domain.access import Credential, Grant, Identity
 from proxy.domain.attributes import RequestAttributes
 from proxy.domain.audit import RequestRecord
+from proxy.domain.places import Place
 from proxy.domain.terminal import TerminalSession
 
 
@@ -98,13 +100,82 @@ class AgentAuthenticator(Protocol):
         ...
 
 
-class Tunnels(Protocol):
-    """Which link leads to a cluster?"""
+class Channel(Protocol):
+    """One request on its way to an agent, as `fleet.mux.stream.Stream` is."""
 
-    def find(self, cluster_id: ClusterId) -> Mux | None:
-        """The link to the cluster's agent, as far as it is known without asking."""
+    sent_end: bool
+
+    def send(self, data: Buffer, flags: int = 0) -> bool:
+        """Send bytes in order. False: no more until the owner's `on_writable`."""
         ...
 
-    async def reach(self, cluster_id: ClusterId) -> Mux | None:
+    def consumed(self, size: int) -> None:
+        """So many received bytes are written out."""
+        ...
+
+    def reset(self, code: int = 0, text: str = "") -> None:
+        """End both directions now."""
+        ...
+
+
+class Way(Protocol):
+    """Leads to one agent: its link, as `fleet.mux.mux.Mux` is, or another replica that holds it."""
+
+    @property
+    def open_for_new(self) -> bool:
+        """Requests may be sent."""
+        ...
+
+    @property
+    def crowded(self) -> bool:
+        """Even small frames wait."""
+        ...
+
+    @property
+    def features(self) -> int:
+        """Feature bits of `fleet.mux.codec` that the agent may have."""
+        ...
+
+    @property
+    def streams(self) -> Sized:
+        """Requests to this agent that are counted here."""
+        ...
+
+    def open(self, owner: StreamOwner, request: Open, *, tenant: bytes) -> Channel:
+        """Send a request; its answer goes to `owner`. `tenant`: who shares turns fairly."""
+        ...
+
+
+class Tunnels(Protocol):
+    """Which way leads to a cluster?"""
+
+    def find(self, cluster_id: ClusterId) -> Way | None:
+        """The way to the cluster's agent, as far as it is known without asking."""
+        ...
+
+    async def reach(self, cluster_id: ClusterId) -> Way | None:
         """The same, after asking whoever may hold it; None: it is not connected anywhere."""
+        ...
+
+
+class TunnelRegistry(Protocol):
+    """Who holds which agent's link. Each claim of a cluster gets a higher epoch than the last."""
+
+    async def claim(self, cluster_id: ClusterId, instance: str, peer: str) -> int:
+        """A link is ready here: its epoch. `instance` (hex) names the agent's process.
+
+        LimitExceeded: two agents take it from each other. Unavailable: nothing can be claimed now.
+        """
+        ...
+
+    async def release(self, cluster_id: ClusterId, epoch: int) -> None:
+        """A link has ended; a newer claim stays. Unavailable: as above."""
+        ...
+
+    async def locate(self, cluster_id: ClusterId) -> Place | None:
+        """Who holds the link; None: nobody that lives. Unavailable: as above."""
+        ...
+
+    async def lost(self, held: Mapping[ClusterId, int]) -> Mapping[ClusterId, Place]:
+        """Of links held here with these epochs, those that were claimed since, and where."""
         ...

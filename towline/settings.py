@@ -89,11 +89,17 @@ class ServeSettings(_Group):
     listen_agents: str = "127.0.0.1:8444"
     """gRPC over TLS, for agents."""
     redis: SecretStr | None = None
-    """`redis://…` or `rediss://…`, which replicas of the git cache share; without it, this
-    process is alone."""
+    """`redis://…` or `rediss://…`, which replicas of the control plane and of the git cache share;
+    without it, this process is alone."""
     listen_peers: str = "127.0.0.1:8445"
     """TLS between replicas of the git cache and control planes; open only with `--redis` or
     `--target gitcache`."""
+    listen_replicas: str = "127.0.0.1:8446"
+    """TLS between replicas of the control plane, which share the database, Redis and
+    `encryption.key`; open only with `--redis`."""
+    replica_address: str | None = None
+    """`host:port` under which other replicas reach `listen_replicas`; without it, where that
+    listens."""
     listen_metrics: str = "127.0.0.1:9090"
     """Prometheus metrics; `off` disables it."""
     log_level: LogLevel = LogLevel.INFO

@@ -1,7 +1,7 @@
 """The gRPC service `fleet.v1.Agent`: who holds which agent, and its calls."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from datetime import datetime
 
 import grpc
@@ -11,9 +11,9 @@ from controlplane.agentlink.rivals import Rivals
 from controlplane.agentlink.session import Session
 from controlplane.domain.ledger import LedgerEntry, Stage
 from controlplane.domain.services import Service
-from controlplane.ports import Bus, LiveLogs
+from controlplane.ports import MISSED, Bus, LiveLogs
 from controlplane.usecases.agents import Agents
-from controlplane.usecases.deps import CLUSTER_JOB, DESIRED, REVOKED
+from controlplane.usecases.deps import CLUSTER_JOB, DESIRED, LINKED, REVOKED
 from controlplane.usecases.identity import Identity
 from fleet.errors import Code, Invalid, TowlineError, Unauthenticated
 from fleet.identity import ClusterId
@@ -29,6 +29,7 @@ CHUNK_BYTES = 64 * 1024
 _FIRST_MESSAGE_SECONDS = 20.0
 _NOTE_EVERY = 1.0
 _RECHECK_EVERY = 30.0
+_TIDY_EVERY = 3600.0
 _STOP_SECONDS = 5.0
 _STATUS = {
     Code.UNAUTHENTICATED: grpc.StatusCode.UNAUTHENTICATED,
@@ -63,11 +64,12 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
         self.tasks = Tasks("agentlink")
 
     def start(self) -> None:
-        """Follow changes of desired state, write down what was heard and offered, and look
-        whether tokens are still good."""
+        """Follow changes of desired state, write down what was heard and offered, look
+        whether tokens are still good, and delete what ended long ago."""
         self.tasks.forever("wake", self._follow())
         self.tasks.forever("note", self._note())
         self.tasks.forever("recheck", self._recheck())
+        self.tasks.forever("tidy", self._tidy())
 
     async def drain(self) -> None:
         """Send every agent to another replica."""
@@ -168,6 +170,7 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
         From here on a revocation finds it; one that came before is found by asking again.
         """
         self._open[session] = context
+        session.instance_id = hello.instance_id
         try:
             await self._authenticate(context)
             await self._take_over(session, hello.instance_id, context.peer())
@@ -194,14 +197,42 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
             await self._agents.alarm(cluster_id, alarm)
 
     async def _follow(self) -> None:
-        async for topic, key in self._bus.subscribe(DESIRED, REVOKED):
-            if topic == REVOKED:
+        async for topic, key in self._bus.subscribe(DESIRED, REVOKED, LINKED, MISSED):
+            if topic == DESIRED:
+                self._wake(*key.split("/", 1))
+            elif topic == REVOKED:
                 self._end_revoked(key)
-                continue
-            cluster_id, _, service_id = key.partition("/")
-            session = self._sessions.get(ClusterId(cluster_id))
-            if session is not None:
-                session.wake(service_id)
+            elif topic == LINKED:
+                await self._end_replaced([ClusterId(key)])
+            else:
+                await self._look_at_all()
+
+    def _wake(self, cluster_id: str, service_id: str = "") -> None:
+        session = self._sessions.get(ClusterId(cluster_id))
+        if session is not None:
+            session.wake(service_id)
+
+    async def _look_at_all(self) -> None:
+        """Wakes of other replicas may have been lost."""
+        for session in self._sessions.values():
+            session.wake("")
+        await self._end_replaced(list(self._sessions))
+        await self._check_tokens()
+
+    async def _end_replaced(self, cluster_ids: Collection[ClusterId]) -> None:
+        """Part from agents whose cluster another one has come for, on whichever replica."""
+        held = {id: self._sessions[id] for id in cluster_ids if id in self._sessions}
+        try:
+            instances = await self._agents.instances(held)
+        except TowlineError as error:
+            log.warning("could not look for replaced agents", error=error.message)
+            return
+        for cluster_id, session in held.items():
+            if session.greeted and instances.get(cluster_id, "") != session.instance_id:
+                session.say_goodbye(
+                    wire.GOODBYE_REASON_REPLACED,
+                    "another agent has connected with this cluster's deploy token",
+                )
 
     def _end_revoked(self, token_id: str) -> None:
         for session in self._open:
@@ -216,17 +247,28 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
                 await self._end_alarms()
             except TowlineError as error:
                 log.warning("could not end an alarm", error=error.message)
-            for session, context in tuple(self._open.items()):
-                try:
-                    await self._authenticate(context)
-                except Unauthenticated as error:
-                    session.say_goodbye(wire.GOODBYE_REASON_REVOKED, error.message)
-                except TowlineError as error:
-                    log.warning("could not check a deploy token", error=error.message)
+            await self._check_tokens()
+
+    async def _check_tokens(self) -> None:
+        for session, context in tuple(self._open.items()):
+            try:
+                await self._authenticate(context)
+            except Unauthenticated as error:
+                session.say_goodbye(wire.GOODBYE_REASON_REVOKED, error.message)
+            except TowlineError as error:
+                log.warning("could not check a deploy token", error=error.message)
 
     async def _end_alarms(self) -> None:
         for cluster_id in self._rivals.calmed():
             await self._agents.alarm(cluster_id, "")
+
+    async def _tidy(self) -> None:
+        while True:
+            await self._clock.sleep(_TIDY_EVERY)
+            try:
+                await self._agents.forget_finished()
+            except TowlineError as error:
+                log.warning("could not delete old commands", error=error.message)
 
     async def _note(self) -> None:
         while True:

@@ -68,6 +68,7 @@ class Session:
         self.cluster_id = cluster_id
         self.token_id = token_id
         self.instance_id = ""
+        self.greeted = False
         self._agents = agents
         self._stream = stream
         self._observer = observer
@@ -136,6 +137,7 @@ class Session:
                 f"{hello.highest_protocol}, this control plane {PROTOCOL}: upgrade the older one"
             )
         cluster = await self._agents.connected(self.cluster_id, messages.greeting(hello))
+        self.greeted = True
         welcome = wire.Welcome(
             protocol=PROTOCOL,
             cluster_id=cluster.id,

@@ -12,6 +12,7 @@ from controlplane.graphql.context import Context, Info
 from controlplane.graphql.pipelines import Pipeline
 from controlplane.graphql.services import related
 from controlplane.graphql.types import ServiceDeployment
+from controlplane.ports import MISSED
 from controlplane.usecases.deps import CLUSTER, PIPELINE, SERVICE
 from fleet.errors import NotFound
 
@@ -68,13 +69,15 @@ async def _deltas(
     That something has gone is told of what was shown before, or to those who may see all.
     """
     context = info.context
-    wakes = context.verbs.bus.subscribe(topic)
+    wakes = context.verbs.bus.subscribe(topic, MISSED)
     await context.recheck()
     shown: set[str] = set()
     if id is not None:
         await look(context, id)
         shown.add(id)
-    async for _, key in wakes:
+    async for woken, key in wakes:
+        if woken == MISSED and id is not None:
+            key = id
         if not key or (id is not None and key != id):
             continue
         await context.recheck()

@@ -1,9 +1,9 @@
 """What agents ask and tell. Each verb is bound to the cluster that the agent signed in for."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import singledispatchmethod
 from typing import Any
 
@@ -31,7 +31,7 @@ from controlplane.usecases.clusterjobs import sealed_for_agent
 from controlplane.usecases.contexts import values_of
 from controlplane.usecases.delivery import parameters_of
 from controlplane.usecases.dependencies import wakes
-from controlplane.usecases.deps import CLUSTER, CLUSTER_JOB, REVOKED, SERVICE, Deps
+from controlplane.usecases.deps import CLUSTER, CLUSTER_JOB, LINKED, REVOKED, SERVICE, Deps
 from controlplane.usecases.removal import end_if_empty, erase
 from controlplane.usecases.servicesecrets import NoSecrets, sealed_values
 from fleet.errors import NotFound
@@ -46,6 +46,7 @@ _STAGES = {
     Phase.REMOVED: Stage.REMOVED,
     Phase.AWAITING: Stage.AWAITING,
 }
+_COMMANDS_KEPT, _JOBS_KEPT = timedelta(days=7), timedelta(days=30)
 _ENDINGS = {CommandState.FAILED: JobPhase.FAILED, CommandState.REFUSED: JobPhase.FAILED}
 
 
@@ -103,11 +104,11 @@ class Agents:
     async def connected(self, cluster_id: ClusterId, agent: Greeting) -> Cluster:
         """Note that an agent has come, and give what is known of its cluster."""
         async with self._deps.store.write() as tx:
-            cluster = await tx.clusters.get(cluster_id)
-            if cluster is None:
+            before = await tx.clusters.get(cluster_id)
+            if before is None:
                 raise NotFound("this cluster was deleted")
             cluster = replace(
-                cluster,
+                before,
                 agent_version=agent.agent_version,
                 agent_instance=agent.instance,
                 mode=agent.mode,
@@ -117,7 +118,17 @@ class Agents:
             )
             await tx.clusters.put(cluster)
         self._deps.bus.publish(CLUSTER, cluster_id)
+        if before.agent_instance != cluster.agent_instance:
+            self._deps.bus.publish(LINKED, cluster_id)
         return cluster
+
+    async def instances(self, cluster_ids: Collection[ClusterId]) -> Mapping[ClusterId, str]:
+        """The agent that has come last for each of these clusters, here or on another replica."""
+        if not cluster_ids:
+            return {}
+        async with self._deps.store.read() as tx:
+            found = await tx.clusters.select(id=cluster_ids)
+        return {one.id: one.agent_instance or "" for one in found}
 
     async def note(
         self, heard: Mapping[ClusterId, datetime], offered: Sequence[LedgerEntry]
@@ -174,6 +185,13 @@ class Agents:
             await self._take(body, batch, self._deps.clock.now())
             await batch.write()
         self._publish(batch.changed)
+
+    async def forget_finished(self) -> None:
+        """Delete commands that ended a week ago, and jobs that ended a month ago."""
+        now = self._deps.clock.now()
+        async with self._deps.store.write() as tx:
+            await tx.commands.remove_before("finished_at", now - _COMMANDS_KEPT)
+            await tx.cluster_jobs.remove_before("finished_at", now - _JOBS_KEPT)
 
     async def alarm(self, cluster_id: ClusterId, text: str) -> None:
         """Show what is wrong with a cluster's agents; an empty text ends it."""

@@ -29,9 +29,9 @@ TARGETS: Final = "targets"
 REVOKED: Final = "revoked"
 """A token was revoked; key: token id."""
 TUNNEL: Final = "tunnel"
-"""Another replica holds an agent's link, or none does; key: cluster id."""
+"""An agent's link was claimed or released; key: `<cluster id> <replica id>`, the latter empty."""
 LINKED: Final = "linked"
-"""An agent has begun its Sync call; key: `<cluster id> <session id> <instance> <peer>`."""
+"""Another agent than before has begun its Sync call; key: cluster id."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ class Tunnels:
                 await tx.tunnels.change(one.id, replica_id=None)
             await tx.replicas.remove(id)
         for one in held:
-            self._deps.bus.publish(TUNNEL, one.id)
+            self._deps.bus.publish(TUNNEL, f"{one.id} ")
 
     async def claim(
         self, cluster_id: ClusterId, replica_id: str, instance: str, peer: str
@@ -52,7 +52,7 @@ class Tunnels:
             async with self._deps.store.write() as tx:
                 await tx.clusters.change(cluster_id, alarm=error.message)
             raise
-        self._deps.bus.publish(TUNNEL, cluster_id)
+        self._deps.bus.publish(TUNNEL, f"{cluster_id} {replica_id}")
         return after
 
     async def release(self, cluster_id: ClusterId, epoch: int) -> None:
@@ -62,7 +62,7 @@ class Tunnels:
             if row is None or row.epoch != epoch or row.replica_id is None:
                 return
             await tx.tunnels.change(cluster_id, replica_id=None)
-        self._deps.bus.publish(TUNNEL, cluster_id)
+        self._deps.bus.publish(TUNNEL, f"{cluster_id} ")
 
     async def find(self, cluster_id: ClusterId) -> Tunnel | None:
         """Who holds a cluster's link; None: nobody."""

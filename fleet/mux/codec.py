@@ -29,7 +29,8 @@ VERSION = 1
 
 CANCELLED, PROTOCOL, FLOW, NOT_HERE = range(4)
 
-KIND_HTTP, KIND_TCP = range(2)
+# A passage is a request between replicas of the hub; no agent serves one.
+KIND_HTTP, KIND_TCP, KIND_PASSAGE = range(3)
 # Feature bits of HELLO.
 FEATURE_TCP, FEATURE_ZSTD = 1 << 0, 1 << 1
 
@@ -79,7 +80,8 @@ class Hello:
 class Open:
     """A request to the agent: who asks (`identity`, header lines) and the request head.
 
-    `head` has no Host field and ends in an empty line; for KIND_TCP it is `host:port`. `flags`
+    `head` has no Host field and ends in an empty line; for KIND_TCP it is `host:port`, for
+    KIND_PASSAGE that of the request behind what `proxy.replicas.passage` says. `flags`
     are FLAG_*. `window`, as received, is what the hub grants for the answer.
     """
 

@@ -6,7 +6,6 @@ from urllib.parse import unquote
 
 from fleet.errors import Forbidden, Invalid, LimitExceeded, Unauthenticated, Unavailable
 from fleet.identity import ClusterId, TokenKind, token_kind
-from fleet.mux.mux import Mux
 from fleet.runtime.clock import Clock
 from proxy.domain.access import Credential, CredentialKind, Grant, Identity, Impersonation
 from proxy.domain.attributes import RequestAttributes
@@ -24,6 +23,7 @@ from proxy.ports import (
     Recorder,
     Tape,
     Tunnels,
+    Way,
 )
 
 Counts = dict[Hashable, int]
@@ -37,7 +37,7 @@ class Admission:
     identity: Identity
     grant: Grant
     acting_as: Impersonation
-    link: Mux
+    link: Way
 
 
 class Desk:
@@ -195,7 +195,7 @@ class Desk:
         when = f"last seen {age(self._clock.now() - seen)} ago" if seen else "never seen yet"
         return f'cluster "{handle}" is not connected: agent {when}'
 
-    def _has_room(self, link: Mux) -> bool:
+    def _has_room(self, link: Way) -> bool:
         full = link.crowded or len(link.streams) >= self._limits.per_agent
         return link.open_for_new and not full
 

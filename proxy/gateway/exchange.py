@@ -19,7 +19,6 @@ from fleet.mux.codec import (
     Buffer,
     Open,
 )
-from fleet.mux.stream import Stream
 from fleet.runtime.clock import Clock
 from proxy.domain.access import CredentialKind, Grant, Recording, identity_block
 from proxy.domain.attributes import RequestAttributes
@@ -32,7 +31,7 @@ from proxy.gateway.head import rebuild
 from proxy.gateway.opening import Opening
 from proxy.gateway.refusals import BadHead
 from proxy.gateway.status import encoding_for
-from proxy.ports import Tape
+from proxy.ports import Channel, Tape
 
 log = structlog.get_logger(__name__)
 
@@ -97,7 +96,7 @@ class Exchange:
             head_request=head.method == b"HEAD", upgrade=head.upgrade is not None
         )
         self._started = clock.monotonic()
-        self._stream: Stream | None = None
+        self._stream: Channel | None = None
         self._tape: Tape | None = None
         self._answering = self._entered = False
         self._owed = 0

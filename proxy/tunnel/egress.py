@@ -17,9 +17,8 @@ import structlog
 from fleet.errors import Unavailable
 from fleet.identity import ClusterId
 from fleet.mux.codec import END, FEATURE_TCP, KIND_TCP, Buffer, Open, ProtocolError
-from fleet.mux.mux import Mux
-from fleet.mux.stream import Stream
 from fleet.runtime.clock import Clock
+from proxy.ports import Channel, Way
 
 log = structlog.get_logger(__name__)
 
@@ -33,10 +32,10 @@ USER = "towline"
 _CONNECT = re.compile(rb"CONNECT ([0-9A-Za-z.:\[\]-]{3,300}) HTTP/1\.[01]\r\n")
 _CREDENTIAL = re.compile(rb"(?i)\r\nproxy-authorization: *basic +([A-Za-z0-9+/=]+) *\r\n")
 
-Find = Callable[[ClusterId], Mux | None]
+Find = Callable[[ClusterId], Way | None]
 
 
-def _nowhere(_: ClusterId) -> Mux | None:
+def _nowhere(_: ClusterId) -> Way | None:
     return None
 
 
@@ -80,7 +79,7 @@ class Egress:
         self._leases[_digest(secret.encode())] = (cluster_id, now + LEASE_SECONDS)
         return f"http://{USER}:{secret}@{HOST}:{self._port}"
 
-    def open_tcp(self, owner: "EgressConnection", cluster_id: ClusterId, target: bytes) -> Stream:
+    def open_tcp(self, owner: "EgressConnection", cluster_id: ClusterId, target: bytes) -> Channel:
         """A stream to `host:port` as the cluster's agent reaches it.
 
         Its first bytes are the answer of a proxy to CONNECT; a refusal is a reset with the
@@ -96,7 +95,7 @@ class Egress:
         good = user == USER.encode() and self._clock.monotonic() < until
         return cluster_id if good else None
 
-    def _link(self, cluster_id: ClusterId) -> Mux:
+    def _link(self, cluster_id: ClusterId) -> Way:
         link = self._find(cluster_id)
         if link is None or not link.open_for_new:
             raise Unavailable("the agent of the cluster that leads there is not connected")
@@ -114,7 +113,7 @@ class EgressConnection(asyncio.Protocol):
     def __init__(self, egress: Egress, connections: set["EgressConnection"]) -> None:
         self._egress, self._connections = egress, connections
         self._transport: asyncio.Transport
-        self._stream: Stream | None = None
+        self._stream: Channel | None = None
         self._head = b""
         self._answered = self._paused = False
         self._owed = 0

@@ -1,68 +1,69 @@
-"""Which agent's link leads to which cluster."""
-
-from collections import defaultdict, deque
+"""The links of agents that this process holds, each with the epoch by which it was claimed."""
 
 import structlog
 
 from fleet.identity import ClusterId
 from fleet.mux.mux import Mux
-from fleet.runtime.clock import Clock
 
 log = structlog.get_logger(__name__)
 
-MOST_SWAPS, SWAP_SECONDS = 3, 60.0
-
 
 class Registry:
-    """One link per cluster for new requests; the newest wins.
+    """One link per cluster for new requests; the highest epoch owns."""
 
-    Two agents with one token would take it from each other for ever: after three changes of the
-    agent within a minute the newcomer is refused.
-    """
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._links: dict[ClusterId, Mux] = {}
-        self._swaps: defaultdict[ClusterId, deque[float]] = defaultdict(
-            lambda: deque(maxlen=MOST_SWAPS)
-        )
+    def __init__(self) -> None:
+        self._links: dict[ClusterId, tuple[int, Mux]] = {}
 
     def find(self, cluster_id: ClusterId) -> Mux | None:
         """The link for new requests to a cluster."""
-        return self._links.get(cluster_id)
+        found = self._links.get(cluster_id)
+        return found[1] if found is not None else None
+
+    def held(self, cluster_id: ClusterId, epoch: int) -> Mux | None:
+        """The same, if it was claimed with this epoch."""
+        found = self._links.get(cluster_id)
+        return found[1] if found is not None and found[0] == epoch else None
 
     @property
     def links(self) -> list[Mux]:
-        return list(self._links.values())
+        return [link for _, link in self._links.values()]
 
-    def add(self, cluster_id: ClusterId, link: Mux) -> None:
-        """A link is ready. One that it replaces may end its streams if the agent is the same."""
-        old = self._links.get(cluster_id)
-        if old is None or _instance(old) == _instance(link):
-            self._links[cluster_id] = link
-            if old is not None:
-                old.drain(0, "replaced by a newer connection")
-        elif self._fight(cluster_id):
-            log.error("two agents use one token", cluster=cluster_id)
-            link.close("another agent holds this cluster; give each cluster a token of its own")
-        else:
-            log.warning("another agent took over", cluster=cluster_id)
-            self._links[cluster_id] = link
-            old.close("another agent connected for this cluster")
+    @property
+    def epochs(self) -> dict[ClusterId, int]:
+        """The clusters whose links are here, and their epochs."""
+        return {cluster_id: epoch for cluster_id, (epoch, _) in self._links.items()}
+
+    def add(self, cluster_id: ClusterId, link: Mux, epoch: int) -> None:
+        """A link was claimed. Of two, the one with the lower epoch gives way."""
+        old_epoch, old = self._links.get(cluster_id, (0, None))
+        if old is None or epoch > old_epoch:
+            self._links[cluster_id] = (epoch, link)
+        if old is not None:
+            winner, loser = (link, old) if epoch > old_epoch else (old, link)
+            _give_way(cluster_id, loser, instance_of(winner))
+
+    def supersede(self, cluster_id: ClusterId, epoch: int, instance: str) -> None:
+        """A link of this epoch was claimed elsewhere; `instance` (hex) names its agent."""
+        old_epoch, old = self._links.get(cluster_id, (0, None))
+        if old is not None and old_epoch < epoch:
+            del self._links[cluster_id]
+            _give_way(cluster_id, old, instance)
 
     def remove(self, cluster_id: ClusterId, link: Mux) -> None:
         """A link has ended."""
-        if self._links.get(cluster_id) is link:
+        if self.find(cluster_id) is link:
             del self._links[cluster_id]
 
-    def _fight(self, cluster_id: ClusterId) -> bool:
-        """Note a change of the agent, unless there have been too many."""
-        now, swaps = self._clock.monotonic(), self._swaps[cluster_id]
-        if len(swaps) == MOST_SWAPS and now - swaps[0] < SWAP_SECONDS:
-            return True
-        swaps.append(now)
-        return False
+
+def instance_of(link: Mux) -> str:
+    """The agent's process (hex) at the far end of a link that is ready."""
+    return link.peer.instance.hex() if link.peer is not None else ""
 
 
-def _instance(link: Mux) -> bytes | None:
-    return link.peer.instance if link.peer is not None else None
+def _give_way(cluster_id: ClusterId, link: Mux, newer: str) -> None:
+    """What the same agent serves may end; what another one served is cut."""
+    if instance_of(link) == newer:
+        link.drain(0, "replaced by a newer connection")
+    else:
+        log.warning("another agent took over", cluster=cluster_id)
+        link.close("another agent connected for this cluster")

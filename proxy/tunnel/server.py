@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 import structlog
 
-from fleet.errors import TowlineError, Unauthenticated
+from fleet.errors import Conflict, TowlineError, Unauthenticated, Unavailable
 from fleet.identity import ClusterId, TokenId
 from fleet.links.grpc_stream import GrpcLink
 from fleet.mux.budget import Budget
@@ -18,14 +18,16 @@ from fleet.mux.mux import Mux, MuxSettings
 from fleet.mux.stream import Stream
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
-from proxy.ports import AgentAuthenticator
-from proxy.tunnel.registry import Registry
+from proxy.ports import AgentAuthenticator, TunnelRegistry
+from proxy.tunnel.registry import Registry, instance_of
+from proxy.tunnel.sole import SoleRegistry
 
 log = structlog.get_logger(__name__)
 
 SERVICE = "fleet.v1.Door"
 RECHECK_SECONDS = 30.0
 SPREAD_SECONDS, SPREAD_PART = 5.0, 0.1
+CLAIM_SECONDS, CLAIM_PAUSE = 15.0, 1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,11 +48,14 @@ class TunnelServer:
         clock: Clock,
         budget: Budget,
         settings: MuxSettings,
+        claims: TunnelRegistry | None = None,
     ) -> None:
         self._authenticate, self._clock = authenticate, clock
         self._budget, self._settings = budget, settings
         self._instance = secrets.token_bytes(16)
-        self._registry = Registry(clock)
+        self._claims: TunnelRegistry = claims or SoleRegistry(clock)
+        self._registry = Registry()
+        self._claimed: dict[Mux, int] = {}
         self._open: set[OpenLink] = set()
         self._revocations = 0
         self.tasks = Tasks("tunnels")
@@ -71,6 +76,15 @@ class TunnelServer:
     async def reach(self, cluster_id: ClusterId) -> Mux | None:
         """The same: every agent's link is in this process."""
         return self.find(cluster_id)
+
+    def held(self, cluster_id: ClusterId, epoch: int) -> Mux | None:
+        """The link to a cluster that was claimed with this epoch and is still the one."""
+        return self._registry.held(cluster_id, epoch)
+
+    async def give_up_lost(self) -> None:
+        """Let go of links that were claimed elsewhere since. Unavailable: that is not known now."""
+        for cluster_id, place in (await self._claims.lost(self._registry.epochs)).items():
+            self._registry.supersede(cluster_id, place.epoch, place.instance)
 
     def is_connected(self, cluster_id: ClusterId) -> bool:
         """Whether requests can reach the cluster now."""
@@ -115,7 +129,7 @@ class TunnelServer:
         revocations = self._revocations
         cluster_id, token_id = await self._identify(context)
         link = GrpcLink(context)
-        owner = _LinkOwner(cluster_id, self._registry, context.peer())
+        owner = _LinkOwner(cluster_id, self, context.peer())
         mux = owner.mux = self._mux(link, owner)
         opened = OpenLink(mux, token_id, context)
         self._open.add(opened)
@@ -125,6 +139,47 @@ class TunnelServer:
             await link.carry(mux, self._clock)
         finally:
             self._open.discard(opened)
+
+    def claim_soon(self, cluster_id: ClusterId, link: Mux, peer: str) -> None:
+        """A link is ready: it serves as soon as it is claimed."""
+        self.tasks.spawn("claim", self._claim(cluster_id, link, peer))
+
+    def forget(self, cluster_id: ClusterId, link: Mux) -> None:
+        """A link has ended."""
+        self._registry.remove(cluster_id, link)
+        epoch = self._claimed.pop(link, None)
+        if epoch is not None:
+            self.tasks.spawn("release", self._release(cluster_id, epoch))
+
+    async def _claim(self, cluster_id: ClusterId, link: Mux, peer: str) -> None:
+        try:
+            epoch = await self._epoch(cluster_id, instance_of(link), peer)
+        except TowlineError as error:
+            log.warning("link refused", cluster=cluster_id, peer=peer, why=error.message)
+            link.close(error.message)
+            return
+        if link.closed:
+            await self._release(cluster_id, epoch)
+        else:
+            self._claimed[link] = epoch
+            self._registry.add(cluster_id, link, epoch)
+
+    async def _epoch(self, cluster_id: ClusterId, instance: str, peer: str) -> int:
+        """A new epoch; while the claims are away, asked for again for some seconds."""
+        until = self._clock.monotonic() + CLAIM_SECONDS
+        while True:
+            try:
+                return await self._claims.claim(cluster_id, instance, peer)
+            except (Unavailable, Conflict):
+                if self._clock.monotonic() >= until:
+                    raise
+            await self._clock.sleep(CLAIM_PAUSE)
+
+    async def _release(self, cluster_id: ClusterId, epoch: int) -> None:
+        try:
+            await self._claims.release(cluster_id, epoch)
+        except TowlineError as error:
+            log.warning("link not released", cluster=cluster_id, why=error.message)
 
     def _mux(self, link: GrpcLink, owner: "_LinkOwner") -> Mux:
         return Mux(
@@ -165,13 +220,13 @@ class TunnelServer:
 class _LinkOwner:
     """Keeps the registry true to one link."""
 
-    def __init__(self, cluster_id: ClusterId, registry: Registry, peer: str) -> None:
+    def __init__(self, cluster_id: ClusterId, server: TunnelServer, peer: str) -> None:
         self.mux: Mux
-        self._cluster_id, self._registry, self._peer = cluster_id, registry, peer
+        self._cluster_id, self._server, self._peer = cluster_id, server, peer
 
     def on_ready(self, hello: Hello) -> None:
         log.info("agent connected", cluster=self._cluster_id, peer=self._peer)
-        self._registry.add(self._cluster_id, self.mux)
+        self._server.claim_soon(self._cluster_id, self.mux, self._peer)
 
     def on_open(self, stream: Stream, request: Open) -> None:
         raise ProtocolError("an agent opens no streams")
@@ -181,4 +236,4 @@ class _LinkOwner:
 
     def on_closed(self, reason: str) -> None:
         log.info("agent disconnected", cluster=self._cluster_id, why=reason)
-        self._registry.remove(self._cluster_id, self.mux)
+        self._server.forget(self._cluster_id, self.mux)

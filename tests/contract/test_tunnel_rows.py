@@ -38,7 +38,7 @@ async def test_each_claim_raises_the_epoch_and_wakes_the_others(
 ) -> None:
     wakes = bus.subscribe(TUNNEL)
     first = await tunnels.claim(CLUSTER, "a", "one", "10.0.0.1")
-    assert await anext(wakes) == (TUNNEL, CLUSTER)
+    assert await anext(wakes) == (TUNNEL, f"{CLUSTER} a")
     second = await tunnels.claim(CLUSTER, "b", "one", "10.0.0.1")
     assert (first.epoch, second.epoch) == (1, 2)
     found = await tunnels.find(CLUSTER)

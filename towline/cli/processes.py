@@ -28,7 +28,12 @@ def serve(
     listen: Annotated[str | None, typer.Option(help="HTTPS: everything.")] = None,
     listen_http: Annotated[str | None, typer.Option(help="The same without TLS, or off.")] = None,
     listen_agents: Annotated[str | None, typer.Option(help="gRPC over TLS, for agents.")] = None,
-    listen_peers: Annotated[str | None, typer.Option(help="TLS between replicas.")] = None,
+    listen_peers: Annotated[
+        str | None, typer.Option(help="TLS between replicas of the git cache.")
+    ] = None,
+    listen_replicas: Annotated[
+        str | None, typer.Option(help="TLS between replicas of the control plane.")
+    ] = None,
     listen_metrics: Annotated[str | None, typer.Option(help="Prometheus metrics, or off.")] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="PEM file; an own CA without.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="PEM file.")] = None,
@@ -49,6 +54,7 @@ def serve(
         "listen_http": listen_http,
         "listen_agents": listen_agents,
         "listen_peers": listen_peers,
+        "listen_replicas": listen_replicas,
         "listen_metrics": listen_metrics,
         "tls": {"cert": tls_cert, "key": tls_key} if tls_cert or tls_key else None,
         "log_level": log_level,

@@ -30,7 +30,7 @@ from proxy.domain.access import (
 )
 from proxy.domain.attributes import READS, RequestAttributes
 from proxy.domain.audit import EndReason, RequestRecord
-from towline.serve.strangers import Strangers
+from controlplane.usecases.strangers import Strangers
 
 log = structlog.get_logger(__name__)
 

@@ -14,6 +14,7 @@ from prometheus_client.process_collector import ProcessCollector
 
 from controlplane import compose as controlplane
 from controlplane.http.app import make_app
+from controlplane.ports import MISSED
 from controlplane.settings import ControlPlaneSettings
 from controlplane.usecases.access import Access
 from controlplane.usecases.deps import ACCESS, REVOKED
@@ -28,6 +29,7 @@ from gitcache.http import Webhooks
 from proxy import compose as proxy
 from proxy.tunnel.egress import Egress
 from proxy.tunnel.websocket import agents_route
+from towline.serve.chart import chart_route
 from towline.serve.door import DoorAccess, DoorAudit, DoorIdentity, DoorStreams
 from towline.serve.first import keep_private, leave_first_token, leave_setup_link
 from towline.serve.gitpart import GitPart, git_settings
@@ -43,6 +45,7 @@ from towline.serve.listeners import (
 from towline.serve.live import StoreLive
 from towline.serve.parts import run_until_stopped, wait_failed
 from towline.serve.readiness import StoreProbe
+from towline.serve.replicas import ReplicaPart
 from towline.settings import ServeSettings
 
 log = structlog.get_logger(__name__)
@@ -57,6 +60,7 @@ class Addresses:
     http: str | None = None
     metrics: str | None = None
     peers: str | None = None
+    replicas: str | None = None
 
 
 class Process:
@@ -109,6 +113,7 @@ class Process:
                 database=settings.database,
                 agents_port=address(settings.listen_agents, "listen_agents")[1],
                 signing_key=signer(git_settings(settings)).public_pem.decode(),
+                redis=settings.redis,
                 auth=settings.auth,
             ),
             self._git.manifests,
@@ -127,11 +132,16 @@ class Process:
         self._webhooks = Webhooks(self._git.manifests, secrets, clock)
         ends.push_async_callback(self._webhooks.tasks.stop)
         self._probe = StoreProbe(self.plane.store, clock, self._tasks)
+        self._replica = self._build_replica()
         self.door = self._build_door()
-        egress.use(self.door.tunnels.find)
+        egress.use(self.door.find)
         self.plane.verbs.streams.door = DoorStreams(self.door)
         ends.push_async_callback(self.door.stop)
         self.door.start()
+        self._replicas = None
+        if self._replica is not None:
+            ends.push_async_callback(self._replica.stop)
+            self._replicas = await self._replica.start(self.door)
         self._tasks.forever("revocations", self._follow_revocations())
         self._tasks.forever("access", self._follow_access())
         return await self._listen(tls)
@@ -151,11 +161,20 @@ class Process:
             self.plane.delivery.tasks,
             self.plane.pipelines.tasks,
             self.plane.access.tasks,
+            *((self._replica.tasks,) if self._replica is not None else ()),
+            *((self.plane.shared_bus.tasks,) if self.plane.shared_bus is not None else ()),
         )
 
     async def wait_failed(self) -> BaseException:
         """Wait until a part that should run for ever has ended; the reason."""
         return await wait_failed(self._tasks, self.parts())
+
+    def _build_replica(self) -> ReplicaPart | None:
+        """What shares agents with other processes, if there may be any."""
+        if self._settings.redis is None:
+            return None
+        plane = self.plane
+        return ReplicaPart(self._settings, plane.tunnels, plane.deps.bus, self._clock)
 
     def _build_door(self) -> proxy.Door:
         identity = self.plane.verbs.identity
@@ -175,6 +194,7 @@ class Process:
             access,
             authenticate_agent,
             recordings=self._settings.data / "recordings",
+            neighbours=self._replica.neighbours() if self._replica is not None else None,
         )
 
     async def _listen(self, tls) -> Addresses:
@@ -194,6 +214,7 @@ class Process:
                 self._webhooks.route,
                 agents_route((_own_address(where[0]), port)),
                 *self.plane.signin_routes.routes(),
+                chart_route(),
             ],
         )
         self._ends.push_async_callback(self._drain)
@@ -201,6 +222,7 @@ class Process:
             https=await self._serve_http("https", app, settings.listen, tls),
             agents=f"{where[0]}:{port}",
             peers=self._peers,
+            replicas=self._replicas,
         )
         base = settings.auth.public_url.rstrip("/") or f"https://{addresses.https}"
         await leave_setup_link(self.plane, base, settings.data / "setup.url")
@@ -251,8 +273,11 @@ class Process:
             self.door.disconnect(token_id)
 
     async def _follow_access(self) -> None:
-        """Whatever somebody has opened here ends as soon as they have lost the right to it."""
-        async for _, user_id in self.plane.deps.bus.subscribe(ACCESS):
+        """Whatever somebody has opened here ends as soon as they have lost the right to it.
+
+        Where wakes may have been lost, everybody is looked at.
+        """
+        async for _, user_id in self.plane.deps.bus.subscribe(ACCESS, MISSED):
             self.plane.verbs.identity.forget_user(user_id)
             self._access.forget_user(user_id)
             await self.door.recheck(user_id or None)
@@ -293,6 +318,7 @@ def announce(addresses: Addresses, data: Path) -> None:
         http=f"http://{addresses.http}" if addresses.http else OFF,
         agents=addresses.agents,
         peers=addresses.peers or OFF,
+        replicas=addresses.replicas or OFF,
         data=str(data),
         version=__version__,
     )

@@ -1,11 +1,18 @@
 """Which link leads to a cluster when several agents come for it."""
 
+from collections.abc import Iterator
+
+import pytest
+
+from fleet.errors import LimitExceeded
 from fleet.identity import ClusterId
 from fleet.mux import codec
 from fleet.mux.budget import Budget
 from fleet.mux.codec import Hello
 from fleet.mux.mux import Mux, MuxSettings
-from proxy.tunnel.registry import MOST_SWAPS, SWAP_SECONDS, Registry
+from proxy.tunnel.registry import Registry
+from proxy.tunnel.sole import MOST_SWAPS, SWAP_SECONDS, SoleRegistry
+from tests.fakes.clock import FakeClock
 from tests.fakes.tunnel import ManualLoop, MemoryLink, RecordingMuxOwner
 
 CLUSTER = ClusterId("c1")
@@ -16,9 +23,10 @@ class Hub:
 
     def __init__(self) -> None:
         self.loop = ManualLoop()
-        self.registry = Registry(self.loop)
+        self.registry = Registry()
+        self._epochs: Iterator[int] = iter(range(1, 1000))
 
-    def connect(self, instance: bytes) -> Mux:
+    def connect(self, instance: bytes, epoch: int | None = None) -> Mux:
         mux = Mux(
             MemoryLink(),
             RecordingMuxOwner(),
@@ -31,7 +39,7 @@ class Hub:
         )
         hello = Hello(instance * 16, 1024).pack()
         mux.on_message(codec.header(0, codec.HELLO, len(hello)) + hello)
-        self.registry.add(CLUSTER, mux)
+        self.registry.add(CLUSTER, mux, epoch or next(self._epochs))
         return mux
 
 
@@ -51,17 +59,24 @@ def test_another_agent_takes_over() -> None:
     assert hub.registry.find(CLUSTER) is new
 
 
-def test_agents_that_fight_for_a_cluster_are_stopped() -> None:
-    """After some changes within a minute the newcomer is refused; a minute later it may."""
+def test_the_highest_epoch_owns_in_whatever_order_claims_are_answered() -> None:
     hub = Hub()
-    hub.connect(b"a")
-    for number in range(MOST_SWAPS):
-        holder = hub.connect(b"b" if number % 2 == 0 else b"a")
-    refused = hub.connect(b"c")
-    assert refused.closed and not holder.closed
-    assert hub.registry.find(CLUSTER) is holder
-    hub.loop.advance(SWAP_SECONDS + 1)
-    assert not hub.connect(b"c").closed
+    newer, older = hub.connect(b"a", epoch=8), hub.connect(b"a", epoch=7)
+    assert hub.registry.find(CLUSTER) is newer and older.draining
+    assert hub.registry.held(CLUSTER, 8) is newer
+    assert hub.registry.held(CLUSTER, 7) is None
+
+
+def test_a_link_that_was_claimed_elsewhere_is_let_go() -> None:
+    """Handed over where the same agent has gone there, cut where another one came."""
+    for agent, closed in (("a", False), ("b", True)):
+        hub = Hub()
+        link = hub.connect(b"a", epoch=5)
+        hub.registry.supersede(CLUSTER, 5, "")
+        assert hub.registry.find(CLUSTER) is link
+        hub.registry.supersede(CLUSTER, 6, (agent * 16).encode().hex())
+        assert hub.registry.find(CLUSTER) is None
+        assert (link.draining, link.closed) == (not closed, closed)
 
 
 def test_a_replaced_link_that_ends_leaves_the_newer_one() -> None:
@@ -72,3 +87,24 @@ def test_a_replaced_link_that_ends_leaves_the_newer_one() -> None:
     assert hub.registry.find(CLUSTER) is new
     hub.registry.remove(CLUSTER, new)
     assert hub.registry.find(CLUSTER) is None
+
+
+async def test_agents_that_fight_for_a_cluster_are_stopped() -> None:
+    """After some changes within a minute the newcomer is refused; a minute later it may."""
+    clock = FakeClock()
+    sole = SoleRegistry(clock)
+    await sole.claim(CLUSTER, "a", "at a")
+    for number in range(MOST_SWAPS):
+        await sole.claim(CLUSTER, "b" if number % 2 == 0 else "a", f"at {number}")
+    with pytest.raises(LimitExceeded, match="at 2 and at c"):
+        await sole.claim(CLUSTER, "c", "at c")
+    await clock.advance(SWAP_SECONDS + 1)
+    assert await sole.claim(CLUSTER, "c", "at c") == MOST_SWAPS + 2
+
+
+async def test_an_agent_that_left_is_not_fought_for() -> None:
+    sole = SoleRegistry(FakeClock())
+    for name in "abcdefg":
+        epoch = await sole.claim(CLUSTER, name, name)
+        await sole.release(CLUSTER, epoch)
+    assert await sole.claim(CLUSTER, "z", "z") == 8

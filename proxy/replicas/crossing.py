@@ -1,0 +1,153 @@
+"""A request that goes to its agent through another replica."""
+
+from collections.abc import Awaitable, Callable, Sized
+
+from fleet.identity import ClusterId
+from fleet.mux.codec import FEATURE_TCP, NOT_HERE, Buffer, Open
+from fleet.mux.mux import Mux
+from fleet.mux.stream import Stream, StreamOwner
+from fleet.runtime.tasks import Tasks
+from proxy.domain.places import Place
+from proxy.ports import Channel, Way
+from proxy.replicas.passage import wrap
+
+UNAVAILABLE = 503
+BETWEEN = "is between two connections; try again"
+
+Again = Callable[[ClusterId, Place], Awaitable[Way | None]]
+
+
+class FarLink:
+    """The way to an agent whose link another replica holds. Fills `Way`.
+
+    What its streams may not exceed is counted where the link is.
+    """
+
+    __slots__ = ("_again", "_cluster_id", "_mux", "_tasks", "place")
+
+    def __init__(
+        self, mux: Mux, cluster_id: ClusterId, place: Place, again: Again | None, tasks: Tasks
+    ) -> None:
+        self._mux, self._cluster_id, self.place = mux, cluster_id, place
+        self._again, self._tasks = again, tasks
+
+    @property
+    def open_for_new(self) -> bool:
+        return self._mux.open_for_new
+
+    @property
+    def crowded(self) -> bool:
+        return self._mux.crowded
+
+    @property
+    def features(self) -> int:
+        return FEATURE_TCP
+
+    @property
+    def streams(self) -> Sized:
+        return ()
+
+    def open(self, owner: StreamOwner, request: Open, *, tenant: bytes) -> Channel:
+        passage = wrap(self._cluster_id, self.place.epoch, request)
+        crossing = Crossing(owner, request, tenant, self._resolve)
+        crossing.stream = self._mux.open(crossing, passage, tenant=tenant)
+        return crossing
+
+    def for_the_last_time(self) -> "FarLink":
+        """The same way; a request that it does not reach is not tried again."""
+        return FarLink(self._mux, self._cluster_id, self.place, None, self._tasks)
+
+    def _resolve(self, crossing: "Crossing") -> bool:
+        """Begin to look for another way; False: that was the last try."""
+        if self._again is None:
+            return False
+        again = self._again(self._cluster_id, self.place)
+        self._tasks.spawn("once more", crossing.once_more(again))
+        return True
+
+
+class Crossing:
+    """Owner of the stream between replicas, and the channel of who asked.
+
+    Until the holder has given a sign, all that was sent is kept, a window of credit at most: where
+    the agent has moved meanwhile nothing has reached it, so it is sent again, once.
+    """
+
+    __slots__ = ("_kept", "_owner", "_request", "_resolve", "_tenant", "sent_end", "stream")
+
+    def __init__(
+        self,
+        owner: StreamOwner,
+        request: Open,
+        tenant: bytes,
+        resolve: Callable[["Crossing"], bool],
+    ) -> None:
+        self.sent_end = False
+        self.stream: Stream | Channel | None = None
+        self._owner, self._request, self._tenant = owner, request, tenant
+        self._resolve: Callable[[Crossing], bool] | None = resolve
+        self._kept: list[tuple[Buffer, int]] = []
+
+    # What the owner does (see `proxy.ports.Channel`)
+
+    def send(self, data: Buffer, flags: int = 0) -> bool:
+        self.sent_end = bool(flags)
+        if self._resolve is not None:
+            self._kept.append((data, flags))
+        return self.stream is not None and self.stream.send(data, flags)
+
+    def consumed(self, size: int) -> None:
+        if self.stream is not None:
+            self.stream.consumed(size)
+
+    def reset(self, code: int = 0, text: str = "") -> None:
+        self._resolve = None
+        self._kept.clear()
+        stream, self.stream = self.stream, None
+        if stream is not None:
+            stream.reset(code, text)
+
+    # What the stream says (see `fleet.mux.stream.StreamOwner`)
+
+    def on_data(self, data: Buffer) -> None:
+        self._arrived()
+        self._owner.on_data(data)
+
+    def on_end(self, close: bool) -> None:
+        self._arrived()
+        self._owner.on_end(close)
+
+    def on_writable(self) -> None:
+        self._arrived()
+        self._owner.on_writable()
+
+    def on_reset(self, code: int, text: str) -> None:
+        resolve, self._resolve = self._resolve, None
+        self.stream = None
+        if code == NOT_HERE and resolve is not None and resolve(self):
+            return
+        self._kept.clear()
+        if code == NOT_HERE:
+            code, text = UNAVAILABLE, BETWEEN
+        self._owner.on_reset(code, text)
+
+    async def once_more(self, again: Awaitable[Way | None]) -> None:
+        """Send all of it by another way, or give up."""
+        way = await again
+        kept, self._kept = self._kept, []
+        if way is None or not way.open_for_new:
+            self._owner.on_reset(UNAVAILABLE, BETWEEN)
+            return
+        self.stream = way.open(self._owner, self._request, tenant=self._tenant)
+        room = True
+        for data, flags in kept:
+            room = self.stream.send(data, flags)
+        if room and not self.sent_end:
+            self._owner.on_writable()
+
+    def _arrived(self) -> None:
+        if self._resolve is not None:
+            self._resolve = None
+            self._kept.clear()
+            if isinstance(self.stream, Stream):
+                self.stream.owner = self._owner

@@ -1,0 +1,144 @@
+"""Links to other replicas, one to each, and the listener for theirs."""
+
+import asyncio
+import secrets
+import ssl
+
+import structlog
+
+from fleet.errors import Unavailable
+from fleet.mux.budget import Budget
+from fleet.mux.codec import Drain, Hello, Open, ProtocolError
+from fleet.mux.mux import Mux, MuxOwner, MuxSettings
+from fleet.mux.stream import Stream
+from fleet.runtime.clock import Clock
+from fleet.runtime.tasks import Tasks
+from proxy.domain.places import Place
+from proxy.replicas.wire import WireLink
+
+log = structlog.get_logger(__name__)
+
+DIAL_SECONDS = 2.0
+BEAT_SECONDS = 1.0
+# A replica that has stopped must be noticed long before agents would.
+SETTINGS = MuxSettings(ping_after=2.0, dead_after=6.0)
+
+
+class Asker:
+    """Owner of a link that this replica has dialled: it opens streams, none are opened to it."""
+
+    def __init__(self) -> None:
+        self.ready = asyncio.Event()
+
+    def on_ready(self, hello: Hello) -> None:
+        self.ready.set()
+
+    def on_open(self, stream: Stream, request: Open) -> None:
+        raise ProtocolError("a replica that was asked opens no streams")
+
+    def on_hand_over(self, drain: Drain) -> None:
+        """The next request dials anew."""
+
+    def on_closed(self, reason: str) -> None:
+        self.ready.set()
+
+
+class Peers:
+    """All links between this replica and the others.
+
+    `server` and `client` must each demand a certificate of the other side: whoever gets a link
+    may ask anything of any agent.
+    """
+
+    def __init__(
+        self, server: ssl.SSLContext, client: ssl.SSLContext, budget: Budget, clock: Clock
+    ) -> None:
+        self._server_tls, self._client_tls = server, client
+        self._budget, self._clock = budget, clock
+        self._instance = secrets.token_bytes(16)
+        self._links: set[Mux] = set()
+        self._dialled: dict[str, Mux] = {}
+        self._dialling: dict[str, asyncio.Task[Mux | None]] = {}
+        self._listener: asyncio.Server | None = None
+        self.tasks = Tasks("peers of the door")
+
+    async def listen(self, host: str, port: int, owner: MuxOwner) -> int:
+        """Take links of other replicas, whose streams `owner` gets; the port. OSError: taken."""
+        loop = asyncio.get_running_loop()
+
+        def accept() -> WireLink:
+            link = WireLink()
+            self._join(link, owner, hub=False)
+            return link
+
+        self._listener = await loop.create_server(accept, host, port, ssl=self._server_tls)
+        self.tasks.forever("beat", self._beat())
+        return self._listener.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        """Take no new link, and end all."""
+        if self._listener is not None:
+            self._listener.close()
+        for link in tuple(self._links):
+            link.close("the control plane stops")
+        await self.tasks.stop()
+
+    def known(self, place: Place) -> Mux | None:
+        """The link to a replica, if there is one."""
+        link = self._dialled.get(place.address)
+        return link if link is not None and link.open_for_new else None
+
+    async def link(self, place: Place) -> Mux:
+        """The same, dialled if need be. Unavailable: the replica does not answer."""
+        known = self.known(place)
+        if known is not None:
+            return known
+        task = self._dialling.get(place.address)
+        if task is None:
+            task = self._dialling[place.address] = self.tasks.spawn("dial", self._dial(place))
+            task.add_done_callback(lambda _: self._dialling.pop(place.address, None))
+        await asyncio.wait({task})
+        link = None if task.cancelled() else task.result()
+        if link is None:
+            raise Unavailable("the replica that holds the agent does not answer", retry_after=1.0)
+        return link
+
+    async def _dial(self, place: Place) -> Mux | None:
+        host, _, port = place.address.rpartition(":")
+        owner, wire, loop = Asker(), WireLink(), asyncio.get_running_loop()
+        mux = self._join(wire, owner, hub=True)
+        try:
+            async with asyncio.timeout(DIAL_SECONDS):
+                await loop.create_connection(
+                    lambda: wire, host.strip("[]"), int(port), ssl=self._client_tls
+                )
+                await owner.ready.wait()
+        except (OSError, TimeoutError) as error:
+            mux.close("not reached")
+            log.warning("replica not reached", at=place.address, why=str(error) or "no answer")
+            return None
+        if mux.closed:
+            return None
+        self._dialled[place.address] = mux
+        return mux
+
+    def _join(self, link: WireLink, owner: MuxOwner, *, hub: bool) -> Mux:
+        mux = link.mux = Mux(
+            link,
+            owner,
+            hub=hub,
+            hello=Hello(self._instance, SETTINGS.window),
+            clock=self._clock,
+            timers=asyncio.get_running_loop(),
+            budget=self._budget,
+            settings=SETTINGS,
+        )
+        self._links.add(mux)
+        return mux
+
+    async def _beat(self) -> None:
+        while True:
+            await self._clock.sleep(BEAT_SECONDS)
+            self._links = {link for link in self._links if not link.closed}
+            for link in tuple(self._links):
+                link.beat()

@@ -1,0 +1,88 @@
+"""The replica that holds an agent's link: streams of other replicas, spliced to streams on it."""
+
+from typing import Protocol
+
+import structlog
+
+from fleet.identity import ClusterId
+from fleet.mux.codec import CLOSE, END, NOT_HERE, Buffer, Drain, Hello, Open
+from fleet.mux.mux import Mux
+from fleet.mux.stream import Stream
+from proxy.replicas.passage import unwrap
+
+log = structlog.get_logger(__name__)
+
+OVERLOADED = 429
+
+
+class Held(Protocol):
+    """The links of agents that this replica holds."""
+
+    def held(self, cluster_id: ClusterId, epoch: int) -> Mux | None:
+        """The link that was claimed with this epoch, if it is still the one."""
+        ...
+
+
+class Half:
+    """Owner of one stream: what comes on it goes to the stream of the other half.
+
+    Bytes are granted anew once there is room for them, so credit reaches from end to end and no
+    more than a window waits here.
+    """
+
+    __slots__ = ("_owed", "other", "stream")
+
+    def __init__(self) -> None:
+        self._owed = 0
+        self.stream: Stream
+        self.other: Half
+
+    def on_data(self, data: Buffer) -> None:
+        if self.other.stream.send(data):
+            self.stream.consumed(len(data))
+        else:
+            self._owed += len(data)
+
+    def on_end(self, close: bool) -> None:
+        self.other.stream.send(b"", END | CLOSE if close else END)
+
+    def on_writable(self) -> None:
+        self.other.settle()
+
+    def on_reset(self, code: int, text: str) -> None:
+        self.other.stream.reset(code, text)
+
+    def settle(self) -> None:
+        """There is room where this one sends to."""
+        owed, self._owed = self._owed, 0
+        if owed:
+            self.stream.consumed(owed)
+
+
+class Relay:
+    """Owner of the links that other replicas have opened to this one."""
+
+    def __init__(self, held: Held, most: int) -> None:
+        self._held, self._most = held, most
+
+    def on_ready(self, hello: Hello) -> None:
+        log.debug("a replica has connected")
+
+    def on_open(self, stream: Stream, request: Open) -> None:
+        passage = unwrap(request)
+        stream.owner = near = Half()
+        link = self._held.held(passage.cluster_id, passage.epoch)
+        if link is None or not link.open_for_new:
+            stream.reset(NOT_HERE, "is not connected to this replica")
+        elif link.crowded or len(link.streams) >= self._most:
+            stream.reset(OVERLOADED, "has too many requests open")
+        else:
+            far = Half()
+            near.stream, near.other, far.other = stream, far, near
+            far.stream = link.open(far, passage.request, tenant=passage.request.identity)
+
+    def on_hand_over(self, drain: Drain) -> None:
+        """Other replicas are asked elsewhere as soon as agents have moved."""
+
+    def on_closed(self, reason: str) -> None:
+        log.info("a replica has disconnected", why=reason)

@@ -1,0 +1,180 @@
+"""Which way leads to a cluster where several replicas share the agents."""
+
+import asyncio
+from typing import Protocol
+
+import structlog
+
+from fleet.errors import TowlineError, Unavailable
+from fleet.identity import ClusterId
+from fleet.mux.mux import Mux
+from fleet.runtime.clock import Clock
+from fleet.runtime.tasks import Tasks
+from proxy.domain.places import Place
+from proxy.ports import TunnelRegistry, Way
+from proxy.replicas.crossing import FarLink
+from proxy.replicas.peers import Peers
+
+log = structlog.get_logger(__name__)
+
+CHECK_SECONDS = 5.0
+TICK_SECONDS = 1.0
+PAUSED_SECONDS = 5.0
+HAND_OVER_SECONDS = 3.0
+HAND_OVER_PAUSE = 0.2
+_MOST_KNOWN = 20_000
+
+
+class Local(Protocol):
+    """The links of agents that this replica holds itself."""
+
+    def find(self, cluster_id: ClusterId) -> Mux | None:
+        """The link for new requests."""
+        ...
+
+    def held(self, cluster_id: ClusterId, epoch: int) -> Mux | None:
+        """The same, if it was claimed with this epoch."""
+        ...
+
+    async def give_up_lost(self) -> None:
+        """Let go of links that were claimed elsewhere. Unavailable: that is not known now."""
+        ...
+
+
+class Ways:
+    """Fills `Tunnels`: the link is here, or one hop away.
+
+    What is known of others is kept until it turns out to be wrong: a holder refuses requests for
+    an epoch that is not its own. After a pause of the process nothing here is believed until the
+    registry was asked.
+    """
+
+    def __init__(
+        self, local: Local, registry: TunnelRegistry, peers: Peers, me: str, clock: Clock
+    ) -> None:
+        self._local, self._registry, self._peers = local, registry, peers
+        self._me, self._clock = me, clock
+        self._known: dict[ClusterId, FarLink] = {}
+        self._asking: dict[tuple[ClusterId, int], asyncio.Task[Way | None]] = {}
+        self._moved: dict[ClusterId, float] = {}
+        self._ticked = clock.monotonic()
+        self._slept = False
+        self.tasks = Tasks("ways")
+
+    def start(self) -> None:
+        """Begin to look whether what is held here was claimed elsewhere."""
+        self._ticked = self._clock.monotonic()
+        self.tasks.forever("tick", self._tick())
+        self.tasks.forever("check", self._check())
+
+    async def stop(self) -> None:
+        """End."""
+        await self.tasks.stop()
+
+    @property
+    def _was_paused(self) -> bool:
+        """Whether what was held may have been claimed elsewhere while this process stood still."""
+        if self._clock.monotonic() - self._ticked > PAUSED_SECONDS:
+            self._slept = True
+        return self._slept
+
+    def find(self, cluster_id: ClusterId) -> Way | None:
+        """As `Tunnels.find`."""
+        if self._was_paused:
+            return None
+        here = self._local.find(cluster_id)
+        if here is not None and here.open_for_new:
+            return here
+        far = self._known.get(cluster_id)
+        return far if far is not None and far.open_for_new else None
+
+    def held(self, cluster_id: ClusterId, epoch: int) -> Mux | None:
+        """The link of this epoch for requests of other replicas."""
+        return None if self._was_paused else self._local.held(cluster_id, epoch)
+
+    async def reach(self, cluster_id: ClusterId) -> Way | None:
+        """As `Tunnels.reach`. Unavailable: where it is held cannot be found out now.
+
+        Who was connected a moment ago is waited for, some seconds at most.
+        """
+        if self._was_paused:
+            await self.look()
+        way = self.find(cluster_id)
+        return way if way is not None else await self._ask_once(cluster_id)
+
+    async def again(self, cluster_id: ClusterId, place: Place) -> Way | None:
+        """Another way than by a place that has turned out to be wrong; None: there is none."""
+        known = self._known.get(cluster_id)
+        if known is not None and known.place.epoch <= place.epoch:
+            self._known.pop(cluster_id, None)
+        way = None
+        try:
+            way = self.find(cluster_id) or await self._ask_once(cluster_id, place)
+        except TowlineError as error:
+            log.warning("no other way", cluster=cluster_id, why=error.message)
+        return way.for_the_last_time() if isinstance(way, FarLink) else way
+
+    async def on_moved(self, cluster_id: ClusterId, replica_id: str) -> None:
+        """An agent's link was claimed by a replica, or (without an id) released."""
+        self._known.pop(cluster_id, None)
+        if len(self._moved) >= _MOST_KNOWN:
+            self._moved.clear()
+        self._moved[cluster_id] = self._clock.monotonic()
+        if replica_id not in ("", self._me) and self._local.find(cluster_id) is not None:
+            await self.look()
+
+    async def look(self) -> None:
+        """Let go of what was claimed elsewhere. Unavailable: that is not known now."""
+        await self._local.give_up_lost()
+        self._ticked, self._slept = self._clock.monotonic(), False
+
+    async def _ask_once(self, cluster_id: ClusterId, wrong: Place | None = None) -> Way | None:
+        """One question at a time for a cluster, however many wait for the answer."""
+        key = (cluster_id, wrong.epoch if wrong else 0)
+        task = self._asking.get(key)
+        if task is None:
+            task = self._asking[key] = self.tasks.spawn("ask", self._ask(cluster_id, wrong))
+            task.add_done_callback(lambda _: self._asking.pop(key, None))
+        await asyncio.wait({task})
+        if task.cancelled():
+            raise Unavailable("the control plane is restarting", retry_after=1.0)
+        return task.result()
+
+    async def _ask(self, cluster_id: ClusterId, wrong: Place | None) -> Way | None:
+        """The way, after waiting for an agent that is on its way from one replica to another."""
+        now = self._clock.monotonic()
+        until = now + HAND_OVER_SECONDS
+        moves = wrong is not None or self._local.find(cluster_id) is not None
+        moves = moves or now - self._moved.get(cluster_id, -until) < HAND_OVER_SECONDS
+        while True:
+            way = await self._located(cluster_id, wrong)
+            if way is not None or not moves or self._clock.monotonic() >= until:
+                return way
+            await self._clock.sleep(HAND_OVER_PAUSE)
+
+    async def _located(self, cluster_id: ClusterId, wrong: Place | None) -> Way | None:
+        place = await self._registry.locate(cluster_id)
+        if place is None or (wrong is not None and place.epoch <= wrong.epoch):
+            return None
+        if place.replica_id == self._me:
+            here = self._local.held(cluster_id, place.epoch)
+            return here if here is not None and here.open_for_new else None
+        mux = await self._peers.link(place)
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        far = self._known[cluster_id] = FarLink(mux, cluster_id, place, self.again, self.tasks)
+        return far
+
+    async def _tick(self) -> None:
+        while True:
+            await self._clock.sleep(TICK_SECONDS)
+            if not self._was_paused:
+                self._ticked = self._clock.monotonic()
+
+    async def _check(self) -> None:
+        while True:
+            await self._clock.sleep(TICK_SECONDS if self._was_paused else CHECK_SECONDS)
+            try:
+                await self.look()
+            except TowlineError as error:
+                log.warning("who holds which agent is not known now", why=error.message)

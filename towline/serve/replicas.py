@@ -1,0 +1,157 @@
+"""One control plane process among several: who holds which agent, and the others' way here."""
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import structlog
+
+from controlplane.domain.tunnels import Tunnel
+from controlplane.ports import MISSED, Bus
+from controlplane.secrets.envelope import load_or_make_key
+from controlplane.usecases.deps import TUNNEL
+from controlplane.usecases.tunnels import Tunnels
+from fleet.errors import TowlineError, Unavailable
+from fleet.identity import ClusterId, new_id
+from fleet.runtime.clock import Clock
+from fleet.runtime.tasks import Tasks
+from gitcache.peers.authority import contexts
+from proxy.compose import Door, Neighbours
+from proxy.domain.places import Place
+from towline.serve.listeners import address
+from towline.settings import ServeSettings
+
+log = structlog.get_logger(__name__)
+
+BEAT_SECONDS = 5.0
+DEAD_SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A replica as it was last heard of; `changed` (monotonic) is when its heartbeat moved."""
+
+    address: str
+    heartbeat: object
+    changed: float
+
+
+class StoreTunnels:
+    """The door's `TunnelRegistry` over rows of the control plane.
+
+    Others' heartbeats are judged by when they move, not by their clocks.
+    """
+
+    def __init__(self, tunnels: Tunnels, me: str, clock: Clock) -> None:
+        self._tunnels, self._clock = tunnels, clock
+        self.me = me
+        self.address = ""
+        self._members: dict[str, _Member] = {}
+        self._read = float("-inf")
+
+    async def claim(self, cluster_id: ClusterId, instance: str, peer: str) -> int:
+        """As `TunnelRegistry.claim`."""
+        return (await self._tunnels.claim(cluster_id, self.me, instance, peer[:255])).epoch
+
+    async def release(self, cluster_id: ClusterId, epoch: int) -> None:
+        """As `TunnelRegistry.release`."""
+        await self._tunnels.release(cluster_id, epoch)
+
+    async def locate(self, cluster_id: ClusterId) -> Place | None:
+        """As `TunnelRegistry.locate`."""
+        row = await self._tunnels.find(cluster_id)
+        if row is None:
+            return None
+        is_known = row.replica_id in self._members
+        if not is_known or self._clock.monotonic() - self._read > 2 * BEAT_SECONDS:
+            await self.beat()
+        return self._place(row)
+
+    async def lost(self, held: Mapping[ClusterId, int]) -> Mapping[ClusterId, Place]:
+        """As `TunnelRegistry.lost`."""
+        rows = await self._tunnels.lost(self.me, held)
+        return {row.id: Place(row.replica_id or "", "", row.epoch, row.instance) for row in rows}
+
+    async def beat(self) -> None:
+        """Say that this replica lives, and hear of the others. Unavailable: the store is away."""
+        rows = await self._tunnels.beat(self.me, self.address)
+        now = self._read = self._clock.monotonic()
+        before = self._members
+        self._members = {}
+        for row in rows:
+            known = before.get(row.id)
+            stands = known is not None and known.heartbeat == row.heartbeat
+            changed = known.changed if known is not None and stands else now
+            self._members[row.id] = _Member(row.address, row.heartbeat, changed)
+
+    async def leave(self) -> None:
+        """Tell the others that this replica ends."""
+        await self._tunnels.leave(self.me)
+
+    def _place(self, row: Tunnel) -> Place | None:
+        member = self._members.get(row.replica_id or "")
+        if member is None or self._clock.monotonic() - member.changed > DEAD_SECONDS:
+            return None
+        return Place(row.replica_id or "", member.address, row.epoch, row.instance)
+
+
+class ReplicaPart:
+    """What a process needs to share agents with others; made only where there may be others."""
+
+    def __init__(self, settings: ServeSettings, tunnels: Tunnels, bus: Bus, clock: Clock) -> None:
+        self._settings, self._bus, self._clock = settings, bus, clock
+        self.registry = StoreTunnels(tunnels, new_id(clock.now()), clock)
+        self._tasks = Tasks("replica")
+
+    def neighbours(self) -> Neighbours:
+        """What the door is built with. Its key is the one that seals the store's secrets: whoever
+        has it could read all credentials anyway."""
+        server, client = self._contexts()
+        return Neighbours(self.registry, self.registry.me, server, client)
+
+    async def start(self, door: Door) -> str:
+        """Listen, and let the others know; where. OSError: the port is taken."""
+        host, port = address(self._settings.listen_replicas, "listen_replicas")
+        bound = await door.listen_for_replicas(host, port)
+        self.registry.address = self._settings.replica_address or f"{host}:{bound}"
+        await self.registry.beat()
+        self._tasks.forever("beat", self._beat())
+        self._tasks.forever("follow", self._follow(door))
+        return f"{host}:{bound}"
+
+    async def stop(self) -> None:
+        """Leave; what is still held is nobody's from now on."""
+        await self._tasks.stop()
+        try:
+            await self.registry.leave()
+        except TowlineError as error:
+            log.warning("did not leave; others notice by its silence", why=error.message)
+
+    @property
+    def tasks(self) -> Tasks:
+        """The background work that must not end before `stop`."""
+        return self._tasks
+
+    async def _beat(self) -> None:
+        while True:
+            await self._clock.sleep(BEAT_SECONDS)
+            try:
+                await self.registry.beat()
+            except TowlineError as error:
+                log.warning("heartbeat not written", why=error.message)
+
+    async def _follow(self, door: Door) -> None:
+        async for topic, key in self._bus.subscribe(TUNNEL, MISSED):
+            try:
+                if topic == MISSED:
+                    await door.look_for_moved()
+                else:
+                    cluster_id, _, replica_id = key.partition(" ")
+                    await door.on_moved(ClusterId(cluster_id), replica_id)
+            except Unavailable as error:
+                log.warning("who holds which agent is not known now", why=error.message)
+
+    def _contexts(self) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+        key = load_or_make_key(self._settings.data / "encryption.key")
+        made = contexts(key.hex(), f"replica {self.registry.me}", self._clock.now())
+        return made.server, made.client
