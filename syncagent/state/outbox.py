@@ -26,8 +26,9 @@ class SqliteOutbox:
         now_ms = int(self._clock.now().timestamp() * 1000)
         with self._db.transaction() as db:
             waiting = db.execute(
-                "SELECT position, body FROM report WHERE topic = ? AND number IS NULL"
-                " ORDER BY position DESC LIMIT 1",
+                # Left to itself SQLite goes through all that waits, by the index of numbers.
+                "SELECT position, body FROM report INDEXED BY report_waiting"
+                " WHERE topic = ? AND number IS NULL ORDER BY position DESC LIMIT 1",
                 (topic,),
             ).fetchone()
             if waiting is not None:
