@@ -15,7 +15,7 @@ from fleet.identity import new_id
 from fleet.links.websocket import Pipe
 from fleet.runtime.clock import Clock, SystemClock
 from fleet.runtime.tasks import Tasks
-from syncagent.autonomy.admission import Admission
+from syncagent.autonomy.admission import Admission, Belief
 from syncagent.autonomy.folders import FolderRenders
 from syncagent.autonomy.policy import LocalPolicy
 from syncagent.autonomy.services import LocalServices
@@ -139,7 +139,9 @@ def build(
     pipe = _pipe(settings.hub)
     endpoint, instance_id = _endpoint(settings.hub, pipe), new_id(clock.now())
     fetcher = HubFetcher(endpoint.metadata)
-    bundles, memory = BundleFiles(folder / "bundles"), SqliteMemory(database)
+    trusted = _trusted(settings.autonomy)
+    belief = Belief(trusted, key, settings.autonomy.defines)
+    bundles, memory = BundleFiles(folder / "bundles"), SqliteMemory(database, belief.check)
     engine = Engine(cluster, bundles, fetcher, memory, reports, clock, key)
     jobs = JobRunner(
         KubeJobs(client, cluster),
@@ -155,7 +157,7 @@ def build(
     )
     admission = Admission(
         engine,
-        _trusted(settings.autonomy),
+        trusted,
         reports,
         clock,
         local.refresh if local is not None else None,

@@ -1,6 +1,7 @@
 """Desired state is believed if the render tier has signed it; all else is told and not kept."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import structlog
 
@@ -8,10 +9,35 @@ from fleet.attestation import TrustedKeys
 from fleet.errors import Invalid
 from fleet.identity import is_local_id
 from fleet.runtime.clock import Clock
+from fleet.sealing import SealingKey
 from syncagent.domain.services import Desired, Phase, Problem, Stamps, Status
 from syncagent.ports import Reconciler, Reports
 
 log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """Whether desired state on this disk still counts, after its operator has changed the keys.
+
+    `defines`: the cluster defines services itself.
+    """
+
+    trusted: TrustedKeys
+    key: SealingKey
+    defines: bool
+
+    def check(self, desired: Desired) -> None:
+        """Raise Invalid for what would not be taken today; it comes anew, or not."""
+        local = is_local_id(desired.service_id)
+        if local and not self.defines:
+            raise Invalid("this cluster no longer defines services itself")
+        if desired.spec is None:
+            return
+        if self.trusted and not local:
+            self.trusted.verify(desired.spec.digest, desired.spec.attestation)
+        for box in desired.spec.secrets:
+            self.key.open(box, desired.service_id)
 
 
 class Admission:

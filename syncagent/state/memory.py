@@ -1,6 +1,6 @@
 """Services, objects and executed commands: the port `Memory` on SQLite."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 
 import orjson
@@ -22,10 +22,13 @@ _COMMANDS_KEPT = 1000
 
 
 class SqliteMemory:
-    """Fills in `ports.Memory`."""
+    """Fills in `ports.Memory`. `believe` raises Invalid for desired state that counts no more."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(
+        self, database: Database, believe: Callable[[Desired], None] = lambda _: None
+    ) -> None:
         self._db = database
+        self._believe = believe
         self.runs = SqliteRuns(database)
         self.fresh = not database.rows("SELECT 1 FROM counter WHERE name = 'recovered'")
 
@@ -35,15 +38,18 @@ class SqliteMemory:
         self.fresh = False
 
     def services(self) -> list[KnownService]:
-        """What is whole. A damaged row is dropped: its objects are found again by their marks."""
+        """What is whole and believed. Else a row is dropped, and its objects are left as they are:
+        they are found again by their marks."""
         known = []
         for service_id, *row in self._db.rows("SELECT id, desired, current, stamps FROM service"):
             try:
-                known.append(_known(*row))
+                one = _known(*row)
+                for desired in filter(None, (one.desired, one.current)):
+                    self._believe(desired)
+                known.append(one)
             except Invalid as error:
-                log.error("service was damaged on disk", service=service_id, error=error.message)
-                self.forget(service_id)
-                self.fresh = True
+                log.error("service on disk is dropped", service=service_id, error=error.message)
+                self._drop(service_id)
         return known
 
     def owned(self) -> list[Owned]:
@@ -109,6 +115,13 @@ class SqliteMemory:
             db.execute("DELETE FROM object WHERE service_id = ?", (service_id,))
             db.execute("DELETE FROM run WHERE service_id = ?", (service_id,))
             db.execute("DELETE FROM service WHERE id = ?", (service_id,))
+
+    def _drop(self, service_id: str) -> None:
+        """As if it had never been told; what the cluster holds is to be found out anew."""
+        self.forget(service_id)
+        with self._db.transaction() as db:
+            db.execute("DELETE FROM counter WHERE name = 'recovered'")
+        self.fresh = True
 
     def answered(self, command_id: str) -> CommandDone | None:
         rows = self._db.rows("SELECT outcome, message FROM command WHERE id = ?", command_id)

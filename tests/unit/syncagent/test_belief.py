@@ -1,0 +1,96 @@
+"""Desired state on disk after the operator has changed which keys count."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from fleet.attestation import Signer, Statement, TrustedKeys, read_public_keys
+from fleet.identity import local_id
+from fleet.sealing import SealingKey, seal
+from syncagent.autonomy.admission import Belief
+from syncagent.domain.services import Desired, ServiceSpec, Stamps
+from syncagent.state.database import Database
+from syncagent.state.memory import SqliteMemory
+
+DIGEST = "sha256:" + "0" * 64
+SIGNER = Signer(Ed25519PrivateKey.generate())
+OWN = local_id("cluster", "own")
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    one = Database(tmp_path / "agent.db")
+    yield one
+    one.close()
+
+
+def spec(name: str, **more) -> ServiceSpec:
+    return ServiceSpec(name, "prod", DIGEST, 10, **more)
+
+
+def signed(signer: Signer) -> ServiceSpec:
+    statement = Statement(DIGEST, "https://git/x", "c0", "web", "raw")
+    return spec("signed", attestation=signer.sign(statement))
+
+
+def trust(*signers: Signer) -> TrustedKeys:
+    return TrustedKeys(key for one in signers for key in read_public_keys(one.public_pem))
+
+
+def kept(database: Database, belief: Belief) -> tuple[set[str], bool]:
+    """What counts after a start, and whether the cluster is looked through."""
+    memory = SqliteMemory(database, belief.check)
+    known = {one.desired.service_id for one in memory.services()}
+    return known, memory.fresh
+
+
+def remember(database: Database, key: SealingKey) -> None:
+    memory = SqliteMemory(database)
+    memory.recovered()
+    box = seal(key.public, "boxed", "pw", "1", b"hunter2")
+    attested = signed(SIGNER).attestation
+    for one in (
+        Desired("signed", 1, signed(SIGNER)),
+        Desired("boxed", 1, spec("boxed", secrets=(box,), attestation=attested)),
+        Desired("unsigned", 1, spec("unsigned")),
+        Desired(OWN, 1, spec("own")),
+    ):
+        memory.desire(one, Stamps())
+
+
+@pytest.mark.parametrize(
+    ("trusted", "new_key", "defines", "expected"),
+    [
+        (trust(), False, True, {"signed", "boxed", "unsigned", OWN}),
+        (trust(SIGNER), False, True, {"signed", "boxed", OWN}),
+        (trust(Signer(Ed25519PrivateKey.generate())), False, True, {OWN}),
+        (trust(), True, True, {"signed", "unsigned", OWN}),
+        (trust(), False, False, {"signed", "boxed", "unsigned"}),
+    ],
+    ids=["nothing changed", "a key", "another key", "the agent's key is lost", "managed again"],
+)
+def test_what_would_not_be_taken_today_is_dropped_from_disk(
+    database: Database, trusted: TrustedKeys, new_key: bool, defines: bool, expected: set[str]
+) -> None:
+    """It is told anew, since the agent no longer says that it holds it; till then the cluster is
+    looked through, also by a start that comes in between."""
+    key = SealingKey.generate()
+    remember(database, key)
+    belief = Belief(trusted, SealingKey.generate() if new_key else key, defines)
+    dropped = len(expected) < 4
+    assert kept(database, belief) == (expected, dropped)
+    assert kept(database, belief) == (expected, dropped)
+
+
+def test_a_service_that_was_applied_from_a_bundle_no_longer_believed_is_dropped(
+    database: Database,
+) -> None:
+    """What is applied now is healed from its bundle: that must be believed as well."""
+    memory = SqliteMemory(database)
+    memory.desire(Desired("s", 1, spec("s")), Stamps())
+    memory.begin(Desired("s", 1, spec("s")), [])
+    memory.desire(Desired("s", 2, signed(SIGNER)), Stamps())
+    belief = Belief(trust(SIGNER), SealingKey.generate(), defines=False)
+    assert kept(database, belief)[0] == set()
