@@ -158,7 +158,7 @@ class Link:
 
     def _after_loss(self, status: grpc.StatusCode, details: str) -> float:
         if status == grpc.StatusCode.UNAUTHENTICATED:
-            wait = _REFUSED_S * random.uniform(0.75, 1.25)
+            wait = back_in(drained=False)
             log.error("the control plane refuses our token", details=details, retry_s=round(wait))
             return wait
         wait = self._backoff.next()
@@ -167,9 +167,11 @@ class Link:
 
     def _after_goodbye(self, goodbye: Parted) -> float:
         reason = pb.GoodbyeReason.Name(goodbye.reason)
-        if goodbye.reason == pb.GOODBYE_REASON_DRAINING:
-            wait = random.uniform(0, _DRAINED_S)
-        else:
-            wait = _REFUSED_S * random.uniform(0.75, 1.25)
+        wait = back_in(drained=goodbye.reason == pb.GOODBYE_REASON_DRAINING)
         log.warning("parted", reason=reason, message=goodbye.message, retry_s=round(wait, 1))
         return wait
+
+
+def back_in(*, drained: bool) -> float:
+    """Seconds until an agent that was sent away comes again; else it was not let in."""
+    return random.uniform(0, _DRAINED_S) if drained else _REFUSED_S * random.uniform(0.75, 1.25)
