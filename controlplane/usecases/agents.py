@@ -34,6 +34,7 @@ from controlplane.usecases.dependencies import wakes
 from controlplane.usecases.deps import CLUSTER, CLUSTER_JOB, LINKED, REVOKED, SERVICE, Deps
 from controlplane.usecases.removal import end_if_empty, erase
 from controlplane.usecases.servicesecrets import NoSecrets, sealed_values
+from controlplane.usecases.sources import sources_of, take
 from fleet.errors import NotFound
 from fleet.identity import ClusterId, ServiceId, is_local_id
 from fleet.sealing import SealedSecret
@@ -212,6 +213,7 @@ class Agents:
             user = await tx.services.find(cluster_id=cluster_id, digest=digest)
             cluster = await tx.clusters.get(cluster_id)
             contexts = await values_of(self._deps, tx, [user] if user else [])
+            sources = await sources_of(tx, [user.id] if user else [])
         if user is None or user.sha is None or cluster is None:
             raise NotFound(f"no service of this cluster uses {digest}")
         try:
@@ -219,7 +221,8 @@ class Agents:
         except NotFound:
             # The git cache may lose what it can make again.
             parameters = parameters_of(user, cluster, contexts.get(user.id, {}))
-            request = user.render_request(user.sha, parameters)
+            taken = take(self._deps, sources.get(user.id, ()), as_rendered=True)
+            request = user.render_request(user.sha, parameters, taken.folders)
             await self._deps.manifests.render(request)
             return await self._deps.manifests.bundle(digest)
 

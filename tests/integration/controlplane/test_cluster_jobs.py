@@ -7,6 +7,8 @@ import pytest
 from controlplane.domain.access.roles import BuiltInRole as Role
 from controlplane.domain.clusterjobs import JobPhase, JobRequest
 from controlplane.domain.clusters import Cluster
+from controlplane.domain.commands import CommandState
+from controlplane.domain.reports import CommandReport, Report
 from fleet.errors import Conflict, Forbidden, Invalid, NotFound
 from fleet.runtime.clock import SystemClock
 from fleet.sealing import SealedSecret
@@ -134,6 +136,29 @@ async def test_secrets_for_an_agent_without_a_key_are_not_sent(world: World, hub
             await asyncio.sleep(0.02)
     assert end.phase is JobPhase.FAILED and "no key" in end.message
     assert await world.agents.waiting_commands(cluster_id) == []
+
+
+async def test_what_ended_long_ago_is_deleted_and_what_has_not_ended_stays(
+    world: World, cluster: Cluster
+) -> None:
+    """Commands after a week, jobs after a month; one that waits is never too old."""
+    done = await world.jobs.run(world.admin, cluster.id, request())
+    waiting = await world.jobs.run(world.admin, cluster.id, request())
+    end = CommandReport(done.id, CommandState.FAILED, "no")
+    await world.agents.record(cluster.id, [Report(1, world.clock.now(), end)])
+
+    async def left() -> tuple[set[str], set[str]]:
+        await world.agents.forget_finished()
+        async with world.deps.store.read() as tx:
+            commands, jobs = await tx.commands.select(), await tx.cluster_jobs.select()
+        return {one.id for one in commands}, {one.id for one in jobs}
+
+    both = {done.id, waiting.id}
+    assert await left() == (both, both)
+    await world.clock.advance(8 * 24 * 3600)
+    assert await left() == ({waiting.id}, both)
+    await world.clock.advance(23 * 24 * 3600)
+    assert await left() == ({waiting.id}, {waiting.id})
 
 
 async def test_cancel_is_asked_once_and_a_job_that_ended_can_be_run_again(
