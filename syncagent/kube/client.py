@@ -107,6 +107,7 @@ class KubeClient:
         self, path: str, query: Mapping[str, str], accept: str = JSON
     ) -> AsyncGenerator[aiohttp.StreamReader]:
         """The body of a long answer (a watch). Refused, Unavailable as for `request`."""
+        await self._heed_hold_back()
         with self._named_failures():
             headers = await self._access.headers() | {"Accept": accept}
             timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=_SILENCE_S)
@@ -115,6 +116,8 @@ class KubeClient:
             ) as response:
                 if response.status >= 400:
                     self._note_refusal(response.status)
+                    if response.status in _OVERLOADED:
+                        self._hold_back(_retry_after(response), 1)
                     raise _error(response.status, _parse(await response.read()))
                 yield response.content
 
@@ -127,8 +130,7 @@ class KubeClient:
         headers: dict[str, str],
     ) -> tuple[int, float, dict[str, Any]]:
         async with self._turn_of(path), self._turn:
-            if (wait := self._resume_at - self._clock.monotonic()) > 0:
-                await self._clock.sleep(wait)
+            await self._heed_hold_back()
             data = None if body is None else orjson.dumps(body)
             with self._named_failures():
                 signed = headers | await self._access.headers()
@@ -153,6 +155,10 @@ class KubeClient:
         if turn is None:
             turn = self._turns[group] = asyncio.Semaphore(self._concurrency)
         return turn
+
+    async def _heed_hold_back(self) -> None:
+        while (wait := self._resume_at - self._clock.monotonic()) > 0:
+            await self._clock.sleep(wait)
 
     def _hold_back(self, retry_after: float, attempt: int) -> None:
         wait = min(_MAX_WAIT_S, retry_after or 0.5 * 2**attempt) * random.uniform(1.0, 1.5)

@@ -1,7 +1,7 @@
 """The whole engine on an API server that is slow, busy, forgetful or forbids things."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -30,18 +30,20 @@ class Rough:
     engine: Engine
     hub: Collected
     token: str = ""
-    sequence: int = 0
+    sequences: dict[str, int] = field(default_factory=dict)
 
     def want(self, *objects: KubeObject, service: str = "s") -> None:
         """The service is to have these objects."""
         bundle = make_bundle(list(objects))
         self.hub.bundles[bundle.digest] = bundle.data
-        self.sequence += 1
+        sequence = self.sequences[service] = self.sequences.get(service, 0) + 1
         spec = ServiceSpec(service, "n", bundle.digest, len(bundle.data))
-        self.engine.desire(Desired(service, self.sequence, spec))
+        self.engine.desire(Desired(service, sequence, spec))
 
     def phase(self, service: str = "s") -> Phase | None:
-        said = [one for one in self.hub.statuses if one.service_id == service]
+        """What was said last of the newest sequence."""
+        newest = (service, self.sequences[service])
+        said = [one for one in self.hub.statuses if (one.service_id, one.sequence) == newest]
         return said[-1].phase if said else None
 
     async def until_well(self, service: str = "s") -> None:
@@ -150,10 +152,27 @@ async def test_a_kind_that_may_not_be_listed_is_asked_for_object_by_object(rough
     assert rough.hub.answers[0].outcome.value == "succeeded"
 
 
+async def test_a_watch_gives_a_busy_server_time_as_well(rough: Rough) -> None:
+    """Its 429 holds back requests too, and the watch comes back by itself."""
+    rough.want(config("a"))
+    await rough.until_well()
+    await rough.until_watched()
+    clock = SystemClock()
+    rough.server.busy, rough.server.retry_after = 1, 1
+    rough.server.cut()
+    await rough.server.until(lambda: not rough.server.busy)
+    began = clock.monotonic()
+    rough.want(config("a"), config("b"))
+    await rough.until_well()
+    assert clock.monotonic() - began >= 0.9
+    await rough.spoil("a")
+
+
 async def test_a_busy_server_is_given_the_time_that_it_asks_for(rough: Rough) -> None:
     """429 with Retry-After: nothing is sent for so long, then all is applied; nothing fails."""
     rough.want(config("a"))
     await rough.until_well()
+    await rough.until_watched()
     clock = SystemClock()
     rough.server.busy, rough.server.retry_after = 1, 1
     began = clock.monotonic()
