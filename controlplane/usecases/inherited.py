@@ -2,14 +2,14 @@
 
 from collections.abc import Collection
 
-from controlplane.domain.access import Actor, Verb, require
+from controlplane.domain.access import Actor, Verb
 from controlplane.domain.ownership import OwnerKind
 from controlplane.domain.services import Service
 from controlplane.domain.templates import FIELDS
 from controlplane.ports import Transaction
 from controlplane.usecases.freezes import check_thawed
 from controlplane.usecases.targets import rows
-from fleet.errors import Conflict
+from fleet.errors import Conflict, Forbidden
 
 
 async def check_changeable(
@@ -23,7 +23,11 @@ async def check_changeable(
     if inherited := sorted(set(changed) & set(FIELDS)):
         await _check_own(tx, service, inherited)
         for one in await tx.globals.select(source_id=service.id):
-            require(actor, Verb.WRITE, one.target)
+            if not actor.may(Verb.WRITE, one.target):
+                raise Forbidden(
+                    f"a global service hands on service {service.name!r} to other clusters: "
+                    f"{actor.email or actor.name} may not change services there"
+                )
 
 
 async def check_deletable(tx: Transaction, service: Service) -> None:

@@ -1,0 +1,64 @@
+"""What one cluster has otherwise than its template: a patch, shown as a difference."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.domain.templates import Delta, Override, ServiceTemplate, delta, effective, merged
+from fleet.source import Renderer
+
+TEMPLATE = ServiceTemplate(
+    "web", "shop", "repository", "main", "web", configuration={"replicas": "2", "mode": "plain"}
+)
+words = st.dictionaries(st.sampled_from("abc"), st.sampled_from(["1", "2"]), max_size=3)
+patches = st.dictionaries(st.sampled_from("abcd"), st.none() | st.sampled_from(["1", "9"]))
+
+
+def test_only_what_is_given_differs() -> None:
+    patch = Override(ref="v2", configuration={"replicas": "5", "mode": None, "new": "x"})
+    after = effective(TEMPLATE, patch)
+    assert after.configuration == {"replicas": "5", "new": "x"}
+    assert (after.ref, after.folder) == ("v2", "web")
+    assert delta(TEMPLATE, patch) == (
+        Delta("ref", "main", "v2"),
+        Delta("configuration.mode", "plain", None),
+        Delta("configuration.new", None, "x"),
+        Delta("configuration.replicas", "2", "5"),
+    )
+
+
+def test_a_patch_follows_its_template() -> None:
+    """What the patch does not name comes from the template as it is now: nothing was copied."""
+    patch = Override(configuration={"replicas": "5"})
+    moved = ServiceTemplate("web", "shop", "repository", "next", "web", configuration={"a": "b"})
+    assert effective(moved, patch).ref == "next"
+    assert effective(moved, patch).configuration == {"a": "b", "replicas": "5"}
+
+
+def test_what_is_as_in_the_template_is_no_difference() -> None:
+    assert delta(TEMPLATE, Override(ref="main", configuration={"replicas": "2"})) == ()
+    assert effective(TEMPLATE, None) is TEMPLATE
+    assert Override().empty
+
+
+def test_values_of_helm_make_it_a_chart() -> None:
+    after = effective(TEMPLATE, Override(helm={"version": "2.0.0"}))
+    assert (after.renderer, after.helm) == (Renderer.HELM, {"version": "2.0.0"})
+
+
+@given(words, patches)
+def test_names_that_a_patch_takes_away_are_gone_and_others_stay(
+    base: dict[str, str], patch: dict[str, Any]
+) -> None:
+    after = merged(base, patch)
+    assert all(after[name] == value for name, value in patch.items() if value is not None)
+    assert not {name for name, value in patch.items() if value is None} & after.keys()
+    assert {n: v for n, v in after.items() if n not in patch} == {
+        n: v for n, v in base.items() if n not in patch
+    }
+    assert merged(after, patch) == after
+
+
+def test_objects_are_merged_inside() -> None:
+    assert merged({"a": {"b": 1, "c": 2}}, {"a": {"c": None, "d": 3}}) == {"a": {"b": 1, "d": 3}}

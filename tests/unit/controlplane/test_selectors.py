@@ -1,0 +1,79 @@
+"""Choosing clusters, and groups of them."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from controlplane.domain.access import DEFAULT_PROJECT
+from controlplane.domain.clustergroups import ClusterGroup
+from controlplane.domain.clusters import AgentMode, Cluster, Distribution
+from controlplane.domain.selectors import Fleet, Selector
+from fleet.errors import Invalid
+from fleet.identity import ClusterId
+
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
+
+
+def cluster(name: str, **fields: Any) -> Cluster:
+    return replace(Cluster(ClusterId(name), name, name, NOW, NOW), **fields)
+
+
+FLEET = Fleet(
+    (
+        cluster("eu", tags={"region": "eu", "tier": "prod"}, distribution=Distribution.EKS),
+        cluster("us", tags={"region": "us", "tier": "prod"}, project_id="shop"),
+        cluster("dev", tags={"tier": "dev"}),
+        cluster("going", tags={"tier": "prod"}, ending_at=NOW),
+        cluster("own", tags={"tier": "prod"}, mode=AgentMode.AUTONOMOUS),
+    ),
+    (
+        ClusterGroup("g", "canary", NOW, NOW, cluster_ids=("dev",), tags={"region": "us"}),
+        ClusterGroup("f", "frozen", NOW, NOW, tags={"tier": "prod"}, frozen=True),
+        ClusterGroup("e", "empty", NOW, NOW),
+        ClusterGroup("p", "of a project", NOW, NOW, "shop", tags={"tier": "prod"}),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    ("selector", "project", "found"),
+    [
+        (Selector(), None, ["dev", "eu", "us"]),
+        (Selector(tags={"tier": "prod"}), None, ["eu", "us"]),
+        (Selector(tags={"tier": "prod", "region": "eu"}), None, ["eu"]),
+        (Selector(distribution=Distribution.EKS), None, ["eu"]),
+        (Selector(groups=("g",)), None, ["dev", "us"]),
+        (Selector(groups=("e",)), None, []),
+        (Selector(groups=("p",)), None, ["us"]),
+        (Selector(groups=("g",), tags={"tier": "dev"}), None, ["dev"]),
+        (Selector(excluded=("eu",)), None, ["dev", "us"]),
+        (Selector(project_id="shop"), None, ["us"]),
+        (Selector(), "shop", ["us"]),
+        (Selector(), DEFAULT_PROJECT, ["dev", "eu"]),
+        (Selector(project_id=DEFAULT_PROJECT), "shop", []),
+    ],
+)
+def test_all_conditions_must_hold(
+    selector: Selector, project: str | None, found: list[str]
+) -> None:
+    assert [one.handle for one in FLEET.matching(selector, project)] == found
+
+
+def test_a_group_that_is_gone_is_no_empty_group() -> None:
+    with pytest.raises(Invalid, match="no cluster group nope"):
+        FLEET.matching(Selector(groups=("nope",)), None)
+
+
+def test_frozen_clusters_are_those_of_frozen_groups() -> None:
+    assert FLEET.frozen().keys() == {"eu", "us", "going", "own"}
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [Selector(tags={"a": ""}), Selector(tags={f"t{n}": "x" for n in range(65)})],
+)
+def test_selectors_out_of_bounds_are_refused(selector: Selector) -> None:
+    with pytest.raises(Invalid):
+        selector.checked()

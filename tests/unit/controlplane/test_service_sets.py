@@ -1,0 +1,145 @@
+"""What is generated from clusters, folders, lists and open requests."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.domain.clusters import Cluster
+from controlplane.domain.sets import (
+    FolderSource,
+    Found,
+    Generator,
+    OpenRequest,
+    RequestSource,
+    ServiceSet,
+    chosen,
+    generated,
+)
+from controlplane.domain.templates import ServiceTemplate
+from fleet.errors import Invalid
+from fleet.identity import ClusterId
+
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
+
+
+def cluster(name: str, **tags: str) -> Cluster:
+    return Cluster(ClusterId(f"id-{name}"), name, name, NOW, NOW, tags=tags)
+
+
+def service_set(generator: Generator, **template: Any) -> ServiceSet:
+    made = replace(ServiceTemplate("web", "shop", "repository", folder="x"), **template)
+    return ServiceSet("set", "apps", NOW, NOW, generator=generator, template=made)
+
+
+def request(number: int, branch: str = "feature", **more: Any) -> OpenRequest:
+    return replace(OpenRequest(number, branch, "a" * 40, NOW), **more)
+
+
+def test_clusters_times_folders_times_a_list() -> None:
+    one = service_set(
+        Generator(items=({"tier": "a"}, {"tier": "b"})),
+        name="${folder.name}-${item.tier}",
+        namespace="${cluster.tags.team}",
+        folder="${folder.path}",
+    )
+    clusters = [cluster("eu", team="red"), cluster("us", team="blue")]
+    found = generated(one, clusters, Found(folders=("apps/web", "apps/api")))
+    assert found.problems == ()
+    assert len({wanted.place for wanted in found.wanted}) == 8
+    first = found.wanted[0].template
+    assert (first.name, first.namespace, first.folder) == ("web-a", "red", "apps/web")
+
+
+def test_an_unknown_placeholder_makes_it_incomplete_and_says_which() -> None:
+    one = service_set(Generator(), name="${cluster.tags.nope}")
+    found = generated(one, [cluster("eu")], Found())
+    assert found.wanted == () and found.problems == ("eu: there is no ${cluster.tags.nope} here",)
+
+
+def test_other_texts_in_braces_are_left_to_shells_and_secrets() -> None:
+    template = ServiceTemplate(
+        "web", "shop", "r", configuration={"a": "${HOME} ${towline.secret:x} ${cluster.handle}"}
+    )
+    one = ServiceSet("set", "apps", NOW, NOW, template=template)
+    (wanted,) = generated(one, [cluster("eu")], Found()).wanted
+    assert wanted.template.configuration == {"a": "${HOME} ${towline.secret:x} eu"}
+
+
+def test_a_preview_follows_the_branch_of_its_request() -> None:
+    sources = Generator(requests=RequestSource("repository"))
+    template = ServiceTemplate("web-${request.number}", "pr-${request.slug}", folder="web")
+    one = ServiceSet("set", "previews", NOW, NOW, generator=sources, template=template)
+    (wanted,) = generated(one, [cluster("eu")], Found(requests=(request(7, "Feat/One_x"),))).wanted
+    made = wanted.template
+    assert (made.name, made.namespace) == ("web-7", "pr-feat-one-x")
+    assert (made.ref, made.repository_id) == ("Feat/One_x", "repository")
+
+
+def test_forks_others_labels_and_stale_requests_do_not_count() -> None:
+    source = RequestSource("repository", labels=("preview",), hours=24, most=2, base="main")
+
+    def good(number: int, **more: Any) -> OpenRequest:
+        return replace(request(number, labels=("preview", "x"), base="main"), **more)
+
+    found = [
+        good(9),
+        good(1, forked=True),
+        good(2, labels=("x",)),
+        good(3, updated_at=NOW - timedelta(hours=25)),
+        good(4, base="release"),
+        good(5),
+        good(6),
+    ]
+    assert [one.number for one in chosen(source, found, NOW)] == [5, 6]
+
+
+@given(st.sets(st.integers(1, 50), max_size=20), st.integers(51, 99), st.integers(1, 10))
+def test_a_new_request_takes_no_ones_place(there: set[int], new: int, most: int) -> None:
+    source = RequestSource("repository", most=most)
+    before = {one.number for one in chosen(source, [request(n) for n in there], NOW)}
+    after = {one.number for one in chosen(source, [request(n) for n in {*there, new}], NOW)}
+    assert before <= after and len(after) <= most
+
+
+@pytest.mark.parametrize(
+    ("pattern", "base", "depth", "fits", "not_fits"),
+    [
+        ("apps/*", "apps", 1, "apps/web", "apps/web/deep"),
+        ("*", "", 1, "apps", "apps/web"),
+        ("a/*/deploy", "a", 2, "a/x/deploy", "a/x/other"),
+        ("teams/t-?/apps/*", "teams", 3, "teams/t-1/apps/x", "teams/t-12/apps/x"),
+        ("one", "", 1, "one", "two"),
+    ],
+)
+def test_patterns_of_folders(pattern: str, base: str, depth: int, fits: str, not_fits: str) -> None:
+    source = FolderSource("repository", pattern=pattern, excluded=("apps/secret",))
+    assert (source.base, source.depth) == (base, depth)
+    assert source.fits(fits) and not source.fits(not_fits)
+    assert not source.fits("apps/secret")
+
+
+def test_more_than_fits_is_a_problem_and_nothing_else() -> None:
+    one = service_set(Generator(items=tuple({"n": str(n)} for n in range(1000))))
+    clusters = [cluster(f"c{n}") for n in range(21)]
+    found = generated(one, clusters, Found())
+    assert found.wanted == () and "20,000 at most" in found.problems[0]
+
+
+@pytest.mark.parametrize(
+    "generator",
+    [
+        Generator(items=({"bad name": "x"},)),
+        Generator(requests=RequestSource("r", most=0)),
+        Generator(requests=RequestSource("r", hours=-1)),
+        Generator(folders=FolderSource("r", pattern="../*")),
+        Generator(folders=FolderSource("r", pattern="/".join("a" * 17))),
+        Generator(items=tuple({} for _ in range(1001))),
+    ],
+)
+def test_generators_out_of_bounds_are_refused(generator: Generator) -> None:
+    with pytest.raises(Invalid):
+        generator.checked()

@@ -1,0 +1,134 @@
+"""What follows from what definitions want, for any fleets, and what must never follow."""
+
+from datetime import UTC, datetime
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.domain.services import Service
+from controlplane.domain.targets import (
+    Evaluation,
+    Place,
+    Present,
+    TargetPlan,
+    Wanted,
+    changed_columns,
+    desired,
+)
+from controlplane.domain.templates import ServiceTemplate
+from fleet.identity import ClusterId, ServiceId
+
+_THEN = datetime(2026, 1, 1, tzinfo=UTC)
+_CLUSTERS = [f"c{n}" for n in range(6)]
+_NAMES = ["web", "api"]
+
+places = st.tuples(st.sampled_from(_CLUSTERS), st.sampled_from(_NAMES))
+
+
+def wanted(place: Place, ref: str = "main") -> Wanted:
+    return Wanted(place[0], ServiceTemplate(place[1], "shop", "repository", ref))
+
+
+def service(place: Place, ref: str = "main") -> Service:
+    id = ServiceId("/".join(place))
+    template = wanted(place, ref).template
+    columns = {k: v for k, v in template.columns().items() if k not in ("name", "namespace")}
+    return Service(
+        id,
+        ClusterId(place[0]),
+        name=place[1],
+        namespace="shop",
+        inserted_at=_THEN,
+        updated_at=_THEN,
+        **columns,
+    )
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> tuple[Evaluation, Present, int]:
+    """Any wishes, on any fleet."""
+    refs = st.sampled_from(["main", "next"])
+    wishes = draw(st.lists(st.tuples(places, refs), max_size=12))
+    owned = draw(st.dictionaries(places, refs, max_size=12))
+    taken = draw(st.sets(places, max_size=4)) - owned.keys()
+    frozen = draw(st.sets(st.sampled_from(_CLUSTERS), max_size=2))
+    problems = draw(st.sampled_from([(), ("the repository is away",)]))
+    evaluation = Evaluation(tuple(wanted(*one) for one in wishes), problems)
+    present = Present([service(*one) for one in owned.items()], taken, frozen)
+    return evaluation, present, draw(st.integers(0, 12))
+
+
+def carried_out(plan: TargetPlan, present: Present) -> dict[Place, str]:
+    """The services with their refs after a plan."""
+    after: dict[Place, str] = {(one.cluster_id, one.name): one.ref for one in present.owned}
+    after |= {one.place: one.template.ref for one in plan.create}
+    after |= {one.place: one.template.ref for _, one in plan.update}
+    for one in plan.remove:
+        del after[one.cluster_id, one.name]
+    return after
+
+
+@given(worlds())
+def test_a_plan_leads_to_what_is_wanted_but_for_what_it_names(
+    world: tuple[Evaluation, Present, int],
+) -> None:
+    evaluation, present, most = world
+    plan = desired(evaluation, present, most)
+    after = carried_out(plan, present)
+    wishes: dict[Place, str] = {}
+    for one in evaluation.wanted:
+        wishes.setdefault(one.place, one.template.ref)
+    excused = {one.place for one in plan.collisions} | set(plan.frozen)
+    withheld = {(one.cluster_id, one.name) for one in plan.withheld}
+    for place in (wishes.keys() | after.keys()) - excused - withheld:
+        assert after.get(place) == wishes.get(place)
+
+
+@given(worlds())
+def test_an_incomplete_evaluation_never_removes(world: tuple[Evaluation, Present, int]) -> None:
+    evaluation, present, most = world
+    incomplete = Evaluation(evaluation.wanted, ("the database went away",))
+    assert desired(incomplete, present, most).remove == ()
+
+
+@given(worlds())
+def test_no_more_is_removed_than_allowed_and_nothing_by_half(
+    world: tuple[Evaluation, Present, int],
+) -> None:
+    evaluation, present, most = world
+    plan = desired(evaluation, present, most)
+    assert len(plan.remove) <= most
+    assert not (plan.remove and plan.withheld)
+
+
+@given(worlds())
+def test_frozen_clusters_and_places_of_others_are_left_alone(
+    world: tuple[Evaluation, Present, int],
+) -> None:
+    evaluation, present, most = world
+    plan = desired(evaluation, present, most)
+    touched = [one.place for one in plan.create] + [one.place for _, one in plan.update]
+    touched += [(one.cluster_id, one.name) for one in plan.remove]
+    assert not {cluster for cluster, _ in touched} & set(present.frozen)
+    assert not set(touched) & set(present.taken)
+    assert len(touched) == len(set(touched)) == plan.size
+
+
+@given(worlds())
+def test_a_second_plan_has_nothing_to_do(world: tuple[Evaluation, Present, int]) -> None:
+    evaluation, present, most = world
+    first = carried_out(desired(evaluation, present, most), present)
+    then = Present([service(*one) for one in first.items()], present.taken, present.frozen)
+    again = desired(evaluation, then, most)
+    assert not again.create and not again.update and not again.remove
+
+
+def test_what_has_changed_is_named_by_field() -> None:
+    before = service(("c1", "web"))
+    assert changed_columns(before, wanted(("c1", "web"))) == {}
+    assert changed_columns(before, wanted(("c1", "web"), "next")) == {"ref": "next"}
+
+
+def test_two_wishes_for_one_place_are_a_collision() -> None:
+    plan = desired(Evaluation((wanted(("c1", "web")), wanted(("c1", "web"), "x"))), Present(), 9)
+    assert len(plan.create) == 1 and len(plan.collisions) == 1
