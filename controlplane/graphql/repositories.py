@@ -1,13 +1,30 @@
 """Git repositories, as the API shows them."""
 
 from datetime import datetime
+from enum import Enum
 
 import strawberry
 
-from controlplane.domain.repositories import AuthMethod, GitHealth, Repository
+from controlplane.domain.repositories import AuthMethod as SignIn
+from controlplane.domain.repositories import GitHealth, Repository
 
 strawberry.enum(GitHealth, name="GitHealth")
-strawberry.enum(AuthMethod, name="AuthMethod")
+strawberry.enum(SignIn, name="RepositorySignIn")
+
+
+@strawberry.enum
+class AuthMethod(Enum):
+    """What clients of other control planes know; `RepositorySignIn` has all."""
+
+    BASIC = "BASIC"
+    SSH = "SSH"
+
+
+_AUTH_METHODS = {
+    SignIn.BASIC: AuthMethod.BASIC,
+    SignIn.APP: AuthMethod.BASIC,
+    SignIn.SSH: AuthMethod.SSH,
+}
 
 
 @strawberry.type
@@ -42,6 +59,7 @@ class GitRepository:
     error: str | None
     health: GitHealth | None
     auth_method: AuthMethod | None
+    sign_in: SignIn | None
     decrypt: bool | None
     recurse_submodules: bool | None
     https_path: str | None
@@ -62,7 +80,8 @@ class GitRepository:
             url=row.url,
             error=row.error,
             health=row.health,
-            auth_method=row.auth_method,
+            auth_method=_AUTH_METHODS.get(row.auth_method) if row.auth_method else None,
+            sign_in=row.auth_method,
             decrypt=row.decrypt,
             recurse_submodules=row.submodules,
             https_path=row.https_path,

@@ -7,7 +7,7 @@ _CLUSTER = """
     insertedAt pingedAt deletedAt
 """
 _REPOSITORY = (
-    "id url health error authMethod insertedAt pulledAt polledAt "
+    "id url health error signIn insertedAt pulledAt polledAt "
     "viaClusterId recurseSubmodules size owner"
 )
 _SERVICE = """
@@ -21,6 +21,7 @@ _SERVICE = """
     repository { id url health error polledAt pulledAt }
     revision { id sha author subject committedAt insertedAt }
     errors { source message }
+    sources { repositoryId ref folder path }
 """
 _COMPONENTS = "components { group kind namespace name state synced message updatedAt }"
 _PIPELINE = """

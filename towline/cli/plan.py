@@ -18,9 +18,26 @@ from towline.cli.difference import (
     service_as_written,
 )
 from towline.cli.manifests import Manifest
-from towline.cli.session import Api, Json, find_repository, find_service
+from towline.cli.session import Api, Json, find_cluster, find_repository, find_service
 
-_SECRETS = ("password", "privateKey", "passphrase")
+_SECRETS = (
+    "password",
+    "privateKey",
+    "passphrase",
+    "clientCertificate",
+    "clientKey",
+    "authority",
+    "knownHosts",
+    "proxy",
+    "webhookSecret",
+)
+_PLAIN = ("url", "username", "appId", "installationId", "apiUrl")
+_SIGN_INS = {
+    "appId": "APP",
+    "privateKey": "SSH",
+    "password": "BASIC",
+    "clientCertificate": "CERTIFICATE",
+}
 _FIXED = ("namespace", "repository", "promoted")
 _MADE_LATER = "(made by this apply)"
 
@@ -49,16 +66,20 @@ class Planner:
     def _repository(self, manifest: Manifest) -> Iterator[str]:
         fields = manifest.fields
         found = self._find(documents.REPOSITORY, "gitRepository", url=fields["url"])
-        attributes = {key: fields.get(key) for key in ("url", "username")}
+        wanted = {
+            "signIn": next((_SIGN_INS[key] for key in _SIGN_INS if key in fields), None),
+            "viaClusterId": self._cluster_id(fields["via"]) if "via" in fields else None,
+            "recurseSubmodules": fields.get("submodules"),
+        }
+        attributes = {key: fields.get(key) for key in _PLAIN}
         attributes |= {key: self._secret(fields.get(key)) for key in _SECRETS}
+        attributes |= {key: wanted[key] for key in ("viaClusterId", "recurseSubmodules")}
         if found is None:
             yield from self._create(manifest, documents.CREATE_REPOSITORY, attributes=attributes)
             return
-        wanted = "SSH" if "privateKey" in fields else "BASIC" if "password" in fields else None
-        changes = changes_of({"authMethod": found["authMethod"]}, {"authMethod": wanted})
         yield from self._update(
             manifest,
-            changes if wanted else {},
+            changes_of(found, {key: one for key, one in wanted.items() if one is not None}),
             documents.UPDATE_REPOSITORY,
             id=found["id"],
             attributes=attributes,
@@ -94,12 +115,15 @@ class Planner:
         if "configuration" in fields:
             words = fields["configuration"].items()
             attributes["configuration"] = [{"name": key, "value": value} for key, value in words]
+        if "sources" in fields:
+            attributes["sources"] = [self._source(one) for one in fields["sources"]]
         if found is None:
             if "paused" in attributes:
                 raise Invalid("a new service cannot be paused", field="paused")
             yield from self._create_service(manifest, attributes)
             return
-        changes = changes_of(service_as_written(found), fields)
+        wanted = {**fields, "sources": attributes["sources"]} if "sources" in fields else fields
+        changes = changes_of(service_as_written(found), wanted)
         if fixed := [key for key in _FIXED if any(one.startswith(key) for one in changes)]:
             raise Conflict(
                 f"{manifest.place}: {fixed[0]} of a service cannot be changed: "
@@ -168,9 +192,23 @@ class Planner:
         except NotFound:
             return None
 
+    def _source(self, given: Mapping[str, str]) -> Json:
+        """A further source of a service as the API takes and tells it."""
+        if "repository" not in given:
+            raise Invalid("a source needs a repository", field="sources")
+        defaults = {"ref": "main", "folder": "", "path": ""}
+        told = {key: given.get(key, value) for key, value in defaults.items()}
+        return {"repositoryId": self._id_of(find_repository, given["repository"]), **told}
+
+    def _cluster_id(self, handle: str) -> str:
+        return self._id_of(find_cluster, handle)
+
     def _service_id(self, name: str) -> str:
+        return self._id_of(find_service, name)
+
+    def _id_of(self, find: Callable[[Api, str], Json], name: str) -> str:
         try:
-            return find_service(self._api, name)["id"]
+            return find(self._api, name)["id"]
         except NotFound:
             if self._dry_run:
                 return _MADE_LATER

@@ -26,7 +26,7 @@ Via = Annotated[str | None, typer.Option(help="Cluster whose agent reaches the s
 COLUMNS = (
     field("URL"),
     field("HEALTH"),
-    field("AUTH", "authMethod"),
+    field("AUTH", "signIn"),
     since("POLLED", "polledAt"),
     field("ERROR"),
 )

@@ -154,7 +154,7 @@ def test_a_new_cluster_tells_its_deploy_token_once(tmp_path: Path) -> None:
     [
         (CLUSTER, {documents.CLUSTER: {"cluster": FOUND_CLUSTER}}),
         (SERVICE, {documents.SERVICE: {"serviceDeployment": FOUND_SERVICE}}),
-        (REPOSITORY, {documents.REPOSITORY: {"gitRepository": {"id": "g1", "authMethod": None}}}),
+        (REPOSITORY, {documents.REPOSITORY: {"gitRepository": {"id": "g1", "signIn": None}}}),
         (
             PIPELINE,
             {
@@ -261,10 +261,10 @@ def test_a_secret_that_cannot_be_had_is_told_with_its_document(
 def test_a_repository_is_changed_when_its_way_of_signing_in_does(tmp_path: Path) -> None:
     api = FakeApi(
         {
-            documents.REPOSITORY: {"gitRepository": {"id": "g1", "authMethod": None}},
+            documents.REPOSITORY: {"gitRepository": {"id": "g1", "signIn": None}},
             documents.UPDATE_REPOSITORY: {"updateGitRepository": {"id": "g1"}},
         }
     )
     (manifest,) = manifests(tmp_path, REPOSITORY + "password: {env: P}\n")
     lines = Planner(api, dry_run=False, environ={"P": "x"}).apply(manifest)
-    assert lines == [f"~ Repository {URL} changed", "  authMethod: (none) → BASIC"]
+    assert lines == [f"~ Repository {URL} changed", "  signIn: (none) → BASIC"]
