@@ -44,7 +44,7 @@ demo: setup ## the whole product on this machine, until Ctrl-C; DEMO="--check" p
 .PHONY: test
 test: setup lint servers charts ## everything that is checked; PYTEST="-k gate" passes options on
 	@# The kubectl that was built serves where the machine has none.
-	@PATH="$$PATH:$$($(BIN)/python -m towline.demo.clusters build)" $(BIN)/pytest -q $(PYTEST)
+	@PATH="$$PATH:$$($(BIN)/python -m towline.demo.clusters build)" $(BIN)/pytest -q -n 2 --dist loadgroup $(PYTEST)
 
 .PHONY: servers
 servers: setup

@@ -14,7 +14,6 @@ from towline.cli.processes import NO_FORK_HANDLERS
 _PREFIX = "TOWLINE_AGENT_"
 
 app = typer.Typer(
-    help="Run the agent of one cluster, or find out what it lacks.",
     invoke_without_command=True,
     rich_markup_mode=None,
 )
@@ -45,7 +44,9 @@ def agent(
     ] = None,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "info",
 ) -> None:
-    """Run the agent of one cluster until SIGTERM or Ctrl-C; --url and --token-file are needed.
+    """Run the agent of one cluster, or find out what it lacks.
+
+    Without a command it runs until SIGTERM or Ctrl-C; --url and --token-file are needed.
 
     \b
     Example:

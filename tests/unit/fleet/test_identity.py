@@ -1,7 +1,7 @@
 """Ids sort by time, tokens are recognised by their form."""
 
 from datetime import UTC, datetime, timedelta
-from uuid import UUID
+from uuid import RFC_4122, UUID
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,3 +41,14 @@ def test_a_mistyped_token_is_no_token(kind: TokenKind, place: int, char: str) ->
 def test_any_text_can_be_asked(text: str) -> None:
     """Garbage is no token and raises nothing."""
     assert token_kind(text) is None
+
+
+def test_ids_of_one_moment_sort_by_the_order_of_their_making() -> None:
+    ids = [new_id(NOW) for _ in range(1000)]
+    assert ids == sorted(set(ids))
+    assert all(UUID(one).version == 7 and UUID(one).variant == RFC_4122 for one in ids)
+
+
+def test_an_id_tells_its_millisecond() -> None:
+    later = NOW + timedelta(microseconds=1999)
+    assert UUID(new_id(later)).int >> 80 == int(later.timestamp() * 1000)

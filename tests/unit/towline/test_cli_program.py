@@ -28,12 +28,15 @@ from towline.cli.why import explain
 
 
 def commands() -> list[list[str]]:
-    """The words of every command."""
-    groups = [(one.name, one.typer_instance) for one in app.registered_groups]
+    """The words of every command; of a group that does something itself, also its own."""
     found = [[one.name] for one in app.registered_commands]
-    found += [
-        [name, one.name] for name, group in groups if group for one in group.registered_commands
-    ]
+    for group in app.registered_groups:
+        inner = group.typer_instance
+        assert inner is not None
+        shown = [one for one in inner.registered_commands if not one.hidden]
+        found += [[group.name, one.name or one.callback.__name__] for one in shown]
+        if inner.info.invoke_without_command:
+            found.append([group.name])
     return [[str(word) for word in words] for words in found]
 
 
