@@ -1,26 +1,32 @@
 """Puts the control plane together; the only module that knows settings and concrete classes."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
 from controlplane.agentlink.server import AgentLink
+from controlplane.domain.audit import AuditKind
 from controlplane.events.livelogs import MemoryLiveLogs
 from controlplane.events.memory import MemoryBus
 from controlplane.events.redis import RedisBus
 from controlplane.graphql.context import Verbs
 from controlplane.graphql.schema import schema
+from controlplane.http.audit import AuditExport
 from controlplane.http.browser import Cookies
 from controlplane.http.graphql import GraphQLEndpoint
 from controlplane.http.signin import SignInRoutes
 from controlplane.loops.access import AccessLoop
+from controlplane.loops.deliveries import DeliveryOfNews
 from controlplane.loops.delivery import DeliveryLoop
 from controlplane.loops.pipelines import PipelineLoop
+from controlplane.loops.retention import RetentionLoop
+from controlplane.notify.outward import GuardedOutward
 from controlplane.oidc.issuers import Client, OidcIssuers
 from controlplane.ports import Issuer, Manifests
 from controlplane.secrets.envelope import EnvelopeSealer, load_or_make_key
 from controlplane.secrets.passwords import ArgonPasswords
-from controlplane.settings import AuthSettings, ControlPlaneSettings
+from controlplane.settings import AuditSettings, AuthSettings, ControlPlaneSettings
 from controlplane.storage.engine import make_engine, sqlite_url
 from controlplane.storage.migrate import migrate
 from controlplane.storage.store import SqlStore
@@ -36,6 +42,10 @@ from controlplane.usecases.diffs import Diffs
 from controlplane.usecases.federation import Federation
 from controlplane.usecases.identity import Identity
 from controlplane.usecases.interventions import Interventions
+from controlplane.usecases.ledger import Reports
+from controlplane.usecases.notification_routing import Routing, Watch
+from controlplane.usecases.notification_sending import Sending
+from controlplane.usecases.notifications import Notifying
 from controlplane.usecases.people import People
 from controlplane.usecases.pipelines import Pipelines
 from controlplane.usecases.projects import Projects
@@ -44,6 +54,7 @@ from controlplane.usecases.records import Records
 from controlplane.usecases.repositories import Repositories
 from controlplane.usecases.requests import AccessRequests
 from controlplane.usecases.rights import Rights
+from controlplane.usecases.search import Search
 from controlplane.usecases.services import Services
 from controlplane.usecases.signin import SignIn
 from controlplane.usecases.streams import Streams
@@ -68,6 +79,10 @@ class ControlPlane:
     signin: SignIn
     signin_routes: SignInRoutes
     access: AccessLoop
+    retention: RetentionLoop
+    news: DeliveryOfNews
+    outward: GuardedOutward
+    audit_export: AuditExport
     tunnels: Tunnels
     shared_bus: RedisBus | None = None
 
@@ -79,9 +94,13 @@ class ControlPlane:
         await self.delivery.start()
         await self.pipelines.start()
         self.access.start()
+        self.retention.start()
+        self.news.start()
 
     async def stop(self) -> None:
         """End background work, then close the store."""
+        await self.news.tasks.stop()
+        await self.retention.stop()
         await self.access.tasks.stop()
         await self.pipelines.tasks.stop()
         await self.delivery.tasks.stop()
@@ -90,6 +109,7 @@ class ControlPlane:
             await self.shared_bus.stop()
         self.passwords.close()
         await self.issuers.close()
+        await self.outward.close()
         await self.store.close()
 
 
@@ -124,7 +144,9 @@ async def _joined(
     identity, accounts = Identity(deps, federation), Accounts(deps, issuers)
     signin = SignIn(deps, federation, passwords, local=settings.auth.local)
     cookies = Cookies(settings.auth.public_url)
-    requests = AccessRequests(deps)
+    requests, records, routing = AccessRequests(deps), Records(deps), Routing(deps)
+    outward = GuardedOutward(settings.notify.private_networks, settings.notify.ca_file)
+    sending = Sending(deps, outward)
     repositories, pipelines = Repositories(deps), Pipelines(deps)
     await repositories.check_key()
     verbs = Verbs(
@@ -141,7 +163,11 @@ async def _joined(
         deployment=Deployment(deps),
         diffs=Diffs(deps),
         pipelines=pipelines,
-        records=Records(deps),
+        records=records,
+        reports=Reports(deps),
+        search=Search(deps),
+        clock=clock,
+        notifying=Notifying(deps),
         interventions=Interventions(deps),
         cluster_jobs=ClusterJobs(deps, logs),
         streams=Streams(deps),
@@ -169,9 +195,24 @@ async def _joined(
         signin=signin,
         signin_routes=SignInRoutes(signin, identity, accounts, cookies, clock),
         access=AccessLoop(requests, clock),
+        retention=RetentionLoop(records, routing, _kept(settings.audit), clock),
+        news=DeliveryOfNews(routing, sending, Watch(deps), clock),
+        outward=outward,
+        audit_export=AuditExport(records, identity, cookies),
         tunnels=Tunnels(deps),
         shared_bus=shared_bus,
     )
+
+
+def _kept(settings: AuditSettings) -> dict[AuditKind, timedelta]:
+    """How long rows of each kind are kept; without an entry, for ever."""
+    days = {
+        AuditKind.CHANGE: settings.change_days,
+        AuditKind.SIGN_IN: settings.sign_in_days,
+        AuditKind.REQUEST: settings.request_days,
+        AuditKind.AGENT: settings.agent_days,
+    }
+    return {kind: timedelta(days=count) for kind, count in days.items() if count}
 
 
 def _clients(settings: AuthSettings) -> list[Client]:

@@ -30,6 +30,7 @@ from controlplane.domain.search import Found, Place, Question
 from controlplane.domain.services import Component, Revision, Service
 from controlplane.domain.sets import OpenRequest, ServiceSet
 from controlplane.domain.signin import Challenge, Failures, TrustRule
+from controlplane.domain.sources import ServiceSource
 from controlplane.domain.streams import OpenStream, RecordingPart
 from controlplane.domain.tunnels import Replica, Tunnel
 from fleet.identity import RepositoryId
@@ -51,6 +52,7 @@ class PageQuery:
     seen. `newest` turns the order round. `visible` leaves only rows in scopes that may be seen.
     `backwards` gives the rows before `after`, or the last ones, in the same order. `tags` are of
     clusters; `heard_since` and `silent_since` ask when their agents were last heard of.
+    `counting` asks how many rows all pages have.
     """
 
     first: int = 50
@@ -63,14 +65,19 @@ class PageQuery:
     tags: Sequence[tuple[str, str]] = ()
     heard_since: datetime | None = None
     silent_since: datetime | None = None
+    counting: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[T]):
-    """Rows of a page; `more` tells whether others follow."""
+    """Rows of a page; `more` tells whether others follow, `count` of how many, if asked for.
+
+    `MOST_COUNTED` + 1 means at least so many.
+    """
 
     items: tuple[T, ...]
     more: bool
+    count: int | None = None
 
 
 class Reading(Protocol[T]):
@@ -91,10 +98,6 @@ class Reading(Protocol[T]):
         ...
 
     async def page(self, query: PageQuery) -> Page[T]: ...
-
-    async def counted(self, query: PageQuery) -> int:
-        """How many rows all pages have; `MOST_COUNTED` + 1 means at least so many."""
-        ...
 
 
 class Rows(Reading[T], Protocol[T]):
@@ -161,6 +164,10 @@ class AuditTrail(Log[AuditEntry], Protocol):
 class Notifications(Log[Notification], Protocol):
     """What people may want to know; written with what it is about, routed afterwards."""
 
+    async def add(self, one: Notification) -> int:
+        """Append one; its id."""
+        ...
+
     async def waiting(self, most: int) -> list[Notification]:
         """Those that have not been routed yet, oldest first."""
         ...
@@ -207,8 +214,14 @@ class Components(Reading[Component], Protocol):
 class ServiceRows(Rows[Service], Protocol):
     """Services, and all of them at a glance."""
 
-    async def fleet_map(self, query: PageQuery) -> list[MapRow]:
+    async def fleet_map(
+        self, query: PageQuery, clusters: Collection[str] | None = None
+    ) -> list[MapRow]:
         """A row for each cluster, by handle, with the marks of the services that are asked for."""
+        ...
+
+    async def clusters_of(self, ids: Collection[str]) -> set[str]:
+        """The ids of the clusters that these services are in."""
         ...
 
 
@@ -225,8 +238,18 @@ class Within:
 class Deployments(Protocol):
     """Reports over the ledger's deployments."""
 
-    async def at(self, moment: datetime, within: Within, visible: Visible) -> list[Deployment]:
+    async def at(
+        self, moment: datetime, within: Within, visible: Visible, most: int
+    ) -> list[Deployment]:
         """What was desired at a moment, of each service that was there."""
+        ...
+
+    async def service_names(self, ids: Collection[str]) -> dict[str, str]:
+        """The names of services that are still there."""
+        ...
+
+    async def cluster_handles(self, ids: Collection[str]) -> dict[str, str]:
+        """The handles of clusters, by id."""
         ...
 
     async def of_commit(self, sha: str, visible: Visible) -> list[Deployment]:
@@ -309,6 +332,8 @@ class Transaction(Protocol):
     def contexts(self) -> Rows[ServiceContext]: ...
     @property
     def context_bindings(self) -> Rows[ContextBinding]: ...
+    @property
+    def service_sources(self) -> Rows[ServiceSource]: ...
     @property
     def deployment_settings(self) -> Rows[DeploymentSettings]: ...
     @property
@@ -542,26 +567,6 @@ class ServiceSecrets(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class SecretValue:
-    """A value that objects name; `version` changes when and only when `plain` does. No repr."""
-
-    version: str
-    plain: bytes
-
-
-class ServiceSecrets(Protocol):
-    """What the objects of services name as `${towline.secret:NAME}`.
-
-    Who changes a value raises the `sequence` of each service that names it; its agent hears of it
-    no sooner.
-    """
-
-    async def of(self, service: Service) -> Mapping[str, SecretValue]:
-        """All values of a service by name. Unavailable: they cannot be asked for now."""
-        ...
-
-
 class LiveLogs(Protocol):
     """What running jobs have just written; best effort, some of the newest jobs only."""
 
@@ -585,6 +590,18 @@ class Door(Protocol):
 
     async def recording(self, request_id: str, offset: int, most: int) -> RecordingPart:
         """A part of a recording. NotFound: there is none."""
+        ...
+
+
+class Outward(Protocol):
+    """Sends to addresses that users have given, never to where they must not reach."""
+
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> int:
+        """The status of the answer. Unavailable: there is none, or the address is private."""
+        ...
+
+    async def syslog(self, url: str, messages: Sequence[bytes]) -> None:
+        """Hand over messages of RFC 5424. Unavailable: they were not taken."""
         ...
 
 

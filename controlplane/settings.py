@@ -41,6 +41,32 @@ class AuthSettings(BaseModel):
     """PEM file to trust instead of the system's authorities when asking identity providers."""
 
 
+class AuditSettings(BaseModel):
+    """For how many days rows of the audit trail are kept, by kind; 0: for ever."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    change_days: int = Field(0, ge=0)
+    """What was changed."""
+    sign_in_days: int = Field(400, ge=0)
+    """Sign-ins and the use of tokens."""
+    request_days: int = Field(90, ge=0)
+    """Requests to clusters."""
+    agent_days: int = Field(90, ge=0)
+    """What agents did."""
+
+
+class NotifySettings(BaseModel):
+    """Where notifications may be sent."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    private_networks: tuple[str, ...] = ()
+    """Networks (CIDR) that may be reached although they are not public."""
+    ca_file: Path | None = None
+    """PEM file to trust instead of the system's authorities."""
+
+
 class ControlPlaneSettings(BaseModel):
     """Where state is kept, and the key that seals secrets in it."""
 
@@ -57,3 +83,5 @@ class ControlPlaneSettings(BaseModel):
     redis: SecretStr | None = None
     """`redis://…` by which several processes wake each other; without it, this one is alone."""
     auth: AuthSettings = AuthSettings()
+    audit: AuditSettings = AuditSettings()
+    notify: NotifySettings = NotifySettings()

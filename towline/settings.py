@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
-from controlplane.settings import AuthSettings
+from controlplane.settings import AuditSettings, AuthSettings, NotifySettings
 from fleet.errors import Invalid
 from gitcache.settings import (
     FetchSettings,
@@ -109,6 +109,10 @@ class ServeSettings(_Group):
     git: GitSettings = GitSettings()
     auth: AuthSettings = AuthSettings()
     """How people sign in; see `controlplane.settings`."""
+    audit: AuditSettings = AuditSettings()
+    """How long the audit trail is kept; see `controlplane.settings`."""
+    notify: NotifySettings = NotifySettings()
+    """Where notifications may be sent; see `controlplane.settings`."""
     proxy: ProxySettings = ProxySettings()
     """The Kubernetes door; see `proxy.domain.limits` for units."""
 

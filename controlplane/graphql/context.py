@@ -16,6 +16,8 @@ from controlplane.usecases.deployment import Deployment
 from controlplane.usecases.diffs import Diffs
 from controlplane.usecases.identity import Identity
 from controlplane.usecases.interventions import Interventions
+from controlplane.usecases.ledger import Reports
+from controlplane.usecases.notifications import Notifying
 from controlplane.usecases.people import People
 from controlplane.usecases.pipelines import Pipelines
 from controlplane.usecases.projects import Projects
@@ -23,10 +25,12 @@ from controlplane.usecases.records import Records
 from controlplane.usecases.repositories import Repositories
 from controlplane.usecases.requests import AccessRequests
 from controlplane.usecases.rights import Rights
+from controlplane.usecases.search import Search
 from controlplane.usecases.services import Services
 from controlplane.usecases.streams import Streams
 from fleet.errors import TowlineError
 from fleet.identity import TokenKind, token_kind
+from fleet.runtime.clock import Clock
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,10 @@ class Verbs:
     diffs: Diffs
     pipelines: Pipelines
     records: Records
+    reports: Reports
+    search: Search
+    clock: Clock
+    notifying: Notifying
     interventions: Interventions
     cluster_jobs: ClusterJobs
     streams: Streams

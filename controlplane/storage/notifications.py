@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import delete, select, update
+from sqlalchemy import delete, insert, select, update
 
 from controlplane.domain.ledger import LedgerEntry, Stage
 from controlplane.domain.notifications import (
@@ -27,6 +27,11 @@ class SqlNotifications(SqlLog[Notification]):
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection, tables.notifications, Notification, ("subject", "text"))
+
+    async def add(self, one: Notification) -> int:
+        values = {name: getattr(one, name) for name in self._names if name != "id"}
+        statement = insert(self._table).values(**values).returning(self._table.c.id)
+        return (await self._connection.execute(statement)).scalar_one()
 
     async def waiting(self, most: int) -> list[Notification]:
         table = self._table.c

@@ -27,6 +27,7 @@ from controlplane.domain.reports import (
 )
 from controlplane.domain.services import Component, Phase, Problem, Service
 from controlplane.ports import ANY, ServiceSecrets, Transaction
+from controlplane.usecases import audit_agents
 from controlplane.usecases.clusterjobs import sealed_for_agent
 from controlplane.usecases.contexts import values_of
 from controlplane.usecases.delivery import parameters_of
@@ -118,6 +119,7 @@ class Agents:
                 **_columns(agent.about),
             )
             await tx.clusters.put(cluster)
+            await tx.audit.append([audit_agents.connected(cluster, self._deps.clock.now())])
         self._deps.bus.publish(CLUSTER, cluster_id)
         if before.agent_instance != cluster.agent_instance:
             self._deps.bus.publish(LINKED, cluster_id)
@@ -347,6 +349,9 @@ class Agents:
             )
             if command.kind is CommandKind.RUN_JOB and body.state in _ENDINGS:
                 await _end_job(tx, command.id, _ENDINGS[body.state], body.message, at)
+            if (cluster := await tx.clusters.get(cluster_id)) is not None:
+                told = audit_agents.carried_out(cluster, command, body.state, body.message, at)
+                await tx.audit.append([told])
             changed.add((CLUSTER_JOB, command.id))
 
     @_take.register

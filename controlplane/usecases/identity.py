@@ -281,7 +281,7 @@ class Identity:
     async def _note_use(self, actor: Actor, row: Token, now: datetime) -> None:
         """Whoever can be recognised may read, even while the store cannot be written.
 
-        The first use of a day is in the audit trail.
+        The first use of an hour is in the audit trail.
         """
         columns: dict[str, datetime] = {"last_used_at": now}
         if row.idle_at is not None:
@@ -289,7 +289,7 @@ class Identity:
         try:
             async with self._deps.store.write() as tx:
                 await tx.tokens.change(row.id, **columns)
-                if row.last_used_at is None or row.last_used_at.date() != now.date():
+                if row.last_used_at is None or _hour(row.last_used_at) != _hour(now):
                     await self._deps.audit(tx, actor, "useToken", row.name, row.id)
         except Unavailable as error:
             log.warning("could not note a token's use", token=row.id, error=error.message)
@@ -307,3 +307,7 @@ class Identity:
         life = min(((end - now).total_seconds() for end in ends if end), default=math.inf)
         until = self._deps.clock.monotonic() + min(_CACHE_SECONDS, life)
         self._recognised[key] = (until, actor)
+
+
+def _hour(moment: datetime) -> datetime:
+    return moment.replace(minute=0, second=0, microsecond=0)

@@ -14,6 +14,7 @@ from controlplane.domain.access import Actor, Kind, Verb, require, require_membe
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.jobs import Job
 from controlplane.domain.ledger import AuditEntry, Verdict
+from controlplane.domain.notifications import Notification, NotificationKind, notification
 from controlplane.domain.pipelines import codec, model
 from controlplane.domain.pipelines import effects as fx
 from controlplane.domain.pipelines import events as ev
@@ -41,6 +42,15 @@ log = structlog.get_logger(__name__)
 RENDER = "pipeline.render"
 PROMOTE = "pipeline.promote"
 TICK = "pipeline.tick"
+
+
+_TOPICS = {
+    fx.Topic.APPROVAL_WANTED: NotificationKind.GATE_WAITING,
+    fx.Topic.APPROVAL_VOIDED: NotificationKind.GATE_WAITING,
+    fx.Topic.REFUSED: NotificationKind.PROMOTION_FAILED,
+    fx.Topic.STAGE_FAILED: NotificationKind.PROMOTION_FAILED,
+    fx.Topic.STAGE_VERIFIED: NotificationKind.PROMOTION_DONE,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +274,9 @@ class Pipelines:
         return await self.get(actor, view.row.id)
 
     async def _record(self, tx: Transaction, id: str, effect: fx.Effect, now: datetime) -> None:
-        """Keep an effect as a job for a worker; what is only for people goes to the log."""
+        """Keep an effect as a job for a worker; what is only for people is told to them."""
+        if isinstance(effect, fx.Notify):
+            await tx.notifications.append([_told(id, effect, now)])
         kinds = {fx.RenderStage: RENDER, fx.Promote: PROMOTE, fx.WakeAt: TICK}
         kind = kinds.get(type(effect))
         if kind is None:
@@ -337,6 +349,13 @@ class Pipelines:
             await tx.services.change(id, promoted=True, pinned=held)
         for id in then - now:
             await tx.services.change(id, promoted=False, pinned=None)
+
+
+def _told(id: str, effect: fx.Notify, now: datetime) -> Notification:
+    """What people hear of an effect; the pipeline's name is added when it is routed."""
+    detail = {"place": effect.place, "release": effect.release}
+    kind, text = _TOPICS[effect.topic], effect.text
+    return notification(kind, now, text, pipeline_id=id, detail=detail)
 
 
 def _feed(

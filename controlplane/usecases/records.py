@@ -1,12 +1,20 @@
-"""Reading the audit trail, and writing what is not a mutation into it."""
+"""Reading and checking the audit trail, and writing what is not a mutation into it."""
 
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import replace
+from datetime import timedelta
 
-from controlplane.domain.access import Actor, Kind, Target, Verb, require
-from controlplane.domain.ledger import AuditEntry
-from controlplane.ports import Page, PageQuery
+from controlplane.domain.access import Actor, Kind, Target, Verb
+from controlplane.domain.access.actor import require_any
+from controlplane.domain.audit import AuditFilter, AuditKind, Break, Chain, ChainCheck
+from controlplane.domain.ledger import AuditEntry, Verdict
+from controlplane.ports import MOST_ROWS_A_PAGE, AuditTrail, Page, PageQuery, Store
 from controlplane.usecases.deps import Deps
+from controlplane.usecases.strangers import Strangers
+
+_REFUSALS_LISTED = 60
+_ROWS_AT_ONCE = 2000
+_CUT_AT_ONCE = 20_000
 
 
 class Records:
@@ -14,14 +22,85 @@ class Records:
 
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
+        self._strangers = Strangers(deps.clock, listed=_REFUSALS_LISTED)
+        self._refused: list[AuditEntry] = []
 
-    async def page(self, actor: Actor, query: PageQuery) -> Page[AuditEntry]:
-        """Audit entries, newest first."""
-        require(actor, Verb.READ, Target.whole(Kind.AUDIT))
+    async def page(
+        self, actor: Actor, query: PageQuery, wanted: AuditFilter | None = None
+    ) -> Page[AuditEntry]:
+        """Audit entries, newest first: of the projects and clusters whose trail one may read."""
+        require_any(actor, Verb.READ, Target.whole(Kind.AUDIT))
+        seen = replace(query, newest=True, visible=actor.policy.visible(Kind.AUDIT))
         async with self._deps.store.read() as tx:
-            return await tx.audit.page(replace(query, newest=True))
+            return await tx.audit.search(wanted or AuditFilter(), seen)
+
+    async def export(self, actor: Actor, wanted: AuditFilter) -> AsyncIterator[list[AuditEntry]]:
+        """All entries that the filter lets through, oldest first, some at a time."""
+        require_any(actor, Verb.READ, Target.whole(Kind.AUDIT))
+        visible, after = actor.policy.visible(Kind.AUDIT), None
+        more = True
+        while more:
+            query = PageQuery(MOST_ROWS_A_PAGE, after, visible=visible)
+            async with self._deps.store.read() as tx:
+                page = await tx.audit.search(wanted, query)
+            yield list(page.items)
+            more = page.more
+            after = str(page.items[-1].id) if page.items else None
+
+    async def chains(self, actor: Actor) -> list[Chain]:
+        """Where the chains begin and end now; to be kept elsewhere, and compared later."""
+        require_any(actor, Verb.READ, Target.whole(Kind.AUDIT))
+        async with self._deps.store.read() as tx:
+            return await tx.audit.chains()
 
     async def append(self, entries: Iterable[AuditEntry]) -> None:
         """Add entries, committed when this returns."""
         async with self._deps.store.write() as tx:
             await tx.audit.append(entries)
+
+    def refused(self, actor: Actor, action: str, target_id: str, request_id: str) -> None:
+        """Note that somebody was refused; written by the next `flush`.
+
+        Each may be refused as often as they like: 60 of a minute are rows, the others one row.
+        """
+        entry = self._deps.audit_entry(actor, action, "", target_id[:64])
+        entry = replace(entry, verdict=Verdict.REFUSED, request_id=request_id[:64])
+        row = self._strangers.take(entry, actor.id or None)
+        if row is not None:
+            self._refused.append(row)
+
+    async def flush(self, *, ending: bool = False) -> None:
+        """Write what was refused; kept for the next time if the store is away."""
+        self._refused += self._strangers.due(all_of_them=ending)
+        entries = list(self._refused)
+        if entries:
+            await self.append(entries)
+            del self._refused[: len(entries)]
+
+    async def expire(self, kept: Mapping[AuditKind, timedelta]) -> int:
+        """Cut off what has been kept for long enough; how many rows."""
+        now, removed = self._deps.clock.now(), 0
+        for kind, life in kept.items():
+            while True:
+                async with self._deps.store.write() as tx:
+                    cut = await tx.audit.cut(kind, now - life, now, _CUT_AT_ONCE)
+                removed += cut
+                if cut < _CUT_AT_ONCE:
+                    break
+        return removed
+
+
+async def check_chains(store: Store) -> tuple[int, list[Break]]:
+    """How many rows were verified, and the first broken row of each chain that is broken."""
+    async with store.read() as tx:
+        chains = await tx.audit.chains()
+        checks = [await _checked(tx.audit, chain) for chain in chains]
+    return sum(rows for rows, _ in checks), [found for _, found in checks if found]
+
+
+async def _checked(trail: AuditTrail, chain: Chain) -> tuple[int, Break | None]:
+    check = ChainCheck(chain)
+    while rows := await trail.behind(chain.kind, check.number, _ROWS_AT_ONCE):
+        if found := check.take(rows):
+            return check.number - chain.floor, found
+    return check.number - chain.floor, check.end()

@@ -22,6 +22,7 @@ from controlplane.domain.access import (
     require_member,
 )
 from controlplane.domain.ledger import Verdict
+from controlplane.domain.notifications import NotificationKind, notification
 from controlplane.domain.people import (
     SESSION_IDLE,
     SESSION_LIFE,
@@ -265,6 +266,7 @@ class SignIn:
     async def _session(self, user: User, source: str, way: str) -> str:
         now = self._deps.clock.now()
         async with self._deps.store.write() as tx:
+            await self._tell_new_place(tx, user, source[:64])
             row, secret = await mint(
                 tx,
                 self._deps,
@@ -279,6 +281,14 @@ class SignIn:
             await self._deps.audit(tx, actor, "signIn", user.email, row.id, by=way)
             await tx.failures.remove(_counter("account", user.email.lower()))
         return secret
+
+    async def _tell_new_place(self, tx: Transaction, user: User, source: str) -> None:
+        """Notify of a sign-in from where the account has never been seen; its first one is none."""
+        known = await tx.tokens.select(user_id=user.id, kind=TokenKind.SESSION)
+        if known and all(one.source != source for one in known):
+            subject = f"{user.email} signed in from a new place: {source}"
+            kind = NotificationKind.LOGIN_NEW_PLACE
+            await tx.notifications.append([notification(kind, self._deps.clock.now(), subject)])
 
     async def _check_failures(self, counters: dict[str, int]) -> None:
         now = self._deps.clock.now()

@@ -14,6 +14,7 @@ from controlplane.domain.ledger import AuditEntry, Verdict
 from controlplane.domain.streams import OpenStream, RecordingPart
 from controlplane.usecases.access import Access
 from controlplane.usecases.identity import Identity as Identities
+from controlplane.usecases.strangers import Strangers
 from fleet.errors import LimitExceeded, TowlineError, Unauthenticated
 from fleet.identity import ClusterId, TokenId, TokenKind, UserId, token_kind
 from fleet.runtime.clock import Clock
@@ -30,7 +31,6 @@ from proxy.domain.access import (
 )
 from proxy.domain.attributes import READS, RequestAttributes
 from proxy.domain.audit import EndReason, RequestRecord
-from controlplane.usecases.strangers import Strangers
 
 log = structlog.get_logger(__name__)
 

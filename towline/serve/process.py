@@ -115,6 +115,8 @@ class Process:
                 signing_key=signer(git_settings(settings)).public_pem.decode(),
                 redis=settings.redis,
                 auth=settings.auth,
+                audit=settings.audit,
+                notify=settings.notify,
             ),
             self._git.manifests,
             clock,
@@ -161,6 +163,8 @@ class Process:
             self.plane.delivery.tasks,
             self.plane.pipelines.tasks,
             self.plane.access.tasks,
+            self.plane.retention.tasks,
+            self.plane.news.tasks,
             *((self._replica.tasks,) if self._replica is not None else ()),
             *((self.plane.shared_bus.tasks,) if self.plane.shared_bus is not None else ()),
         )
@@ -214,6 +218,7 @@ class Process:
                 self._webhooks.route,
                 agents_route((_own_address(where[0]), port)),
                 *self.plane.signin_routes.routes(),
+                self.plane.audit_export.route,
                 chart_route(),
             ],
         )

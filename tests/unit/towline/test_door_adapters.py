@@ -9,7 +9,7 @@ from proxy.domain.audit import EndReason, RequestRecord
 from tests.fakes.clock import FakeClock
 from tests.fakes.door import ANN, CLUSTER
 from towline.serve.door import _REFUSALS_LISTED, _entry, _request
-from towline.serve.strangers import Strangers
+from controlplane.usecases.strangers import Strangers
 
 POD = "/api/v1/namespaces/a/pods/b"
 

@@ -1,0 +1,114 @@
+"""`GET /audit/export`: the audit trail as a stream of lines, page by page from the store."""
+
+from collections.abc import AsyncIterator
+from datetime import datetime
+from enum import StrEnum
+from typing import TypeVar
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from controlplane.domain.access import Actor, Kind, Target, Verb
+from controlplane.domain.access.actor import require_any
+from controlplane.domain.audit import AuditFilter, AuditKind
+from controlplane.domain.audit_formats import FORMATS, AuditFormat
+from controlplane.domain.ledger import Verdict
+from controlplane.http.browser import Cookies, check_session_request
+from controlplane.http.graphql import token_of
+from controlplane.usecases.identity import Identity
+from controlplane.usecases.records import Records
+from fleet.errors import Code, Invalid, TowlineError, Unauthenticated
+from fleet.identity import TokenKind, token_kind
+
+W = TypeVar("W", bound=StrEnum)
+PATH = "/audit/export"
+_LONGEST = 320
+_TEXTS = {"actor": "actor", "action": "action", "target": "target", "cluster": "cluster_id"}
+_STATUS = {Code.UNAUTHENTICATED: 401, Code.FORBIDDEN: 403, Code.INVALID: 400, Code.LIMIT: 429}
+_TYPES = {AuditFormat.JSONL: "application/jsonl", AuditFormat.CEF: "text/plain"}
+
+
+class AuditExport:
+    """Streams rows to whoever may read them, in the order in which they were written."""
+
+    def __init__(self, records: Records, identity: Identity, cookies: Cookies) -> None:
+        self._records = records
+        self._identity = identity
+        self._cookies = cookies
+        self.route = Route(PATH, self.export, methods=["GET"])
+
+    async def export(self, request: Request) -> Response:
+        """Query: `format` (jsonl, cef) and the fields of a filter; times are ISO 8601."""
+        try:
+            actor = await self._caller(request)
+            require_any(actor, Verb.READ, Target.whole(Kind.AUDIT))
+            form, wanted = _asked(request)
+        except TowlineError as error:
+            status = _STATUS.get(error.code, 503)
+            return JSONResponse({"error": error.message, "code": error.code.value}, status)
+        lines = self._lines(actor, form, wanted)
+        headers = {"cache-control": "no-store"}
+        return StreamingResponse(lines, media_type=_TYPES[form], headers=headers)
+
+    async def _lines(
+        self, actor: Actor, form: AuditFormat, wanted: AuditFilter
+    ) -> AsyncIterator[bytes]:
+        write = FORMATS[form]
+        async for rows in self._records.export(actor, wanted):
+            yield b"".join(write(row) for row in rows)
+
+    async def _caller(self, request: Request) -> Actor:
+        source = request.client.host if request.client else ""
+        token = token_of(request.headers.get("authorization", ""))
+        if token and token_kind(token) is TokenKind.SESSION:
+            raise Unauthenticated("a session is shown by its cookie")
+        if not token and self._cookies.session(request):
+            check_session_request(request, self._cookies.base(request))
+            token = self._cookies.session(request)
+        if not token:
+            raise Unauthenticated("sign in first: send a token, or run `towline login`")
+        return await self._identity.authenticate(token, source)
+
+
+def _asked(request: Request) -> tuple[AuditFormat, AuditFilter]:
+    """The format and the filter of a request. Invalid: names the parameter."""
+    asked = request.query_params
+    known = {"format", "kind", "verdict", "since", "until", *_TEXTS}
+    for name, text in asked.items():
+        if name not in known:
+            raise Invalid(
+                f"there is no such parameter: {', '.join(sorted(known))}", field=name[:80]
+            )
+        if len(text) > _LONGEST or not text.isprintable():
+            raise Invalid(f"at most {_LONGEST} printable characters", field=name)
+    texts = {field: asked.get(name, "") for name, field in _TEXTS.items()}
+    wanted = AuditFilter(
+        kind=_word(AuditKind, asked.get("kind"), "kind"),
+        verdict=_word(Verdict, asked.get("verdict"), "verdict"),
+        since=_time(asked.get("since"), "since"),
+        until=_time(asked.get("until"), "until"),
+        **texts,
+    )
+    return _word(AuditFormat, asked.get("format"), "format") or AuditFormat.JSONL, wanted
+
+
+def _word(words: type[W], text: str | None, field: str) -> W | None:
+    if not text:
+        return None
+    try:
+        return words(text)
+    except ValueError:
+        raise Invalid(f"is one of {', '.join(words)}", field=field) from None
+
+
+def _time(text: str | None, field: str) -> datetime | None:
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise Invalid("is a time with its zone, like 2026-01-31T12:00:00Z", field=field)
+    return moment

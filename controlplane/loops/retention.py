@@ -1,0 +1,54 @@
+"""When refusals are written and when old audit rows go: every second, and once an hour."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from functools import partial
+
+from controlplane.domain.audit import AuditKind
+from controlplane.loops.patient import patiently
+from controlplane.usecases.notification_routing import Routing
+from controlplane.usecases.records import Records
+from fleet.runtime.clock import Clock
+from fleet.runtime.tasks import Tasks
+
+_FLUSH_SECONDS = 1.0
+_EXPIRE_SECONDS = 3600.0
+
+
+class RetentionLoop:
+    """Keeps the audit trail current and within its time; `kept` is how long, by kind."""
+
+    def __init__(
+        self,
+        records: Records,
+        routing: Routing,
+        kept: Mapping[AuditKind, timedelta],
+        clock: Clock,
+    ) -> None:
+        self._records = records
+        self._routing = routing
+        self._kept = kept
+        self._clock = clock
+        self.tasks = Tasks("retention")
+
+    def start(self) -> None:
+        """Begin in the background."""
+        self.tasks.forever("refusals", self._flush())
+        self.tasks.forever("expire", self._expire())
+
+    async def stop(self) -> None:
+        """End, and write the refusals that are left."""
+        await self.tasks.stop()
+        await self._records.flush(ending=True)
+
+    async def _flush(self) -> None:
+        while True:
+            await self._clock.sleep(_FLUSH_SECONDS)
+            await patiently("write refusals", self._records.flush, self._clock)
+
+    async def _expire(self) -> None:
+        while True:
+            await self._clock.sleep(_EXPIRE_SECONDS)
+            expire = partial(self._records.expire, self._kept)
+            await patiently("expire audit rows", expire, self._clock)
+            await patiently("expire notifications", self._routing.forget, self._clock)

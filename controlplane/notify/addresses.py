@@ -1,0 +1,84 @@
+"""To which addresses may be connected: only public ones, unless the operator allows others.
+
+A name is resolved once and every address is judged; the connection goes to a judged address, so
+what the name means a moment later does not matter.
+"""
+
+import asyncio
+import socket
+from collections.abc import Iterable
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+from fleet.errors import Invalid, Unavailable
+
+_SECONDS = 5.0
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+# Translations of IPv4 by which a private address would look public.
+_TRANSLATED = (ip_network("64:ff9b::/96"), ip_network("64:ff9b:1::/48"), ip_network("2002::/16"))
+
+
+class Addresses:
+    """Resolves names. `allowed` are networks, as CIDR, that may be reached although private."""
+
+    def __init__(self, allowed: Iterable[str] = ()) -> None:
+        self._allowed: list[Network] = []
+        for one in allowed:
+            try:
+                self._allowed.append(ip_network(one))
+            except ValueError:
+                raise Invalid(f"{one!r} is no network like 10.1.0.0/16", field="notify") from None
+
+    async def resolve(self, host: str, port: int) -> list[Address]:
+        """All addresses of a host. Unavailable: it has none, or one that must not be reached."""
+        literal = _literal(host)
+        found = [literal] if literal else await self._ask(host, port)
+        for one in found:
+            self._judge(host, one)
+        return found
+
+    def judge_literal(self, host: str) -> None:
+        """Unavailable: the host is an address that must not be reached. A name passes."""
+        literal = _literal(host)
+        if literal is not None:
+            self._judge(host, literal)
+
+    def allows(self, address: Address) -> bool:
+        """Whether an address may be reached."""
+        plain = _plain(address)
+        if any(plain in network for network in self._allowed):
+            return True
+        return plain.is_global and not plain.is_multicast and not _is_translated(plain)
+
+    def _judge(self, host: str, address: Address) -> None:
+        if not self.allows(address):
+            raise Unavailable(
+                f"{host} has a private address: the operator may allow its network "
+                "in notify.private_networks"
+            )
+
+    async def _ask(self, host: str, port: int) -> list[Address]:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(_SECONDS):
+                infos = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError, TimeoutError):
+            raise Unavailable(f"{host} has no address") from None
+        return [one for info in infos if (one := _literal(str(info[4][0]))) is not None]
+
+
+def _literal(text: str) -> Address | None:
+    try:
+        return ip_address(text.partition("%")[0].strip("[]"))
+    except ValueError:
+        return None
+
+
+def _plain(address: Address) -> Address:
+    """An IPv4 address that is written as IPv6, as itself."""
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return mapped or address
+
+
+def _is_translated(address: Address) -> bool:
+    return any(address in network for network in _TRANSLATED)

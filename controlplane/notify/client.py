@@ -1,0 +1,98 @@
+"""Posting to a URL that somebody has given: bounded in time and size, without redirects."""
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+from controlplane.notify.addresses import Addresses
+from fleet.errors import Unavailable
+
+SECONDS = 10.0
+MOST_ANSWER_BYTES = 64 << 10
+MOST_BODY_BYTES = 4 << 20
+_MOST_CONNECTIONS = 64
+
+
+class _Resolver(AbstractResolver):
+    """Gives only addresses that have been judged."""
+
+    def __init__(self, addresses: Addresses) -> None:
+        self._addresses = addresses
+
+    async def resolve(self, host: str, port: int = 0, family: Any = 0) -> list[ResolveResult]:
+        found = await self._addresses.resolve(host, port)
+        return [
+            ResolveResult(
+                hostname=host, host=str(one), port=port, family=2 if one.version == 4 else 10,
+                proto=0, flags=0,
+            )
+            for one in found
+        ]  # fmt: skip
+
+    async def close(self) -> None:
+        pass
+
+
+class HttpClient:
+    """Posts. The session is made when it is first needed."""
+
+    def __init__(self, addresses: Addresses, ca_file: Path | None = None) -> None:
+        self._addresses = addresses
+        self._ca_file = ca_file
+        self._session: aiohttp.ClientSession | None = None
+
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> int:
+        """The status of the answer. Unavailable: why there is none, without the URL's path."""
+        host = self._judged(url)
+        try:
+            async with (
+                asyncio.timeout(SECONDS),
+                self._opened().post(url, data=body, headers=headers, allow_redirects=False) as said,
+            ):
+                await said.content.read(MOST_ANSWER_BYTES)
+                return said.status
+        except TimeoutError:
+            raise Unavailable(f"{host} did not answer within {SECONDS:.0f} s") from None
+        except aiohttp.ClientConnectorCertificateError:
+            raise Unavailable(f"{host} shows a certificate that is not trusted") from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            # The text of these errors may hold the URL, whose path may be a secret.
+            raise Unavailable(f"{host} cannot be reached: {type(error).__name__}") from None
+
+    async def close(self) -> None:
+        """Close all connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    def _judged(self, url: str) -> str:
+        """The host of a URL. A literal address is never resolved, so it is judged here."""
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise Unavailable("the sink has no http or https URL: set it anew")
+        self._addresses.judge_literal(parts.hostname)
+        return parts.hostname
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            cafile = str(self._ca_file) if self._ca_file else None
+            connector = aiohttp.TCPConnector(
+                ssl=ssl.create_default_context(cafile=cafile),
+                resolver=_Resolver(self._addresses),
+                use_dns_cache=False,
+                limit=_MOST_CONNECTIONS,
+                force_close=True,
+            )
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers={"user-agent": "towline"},
+                auto_decompress=False,
+                trust_env=False,
+            )
+        return self._session

@@ -1,0 +1,27 @@
+"""The control plane's port `Outward`."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from controlplane.notify.addresses import Addresses
+from controlplane.notify.client import HttpClient
+from controlplane.notify.syslog import SyslogClient
+
+
+class GuardedOutward:
+    """Sends to public addresses, and to private ones of `allowed` networks."""
+
+    def __init__(self, allowed: Iterable[str] = (), ca_file: Path | None = None) -> None:
+        addresses = Addresses(allowed)
+        self._http = HttpClient(addresses, ca_file)
+        self._syslog = SyslogClient(addresses, ca_file)
+
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> int:
+        return await self._http.post(url, headers, body)
+
+    async def syslog(self, url: str, messages: Sequence[bytes]) -> None:
+        await self._syslog.send(url, messages)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._http.close()

@@ -1,0 +1,48 @@
+"""Audit rows for what agents do of themselves, or because they were asked to."""
+
+from datetime import datetime
+
+from controlplane.domain.access import DEFAULT_PROJECT
+from controlplane.domain.clusters import Cluster
+from controlplane.domain.commands import Command, CommandState
+from controlplane.domain.ledger import AuditEntry, Verdict
+
+
+def connected(cluster: Cluster, at: datetime) -> AuditEntry:
+    """An agent has begun its Sync call."""
+    detail = {"version": cluster.agent_version, "mode": cluster.mode.value}
+    target = f"instance {cluster.agent_instance}"
+    return _row(cluster, at, "connect", target, cluster.id, Verdict.ALLOWED, detail)
+
+
+def carried_out(
+    cluster: Cluster, command: Command, state: CommandState, message: str, at: datetime
+) -> AuditEntry:
+    """An agent has answered a command: done, failed or refused."""
+    verdict = Verdict.REFUSED if state is CommandState.REFUSED else Verdict.ALLOWED
+    about = command.service_id or command.id
+    detail = {"result": state.value, "message": message[:1000], "command": command.id}
+    return _row(cluster, at, command.kind.value, about, about, verdict, detail)
+
+
+def _row(
+    cluster: Cluster,
+    at: datetime,
+    action: str,
+    target: str,
+    target_id: str,
+    verdict: Verdict,
+    detail: dict[str, str | None],
+) -> AuditEntry:
+    return AuditEntry(
+        at=at,
+        actor=f"agent of {cluster.handle}",
+        actor_id=cluster.id,
+        action=f"agent.{action}",
+        verdict=verdict,
+        target=target[:320],
+        target_id=target_id,
+        cluster_id=cluster.id,
+        project_id=cluster.project_id or DEFAULT_PROJECT,
+        detail=detail,
+    )

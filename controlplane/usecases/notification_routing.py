@@ -1,0 +1,218 @@
+"""From what has happened to who is told: notifications meet routers, and states are looked at."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from controlplane.domain.access import DEFAULT_PROJECT
+from controlplane.domain.notifications import (
+    COMMIT_STATUS,
+    ILL,
+    Delivery,
+    Mark,
+    Notification,
+    NotificationKind,
+    Router,
+    Severity,
+    Sink,
+    notification,
+)
+from controlplane.domain.repositories import GitHealth
+from controlplane.domain.services import Service
+from controlplane.ports import ANY, Transaction
+from controlplane.usecases.deps import Deps
+from fleet.errors import Conflict
+from fleet.identity import TokenKind
+
+AWAY_AFTER = timedelta(seconds=90)
+EXPIRES_SOON = timedelta(days=7)
+KEPT = timedelta(days=90)
+_AT_ONCE = 100
+_LASTING: Final = (TokenKind.USER, TokenKind.SERVICE_ACCOUNT, TokenKind.AGENT)
+_SAYS = {
+    NotificationKind.SERVICE_UPDATE: "is rendered anew",
+    NotificationKind.SERVICE_FAILED: "has failed",
+    NotificationKind.SERVICE_RECOVERED: "is healthy again",
+    NotificationKind.SERVICE_DRIFTED: "was changed by somebody else",
+}
+
+
+class Routing:
+    """Turns waiting notifications into deliveries."""
+
+    def __init__(self, deps: Deps) -> None:
+        self._deps = deps
+
+    async def route(self) -> int:
+        """Route what waits, or some of it; how many those were."""
+        async with self._deps.store.read() as tx:
+            if not await tx.notifications.waiting(1):
+                return 0
+        async with self._deps.store.write() as tx:
+            waiting = await tx.notifications.waiting(_AT_ONCE)
+            routers, sinks = await tx.routers.select(), await tx.sinks.select()
+            for one in waiting:
+                await self._route(tx, one, routers, {sink.id: sink for sink in sinks})
+        return len(waiting)
+
+    async def forget(self) -> None:
+        """Remove what is older than 90 days."""
+        before = self._deps.clock.now() - KEPT
+        async with self._deps.store.write() as tx:
+            await tx.notifications.forget(before)
+            for mark in await tx.marks.past("at", before):
+                if mark.id.startswith("token:"):
+                    await tx.marks.remove(mark.id)
+
+    async def _route(
+        self, tx: Transaction, one: Notification, routers: Iterable[Router], sinks: dict[str, Sink]
+    ) -> None:
+        located, repository_id = await _located(tx, one)
+        if located is None:
+            await tx.notifications.drop(_id(one))
+            return
+        now = self._deps.clock.now()
+        if not await tx.notifications.routed(located, now):
+            return
+        for sink in _wanted(located, repository_id, routers, sinks):
+            delivery = Delivery(self._deps.new_id(), _id(one), sink.id, sink.project_id, now, now)
+            await tx.deliveries.add(delivery)
+
+
+class Watch:
+    """Finds what no row tells: who is away, what is broken, what ends soon. Each is told once."""
+
+    def __init__(self, deps: Deps) -> None:
+        self._deps = deps
+
+    async def look_at_clusters(self) -> None:
+        """Notify of clusters that went away, and of those that came back."""
+        now = self._deps.clock.now()
+        async with self._deps.store.read() as tx:
+            silent = await tx.clusters.past("pinged_at", now - AWAY_AFTER)
+            away = {f"cluster:{c.id}": c for c in silent if c.deleted_at is None}
+            marks = {m.id: m for m in await tx.marks.select() if m.id.startswith("cluster:")}
+        for id, cluster in away.items():
+            if id not in marks and cluster.pinged_at is not None:
+                text = f"Its agent was last heard of at {cluster.pinged_at:%F %T} UTC."
+                kind = NotificationKind.CLUSTER_AWAY
+                told = notification(kind, now, f"cluster {cluster.handle} is away", text)
+                place = {"cluster_id": cluster.id, "project_id": _in(cluster.project_id)}
+                await self._mark(id, replace(told, **place))
+        for id in marks.keys() - away.keys():
+            await self._cluster_back(id, now)
+
+    async def look_at_repositories(self) -> None:
+        """Notify of repositories that cannot be followed, and of those that can again."""
+        now = self._deps.clock.now()
+        async with self._deps.store.read() as tx:
+            broken = await tx.repositories.select(health=GitHealth.FAILED)
+            marks = {m.id for m in await tx.marks.select() if m.id.startswith("repository:")}
+        failing = {f"repository:{one.id}": one for one in broken}
+        for id, repository in failing.items():
+            if id not in marks:
+                subject = f"repository {repository.url} cannot be followed"
+                kind = NotificationKind.REPOSITORY_BROKEN
+                told = notification(kind, now, subject, repository.error or "")
+                await self._mark(id, replace(told, project_id=_in(repository.project_id)))
+        for id in marks - failing.keys():
+            await self._repository_mended(id, now)
+
+    async def look_at_tokens(self) -> None:
+        """Notify of tokens that end within a week."""
+        now = self._deps.clock.now()
+        async with self._deps.store.read() as tx:
+            ending = await tx.tokens.past("expires_at", now + EXPIRES_SOON)
+            known = {mark.id for mark in await tx.marks.select()}
+        for token in ending:
+            live = token.expires_at and token.expires_at > now and token.revoked_at is None
+            id = f"token:{token.id}"
+            if live and token.kind in _LASTING and id not in known:
+                text = f"It ends at {token.expires_at:%F %T} UTC: make another one before."
+                subject = f"the token {token.name} ends soon"
+                await self._mark(id, notification(NotificationKind.TOKEN_EXPIRING, now,
+                                                  subject, text))  # fmt: skip
+
+    async def _cluster_back(self, mark: str, now: datetime) -> None:
+        async with self._deps.store.write() as tx:
+            await tx.marks.remove(mark)
+            cluster = await tx.clusters.get(mark.partition(":")[2])
+            if cluster is not None:
+                kind = NotificationKind.CLUSTER_BACK
+                told = notification(kind, now, f"cluster {cluster.handle} is back")
+                place = {"cluster_id": cluster.id, "project_id": _in(cluster.project_id)}
+                await tx.notifications.append([replace(told, **place)])
+
+    async def _repository_mended(self, mark: str, now: datetime) -> None:
+        async with self._deps.store.write() as tx:
+            await tx.marks.remove(mark)
+            repository = await tx.repositories.get(mark.partition(":")[2])
+            if repository is not None:
+                kind = NotificationKind.REPOSITORY_MENDED
+                told = notification(kind, now, f"repository {repository.url} is followed again")
+                project = _in(repository.project_id)
+                await tx.notifications.append([replace(told, project_id=project)])
+
+    async def _mark(self, id: str, told: Notification) -> None:
+        """Tell once; nothing if another replica has just done so."""
+        try:
+            async with self._deps.store.write() as tx:
+                await tx.marks.add(Mark(id, told.at))
+                await tx.notifications.append([told])
+        except Conflict:
+            return
+
+
+async def _located(tx: Transaction, one: Notification) -> tuple[Notification | None, str]:
+    """What is to be told, with names, and the repository it concerns; None: it is no news."""
+    if one.service_id:
+        service = await tx.services.find(id=one.service_id, deleted_at=ANY)
+        if service is None:
+            return None, ""
+        return await _of_service(tx, one, service), service.repository_id or ""
+    if one.pipeline_id:
+        pipeline = await tx.pipelines.get(one.pipeline_id)
+        if pipeline is None:
+            return None, ""
+        subject = f"pipeline {pipeline.name}: {one.subject}"[:320]
+        return replace(one, subject=subject, project_id=_in(pipeline.project_id)), ""
+    return one, ""
+
+
+async def _of_service(tx: Transaction, one: Notification, service: Service) -> Notification:
+    cluster = await tx.clusters.get(service.cluster_id)
+    handle = cluster.handle if cluster else service.cluster_id
+    kind, says = one.kind, _SAYS[one.kind]
+    if kind is NotificationKind.SERVICE_RECOVERED:
+        if await tx.notifications.last_stage(service.id, one.at) not in ILL:
+            kind, says = NotificationKind.SERVICE_UPDATE, "is healthy"
+    severity = Severity.INFO if kind is NotificationKind.SERVICE_UPDATE else one.severity
+    return replace(
+        one,
+        kind=kind,
+        severity=severity,
+        subject=f"{service.name} in {handle} {says}"[:320],
+        project_id=_in(service.project_id),
+        detail={**one.detail, "cluster": handle, "service": service.name},
+    )
+
+
+def _wanted(
+    one: Notification, repository_id: str, routers: Iterable[Router], sinks: dict[str, Sink]
+) -> list[Sink]:
+    """The sinks that get it, each once."""
+    ids = {id for router in routers if router.takes(one) for id in router.sinks}
+    if repository_id and one.detail.get("sha"):
+        of_commits = (sink for sink in sinks.values() if sink.type in COMMIT_STATUS)
+        ids |= {sink.id for sink in of_commits if sink.repository_id == repository_id}
+    return [sinks[id] for id in sorted(ids) if id in sinks]
+
+
+def _in(project_id: str | None) -> str:
+    return project_id or DEFAULT_PROJECT
+
+
+def _id(one: Notification) -> int:
+    assert one.id is not None  # It was read from the store.
+    return one.id

@@ -1,0 +1,174 @@
+"""Sending: notifications to their sinks, audit rows to those that take them. At least once."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+
+import structlog
+
+from controlplane.domain.access import SYSTEM
+from controlplane.domain.audit import AuditKind
+from controlplane.domain.audit_formats import as_object, syslog
+from controlplane.domain.ledger import AuditEntry, Verdict
+from controlplane.domain.notification_bodies import (
+    Outgoing,
+    commit_status,
+    event,
+    slack,
+    teams,
+    webhook,
+)
+from controlplane.domain.notifications import (
+    COMMIT_STATUS,
+    MOST_ATTEMPTS,
+    Delivery,
+    DeliveryState,
+    Notification,
+    Sink,
+    SinkType,
+    wait_after,
+)
+from controlplane.ports import Outward
+from controlplane.usecases.deps import Deps
+from controlplane.usecases.notifications import opened_sink
+from fleet.errors import TowlineError, Unavailable
+
+log = structlog.get_logger(__name__)
+
+_AT_ONCE = 32
+_AUDIT_ROWS = 200
+_GONE = 410
+_LEASE = timedelta(seconds=60)
+_LAST_BATCH = timedelta(seconds=45)
+_PAUSE = timedelta(seconds=2)
+_CHATS = {SinkType.SLACK: slack, SinkType.TEAMS: teams}
+
+
+class Sending:
+    """Carries out deliveries, and forwards the audit trail."""
+
+    def __init__(self, deps: Deps, outward: Outward, host: str = "towline") -> None:
+        self._deps = deps
+        self._outward = outward
+        self._host = host
+
+    async def deliver(self) -> int:
+        """Try the deliveries that are due, or some of them; how many."""
+        now = self._deps.clock.now()
+        async with self._deps.store.write() as tx:
+            claimed = await tx.deliveries.claim(now, _AT_ONCE)
+        await asyncio.gather(*(self._try(one) for one in claimed))
+        return len(claimed)
+
+    async def forward_audit(self) -> None:
+        """Send what is new in the audit trail to each sink that takes it."""
+        async with self._deps.store.read() as tx:
+            sinks = [one for one in await tx.sinks.select() if one.audit]
+        now = self._deps.clock.now()
+        due = [one for one in sinks if one.due_at is None or one.due_at <= now]
+        await asyncio.gather(*(self._forward(one) for one in due))
+
+    async def _try(self, delivery: Delivery) -> None:
+        now = self._deps.clock.now()
+        try:
+            status = await self._send(delivery)
+            error = "" if status < 300 else f"the sink answered {status}"
+        except TowlineError as failure:
+            status, error = None, failure.message[:1000]
+        columns = {"status": status, "error": error, "finished_at": now}
+        if not error:
+            columns["state"] = DeliveryState.DONE
+        elif delivery.attempts >= MOST_ATTEMPTS or status == _GONE:
+            columns["state"] = DeliveryState.DEAD
+            log.warning("delivery given up", delivery=delivery.id, sink=delivery.sink_id)
+        else:
+            columns |= {"due_at": now + wait_after(delivery.attempts), "finished_at": None}
+        async with self._deps.store.write() as tx:
+            await tx.deliveries.settle(delivery, **columns)
+
+    async def _send(self, delivery: Delivery) -> int:
+        async with self._deps.store.read() as tx:
+            sink = await tx.sinks.get(delivery.sink_id)
+            found = await tx.notifications.select(id=delivery.notification_id)
+            wanted = sink.repository_id if sink else ""
+            repository = await tx.repositories.get(wanted) if wanted else None
+        if sink is None or not found:
+            return _GONE
+        secrets = opened_sink(self._deps.sealer, sink)
+        if sink.type is SinkType.SYSLOG:
+            await self._outward.syslog(secrets["url"], [self._line(found[0])])
+            return 200
+        url = repository.url if repository else ""
+        request = self._request(sink, secrets, url, delivery, found[0])
+        if request is None:
+            return 200
+        return await self._outward.post(request.url, request.headers, request.body)
+
+    def _request(
+        self,
+        sink: Sink,
+        secrets: Mapping[str, str],
+        repository: str,
+        delivery: Delivery,
+        one: Notification,
+    ) -> Outgoing | None:
+        if sink.type in COMMIT_STATUS:
+            return commit_status(sink.type, secrets, repository, one)
+        if sink.type in _CHATS:
+            return _CHATS[sink.type](secrets, one)
+        now = self._deps.clock.now()
+        return webhook(secrets, delivery.id, now, one.kind.value, one.at, event(one))
+
+    def _line(self, one: Notification) -> bytes:
+        """A notification in the clothes of an audit row, which syslog knows."""
+        detail = {"text": one.text, **one.detail}
+        entry = AuditEntry(one.at, SYSTEM.name, one.kind.value, Verdict.ALLOWED, SYSTEM.id)
+        return syslog(replace(entry, target=one.subject, detail=detail), self._host)
+
+    async def _forward(self, sink: Sink) -> None:
+        """Send to one sink, if no other replica does."""
+        now = self._deps.clock.now()
+        lease = now + _LEASE
+        async with self._deps.store.write() as tx:
+            mine = await tx.sinks.find(id=sink.id, due_at=sink.due_at)
+            if mine is None:
+                return
+            await tx.sinks.change(sink.id, due_at=lease)
+        failures, error, due = 0, "", now + _PAUSE
+        sent = dict(mine.sent)
+        try:
+            while self._deps.clock.now() < lease - _LAST_BATCH:
+                before = dict(sent)
+                for kind in mine.audit:
+                    last = sent.get(kind.value, 0)
+                    sent[kind.value] = await self._forward_kind(mine, kind, last)
+                if sent == before:
+                    break
+        except TowlineError as failure:
+            failures, error = mine.failures + 1, failure.message[:1000]
+            due = now + wait_after(failures)
+        async with self._deps.store.write() as tx:
+            if await tx.sinks.find(id=sink.id, due_at=lease) is not None:
+                columns = {"due_at": due, "failures": failures, "error": error, "sent": sent}
+                await tx.sinks.change(sink.id, **columns)
+
+    async def _forward_kind(self, sink: Sink, kind: AuditKind, last: int) -> int:
+        """Send the next rows of a chain; the number of the last one that has been sent."""
+        async with self._deps.store.read() as tx:
+            rows = await tx.audit.behind(kind, last, _AUDIT_ROWS)
+        if not rows:
+            return last
+        await self._send_rows(sink, kind, rows)
+        return rows[-1].number
+
+    async def _send_rows(self, sink: Sink, kind: AuditKind, rows: Sequence[AuditEntry]) -> None:
+        secrets, now = opened_sink(self._deps.sealer, sink), self._deps.clock.now()
+        if sink.type is SinkType.SYSLOG:
+            await self._outward.syslog(secrets["url"], [syslog(one, self._host) for one in rows])
+            return
+        id, data = f"{sink.id}-{kind.value}-{rows[0].number}", [as_object(one) for one in rows]
+        request = webhook(secrets, id, now, f"audit.{kind.value}", rows[-1].at, data)
+        status = await self._outward.post(request.url, request.headers, request.body)
+        if status >= 300:
+            raise Unavailable(f"the sink answered {status}")

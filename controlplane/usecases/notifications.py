@@ -1,0 +1,340 @@
+"""Sinks, routers, and what became of deliveries."""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeVar
+from urllib.parse import urlsplit
+
+import orjson
+
+from controlplane.domain.access import Actor, Kind, Target, Verb, require, require_member
+from controlplane.domain.audit import AuditKind
+from controlplane.domain.names import check_text
+from controlplane.domain.notification_bodies import api_of, key_of, new_secret
+from controlplane.domain.notifications import (
+    COMMIT_STATUS,
+    MOST_SINKS,
+    TAKES_AUDIT,
+    Delivery,
+    DeliveryState,
+    Notification,
+    NotificationKind,
+    Router,
+    RouterFilter,
+    Severity,
+    Sink,
+    SinkType,
+    notification,
+    standing,
+)
+from controlplane.ports import Page, PageQuery, Sealer, Transaction
+from controlplane.usecases.deps import Deps
+from controlplane.usecases.scopes import find_project
+from fleet.errors import Conflict, Invalid, NotFound
+
+MOST_URL = 2048
+S = TypeVar("S", Sink, Router)
+_MOST_TOKEN = 4096
+_SYSLOG: Final = ("syslog+tls", "syslog+tcp", "syslog+udp")
+_WEB: Final = ("https", "http")
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SinkDraft:
+    """A sink as it is wanted; None leaves as it is. Never printed: it holds secrets."""
+
+    name: str
+    type: SinkType
+    project_id: str | None = None
+    url: str | None = None
+    secret: str | None = None
+    token: str | None = None
+    api_url: str | None = None
+    repository_id: str | None = None
+    audit: tuple[AuditKind, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RouterDraft:
+    """A router as it is wanted; `sinks` are ids."""
+
+    name: str
+    events: tuple[str, ...] = ("*",)
+    severity: Severity = Severity.INFO
+    filters: tuple[RouterFilter, ...] = ()
+    sinks: tuple[str, ...] = ()
+    project_id: str | None = field(default=None)
+
+
+class Notifying:
+    """Verbs on sinks, routers, notifications and deliveries."""
+
+    def __init__(self, deps: Deps) -> None:
+        self._deps = deps
+
+    async def sinks(self, actor: Actor, query: PageQuery) -> Page[Sink]:
+        """The sinks that the actor may see."""
+        async with self._deps.store.read() as tx:
+            return await tx.sinks.page(_seen_by(actor, query))
+
+    async def routers(self, actor: Actor, query: PageQuery) -> Page[Router]:
+        """The routers that the actor may see."""
+        async with self._deps.store.read() as tx:
+            return await tx.routers.page(_seen_by(actor, query))
+
+    async def notifications(self, actor: Actor, query: PageQuery) -> Page[Notification]:
+        """What has happened, newest first."""
+        async with self._deps.store.read() as tx:
+            return await tx.notifications.page(replace(_seen_by(actor, query), newest=True))
+
+    async def deliveries(self, actor: Actor, query: PageQuery) -> Page[Delivery]:
+        """Deliveries, newest first."""
+        async with self._deps.store.read() as tx:
+            return await tx.deliveries.page(replace(_seen_by(actor, query), newest=True))
+
+    async def sink(self, actor: Actor, id: str | None, name: str | None = None) -> Sink:
+        """By id, else by name. NotFound: none."""
+        require_member(actor)
+        async with self._deps.store.read() as tx:
+            found = await (tx.sinks.get(id) if id else tx.sinks.find(name=name or ""))
+        return _readable(actor, found)
+
+    async def router(self, actor: Actor, id: str | None, name: str | None = None) -> Router:
+        """By id, else by name. NotFound: none."""
+        require_member(actor)
+        async with self._deps.store.read() as tx:
+            found = await (tx.routers.get(id) if id else tx.routers.find(name=name or ""))
+        return _readable(actor, found)
+
+    async def save_sink(self, actor: Actor, draft: SinkDraft) -> tuple[Sink, str | None]:
+        """Create or change the sink of this name; a signing secret that was made, given once."""
+        require_member(actor)
+        check_text(draft.name, "name")
+        async with self._deps.store.write() as tx:
+            before = await tx.sinks.find(name=draft.name)
+            sink = before or await self._new_sink(tx, actor, draft)
+            _require_write(actor, sink.target, before is not None)
+            if before is not None and before.type is not draft.type:
+                raise Conflict(f"{draft.name} is a sink of type {before.type.value}")
+            kept = _opened(self._deps.sealer, sink)
+            given, made = _secrets(draft, kept)
+            sink = await _completed(tx, actor, sink, draft, given)
+            sealed = self._deps.sealer.seal(orjson.dumps(given), _context(sink.id))
+            sink = replace(sink, sealed=sealed, updated_at=self._deps.clock.now())
+            await (tx.sinks.put(sink) if before else tx.sinks.add(sink))
+            await self._deps.audit(tx, actor, "upsertNotificationSink", sink.name, sink.id)
+        return sink, made
+
+    async def delete_sink(self, actor: Actor, id: str) -> Sink:
+        """Conflict: a router still names it."""
+        require_member(actor)
+        async with self._deps.store.write() as tx:
+            sink = await tx.sinks.get(id)
+            if sink is None:
+                raise NotFound
+            require(actor, Verb.WRITE, sink.target)
+            users = [one.name for one in await tx.routers.select() if id in one.sinks]
+            if users:
+                raise Conflict(f"routers still send to it: {', '.join(users[:5])}")
+            await tx.sinks.remove(id)
+            await self._deps.audit(tx, actor, "deleteNotificationSink", sink.name, id)
+        return sink
+
+    async def save_router(self, actor: Actor, draft: RouterDraft) -> Router:
+        """Create or change the router of this name."""
+        require_member(actor)
+        check_text(draft.name, "name")
+        now = self._deps.clock.now()
+        async with self._deps.store.write() as tx:
+            before = await tx.routers.find(name=draft.name)
+            project = await _project(tx, draft.project_id)
+            blank = Router(self._deps.new_id(), draft.name, now, now, project)
+            router = before or blank
+            _require_write(actor, router.target, before is not None)
+            router = replace(
+                router,
+                updated_at=now,
+                events=draft.events or ("*",),
+                severity=draft.severity,
+                filters=draft.filters,
+                sinks=tuple(dict.fromkeys(draft.sinks)),
+            )
+            router.check()
+            await _check_sinks(tx, actor, router)
+            await (tx.routers.put(router) if before else tx.routers.add(router))
+            await self._deps.audit(tx, actor, "upsertNotificationRouter", router.name, router.id)
+        return router
+
+    async def delete_router(self, actor: Actor, id: str) -> Router:
+        require_member(actor)
+        async with self._deps.store.write() as tx:
+            router = await tx.routers.get(id)
+            if router is None:
+                raise NotFound
+            require(actor, Verb.WRITE, router.target)
+            await tx.routers.remove(id)
+            await self._deps.audit(tx, actor, "deleteNotificationRouter", router.name, id)
+        return router
+
+    async def test_sink(self, actor: Actor, id: str) -> Delivery:
+        """Send a notification to one sink, to see whether it arrives."""
+        require_member(actor)
+        now = self._deps.clock.now()
+        async with self._deps.store.write() as tx:
+            sink = await tx.sinks.get(id)
+            if sink is None:
+                raise NotFound
+            require(actor, Verb.WRITE, sink.target)
+            if sink.type in COMMIT_STATUS:
+                raise Invalid("a commit status is sent with a commit only", field="id")
+            said = f"A test of the sink {sink.name}"
+            one = notification(NotificationKind.TEST, now, said, project_id=sink.project_id)
+            kept = await tx.notifications.add(replace(one, routed_at=now))
+            delivery = Delivery(self._deps.new_id(), kept, id, sink.project_id, now, now)
+            await tx.deliveries.add(delivery)
+            await self._deps.audit(tx, actor, "testNotificationSink", sink.name, id)
+        return delivery
+
+    async def resend(self, actor: Actor, id: str) -> Delivery:
+        """Try a delivery anew, whatever became of it. Its webhook-id stays the same."""
+        require_member(actor)
+        now = self._deps.clock.now()
+        async with self._deps.store.write() as tx:
+            found = await tx.deliveries.get(id)
+            if found is None:
+                raise NotFound
+            require(actor, Verb.WRITE, standing(found.project_id, id))
+            again = replace(found, state=DeliveryState.WAITING, due_at=now, finished_at=None)
+            again = replace(again, attempts=0, error="")
+            await tx.deliveries.put(again)
+            await self._deps.audit(tx, actor, "resendNotification", found.sink_id, id)
+        return again
+
+    async def _new_sink(self, tx: Transaction, actor: Actor, draft: SinkDraft) -> Sink:
+        now, project = self._deps.clock.now(), await _project(tx, draft.project_id)
+        ends = {one.kind.value: one.number for one in await tx.audit.chains()}
+        return Sink(self._deps.new_id(), draft.name, now, now, draft.type, project, sent=ends)
+
+
+def opened_sink(sealer: Sealer, sink: Sink) -> Mapping[str, str]:
+    """The address and the secrets of a sink."""
+    return _opened(sealer, sink)
+
+
+def _opened(sealer: Sealer, sink: Sink) -> dict[str, str]:
+    return orjson.loads(sealer.open(sink.sealed, _context(sink.id))) if sink.sealed else {}
+
+
+def _context(id: str) -> str:
+    return f"sink:{id}"
+
+
+def _seen_by(actor: Actor, query: PageQuery) -> PageQuery:
+    require_member(actor)
+    return replace(query, visible=actor.policy.visible(Kind.NOTIFICATION))
+
+
+def _readable(actor: Actor, found: S | None) -> S:
+    if found is None:
+        raise NotFound
+    require(actor, Verb.READ, found.target)
+    return found
+
+
+def _require_write(actor: Actor, target: Target, known: bool) -> None:
+    """Names are unique in the installation: who may not see what has it only hears it is taken."""
+    if known and not actor.may(Verb.READ, target):
+        raise Conflict("this name is taken: choose another one")
+    require(actor, Verb.WRITE, target if known else replace(target, id=""))
+
+
+async def _project(tx: Transaction, project_id: str | None) -> str:
+    return (await find_project(tx, project_id)).id if project_id else ""
+
+
+async def _check_sinks(tx: Transaction, actor: Actor, router: Router) -> None:
+    if len(router.sinks) > MOST_SINKS:
+        raise Invalid(f"at most {MOST_SINKS} sinks", field="routerSinks")
+    found = {one.id: one for one in await tx.sinks.select(id=router.sinks or [""])}
+    for id in router.sinks:
+        sink = found.get(id)
+        if sink is None or not actor.may(Verb.READ, sink.target):
+            raise Invalid(f"there is no sink {id[:64]}", field="routerSinks")
+        if sink.type in COMMIT_STATUS:
+            raise Invalid(f"{sink.name} gets commit statuses without a router", field="routerSinks")
+
+
+def _secrets(draft: SinkDraft, kept: Mapping[str, str]) -> tuple[dict[str, str], str | None]:
+    """What is sealed, and a signing secret that had to be made."""
+    given = {"url": draft.url, "secret": draft.secret, "token": draft.token}
+    given["api_url"] = draft.api_url
+    after = {**kept, **{name: text for name, text in given.items() if text}}
+    moved = after.get("api_url") != kept.get("api_url") and "token" in kept
+    if moved and not draft.token:
+        raise Invalid("must be given again for another API", field="token")
+    if len(after.get("token", "")) > _MOST_TOKEN:
+        raise Invalid(f"at most {_MOST_TOKEN} characters", field="token")
+    if not after.get("token", "").isprintable():
+        raise Invalid("must not hold control characters", field="token")
+    if draft.type is not SinkType.WEBHOOK:
+        after.pop("secret", None)
+        return after, None
+    if draft.url and draft.url != kept.get("url") and "secret" in kept and not draft.secret:
+        # Another receiver must not be able to sign as the one before.
+        del after["secret"]
+    if "secret" in after:
+        key_of(after["secret"])
+        return after, None
+    after["secret"] = new_secret(secrets.token_bytes(32))
+    return after, after["secret"]
+
+
+async def _completed(
+    tx: Transaction, actor: Actor, sink: Sink, draft: SinkDraft, given: Mapping[str, str]
+) -> Sink:
+    """With what is shown of it, and what it is about. Invalid: something is missing or wrong."""
+    if draft.type in COMMIT_STATUS:
+        return await _of_repository(tx, actor, sink, draft, given)
+    schemes = _SYSLOG if draft.type is SinkType.SYSLOG else _WEB
+    sink = replace(sink, host=checked_host(given.get("url", ""), schemes, "url"))
+    if draft.audit is None:
+        return sink
+    if draft.audit:
+        require(actor, Verb.READ, Target.whole(Kind.AUDIT))
+        if draft.type not in TAKES_AUDIT or sink.project_id:
+            raise Invalid("a WEBHOOK or SYSLOG sink of the installation takes it", field="audit")
+    now = await _ends(tx)
+    added = {kind.value: now[kind.value] for kind in draft.audit if kind not in sink.audit}
+    return replace(sink, audit=draft.audit, sent={**sink.sent, **added})
+
+
+async def _ends(tx: Transaction) -> dict[str, int]:
+    return {one.kind.value: one.number for one in await tx.audit.chains()}
+
+
+async def _of_repository(
+    tx: Transaction, actor: Actor, sink: Sink, draft: SinkDraft, given: Mapping[str, str]
+) -> Sink:
+    id = draft.repository_id or sink.repository_id
+    repository = await tx.repositories.get(id) if id else None
+    if repository is None or not actor.may(Verb.READ, repository.target):
+        raise Invalid("say of which repository's commits", field="repositoryId")
+    require(actor, Verb.WRITE, repository.target)
+    if not given.get("token"):
+        raise Invalid("is needed to write commit statuses", field="token")
+    api = given.get("api_url") or api_of(draft.type, repository.url)
+    return replace(sink, repository_id=id, host=checked_host(api, ("https", "http"), "apiUrl"))
+
+
+def checked_host(url: str, schemes: tuple[str, ...], field: str) -> str:
+    """The host of a URL. Invalid: it is none of these schemes, too long or holds credentials."""
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in schemes and parts.hostname and parts.port != 0
+    except ValueError:
+        good, parts = False, urlsplit("")
+    if not good or len(url) > MOST_URL or not url.isprintable() or " " in url or parts.username:
+        names = ", ".join(f"{one}://" for one in schemes)
+        raise Invalid(f"must be a URL with {names} and no credentials", field=field)
+    return (parts.hostname or "")[:255]
