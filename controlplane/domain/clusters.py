@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
@@ -51,6 +51,18 @@ class ClusterFacts:
     pod_capacity: int = 0
     api_versions: tuple[str, ...] = ()
     deprecated: tuple[DeprecatedApi, ...] = ()
+
+
+SILENT_AFTER = timedelta(minutes=5)
+"""A cluster that was not heard of for so long counts as silent, what is known of it as old."""
+
+
+class ClusterHealth(StrEnum):
+    """Whether the agent of a cluster was heard of of late."""
+
+    CONNECTED = "CONNECTED"
+    SILENT = "SILENT"
+    NEVER = "NEVER"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,16 +3,24 @@
 import strawberry
 
 from controlplane.domain.access import require_member
+from controlplane.domain.clusters import ClusterHealth
+from controlplane.domain.marks import marks_of
+from controlplane.domain.services import ServiceStatus
 from controlplane.graphql import relay
 from controlplane.graphql.access_query import AccessQuery
 from controlplane.graphql.agents import AgentQuery
+from controlplane.graphql.audit import AuditQuery
 from controlplane.graphql.clusters import Cluster
 from controlplane.graphql.context import Info
 from controlplane.graphql.contexts import ContextQuery
 from controlplane.graphql.deployment import DeploymentQuery
 from controlplane.graphql.diffs import DiffQuery
+from controlplane.graphql.inputs import TagAttributes
+from controlplane.graphql.ledger import ReportQuery
+from controlplane.graphql.notifications import NotificationQuery
 from controlplane.graphql.pipelines import Pipeline
 from controlplane.graphql.repositories import GitRepository
+from controlplane.graphql.search import SearchQuery
 from controlplane.graphql.selections import selected
 from controlplane.graphql.services import (
     cluster_type,
@@ -22,7 +30,6 @@ from controlplane.graphql.services import (
 )
 from controlplane.graphql.streams import StreamQuery
 from controlplane.graphql.types import (
-    AuditLog,
     Installation,
     LedgerEvent,
     Revision,
@@ -31,9 +38,22 @@ from controlplane.graphql.types import (
 from fleet import __version__
 from fleet.errors import Invalid
 
+strawberry.enum(ClusterHealth, name="ClusterHealth")
+
 
 @strawberry.type
-class Query(AccessQuery, AgentQuery, StreamQuery, DiffQuery, ContextQuery, DeploymentQuery):
+class Query(
+    ReportQuery,
+    SearchQuery,
+    AccessQuery,
+    AgentQuery,
+    StreamQuery,
+    DiffQuery,
+    ContextQuery,
+    DeploymentQuery,
+    AuditQuery,
+    NotificationQuery,
+):
     @strawberry.field(description="The version that runs, and where agents reach it.")
     async def installation(self, info: Info) -> Installation:
         require_member(info.context.actor)
@@ -62,11 +82,18 @@ class Query(AccessQuery, AgentQuery, StreamQuery, DiffQuery, ContextQuery, Deplo
         first: int | None = None,
         after: str | None = None,
         q: str | None = None,
+        last: int | None = None,
+        before: str | None = None,
+        project_id: strawberry.ID | None = None,
+        tags: list[TagAttributes] | None = None,
+        health: ClusterHealth | None = None,
     ) -> relay.Connection[Cluster]:
-        asked = relay.query(first, after, q)
-        page = await info.context.verbs.clusters.page(info.context.actor, asked)
+        asked = relay.query(
+            first, after, q, last=last, before=before, tags=tags, info=info, project_id=project_id
+        )
+        page = await info.context.verbs.clusters.page(info.context.actor, asked, health)
         nodes = list((await cluster_types(info.context, page.items, selected(info))).values())
-        return relay.connection(nodes, page.more, asked, lambda node: node.id)
+        return relay.connection(nodes, page.more, asked, lambda node: node.id, page.count)
 
     @strawberry.field(description="A repository by id, else by URL.")
     async def git_repository(
@@ -114,11 +141,28 @@ class Query(AccessQuery, AgentQuery, StreamQuery, DiffQuery, ContextQuery, Deplo
         q: str | None = None,
         cluster_id: strawberry.ID | None = None,
         repository_id: strawberry.ID | None = None,
+        last: int | None = None,
+        before: str | None = None,
+        project_id: strawberry.ID | None = None,
+        tags: list[TagAttributes] | None = None,
+        status: list[ServiceStatus] | None = None,
     ) -> relay.Connection[ServiceDeployment]:
-        asked = relay.query(first, after, q, cluster_id=cluster_id, repository_id=repository_id)
+        asked = relay.query(
+            first,
+            after,
+            q,
+            last=last,
+            before=before,
+            tags=tags,
+            info=info,
+            cluster_id=cluster_id,
+            repository_id=repository_id,
+            project_id=project_id,
+            mark=marks_of(status) if status else None,
+        )
         page = await info.context.verbs.services.page(info.context.actor, asked)
         nodes = await service_types(info, page.items)
-        return relay.connection(nodes, page.more, asked, lambda node: node.id)
+        return relay.connection(nodes, page.more, asked, lambda node: node.id, page.count)
 
     @strawberry.field(description="Revisions of a service, newest first.")
     async def revisions(
@@ -165,17 +209,4 @@ class Query(AccessQuery, AgentQuery, StreamQuery, DiffQuery, ContextQuery, Deplo
         asked = relay.query(first, after, q)
         page = await info.context.verbs.pipelines.page(info.context.actor, asked)
         nodes = [Pipeline.of(view) for view in page.items]
-        return relay.connection(nodes, page.more, asked, lambda node: node.id)
-
-    @strawberry.field(description="The audit trail, newest first.")
-    async def audit_logs(
-        self,
-        info: Info,
-        first: int | None = None,
-        after: str | None = None,
-        q: str | None = None,
-    ) -> relay.Connection[AuditLog]:
-        asked = relay.query(first, after, q)
-        page = await info.context.verbs.records.page(info.context.actor, asked)
-        nodes = [AuditLog.of(row) for row in page.items]
         return relay.connection(nodes, page.more, asked, lambda node: node.id)

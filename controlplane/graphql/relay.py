@@ -1,12 +1,14 @@
-"""Relay connections (GraphQL Cursor Connections Specification): forward paging by id."""
+"""Relay connections (GraphQL Cursor Connections Specification): paging by id, both ways."""
 
-from collections.abc import Callable, Iterable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import StrEnum
+from typing import Any, Generic, Protocol, TypeVar
 
 import strawberry
+from strawberry.types.nodes import SelectedField
 
 from controlplane.domain.names import check_text
-from controlplane.ports import MOST_ROWS_A_PAGE, PageQuery
+from controlplane.ports import MOST_COUNTED, MOST_ROWS_A_PAGE, PageQuery
 from fleet.errors import Invalid
 
 T = TypeVar("T")
@@ -15,6 +17,14 @@ Row = TypeVar("Row")
 _LONGEST_SEARCH = 200
 _LONGEST_CURSOR = 64
 _LAST_ROW = 2**63 - 1
+_MOST_TAGS = 10
+
+
+class Named(Protocol):
+    """A tag as clients give it."""
+
+    name: str
+    value: str
 
 
 @strawberry.type
@@ -31,24 +41,90 @@ class Edge(Generic[T]):
     node: T
 
 
+class CountKind(StrEnum):
+    """How far a count can be trusted: counting ends somewhere, so that no list is ever scanned."""
+
+    EXACT = "EXACT"
+    AT_LEAST = "AT_LEAST"
+
+
+strawberry.enum(CountKind, name="CountKind")
+
+
 @strawberry.type
 class Connection(Generic[T]):
     edges: list[Edge[T]]
     page_info: PageInfo
+    total_count: int | None = strawberry.field(
+        default=None, description="Rows on all pages; null where it is not counted."
+    )
+    total_count_kind: CountKind | None = strawberry.field(
+        default=None, description="Up to 10,000 is counted; AT_LEAST so many there are."
+    )
 
 
 def query(
-    first: int | None, after: str | None, text: str | None = None, **equals: object
+    first: int | None,
+    after: str | None,
+    text: str | None = None,
+    *,
+    last: int | None = None,
+    before: str | None = None,
+    tags: Sequence[Named] | None = None,
+    info: Any = None,
+    **equals: object,
 ) -> PageQuery:
-    """A page query from arguments; None means no filter. Invalid: a page or text too long."""
-    count = 50 if first is None else first
+    """A page query from arguments; None means no filter. Invalid: a page or text too long.
+
+    With `info`, rows are counted if the query selects how many there are.
+    """
+    if last is not None and (first is not None or after):
+        raise Invalid(
+            "first and after go forward, last and before back: give one pair", field="last"
+        )
+    if before and last is None:
+        raise Invalid("needs last", field="before")
+    field, count = ("last", last) if last is not None else ("first", 50 if first is None else first)
     if not 1 <= count <= MOST_ROWS_A_PAGE:
-        raise Invalid(f"a page has 1 to {MOST_ROWS_A_PAGE} rows", field="first")
+        raise Invalid(f"a page has 1 to {MOST_ROWS_A_PAGE} rows", field=field)
     if text:
         check_text(text, "q", _LONGEST_SEARCH)
-    _check_cursor(after or "")
+    cursor = before if last is not None else after
+    _check_cursor(cursor or "")
     given = {name: value for name, value in equals.items() if value is not None}
-    return PageQuery(count, after or None, given, text or None)
+    return PageQuery(
+        count,
+        cursor or None,
+        given,
+        text or None,
+        backwards=last is not None,
+        tags=_checked_tags(tags or ()),
+        counting=info is not None and _is_counting(info),
+    )
+
+
+def _is_counting(info: Any) -> bool:
+    return any(
+        one.name in ("totalCount", "totalCountKind")
+        for field in info.selected_fields
+        for one in _fields(field)
+    )
+
+
+def _fields(node: Any) -> Iterator[SelectedField]:
+    for one in node.selections:
+        if isinstance(one, SelectedField):
+            yield one
+        else:
+            yield from _fields(one)
+
+
+def _checked_tags(tags: Sequence[Named]) -> tuple[tuple[str, str], ...]:
+    if len(tags) > _MOST_TAGS:
+        raise Invalid(f"{len(tags)} tags, {_MOST_TAGS} at most", field="tags")
+    return tuple(
+        (check_text(one.name, "tags.name", 63), check_text(one.value, "tags.value")) for one in tags
+    )
 
 
 def _check_cursor(after: str) -> None:
@@ -58,14 +134,28 @@ def _check_cursor(after: str) -> None:
 
 
 def connection(
-    nodes: Iterable[T], more: bool, asked: PageQuery, cursor: Callable[[T], str]
+    nodes: Iterable[T],
+    more: bool,
+    asked: PageQuery,
+    cursor: Callable[[T], str],
+    count: int | None = None,
 ) -> Connection[T]:
-    """A connection of nodes already in order."""
+    """A connection of nodes already in order; `more` tells of the direction that was asked for."""
     edges = [Edge(cursor=cursor(node), node=node) for node in nodes]
+    before, after = asked.after is not None, more
     info = PageInfo(
-        has_next_page=more,
-        has_previous_page=asked.after is not None,
+        has_next_page=before if asked.backwards else after,
+        has_previous_page=after if asked.backwards else before,
         start_cursor=edges[0].cursor if edges else None,
         end_cursor=edges[-1].cursor if edges else None,
     )
-    return Connection(edges=edges, page_info=info)
+    return Connection(
+        edges=edges,
+        page_info=info,
+        total_count=None if count is None else min(count, MOST_COUNTED),
+        total_count_kind=None if count is None else _kind(count),
+    )
+
+
+def _kind(count: int) -> CountKind:
+    return CountKind.AT_LEAST if count > MOST_COUNTED else CountKind.EXACT

@@ -10,6 +10,7 @@ from controlplane.graphql.agents import AgentSubscription
 from controlplane.graphql.clusters import Cluster
 from controlplane.graphql.context import Context, Info
 from controlplane.graphql.pipelines import Pipeline
+from controlplane.graphql.search import FleetSubscription
 from controlplane.graphql.services import related
 from controlplane.graphql.types import ServiceDeployment
 from controlplane.ports import MISSED
@@ -93,7 +94,7 @@ async def _deltas(
 
 
 @strawberry.type
-class Subscription(AgentSubscription):
+class Subscription(AgentSubscription, FleetSubscription):
     @strawberry.subscription(description="Services as they change; one, or all.")
     def service_deployment_delta(
         self, info: Info, id: strawberry.ID | None = None

@@ -4,11 +4,22 @@ Reports over a million ledger rows read this table, which has one row for five o
 with the times that figures need.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Float, Integer, and_, bindparam, cast, func, or_, select
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Float,
+    Integer,
+    and_,
+    bindparam,
+    cast,
+    func,
+    or_,
+    select,
+)
 from sqlalchemy import update as sql_update
 from sqlalchemy.dialects import postgresql, sqlite
 
@@ -16,7 +27,7 @@ from controlplane.domain.access import Visible
 from controlplane.domain.dora import Counts, Deployment, Figures, Period, nearest_rank
 from controlplane.domain.ledger import LedgerEntry, Stage
 from controlplane.ports import Within
-from controlplane.storage.rows import SqlLog, SqlReading
+from controlplane.storage.rows import SqlLog, SqlReading, chunks
 from controlplane.storage.tables import clusters, deployments, services
 from controlplane.storage.visibility import condition
 
@@ -28,6 +39,7 @@ _MILESTONES = {
     Stage.DEGRADED: "failed_at",
     Stage.HEALTHY: "healthy_at",
 }
+_NAMES_AT_ONCE = 10_000
 _T = deployments.c
 _SAME = and_(_T.service_id == bindparam("service"), _T.sequence == bindparam("at_sequence"))
 _FIRSTS = {
@@ -113,7 +125,9 @@ class FollowedLedger(SqlLog[LedgerEntry]):
 class SqlDeployments(SqlReading[Deployment]):
     """Reports over deployments."""
 
-    async def at(self, moment: datetime, within: Within, visible: Visible) -> list[Deployment]:
+    async def at(
+        self, moment: datetime, within: Within, visible: Visible, most: int
+    ) -> list[Deployment]:
         """What was desired at a moment, of each service that was there."""
         return await self._fetch(
             self._rows.where(
@@ -121,8 +135,23 @@ class SqlDeployments(SqlReading[Deployment]):
                 or_(_T.replaced_at.is_(None), _T.replaced_at > moment),
                 or_(_T.removed_at.is_(None), _T.removed_at > moment),
                 *self._inside(within, visible),
-            ).order_by(_T.cluster_id, _T.service_id)
+            )
+            .order_by(_T.cluster_id, _T.service_id)
+            .limit(most)
         )
+
+    async def service_names(self, ids: Collection[str]) -> dict[str, str]:
+        return await self._texts(services.c.name, ids)
+
+    async def cluster_handles(self, ids: Collection[str]) -> dict[str, str]:
+        return await self._texts(clusters.c.handle, ids)
+
+    async def _texts(self, column: Column[str], ids: Collection[str]) -> dict[str, str]:
+        id, found = column.table.c.id, {}
+        for part in chunks(ids, _NAMES_AT_ONCE):
+            rows = await self._connection.execute(select(id, column).where(id.in_(part)))
+            found |= dict(tuple(row) for row in rows)
+        return found
 
     async def of_commit(self, sha: str, visible: Visible) -> list[Deployment]:
         """All deployments of a commit; a beginning of seven characters or more will do."""
@@ -193,7 +222,7 @@ class SqlDeployments(SqlReading[Deployment]):
         found = await self._connection.execute(
             select(rows.c.number, rows.c.value).where(rows.c.number.in_(places))
         )
-        values = {row[0]: row[1] for row in found}
+        values = dict(tuple(row) for row in found)
         return [values[place] for place in places]
 
     def _seconds(self, start: Any, end: Any) -> ColumnElement[float]:

@@ -80,10 +80,12 @@ class SqlReading(Generic[T]):
         found = self._rows.where(and_(*where)).order_by(order).limit(first + 1)
         rows = await self._fetch(found)
         shown = rows[:first]
-        return Page(tuple(reversed(shown) if query.backwards else shown), more=len(rows) > first)
+        count = await self._counted([*self._filtered(query), *more]) if query.counting else None
+        items = tuple(reversed(shown) if query.backwards else shown)
+        return Page(items, len(rows) > first, count)
 
-    async def counted(self, query: PageQuery) -> int:
-        some = select(self._table.c.id).where(*self._filtered(query)).limit(MOST_COUNTED + 1)
+    async def _counted(self, where: Iterable[ColumnElement[bool]]) -> int:
+        some = select(self._table.c.id).where(*where).limit(MOST_COUNTED + 1)
         total = select(func.count()).select_from(some.subquery())
         return (await self._connection.execute(total)).scalar_one()
 

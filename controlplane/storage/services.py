@@ -1,6 +1,6 @@
 """Services, the letter of what each is at, and the map of a fleet."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from sqlalchemy import ColumnElement, and_, case, func, literal, select
@@ -9,31 +9,40 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by
 from controlplane.domain.marks import MapRow, Mark
 from controlplane.domain.services import Phase, Service
 from controlplane.ports import PageQuery
+from controlplane.storage import tables
 from controlplane.storage.rows import SqlRows
-from controlplane.storage.tables import clusters, services
+from controlplane.storage.tables import services
 from controlplane.storage.visibility import condition
 
+_K = tables.clusters.c
 _SHOWN_BY = ("paused", "render_error", "digest", "observed", "sequence", "phase")
 
 
 class SqlServices(SqlRows[Service]):
     """Rows of services; each write of what the mark depends on writes the mark."""
 
-    async def fleet_map(self, query: PageQuery) -> list[MapRow]:
-        """A row for each cluster with services to be seen, and for each empty one."""
+    async def fleet_map(
+        self, query: PageQuery, clusters: Collection[str] | None = None
+    ) -> list[MapRow]:
+        """A row for each cluster; a filter that speaks of services leaves out empty ones."""
         where = self._filtered(query)
+        shown = [_K.deleted_at.is_(None), condition(tables.clusters, query.visible)]
+        if clusters is not None:
+            where.append(services.c.cluster_id.in_(clusters))
+            shown.append(_K.id.in_(clusters))
         marks = await self._marks(and_(*where))
-        # A filter that speaks of services leaves out clusters that have none of them.
-        asked = select(*(clusters.c[n] for n in _CLUSTER)).where(
-            clusters.c.deleted_at.is_(None), condition(clusters, query.visible)
-        )
-        rows = await self._connection.execute(asked.order_by(clusters.c.handle))
-        is_narrow = bool(query.equals.keys() - {"deleted_at", "cluster_id"} or query.text)
+        asked = select(*(_K[n] for n in _CLUSTER)).where(*shown)
+        rows = await self._connection.execute(asked.order_by(_K.handle))
+        is_narrow = bool(query.equals.keys() - {"deleted_at"} or query.text or query.tags)
         return [
             MapRow(id, handle, name, project, pinged, marks.get(id, ""), tags)
             for id, handle, name, project, pinged, tags in rows
-            if id in marks or not (is_narrow or query.tags or "cluster_id" in query.equals)
+            if id in marks or not is_narrow
         ]
+
+    async def clusters_of(self, ids: Collection[str]) -> set[str]:
+        found = select(services.c.cluster_id).where(services.c.id.in_(ids)).distinct()
+        return set((await self._connection.execute(found)).scalars())
 
     async def _marks(self, where: ColumnElement[bool]) -> dict[str, str]:
         """The marks of the services of each cluster, in the order of names."""

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 from controlplane.domain.access import Actor, Kind, Verb, require, require_member
-from controlplane.domain.clusters import Cluster
+from controlplane.domain.clusters import SILENT_AFTER, Cluster, ClusterHealth
 from controlplane.domain.names import check_label, check_text, handle_from
 from controlplane.domain.services import Removal
 from controlplane.ports import Page, PageQuery, Transaction
@@ -54,9 +55,13 @@ class Clusters:
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
 
-    async def page(self, actor: Actor, query: PageQuery) -> Page[Cluster]:
+    async def page(
+        self, actor: Actor, query: PageQuery, health: ClusterHealth | None = None
+    ) -> Page[Cluster]:
         require_member(actor)
         query = replace(query, visible=actor.policy.visible(Kind.CLUSTER))
+        if health is not None:
+            query = _of_health(query, health, self._deps.clock.now() - SILENT_AFTER)
         async with self._deps.store.read() as tx:
             return await tx.clusters.page(query)
 
@@ -205,6 +210,15 @@ async def _render_anew(tx: Transaction, before: Cluster, after: Cluster) -> set[
         if service.repository_id:
             repositories.add(service.repository_id)
     return repositories
+
+
+def _of_health(query: PageQuery, health: ClusterHealth, silent: datetime) -> PageQuery:
+    """Only clusters whose agents were heard of since, before, or never."""
+    if health is ClusterHealth.NEVER:
+        return replace(query, equals={**query.equals, "pinged_at": None})
+    if health is ClusterHealth.SILENT:
+        return replace(query, silent_since=silent)
+    return replace(query, heard_since=silent)
 
 
 def _check_tags(tags: Mapping[str, str]) -> dict[str, str]:

@@ -1,0 +1,247 @@
+"""Search over objects and names, and the map of the fleet with its changes."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import strawberry
+
+from controlplane.domain.clusters import SILENT_AFTER
+from controlplane.domain.marks import MapRow, marks_of
+from controlplane.domain.search import Found as FoundRow
+from controlplane.domain.search import Place as PlaceRow
+from controlplane.domain.search import PlaceKind
+from controlplane.domain.services import ServiceStatus
+from controlplane.graphql import relay
+from controlplane.graphql.clusters import Tag
+from controlplane.graphql.context import Context, Info
+from controlplane.graphql.inputs import TagAttributes
+from controlplane.graphql.types import ServiceComponent
+from controlplane.ports import ANY, PageQuery, Wake
+from controlplane.usecases.deps import CLUSTER, SERVICE
+from fleet.runtime.tasks import Tasks
+
+strawberry.enum(PlaceKind, name="PlaceKind")
+
+_QUIET_SECONDS = 1.0
+
+
+@strawberry.type
+class FoundObject:
+    """An object of some cluster. `ageSeconds` is how long ago that cluster was last heard of, and
+    `stale` whether that is too long for the answer to be trusted."""
+
+    id: strawberry.ID
+    object: ServiceComponent
+    service_id: strawberry.ID
+    service: str
+    cluster_id: strawberry.ID
+    cluster: str
+    cluster_pinged_at: datetime | None
+    age_seconds: float | None
+    stale: bool
+
+    @classmethod
+    def of(cls, row: FoundRow, now: datetime) -> "FoundObject":
+        age = now - row.pinged_at if row.pinged_at else None
+        return cls(
+            id=strawberry.ID(row.component.id),
+            object=ServiceComponent.of(row.component),
+            service_id=strawberry.ID(row.component.service_id),
+            service=row.service,
+            cluster_id=strawberry.ID(row.component.cluster_id),
+            cluster=row.cluster,
+            cluster_pinged_at=row.pinged_at,
+            age_seconds=age.total_seconds() if age is not None else None,
+            stale=age is None or age > SILENT_AFTER,
+        )
+
+
+@strawberry.type
+class Place:
+    """A thing by its name; `within` is the cluster of a service."""
+
+    kind: PlaceKind
+    id: strawberry.ID
+    name: str
+    within: str | None
+
+    @classmethod
+    def of(cls, row: PlaceRow) -> "Place":
+        id = strawberry.ID(row.id)
+        return cls(kind=row.kind, id=id, name=row.name, within=row.within or None)
+
+
+@strawberry.type
+class FleetMapRow:
+    """A cluster on the map. `services` has one letter for each, in the order of their names:
+    H healthy, S synced, P progressing, F failed, Z paused, A awaiting a person."""
+
+    id: strawberry.ID
+    handle: str
+    name: str
+    project_id: strawberry.ID | None
+    tags: list[Tag]
+    pinged_at: datetime | None
+    services: str
+
+    @classmethod
+    def of(cls, row: MapRow) -> "FleetMapRow":
+        return cls(
+            id=strawberry.ID(row.id),
+            handle=row.handle,
+            name=row.name,
+            project_id=strawberry.ID(row.project_id) if row.project_id else None,
+            tags=[Tag(name=name, value=value) for name, value in row.tags.items()],
+            pinged_at=row.pinged_at,
+            services=row.marks,
+        )
+
+
+@strawberry.type
+class FleetMap:
+    rows: list[FleetMapRow]
+
+
+@strawberry.type(
+    description="Rows of the map that changed, and clusters that left it. The first one has all "
+    "rows: after a reconnect nothing is missing."
+)
+class FleetDelta:
+    rows: list[FleetMapRow]
+    gone: list[strawberry.ID]
+
+
+@strawberry.input
+class FleetFilter:
+    """Which services count; all that is given must hold."""
+
+    status: list[ServiceStatus] | None = None
+    cluster_id: strawberry.ID | None = None
+    project_id: strawberry.ID | None = None
+    repository_id: strawberry.ID | None = None
+    tags: list[TagAttributes] | None = None
+    q: str | None = None
+
+    def query(self) -> PageQuery:
+        """The filter as the store takes it."""
+        return relay.query(
+            None,
+            None,
+            self.q,
+            tags=self.tags,
+            deleted_at=ANY,
+            mark=marks_of(self.status) if self.status else None,
+            cluster_id=self.cluster_id,
+            project_id=self.project_id,
+            repository_id=self.repository_id,
+        )
+
+
+@dataclass(slots=True)
+class _Shown:
+    """What a subscriber was shown of the map."""
+
+    rows: dict[str, MapRow] = field(default_factory=dict)
+
+    def news(self, rows: list[MapRow], clusters: set[str] | None = None) -> FleetDelta | None:
+        """What has changed, of all or of these clusters; None: nothing."""
+        now = {one.id: one for one in rows}
+        changed = [one for one in rows if self.rows.get(one.id) != one]
+        gone = [id for id in (self.rows if clusters is None else clusters & self.rows.keys())
+                if id not in now]  # fmt: skip
+        for id in gone:
+            del self.rows[id]
+        self.rows |= now
+        if not changed and not gone:
+            return None
+        ids = [strawberry.ID(id) for id in gone]
+        return FleetDelta(rows=[FleetMapRow.of(one) for one in changed], gone=ids)
+
+
+class _Gathered:
+    """The keys of services and clusters that changed since they were last taken."""
+
+    def __init__(self, wakes: AsyncIterator[Wake]) -> None:
+        self._wakes = wakes
+        self._changed = asyncio.Event()
+        self._keys: dict[str, set[str]] = {SERVICE: set(), CLUSTER: set()}
+
+    async def pump(self) -> None:
+        """Gather for as long as anybody publishes."""
+        async for topic, key in self._wakes:
+            self._keys[topic].add(key)
+            self._changed.set()
+
+    async def wait(self) -> None:
+        """Return once something has changed."""
+        await self._changed.wait()
+
+    def take(self) -> tuple[set[str], set[str]]:
+        """Services and clusters, each once."""
+        self._changed.clear()
+        taken = self._keys
+        self._keys = {SERVICE: set(), CLUSTER: set()}
+        return taken[SERVICE], taken[CLUSTER]
+
+
+async def _deltas(context: Context, query: PageQuery) -> AsyncGenerator[FleetDelta, None]:
+    search, shown = context.verbs.search, _Shown()
+    gathered = _Gathered(context.verbs.bus.subscribe(SERVICE, CLUSTER))
+    tasks = Tasks("fleet map")
+    tasks.spawn("gather", gathered.pump())
+    try:
+        await context.recheck()
+        first = shown.news(await search.fleet_map(context.actor, query))
+        yield first or FleetDelta(rows=[], gone=[])
+        while True:
+            await gathered.wait()
+            # Many changes come together: they are told of once a second, and looked up once.
+            await context.verbs.clock.sleep(_QUIET_SECONDS)
+            services, clusters = gathered.take()
+            await context.recheck()
+            among = await search.concerned(context.actor, services, clusters)
+            delta = shown.news(await search.fleet_map(context.actor, query, among), among)
+            if delta is not None:
+                yield delta
+    finally:
+        await tasks.stop()
+
+
+@strawberry.type
+class SearchQuery:
+    @strawberry.field(
+        description="Objects of all clusters: `kind:Deployment image:log4j<2.17 label:app=shop`, "
+        "and words that names contain."
+    )
+    async def search(
+        self, info: Info, q: str, first: int | None = None, after: str | None = None
+    ) -> relay.Connection[FoundObject]:
+        asked = relay.query(first, after)
+        verbs, actor = info.context.verbs, info.context.actor
+        page = await verbs.search.objects(actor, q, asked.first, asked.after)
+        now = verbs.clock.now()
+        nodes = [FoundObject.of(row, now) for row in page.items]
+        return relay.connection(nodes, page.more, asked, lambda node: node.id, page.count)
+
+    @strawberry.field(description="Clusters, services, groups, repositories and pipelines by any "
+                                  "part of their names, the best first.")  # fmt: skip
+    async def places(self, info: Info, q: str, first: int = 10) -> list[Place]:
+        found = await info.context.verbs.search.places(info.context.actor, q, first)
+        return [Place.of(row) for row in found]
+
+    @strawberry.field(description="All services at a glance: a letter each, a row a cluster.")
+    async def fleet_map(self, info: Info, filter: FleetFilter | None = None) -> FleetMap:
+        query = (filter or FleetFilter()).query()
+        rows = await info.context.verbs.search.fleet_map(info.context.actor, query)
+        return FleetMap(rows=[FleetMapRow.of(row) for row in rows])
+
+
+@strawberry.type
+class FleetSubscription:
+    @strawberry.subscription(description="The map as it changes, at most once a second.")
+    def fleet_delta(
+        self, info: Info, filter: FleetFilter | None = None
+    ) -> AsyncGenerator[FleetDelta, None]:
+        return _deltas(info.context, (filter or FleetFilter()).query())

@@ -1,0 +1,175 @@
+"""Reports over the ledger: figures, the fleet at a moment, and the walk of a commit."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from controlplane.domain.access import Actor, Kind, Verb, require_member
+from controlplane.domain.clusters import Cluster
+from controlplane.domain.dora import Change, Deployment, Figures, Period, difference
+from controlplane.domain.services import Service
+from controlplane.domain.tracing import ARRIVED, StageTime, Standing, Walk, stage_times, walk
+from controlplane.ports import ANY, Transaction, Within
+from controlplane.usecases.deps import Deps
+from fleet.errors import Invalid, LimitExceeded, NotFound
+
+LONGEST_WINDOW_DAYS = 1_100
+MOST_PARTS = 400
+MOST_SHOWN = 20_000
+_MOST_SERVICES = 5_000
+_SHA = re.compile(r"^[0-9a-f]{7,64}$")
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Deployments with the names of services and the handles of clusters that are still there."""
+
+    deployments: Sequence[Deployment]
+    services: Mapping[str, str]
+    clusters: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A commit's walk to all services that it concerns."""
+
+    sha: str
+    stages: Sequence[StageTime]
+    walks: Sequence[Walk]
+
+    @property
+    def live(self) -> int:
+        """How many services have it, or something later."""
+        return sum(one.standing in ARRIVED - {Standing.UNCHANGED} for one in self.walks)
+
+    @property
+    def stragglers(self) -> list[Walk]:
+        """The walks that have not arrived, the longest waiting first."""
+        late = [one for one in self.walks if one.standing not in ARRIVED]
+        return sorted(late, key=lambda one: (one.since is not None, one.since))
+
+
+class Reports:
+    """Questions to the ledger."""
+
+    def __init__(self, deps: Deps) -> None:
+        self._deps = deps
+
+    async def figures(
+        self,
+        actor: Actor,
+        since: datetime,
+        until: datetime | None,
+        within: Within,
+        period: Period | None = None,
+    ) -> Figures:
+        """The four figures of a window, up to now without an end."""
+        require_member(actor)
+        until = until or self._deps.clock.now()
+        length = until - since
+        if not 0 < length.total_seconds() <= LONGEST_WINDOW_DAYS * 86_400:
+            raise Invalid(f"a window has up to {LONGEST_WINDOW_DAYS} days", field="since")
+        if period and length / period.length > MOST_PARTS:
+            raise Invalid(f"more than {MOST_PARTS} parts: take longer ones", field="by")
+        visible = actor.policy.visible(Kind.SERVICE)
+        async with self._deps.store.read() as tx:
+            return await tx.deployments.figures(since, until, within, visible, period)
+
+    async def newest(self, actor: Actor, within: Within, most: int) -> Named:
+        """The newest deployments of a service, cluster, repository or project."""
+        require_member(actor)
+        if not 1 <= most <= 500:
+            raise Invalid("1 to 500", field="first")
+        visible = actor.policy.visible(Kind.SERVICE)
+        async with self._deps.store.read() as tx:
+            return await _named(tx, await tx.deployments.newest(within, visible, most))
+
+    async def at(self, actor: Actor, moment: datetime, within: Within) -> Named:
+        """The fleet as it was desired at a moment."""
+        require_member(actor)
+        async with self._deps.store.read() as tx:
+            return await _named(tx, await self._at(tx, actor, moment, within))
+
+    async def difference(
+        self, actor: Actor, then: datetime, now: datetime, within: Within
+    ) -> tuple[Sequence[Change], Named]:
+        """What differs between two moments."""
+        require_member(actor)
+        async with self._deps.store.read() as tx:
+            before = await self._at(tx, actor, then, within)
+            after = await self._at(tx, actor, now, within)
+            changes = difference(before, then, after, now)
+            shown = [one.after or one.before for one in changes]
+            return changes, await _named(tx, [one for one in shown if one])
+
+    async def trace(self, actor: Actor, sha: str, repository_id: str | None = None) -> Trace:
+        """How far a commit has come. NotFound: no service has had it, or is to have it."""
+        require_member(actor)
+        if not _SHA.match(sha):
+            raise Invalid("a commit's id, or 7 or more characters of its beginning", field="sha")
+        visible = actor.policy.visible(Kind.SERVICE)
+        async with self._deps.store.read() as tx:
+            found = await tx.deployments.of_commit(sha, visible)
+            if len({one.sha for one in found}) > 1:
+                raise Invalid("several commits begin so: give more of it", field="sha")
+            services = await self._concerned(tx, actor, found, repository_id)
+            clusters = await _clusters(tx, {one.cluster_id for one in services})
+        if not found and not services:
+            raise NotFound
+        newest = {one.service_id: one for one in found}
+        now = self._deps.clock.now()
+        walks = [walk(s, clusters.get(s.cluster_id), newest.get(s.id), now) for s in services]
+        return Trace(found[0].sha or sha if found else sha, stage_times(found), walks)
+
+    async def _at(
+        self, tx: Transaction, actor: Actor, moment: datetime, within: Within
+    ) -> list[Deployment]:
+        found = await tx.deployments.at(
+            moment, within, actor.policy.visible(Kind.SERVICE), MOST_SHOWN + 1
+        )
+        if len(found) > MOST_SHOWN:
+            raise LimitExceeded(f"more than {MOST_SHOWN:,} services: name a cluster or a project")
+        return found
+
+    async def _concerned(
+        self,
+        tx: Transaction,
+        actor: Actor,
+        found: Sequence[Deployment],
+        repository_id: str | None,
+    ) -> list[Service]:
+        """The services of a repository; without one, those that have had the commit."""
+        if repository_id:
+            services = await tx.services.select(repository_id=repository_id)
+        else:
+            services = await _services(tx, {one.service_id for one in found})
+        if len(services) > _MOST_SERVICES:
+            raise LimitExceeded(f"{len(services):,} services, {_MOST_SERVICES:,} at most")
+        return [one for one in services if actor.may(Verb.READ, one.target)]
+
+
+async def _named(tx: Transaction, deployments: Sequence[Deployment]) -> Named:
+    services = await tx.deployments.service_names({one.service_id for one in deployments})
+    handles = await tx.deployments.cluster_handles({one.cluster_id for one in deployments})
+    return Named(deployments, services, handles)
+
+
+async def _services(tx: Transaction, ids: set[str]) -> list[Service]:
+    found: list[Service] = []
+    for part in _parts(ids):
+        found += await tx.services.select(id=part, deleted_at=ANY)
+    return found
+
+
+async def _clusters(tx: Transaction, ids: set[str]) -> dict[str, Cluster]:
+    rows = [
+        one for part in _parts(ids) for one in await tx.clusters.select(id=part, deleted_at=ANY)
+    ]
+    return {one.id: one for one in rows}
+
+
+def _parts(ids: set[str], size: int = 2_000) -> list[list[str]]:
+    """Parts small enough for one statement's parameters."""
+    items = sorted(ids)
+    return [items[start : start + size] for start in range(0, len(items), size)]

@@ -1,0 +1,66 @@
+"""Finding things: objects of all clusters by what they are, and anything by a part of its name."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from controlplane.domain.access import Actor, Kind, Verb, require_member
+from controlplane.domain.marks import MapRow
+from controlplane.domain.names import check_text
+from controlplane.domain.search import Place, best, parse
+from controlplane.ports import MOST_ROWS_A_PAGE, FoundPage, PageQuery
+from controlplane.usecases.deps import Deps
+from fleet.errors import Invalid
+
+MOST_PLACES = 50
+_MOST_NAMED = 1_000
+_PLACES = (Kind.CLUSTER, Kind.SERVICE, Kind.GROUP, Kind.REPOSITORY, Kind.PIPELINE)
+
+
+class Search:
+    """Verbs that look through everything that the actor may read."""
+
+    def __init__(self, deps: Deps) -> None:
+        self._deps = deps
+
+    async def objects(self, actor: Actor, text: str, first: int, after: str | None) -> FoundPage:
+        """Objects that a search means; see `controlplane.domain.search`. Invalid: it means none."""
+        require_member(actor)
+        if not 1 <= first <= MOST_ROWS_A_PAGE:
+            raise Invalid(f"a page has 1 to {MOST_ROWS_A_PAGE} rows", field="first")
+        question = parse(text)
+        async with self._deps.store.read() as tx:
+            visible = actor.policy.visible(Kind.SERVICE)
+            return await tx.search.objects(question, visible, first, after)
+
+    async def places(self, actor: Actor, text: str, most: int = 10) -> Sequence[Place]:
+        """Things of every kind that has names, by a part of these, the best first."""
+        require_member(actor)
+        check_text(text, "q", 200)
+        if not 1 <= most <= MOST_PLACES:
+            raise Invalid(f"1 to {MOST_PLACES}", field="first")
+        allowed = {
+            kind: actor.policy.visible(kind)
+            for kind in _PLACES
+            if actor.policy.anywhere(Verb.READ, kind)
+        }
+        async with self._deps.store.read() as tx:
+            return best(await tx.search.places(text, allowed), text, most)
+
+    async def fleet_map(
+        self, actor: Actor, query: PageQuery, clusters: Collection[str] | None = None
+    ) -> list[MapRow]:
+        """A row a cluster, or for some of them, with a letter for each service that is meant."""
+        require_member(actor)
+        query = replace(query, visible=actor.policy.visible(Kind.SERVICE))
+        async with self._deps.store.read() as tx:
+            return await tx.services.fleet_map(query, clusters)
+
+    async def concerned(
+        self, actor: Actor, services: Collection[str], clusters: Collection[str]
+    ) -> set[str] | None:
+        """The clusters of changed services, and changed clusters; None: too many to name."""
+        require_member(actor)
+        if len(services) + len(clusters) > _MOST_NAMED:
+            return None
+        async with self._deps.store.read() as tx:
+            return {*clusters, *await tx.services.clusters_of(services)} - {""}
