@@ -3,6 +3,9 @@
 Up: reports in order of their numbers, at most `_WINDOW` unacknowledged, so that on a slow link
 newer words replace older ones in the outbox instead of queueing behind them. Down: desired
 state, commands, acknowledgements.
+
+A disk that refuses does not end the call, or nobody would hear of it: pulses say so. What could not
+be kept is told again by the next call, which is begun once the disk takes something.
 """
 
 import asyncio
@@ -31,6 +34,7 @@ _WINDOW = 256
 _BATCH = 64
 _WELCOME_S = 20.0
 _SHORTEST_PULSE_S = 0.5
+_REFUSED_DISK_S = 5.0
 
 
 class Parted(Exception):
@@ -76,6 +80,7 @@ class Session:
         self._unacknowledged = 0
         self._last = 0
         self._crossed_off = 0
+        self._missed = False
         self._room = asyncio.Event()
         self._writing = asyncio.Lock()
         self._wrote_at = clock.monotonic()
@@ -110,8 +115,7 @@ class Session:
         if message.welcome.protocol != PROTOCOL:
             raise Invalid(f"the control plane speaks protocol {message.welcome.protocol}")
         self._last = message.welcome.acknowledged
-        self._crossed_off = self._last
-        self._outbox.acknowledge(self._last)
+        self._cross_off(self._last)
         log.info(
             "linked",
             cluster=message.welcome.handle,
@@ -128,7 +132,12 @@ class Session:
             while self._unacknowledged >= _WINDOW:
                 self._room.clear()
                 await self._room.wait()
-            for report in self._outbox.take(min(_BATCH, _WINDOW - self._unacknowledged)):
+            try:
+                reports = self._outbox.take(min(_BATCH, _WINDOW - self._unacknowledged))
+            except Unavailable:
+                await self._clock.sleep(_REFUSED_DISK_S)
+                continue
+            for report in reports:
                 await self._report(report)
 
     async def _send_logs(self) -> None:
@@ -149,9 +158,10 @@ class Session:
             if rest > 0:
                 await self._clock.sleep(rest)
             else:
-                await self._write(
-                    pb.AgentMessage(pulse=pb.Pulse(complaint=self._complaint()[:1000]))
-                )
+                complaint = self._complaint()[:1000]
+                await self._write(pb.AgentMessage(pulse=pb.Pulse(complaint=complaint)))
+                if self._missed and self._cross_off(self._crossed_off):
+                    raise Unavailable("what could not be kept on disk is asked for again")
 
     async def _receive(self) -> None:
         while True:
@@ -162,7 +172,7 @@ class Session:
                 case "desired_end":
                     self._compare(message.desired_end.services)
                 case "command":
-                    self._commands.take(message.command)
+                    self._command(message.command)
                 case "ack":
                     self._acknowledged(message.ack.number)
                 case "goodbye":
@@ -176,6 +186,28 @@ class Session:
             self._reconciler.desire(desired_of(message))
         except Invalid as error:
             log.error("service ignored", service=message.service_id, reason=error.message)
+        except Unavailable as error:
+            self._miss(error)
+
+    def _command(self, message: pb.Command) -> None:
+        try:
+            self._commands.take(message)
+        except Unavailable as error:
+            self._miss(error)
+
+    def _miss(self, error: Unavailable) -> None:
+        log.error("what the control plane says cannot be kept", reason=error.message)
+        self._missed = True
+
+    def _cross_off(self, number: int) -> bool:
+        """Forget reports up to this number; whether the disk let us. Else they are sent twice."""
+        try:
+            self._outbox.acknowledge(number)
+        except Unavailable as error:
+            log.error("reports cannot be crossed off", reason=error.message)
+            return False
+        self._crossed_off = number
+        return True
 
     def _acknowledged(self, number: int) -> None:
         if number > self._last:
@@ -183,8 +215,7 @@ class Session:
         self._unacknowledged = max(0, self._last - number)
         # What is not crossed off yet is at worst sent twice; its number tells.
         if self._unacknowledged == 0 or number - self._crossed_off >= _BATCH:
-            self._outbox.acknowledge(number)
-            self._crossed_off = number
+            self._cross_off(number)
         self._room.set()
 
     def _compare(self, services: int) -> None:

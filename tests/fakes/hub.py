@@ -21,6 +21,7 @@ _CHUNK = 16 << 10
 class FakeHub(AgentServicer):
     """`acknowledging = False` leaves reports uncommitted; `token` is the one accepted.
 
+    `pulse_ms` is how often it wants to hear something, `complaints` what pulses said.
     `break_fetch_at` breaks every Fetch off at that offset. `handlers` are served beside.
     """
 
@@ -33,7 +34,8 @@ class FakeHub(AgentServicer):
         self.reports: list[pb.Report] = []
         self.hellos: list[pb.Hello] = []
         self.fetches: list[pb.FetchRequest] = []
-        self.pulses = 0
+        self.pulse_ms = 15_000
+        self.complaints: list[str] = []
         self.committed = 0
         self.desired: dict[str, pb.Desired] = {}
         self.bundles: dict[str, bytes] = {}
@@ -188,7 +190,7 @@ class FakeHub(AgentServicer):
 
     def _greeting(self, hello: pb.Hello) -> list[pb.HubMessage]:
         welcome = pb.Welcome(
-            protocol=1, handle="fake", pulse_ms=15_000, acknowledged=self.committed
+            protocol=1, handle="fake", pulse_ms=self.pulse_ms, acknowledged=self.committed
         )
         held = {one.service_id: one.sequence for one in hello.held}
         missing = [d for d in self.desired.values() if held.get(d.service_id) != d.sequence]
@@ -203,7 +205,7 @@ class FakeHub(AgentServicer):
     ) -> None:
         async for message in requests:
             if message.HasField("pulse"):
-                self.pulses += 1
+                await self._note(self.complaints, message.pulse.complaint)
                 continue
             if message.report.number > self.committed and self.acknowledging:
                 self.committed = message.report.number

@@ -1,6 +1,7 @@
 """What agents tell beside status: confirmations they wait for, plans, facts, mirrors, rivals."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -288,6 +289,26 @@ async def test_agents_that_fight_for_a_cluster_are_shown_with_both_addresses(
         while not (alarm := (await world.clusters.get(world.admin, cluster_id)).alarm):
             await asyncio.sleep(0.02)
     assert alarm.count("127.0.0.1:") == 2 and "stop one of them" in alarm
+
+
+async def test_what_hinders_an_agent_is_shown_as_long_as_it_says_so(world: World, hub: Hub) -> None:
+    """A full disk takes no report: pulses tell, also of an agent that has come again since."""
+    cluster_id, token = await registered(world)
+
+    async def shown(right: Callable[[str], bool]) -> None:
+        async with asyncio.timeout(10):
+            while not right((await world.clusters.get(world.admin, cluster_id)).alarm):
+                await asyncio.sleep(0.02)
+
+    first = await hub.agent(token)
+    await first.hello()
+    await first.pulse("disk is full")
+    await shown(lambda alarm: alarm == "the agent says: disk is full")
+    second = await hub.agent(token)
+    await second.hello()
+    await second.pulse("disk is full")
+    await second.pulse("")
+    await shown(lambda alarm: alarm == "")
 
 
 async def test_a_return_to_a_revision_brings_its_signature_back(

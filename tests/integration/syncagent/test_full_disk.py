@@ -1,0 +1,110 @@
+"""An agent whose disk takes nothing: it stays linked, says so, and is told again what it missed."""
+
+from collections.abc import AsyncIterator, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from sqlite3 import Connection
+
+import pytest
+
+from fleet.errors import Unavailable
+from fleet.runtime.clock import SystemClock
+from fleet.runtime.tasks import Tasks
+from fleet.wire.v1 import agent_pb2 as pb
+from syncagent.domain.services import Desired, Stamps
+from syncagent.link.channel import Endpoint
+from syncagent.link.commands import Commands
+from syncagent.link.facts import Facts
+from syncagent.link.fetch import HubFetcher
+from syncagent.link.logs import LogQueue
+from syncagent.link.supervisor import Introduction, Link
+from syncagent.state.database import Database
+from syncagent.state.memory import SqliteMemory
+from syncagent.state.outbox import SqliteOutbox
+from tests.fakes.hub import TOKEN, FakeHub
+from tests.integration.syncagent.test_link import Listener, facts
+
+FULL = "the agent's state cannot be written: database or disk is full"
+
+
+class FullDatabase(Database):
+    """One that can be told to refuse."""
+
+    full = False
+
+    @contextmanager
+    def transaction(self) -> Generator[Connection]:
+        if self.full:
+            self.refusal = FULL
+            raise Unavailable(FULL)
+        with super().transaction() as db:
+            yield db
+
+
+class Keeper(Listener):
+    """Keeps desired state on the disk before it counts, as the engine does."""
+
+    def __init__(self, database: Database) -> None:
+        super().__init__()
+        self.memory = SqliteMemory(database)
+
+    def desire(self, desired: Desired) -> None:
+        self.memory.desire(desired, Stamps())
+        super().desire(desired)
+
+
+@pytest.fixture
+async def hub() -> AsyncIterator[FakeHub]:
+    async with FakeHub() as running:
+        running.pulse_ms = 500
+        yield running
+
+
+@pytest.fixture
+async def agent(
+    hub: FakeHub, tmp_path: Path
+) -> AsyncIterator[tuple[FullDatabase, Keeper, SqliteOutbox]]:
+    """A running link that says with each pulse what the disk said last."""
+    clock, tasks, database = SystemClock(), Tasks("test"), FullDatabase(tmp_path / "agent.db")
+    outbox, listener = SqliteOutbox(database, clock), Keeper(database)
+    endpoint = Endpoint(hub.address, TOKEN)
+    linked = Link(
+        endpoint,
+        Introduction("me"),
+        listener,
+        Commands(listener),
+        outbox,
+        LogQueue(),
+        HubFetcher(endpoint.metadata),
+        Facts(facts, clock),
+        clock,
+        complaint=lambda: database.refusal,
+    )
+    tasks.forever("link", linked.run())
+    yield database, listener, outbox
+    await tasks.stop()
+    database.close()
+
+
+async def test_a_full_disk_is_told_and_what_was_missed_is_told_again(hub: FakeHub, agent) -> None:
+    """From Hello on, with a report on the way up and a service on the way down: one call, pulses
+    that complain; then, with room, another call that brings both where they belong."""
+    database, listener, outbox = agent
+    await hub.until(lambda: hub.hellos)
+    outbox.put("a", pb.Report(status=pb.ServiceStatus(service_id="s")).SerializeToString())
+    await hub.until(lambda: len(hub.reports) == 1)
+    outbox.put("a", pb.Report(status=pb.ServiceStatus(service_id="t")).SerializeToString())
+    database.full = True
+    hub.drain()
+    await hub.until(lambda: len(hub.hellos) == 2)
+    hub.want("late", [])
+    seen = len(hub.complaints)
+    await hub.until(lambda: FULL in hub.complaints[seen:])
+    seen = len(hub.complaints)
+    await hub.until(lambda: len(hub.complaints) >= seen + 2)
+    assert len(hub.hellos) == 2 and listener.told == []
+    database.full = False
+    await hub.until(lambda: len(hub.hellos) == 3)
+    await hub.until(lambda: hub.status("t"))
+    await hub.until(lambda: listener.told and hub.complaints[-1] == "")
+    assert [one.service_id for one in listener.told] == ["late"]
