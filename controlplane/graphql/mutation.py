@@ -19,6 +19,7 @@ from controlplane.graphql.inputs import (
     ServiceDeploymentAttributes,
     ServiceUpdateAttributes,
 )
+from controlplane.graphql.notifications import NotificationMutation
 from controlplane.graphql.pipelines import (
     DigestAttributes,
     Pipeline,
@@ -33,7 +34,14 @@ from fleet.errors import TowlineError
 
 
 @strawberry.type
-class Mutation(AccessMutation, AgentMutation, StreamMutation, ContextMutation, DeploymentMutation):
+class Mutation(
+    AccessMutation,
+    AgentMutation,
+    StreamMutation,
+    ContextMutation,
+    DeploymentMutation,
+    NotificationMutation,
+):
     @strawberry.mutation(description="Register a cluster. `deployToken` is given only here.")
     async def create_cluster(self, info: Info, attributes: ClusterAttributes) -> Cluster | None:
         clusters, actor = info.context.verbs.clusters, info.context.actor

@@ -24,6 +24,7 @@ from controlplane.graphql.execution import FastExecution
 from controlplane.graphql.limits import MOST_TOKENS, Scale, StorableStrings, check_values
 from controlplane.graphql.mutation import Mutation
 from controlplane.graphql.query import Query
+from controlplane.graphql.refusals import RefusalTrail
 from controlplane.graphql.scalars import SCALARS
 from controlplane.graphql.subscription import Subscription
 from fleet.errors import Code, TowlineError
@@ -145,6 +146,7 @@ schema = Schema(
     execution_context_class=FastExecution,
     config=StrawberryConfig(scalar_map=SCALARS, disable_field_suggestions=True),
     extensions=[
+        RefusalTrail,
         CodedErrors,
         lambda: MaxTokensLimiter(max_token_count=MOST_TOKENS),
         lambda: KindParserCache(maxsize=500),

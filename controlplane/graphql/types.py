@@ -3,18 +3,19 @@
 Each type is made from a value of the domain by `of`; nothing here asks the store.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
 import strawberry
 
-from controlplane.domain.ledger import AuditEntry, LedgerEntry
+from controlplane.domain.ledger import LedgerEntry
 from controlplane.domain.objects import ObjectName
 from controlplane.domain.services import Component, ComponentState, DriftPolicy, ServiceStatus
 from controlplane.domain.services import HealthRule as HealthRuleRow
 from controlplane.domain.services import Revision as RevisionRow
 from controlplane.domain.services import Service as ServiceRow
+from controlplane.domain.sources import ServiceSource as SourceRow
 from controlplane.graphql.clusters import Cluster
 from controlplane.graphql.contexts import ServiceContext
 from controlplane.graphql.repositories import GitRef, GitRepository
@@ -235,6 +236,24 @@ class StackOutput:
 
 
 @strawberry.type
+class ServiceSource:
+    """A further folder of a service; `sha` is the commit that its last render took."""
+
+    repository_id: strawberry.ID
+    ref: str
+    folder: str
+    path: str
+    sha: str | None
+
+    @classmethod
+    def of(cls, row: SourceRow) -> "ServiceSource":
+        id = strawberry.ID(row.repository_id)
+        return cls(
+            repository_id=id, ref=row.ref, folder=row.folder, path=row.path, sha=row.sha or None
+        )
+
+
+@strawberry.type
 class ServiceImport:
     """Outputs of an infrastructure stack. There are no stacks here: save outputs in contexts."""
 
@@ -304,6 +323,7 @@ class ServiceDeployment:
     dependencies: list[ServiceDependency]
     waiting: bool
     contexts: list[ServiceContext]
+    sources: list[ServiceSource]
     imports: list[ServiceImport]
     metadata: ServiceMetadata
     tarball: str | None = None
@@ -319,6 +339,7 @@ class ServiceDeployment:
         revision: RevisionRow | None = None,
         components: list[Component] | None = None,
         contexts: list[ServiceContext] | None = None,
+        sources: Sequence[SourceRow] = (),
     ) -> "ServiceDeployment":
         return cls(
             id=strawberry.ID(row.id),
@@ -358,6 +379,7 @@ class ServiceDeployment:
             dependencies=[ServiceDependency(name=one) for one in row.dependencies],
             waiting=row.waiting,
             contexts=contexts or [],
+            sources=[ServiceSource.of(one) for one in sources],
             imports=[],
             metadata=_metadata(components or ()),
         )
@@ -394,39 +416,6 @@ class LedgerEvent:
             revision_id=strawberry.ID(row.revision_id) if row.revision_id else None,
             actor=row.actor,
             message=row.message,
-            detail=_map(row.detail),
-        )
-
-
-@strawberry.type
-class AuditLog:
-    """Who asked for what, when, from where, and what was answered."""
-
-    id: strawberry.ID
-    at: datetime
-    actor: str
-    action: str
-    verdict: str
-    source: str
-    target: str
-    target_id: str
-    status: int | None
-    request_id: str
-    detail: Map
-
-    @classmethod
-    def of(cls, row: AuditEntry) -> "AuditLog":
-        return cls(
-            id=strawberry.ID(str(row.id)),
-            at=row.at,
-            actor=row.actor,
-            action=row.action,
-            verdict=row.verdict.value,
-            source=row.source,
-            target=row.target,
-            target_id=row.target_id,
-            status=row.status,
-            request_id=row.request_id,
             detail=_map(row.detail),
         )
 

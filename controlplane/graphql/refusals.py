@@ -1,0 +1,48 @@
+"""Mutations that were refused are in the audit trail too: one row for each."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from graphql import FieldNode, GraphQLError, OperationDefinitionNode, OperationType, VariableNode
+from strawberry.extensions import SchemaExtension
+from strawberry.types import ExecutionContext
+
+from fleet.errors import Code
+
+# What is not there and what one may not see read alike; so both are noted.
+_REFUSED = frozenset({Code.FORBIDDEN.value, Code.NOT_FOUND.value})
+
+
+class RefusalTrail(SchemaExtension):
+    """Notes refusals when an operation has ended; stands outside of what gives errors codes."""
+
+    def on_operation(self) -> Iterator[None]:
+        yield
+        execution = self.execution_context
+        errors = execution.result.errors if execution.result else None
+        if not errors or not _is_mutation(execution):
+            return
+        context = execution.context
+        for error in errors:
+            if (error.extensions or {}).get("code") in _REFUSED and error.path:
+                action, target = _asked(error, execution.variables or {})
+                context.verbs.records.refused(context.caller, action, target, context.request_id)
+
+
+def _is_mutation(execution: ExecutionContext) -> bool:
+    return any(
+        isinstance(one, OperationDefinitionNode) and one.operation is OperationType.MUTATION
+        for one in (execution.graphql_document.definitions if execution.graphql_document else ())
+    )
+
+
+def _asked(error: GraphQLError, variables: Mapping[str, Any]) -> tuple[str, str]:
+    """The mutation and the id that it was given, if any."""
+    field = next((node for node in error.nodes or () if isinstance(node, FieldNode)), None)
+    if field is None:
+        return str((error.path or [""])[0])[:128], ""
+    ids = [one for one in field.arguments or () if one.name.value.lower().endswith("id")]
+    given = ids[0].value if ids else None
+    if isinstance(given, VariableNode):
+        return field.name.value[:128], str(variables.get(given.name.value, ""))
+    return field.name.value[:128], str(getattr(given, "value", ""))
