@@ -13,7 +13,7 @@ from controlplane.domain.ownership import OwnerKind
 from fleet.attestation import Attestation
 from fleet.errors import Invalid
 from fleet.identity import ClusterId, RepositoryId, ServiceId
-from fleet.source import Renderer, RenderRequest
+from fleet.source import Renderer, RenderRequest, SourceFolder
 
 
 class ServiceStatus(StrEnum):
@@ -276,8 +276,13 @@ class Service:
         more = f" and {len(self.awaiting) - 5} more" if len(self.awaiting) > 5 else ""
         return (Problem("deletion", f"a person must confirm the deletion of {names}{more}"),)
 
-    def render_request(self, commit: str, parameters: Mapping[str, Any]) -> RenderRequest:
-        """What has to be rendered for this service at a commit."""
+    def render_request(
+        self,
+        commit: str,
+        parameters: Mapping[str, Any],
+        sources: tuple[SourceFolder, ...] = (),
+    ) -> RenderRequest:
+        """What has to be rendered for this service at a commit, with its further sources."""
         if self.repository_id is None:
             raise ValueError("a service without a repository has nothing to render")
         return RenderRequest(
@@ -289,6 +294,7 @@ class Service:
             templated=self.templated,
             parameters=parameters,
             helm=release_of(self.name, self.namespace, self.helm),
+            sources=sources,
         )
 
 

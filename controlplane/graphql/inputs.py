@@ -23,6 +23,7 @@ from controlplane.graphql.scalars import Json
 from controlplane.usecases.clusters import ClusterChange
 from controlplane.usecases.repositories import RepositoryChange
 from controlplane.usecases.services import ServiceChange
+from controlplane.usecases.sources import SourceChange
 from fleet.errors import Invalid
 from fleet.source import GitCredentials
 
@@ -274,6 +275,20 @@ class ContextBindingAttributes:
 
 
 @strawberry.input
+class ServiceSourceAttributes:
+    """A folder of any repository: its files belong to the service as if they lay below `path` of
+    the service's own folder. So a chart may come from here and its values from there."""
+
+    repository_id: strawberry.ID
+    ref: str = "main"
+    folder: str = ""
+    path: str = ""
+
+    def change(self) -> SourceChange:
+        return SourceChange(self.repository_id, self.ref, self.folder, self.path)
+
+
+@strawberry.input
 class ServiceDeploymentAttributes:
     """`dependencies`: it waits until these are healthy. `contextBindings`: whose values its
     templates may use. A list that is given replaces the whole."""
@@ -296,6 +311,7 @@ class ServiceDeploymentAttributes:
     sync_config: SyncConfigAttributes | None = None
     dependencies: list[DependencyAttributes] | None = None
     context_bindings: list[ContextBindingAttributes] | None = None
+    sources: list[ServiceSourceAttributes] | None = None
     read_bindings: list[PolicyBindingAttributes | None] | None = None
     write_bindings: list[PolicyBindingAttributes | None] | None = None
 
@@ -324,6 +340,7 @@ class ServiceUpdateAttributes:
     sync_config: SyncConfigAttributes | None = None
     dependencies: list[DependencyAttributes] | None = None
     context_bindings: list[ContextBindingAttributes] | None = None
+    sources: list[ServiceSourceAttributes] | None = None
     read_bindings: list[PolicyBindingAttributes | None] | None = None
     write_bindings: list[PolicyBindingAttributes | None] | None = None
 
@@ -417,6 +434,7 @@ def _service_fields(
         "context_ids": None
         if given.context_bindings is None
         else [one.context_id for one in given.context_bindings],
+        "sources": None if given.sources is None else [one.change() for one in given.sources],
     }
 
 

@@ -15,7 +15,7 @@ from controlplane.usecases.rights import BindingView
 
 _BINDINGS = frozenset({"readBindings", "writeBindings"})
 _OF_CLUSTERS = frozenset({"project"})
-_RELATED = ("cluster", "repository", "revision", "components", "contexts")
+_RELATED = ("cluster", "repository", "revision", "components", "contexts", "sources")
 
 
 async def cluster_type(info: Info, row: ClusterRow, deploy_token: str | None = None) -> Cluster:
@@ -75,6 +75,7 @@ async def related(
             revision=found.revisions.get(row.revision_id or ""),
             components=components.get(row.id),
             contexts=contexts.get(row.id),
+            sources=found.sources.get(row.id, ()),
         )
         for row in rows
     ]

@@ -30,6 +30,7 @@ from controlplane.domain.search import split_image
 from controlplane.domain.services import Component, Revision, Service
 from controlplane.domain.sets import ServiceSet
 from controlplane.domain.signin import Challenge, Failures, TrustRule
+from controlplane.domain.sources import ServiceSource
 from controlplane.domain.tunnels import Replica, Tunnel
 from controlplane.storage import definitions, tables
 from controlplane.storage.audit import SqlAudit
@@ -106,6 +107,10 @@ class SqlTransaction:
     @cached_property
     def context_bindings(self) -> SqlRows[ContextBinding]:
         return SqlRows(self._connection, tables.context_bindings, ContextBinding)
+
+    @cached_property
+    def service_sources(self) -> SqlRows[ServiceSource]:
+        return SqlRows(self._connection, tables.service_sources, ServiceSource)
 
     @cached_property
     def deployment_settings(self) -> SqlRows[DeploymentSettings]:

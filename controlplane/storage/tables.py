@@ -317,6 +317,20 @@ context_bindings = Table(
     UniqueConstraint("service_id", "context_id"),
 )
 
+service_sources = Table(
+    "service_sources",
+    metadata,
+    _id(),
+    Column("service_id", String(36), ForeignKey("services.id"), nullable=False, index=True),
+    Column("repository_id", String(36), ForeignKey("repositories.id"), nullable=False, index=True),
+    Column("place", Integer, nullable=False),
+    Column("ref", String(255), nullable=False),
+    Column("folder", String(1024), nullable=False),
+    Column("path", String(1024), nullable=False),
+    Column("sha", String(64), nullable=False),
+    Column("tree", String(64), nullable=False),
+)
+
 deployment_settings = Table(
     "deployment_settings",
     metadata,

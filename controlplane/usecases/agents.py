@@ -30,7 +30,7 @@ from controlplane.ports import ANY, ServiceSecrets, Transaction
 from controlplane.usecases import audit_agents
 from controlplane.usecases.clusterjobs import sealed_for_agent
 from controlplane.usecases.contexts import values_of
-from controlplane.usecases.delivery import parameters_of
+from controlplane.usecases.delivery import parameters_of, render_anew
 from controlplane.usecases.dependencies import wakes
 from controlplane.usecases.deps import CLUSTER, CLUSTER_JOB, LINKED, REVOKED, SERVICE, Deps
 from controlplane.usecases.removal import end_if_empty, erase
@@ -120,7 +120,9 @@ class Agents:
             )
             await tx.clusters.put(cluster)
             await tx.audit.append([audit_agents.connected(cluster, self._deps.clock.now())])
-        self._deps.bus.publish(CLUSTER, cluster_id)
+            stale = await render_anew(tx, before, cluster)
+        for topic, key in {(CLUSTER, cluster_id), *stale}:
+            self._deps.bus.publish(topic, key)
         if before.agent_instance != cluster.agent_instance:
             self._deps.bus.publish(LINKED, cluster_id)
         return cluster
@@ -404,8 +406,11 @@ class Agents:
     @_take.register
     async def _(self, body: FactsReport, batch: _Batch, at: datetime) -> None:
         tx, cluster_id, changed = batch.tx, batch.cluster_id, batch.changed
+        before = await tx.clusters.get(cluster_id)
         await tx.clusters.change(cluster_id, **_columns(body))
         changed.add((CLUSTER, cluster_id))
+        if before is not None:
+            changed.update(await render_anew(tx, before, replace(before, **_columns(body))))
 
     @_take.register
     async def _(self, body: MirrorReport, batch: _Batch, at: datetime) -> None:

@@ -5,7 +5,7 @@ A service is rendered again only if something that its last render read has anot
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import structlog
@@ -14,10 +14,20 @@ from controlplane.domain.clusters import Cluster
 from controlplane.domain.ledger import LedgerEntry, Stage
 from controlplane.domain.repositories import Repository
 from controlplane.domain.services import Revision, Service
+from controlplane.domain.sources import ServiceSource
+from controlplane.ports import Transaction
 from controlplane.usecases.contexts import values_of
 from controlplane.usecases.dependencies import in_order, unready
-from controlplane.usecases.deps import DESIRED, SERVICE, Deps
+from controlplane.usecases.deps import DELIVER, DESIRED, SERVICE, Deps
 from controlplane.usecases.freezes import frozen_clusters
+from controlplane.usecases.sources import (
+    Taken,
+    note_taken,
+    sources_of,
+    take,
+    trees_of,
+    wake_users,
+)
 from fleet.errors import TowlineError
 from fleet.identity import ClusterId
 from fleet.source import Commit, Rendered
@@ -37,6 +47,8 @@ class _Outcome:
     reads: Mapping[str, str] | None = None
     error: str | None = None
     waiting: bool = False
+    taken: Taken = Taken()
+    trees: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +84,8 @@ class Delivery:
                 for c in await tx.clusters.select(id={service.cluster_id for service in services})
             }
         commits = self._commits(repository)
+        if only is None:
+            await wake_users(self._deps, repository_id, commits)
         changed, failed = await self._changed(repository, commits, services)
         count = await self._keep(failed)
         looks = {look.service.id: look for look in changed}
@@ -89,6 +103,7 @@ class Delivery:
         async with self._deps.store.read() as tx:
             held = await unready(tx, services)
             contexts = await values_of(self._deps, tx, services)
+            sources = await sources_of(tx, [one.id for one in services])
         waiting = [
             _Outcome(one.service, one.commit, waiting=True)
             for one in looks
@@ -104,6 +119,7 @@ class Delivery:
                         clusters[look.service.cluster_id],
                         contexts.get(look.service.id, {}),
                     ),
+                    sources.get(look.service.id, ()),
                 )
                 for look in free
             )
@@ -142,15 +158,19 @@ class Delivery:
             changed += [_Look(s, commit, ids) for s in group if _is_stale(s, ids)]
         return changed, failed
 
-    async def _render(self, look: _Look, parameters: Mapping[str, Any]) -> _Outcome:
+    async def _render(
+        self, look: _Look, parameters: Mapping[str, Any], sources: Sequence[ServiceSource]
+    ) -> _Outcome:
         service, commit = look.service, look.commit
-        request = service.render_request(commit.sha, parameters)
         try:
+            taken = take(self._deps, sources)
+            request = service.render_request(commit.sha, parameters, taken.folders)
             rendered = await self._deps.manifests.render(request)
             reads = await reads_of(self._deps, service, commit.sha, rendered, look.ids)
+            trees = await trees_of(self._deps, taken)
         except TowlineError as error:
             return _Outcome(service, commit, error=error.message)
-        return _Outcome(service, commit, rendered, reads)
+        return _Outcome(service, commit, rendered, reads, taken=taken, trees=trees)
 
     async def _keep(self, outcomes: Iterable[_Outcome]) -> int:
         """Write what came out, in one transaction, then wake agents and watchers."""
@@ -160,6 +180,7 @@ class Delivery:
                 current = await tx.services.get(outcome.service.id)
                 if current is None or _was_changed(outcome.service, current):
                     continue
+                await note_taken(tx, outcome.taken, outcome.trees)
                 after, entries = self._apply(outcome, current)
                 if after == current:
                     continue
@@ -281,11 +302,29 @@ def parameters_of(
             "metadata": dict(cluster.metadata),
             "currentVersion": cluster.kubernetes_version,
             "distro": cluster.distribution.value if cluster.distribution else None,
+            "apiVersions": list(cluster.facts.api_versions),
         },
         "configuration": dict(service.configuration),
         "contexts": {name: dict(values) for name, values in contexts.items()},
         "service": {"name": service.name, "namespace": service.namespace},
     }
+
+
+async def render_anew(tx: Transaction, before: Cluster, after: Cluster) -> set[tuple[str, str]]:
+    """Mark what may render differently now that a cluster has another version or other APIs.
+
+    The wakes to publish. A service whose result is the same is not rolled out again.
+    """
+    if (before.kubernetes_version, before.facts.api_versions) == (
+        after.kubernetes_version,
+        after.facts.api_versions,
+    ):
+        return set()
+    services = await tx.services.select(cluster_id=after.id, promoted=False, pinned=None)
+    users = [one for one in services if one.repository_id and one.source is not None]
+    for service in users:
+        await tx.services.change(service.id, source=None)
+    return {(DELIVER, f"{one.repository_id}/{one.id}") for one in users}
 
 
 def _revision(outcome: _Outcome, service: Service) -> Revision:

@@ -12,6 +12,7 @@ from controlplane.usecases.delivery import parameters_of
 from controlplane.usecases.deps import Deps
 from controlplane.usecases.repositories import find_repository
 from controlplane.usecases.services import find_service
+from controlplane.usecases.sources import sources_of, take
 from fleet.bundle import Bundle, open_bundle
 from fleet.diff import Difference, compare
 from fleet.errors import Conflict, Invalid, LimitExceeded, NotFound, TowlineError
@@ -163,8 +164,10 @@ class Diffs:
     async def _render(self, service: Service, cluster: Cluster, sha: str) -> str:
         async with self._deps.store.read() as tx:
             contexts = await values_of(self._deps, tx, [service])
+            sources = await sources_of(tx, [service.id])
         parameters = parameters_of(service, cluster, contexts.get(service.id, {}))
-        request = service.render_request(sha, parameters)
+        taken = take(self._deps, sources.get(service.id, ()))
+        request = service.render_request(sha, parameters, taken.folders)
         return (await self._deps.manifests.render(request)).digest
 
     async def _current(self, service: Service, cluster: Cluster) -> Bundle | None:

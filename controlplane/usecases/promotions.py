@@ -25,6 +25,7 @@ from controlplane.usecases.deps import DELIVER, DESIRED, SERVICE, Deps
 from controlplane.usecases.freezes import check_thawed
 from controlplane.usecases.pipelines import Pipelines
 from controlplane.usecases.repositories import Repositories
+from controlplane.usecases.sources import sources_of, take
 from fleet.errors import Conflict, TowlineError
 from fleet.identity import ServiceId
 from fleet.source import Rendered
@@ -123,10 +124,12 @@ class Promotions:
         async with self._deps.store.read() as tx:
             cluster = await tx.clusters.get(service.cluster_id)
             contexts = await values_of(self._deps, tx, [service])
+            sources = await sources_of(tx, [service.id])
         if cluster is None:
             raise Conflict(f"the cluster of service {service.name!r} was deleted")
         parameters = parameters_of(service, cluster, contexts.get(service.id, {}))
-        request = service.render_request(commit, parameters)
+        taken = take(self._deps, sources.get(service.id, ()))
+        request = service.render_request(commit, parameters, taken.folders)
         return await self._deps.manifests.render(request)
 
     async def _give(self, tx: Transaction, id: str, effect: fx.Promote, rendered: Rendered) -> None:

@@ -1,5 +1,6 @@
 """Connecting git repositories."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import orjson
@@ -9,6 +10,7 @@ from controlplane.domain.credentials import changed, method_of
 from controlplane.domain.names import check_text
 from controlplane.domain.repositories import GitHealth, Repository
 from controlplane.domain.services import Service
+from controlplane.domain.sources import ServiceSource
 from controlplane.ports import ANY, Page, PageQuery, Transaction
 from controlplane.usecases.deps import DELIVER, Deps
 from controlplane.usecases.scopes import project_for
@@ -93,8 +95,9 @@ class Repositories:
             after = self._changed(before, change)
             await tx.repositories.put(after)
             services = await tx.services.select(repository_id=id)
+            sources = await tx.service_sources.select(repository_id=id)
             await self._deps.audit(tx, actor, "updateGitRepository", after.url, id)
-        self.follow(after, services)
+        self.follow(after, services, sources)
         return after
 
     async def delete(self, actor: Actor, id: str) -> Repository:
@@ -104,6 +107,8 @@ class Repositories:
             repository = await find_repository(tx, id)
             require(actor, Verb.WRITE, repository.target)
             users = await tx.services.select(repository_id=id, deleted_at=ANY)
+            sources = await tx.service_sources.select(repository_id=id)
+            users += await tx.services.select(id={one.service_id for one in sources})
             if users:
                 names = ", ".join(sorted(service.name for service in users)[:5])
                 raise Conflict(
@@ -147,11 +152,15 @@ class Repositories:
         async with self._deps.store.read() as tx:
             repositories = await tx.repositories.select()
             services = await tx.services.select()
+            sources = await tx.service_sources.select()
         users: dict[str, list[Service]] = {}
         for service in services:
             users.setdefault(service.repository_id or "", []).append(service)
+        further: dict[str, list[ServiceSource]] = {}
+        for source in sources:
+            further.setdefault(source.repository_id, []).append(source)
         for repository in repositories:
-            self.follow(repository, users.get(repository.id, []))
+            self.follow(repository, users.get(repository.id, ()), further.get(repository.id, ()))
 
     async def follow_for(self, repository_id: str, service_id: str) -> None:
         """See to it that the git cache follows the ref of a service."""
@@ -167,23 +176,32 @@ class Repositories:
         async with self._deps.store.read() as tx:
             repository = await tx.repositories.get(repository_id)
             services = await tx.services.select(repository_id=repository_id)
+            sources = await tx.service_sources.select(repository_id=repository_id)
         if repository is not None:
-            self.follow(repository, services)
+            self.follow(repository, services, sources)
 
-    def follow(self, repository: Repository, services: list[Service]) -> None:
-        """Hand a repository with the refs of its services to the git cache."""
-        refs = frozenset(service.pinned or service.ref for service in services)
-        self._followed[repository.id] = refs
+    def follow(
+        self,
+        repository: Repository,
+        services: Sequence[Service],
+        sources: Sequence[ServiceSource] = (),
+    ) -> None:
+        """Hand a repository with the refs and folders that services use to the git cache."""
+        refs = {service.pinned or service.ref for service in services}
+        refs |= {source.ref for source in sources}
+        folders = {path for service in services for path in service.paths}
+        folders |= {source.folder for source in sources}
+        self._followed[repository.id] = frozenset(refs)
         self._deps.manifests.follow(
             RepositorySpec(
                 repository.id,
                 repository.url,
-                refs,
+                frozenset(refs),
                 self._credentials(repository),
                 via=repository.via,
                 submodules=repository.submodules,
                 project=repository.project_id,
-                folders=frozenset(path for one in services for path in one.paths),
+                folders=frozenset(folders),
             )
         )
 

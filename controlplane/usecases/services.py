@@ -19,6 +19,7 @@ from controlplane.domain.services import (
     Service,
     SyncOptions,
 )
+from controlplane.domain.sources import ServiceSource
 from controlplane.ports import ANY, Page, PageQuery, Transaction
 from controlplane.usecases.clusters import find_cluster
 from controlplane.usecases.contexts import bind
@@ -28,6 +29,7 @@ from controlplane.usecases.freezes import check_thawed
 from controlplane.usecases.inherited import check_changeable, check_deletable
 from controlplane.usecases.removal import begin_removal
 from controlplane.usecases.repositories import find_repository
+from controlplane.usecases.sources import SourceChange, set_sources, sources_of
 from fleet.errors import Conflict, Invalid, NotFound
 from fleet.identity import RepositoryId, ServiceId
 from fleet.source import Renderer
@@ -73,6 +75,7 @@ class ServiceChange:
     docs_path: str | None = None
     dependencies: Sequence[str] | None = None
     context_ids: Sequence[str] | None = None
+    sources: Sequence[SourceChange] | None = None
 
     def checked(self) -> dict[str, Any]:
         """The columns to write. Invalid: a value that cannot be."""
@@ -121,6 +124,7 @@ class Related:
     repositories: dict[str, Repository] = field(default_factory=dict)
     revisions: dict[str, Revision] = field(default_factory=dict)
     components: list[Component] = field(default_factory=list)
+    sources: dict[str, list[ServiceSource]] = field(default_factory=dict)
 
 
 class Services:
@@ -172,6 +176,8 @@ class Services:
             if "revision" in wanted:
                 ids = {s.revision_id for s in services if s.revision_id}
                 found.revisions.update((row.id, row) for row in await tx.revisions.select(id=ids))
+            if "sources" in wanted:
+                found.sources.update(await sources_of(tx, [one.id for one in services]))
             if "components" in wanted:
                 ids = [service.id for service in services]
                 found.components.extend(await tx.components.select(service_id=ids))
@@ -232,11 +238,12 @@ class Services:
             await check_dependencies(tx, service)
             await tx.services.add(service)
             await bind(self._deps, tx, actor, service, change.context_ids or ())
+            await set_sources(self._deps, tx, actor, service, change.sources or ())
             await tx.ledger.append([self._entry(service, Stage.CREATED, actor)])
             await self._deps.audit(
                 tx, actor, "createServiceDeployment", f"{cluster.handle}/{name}", service.id
             )
-        self._wake(service)
+        self._wake(service, change.sources or ())
         return service
 
     async def update(self, actor: Actor, id: str, change: ServiceChange) -> Service:
@@ -259,6 +266,10 @@ class Services:
                 self._deps, tx, actor, before, change.context_ids
             ):
                 changed["source"] = None
+            if change.sources is not None and await set_sources(
+                self._deps, tx, actor, before, change.sources
+            ):
+                changed["source"] = None
             after = replace(before, **changed, updated_at=self._deps.clock.now())
             await check_dependencies(tx, after)
             await tx.services.put(after)
@@ -268,7 +279,7 @@ class Services:
             await self._deps.audit(
                 tx, actor, "updateServiceDeployment", after.name, id, changed=sorted(columns)
             )
-        self._wake(after)
+        self._wake(after, change.sources or ())
         return after
 
     async def delete(self, actor: Actor, id: str, removal: Removal = Removal.CASCADE) -> Service:
@@ -353,8 +364,12 @@ class Services:
         async with self._deps.store.read() as tx:
             model = await _readable(tx, actor, id=id)
             bound = await tx.context_bindings.select(service_id=id)
+            sources = (await sources_of(tx, [id])).get(id, ())
         require(actor, Verb.WRITE, model.target)
-        likeness = _likeness(model, [one.context_id for one in bound])
+        likeness = replace(
+            _likeness(model, [one.context_id for one in bound]),
+            sources=[SourceChange(s.repository_id, s.ref, s.folder, s.path) for s in sources],
+        )
         told = {one.name: getattr(change, one.name) for one in fields(change)}
         given = {name: value for name, value in told.items() if value is not None}
         given["configuration"] = {**model.configuration, **(change.configuration or {})}
@@ -438,8 +453,10 @@ class Services:
             message=message,
         )
 
-    def _wake(self, service: Service) -> None:
+    def _wake(self, service: Service, sources: Sequence[SourceChange] = ()) -> None:
         bus = self._deps.bus
+        for repository_id in {one.repository_id for one in sources}:
+            bus.publish(DELIVER, f"{repository_id}/")
         bus.publish(SERVICE, service.id)
         bus.publish(DESIRED, f"{service.cluster_id}/{service.id}")
         if service.repository_id:

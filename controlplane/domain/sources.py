@@ -1,0 +1,24 @@
+"""Further sources of a service: folders of any repository, merged into its own."""
+
+from dataclasses import dataclass
+
+from fleet.identity import RepositoryId
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSource:
+    """A folder whose files are put below `path` of a service's own folder.
+
+    `ref` is a branch, tag or commit of its repository; `place` orders the sources of a service.
+    `sha` and `tree` tell the commit and the git id that the last render took.
+    """
+
+    id: str
+    service_id: str
+    repository_id: RepositoryId
+    place: int
+    ref: str
+    folder: str
+    path: str
+    sha: str = ""
+    tree: str = ""

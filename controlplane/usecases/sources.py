@@ -1,0 +1,148 @@
+"""Further sources of services: keeping them, and what they are at a commit."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from controlplane.domain.access import Actor, Verb, require
+from controlplane.domain.repositories import check_folder, check_ref
+from controlplane.domain.services import Service
+from controlplane.domain.sources import ServiceSource
+from controlplane.ports import Transaction
+from controlplane.usecases.deps import DELIVER, Deps
+from fleet.errors import Invalid, NotFound, Unavailable
+from fleet.identity import RepositoryId
+from fleet.source import Commit, SourceFolder
+
+_MOST = 16
+
+Told = tuple[str, str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceChange:
+    """A source as people give it: the files of `folder` go below `path` of the service's own."""
+
+    repository_id: str
+    ref: str
+    folder: str
+    path: str = ""
+
+    def checked(self) -> Told:
+        """Repository, ref, folder and path in normal form. Invalid: one that cannot be."""
+        path = check_folder(self.path)
+        return self.repository_id, check_ref(self.ref), check_folder(self.folder), path
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The further sources of one render; `rows` are kept with the commits that they were at."""
+
+    folders: tuple[SourceFolder, ...] = ()
+    rows: tuple[ServiceSource, ...] = ()
+
+
+async def set_sources(
+    deps: Deps, tx: Transaction, actor: Actor, service: Service, given: Sequence[SourceChange]
+) -> bool:
+    """Let exactly these be a service's further sources; whether that changed anything.
+
+    NotFound: no such repository. Forbidden: it is not the actor's to read.
+    """
+    if len(given) > _MOST:
+        raise Invalid(f"{_MOST} at most", field="sources")
+    if given and service.repository_id is None:
+        raise Invalid("need a repository of the service's own", field="sources")
+    wanted = [one.checked() for one in given]
+    held = (await sources_of(tx, [service.id])).get(service.id, [])
+    if [_told(one) for one in held] == wanted:
+        return False
+    for row in held:
+        await tx.service_sources.remove(row.id)
+    for place, (repository_id, ref, folder, path) in enumerate(wanted):
+        repository = await tx.repositories.get(repository_id)
+        if repository is None:
+            raise NotFound(f"there is no repository {repository_id[:80]!r}")
+        require(actor, Verb.READ, repository.target)
+        row = ServiceSource(deps.new_id(), service.id, repository.id, place, ref, folder, path)
+        await tx.service_sources.add(row)
+    return True
+
+
+async def sources_of(
+    tx: Transaction, service_ids: Collection[str]
+) -> dict[str, list[ServiceSource]]:
+    """The further sources of those services that have some, in their order."""
+    rows = await tx.service_sources.select(service_id=set(service_ids)) if service_ids else []
+    found: dict[str, list[ServiceSource]] = {}
+    for row in sorted(rows, key=lambda one: one.place):
+        found.setdefault(row.service_id, []).append(row)
+    return found
+
+
+def take(deps: Deps, rows: Sequence[ServiceSource], *, as_rendered: bool = False) -> Taken:
+    """Further sources at their newest commits, or at those of the last render.
+
+    Unavailable: one has not been seen yet, or its ref is gone.
+    """
+    shas = [one.sha if as_rendered and one.sha else _newest(deps, one) for one in rows]
+    folders = (
+        SourceFolder(one.repository_id, sha, one.folder, one.path)
+        for one, sha in zip(rows, shas, strict=True)
+    )
+    return Taken(tuple(folders), tuple(rows))
+
+
+async def note_taken(tx: Transaction, taken: Taken, trees: Mapping[str, str]) -> None:
+    """Keep what a render has taken; `trees` are git ids by the source's id."""
+    for row, folder in zip(taken.rows, taken.folders, strict=True):
+        await tx.service_sources.change(row.id, sha=folder.commit, tree=trees.get(row.id, ""))
+
+
+async def trees_of(deps: Deps, taken: Taken) -> dict[str, str]:
+    """The git ids of what a render takes, by the source's id. Unavailable."""
+    found = {}
+    for row, folder in zip(taken.rows, taken.folders, strict=True):
+        asked = [folder.folder]
+        ids = await deps.manifests.trees(folder.repository_id, folder.commit, asked)
+        found[row.id] = ids[folder.folder] or ""
+    return found
+
+
+async def wake_users(deps: Deps, repository_id: str, commits: Mapping[str, Commit]) -> None:
+    """Have services rendered anew whose further sources a repository has moved. Unavailable."""
+    async with deps.store.read() as tx:
+        rows = await tx.service_sources.select(repository_id=repository_id)
+    moved = set()
+    for ref, group in _by_ref(rows).items():
+        if ref in commits:
+            folders = {one.folder for one in group}
+            ids = await deps.manifests.trees(RepositoryId(repository_id), commits[ref].sha, folders)
+            moved |= {one.service_id for one in group if (ids[one.folder] or "") != one.tree}
+    if not moved:
+        return
+    async with deps.store.write() as tx:
+        services = await tx.services.select(id=moved)
+        users = [one for one in services if one.pinned is None and not one.promoted]
+        for service in users:
+            await tx.services.change(service.id, source=None)
+    for service in users:
+        deps.bus.publish(DELIVER, f"{service.repository_id}/{service.id}")
+
+
+def _by_ref(rows: Iterable[ServiceSource]) -> dict[str, list[ServiceSource]]:
+    found: dict[str, list[ServiceSource]] = {}
+    for one in rows:
+        found.setdefault(one.ref, []).append(one)
+    return found
+
+
+def _newest(deps: Deps, source: ServiceSource) -> str:
+    state = deps.manifests.state(source.repository_id)
+    if state is None or source.ref not in state.commits:
+        reason = state.error if state and state.error else "it may not be there"
+        raise Unavailable(f"source {source.folder or '.'!r}: no commit of {source.ref!r}: {reason}")
+    return state.commits[source.ref].sha
+
+
+def _told(row: ServiceSource) -> Told:
+    return row.repository_id, row.ref, row.folder, row.path
