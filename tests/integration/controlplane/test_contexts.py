@@ -1,0 +1,95 @@
+"""Service contexts: values for templates, shared by many services."""
+
+import pytest
+
+from controlplane.domain.services import Service
+from controlplane.usecases.contexts import ContextChange, Contexts
+from controlplane.usecases.delivery import parameters_of
+from controlplane.usecases.services import ServiceChange
+from fleet.errors import Conflict, NotFound
+from tests.fakes.manifests import config_map
+from tests.integration.controlplane.conftest import Role, World, person
+
+
+@pytest.fixture
+def contexts(world: World) -> Contexts:
+    return Contexts(world.deps)
+
+
+async def user_of(world: World, *context_ids: str) -> Service:
+    """A delivered service whose templates use contexts."""
+    cluster, repository = await world.cluster(), await world.repository()
+    service = await world.service(cluster, repository, context_ids=context_ids)
+    world.manifests.push(repository.id, {"shop": [config_map("shop")]})
+    await world.delivery.deliver(repository.id)
+    return service
+
+
+async def test_templates_find_values_and_secrets_by_the_contexts_name(
+    world: World, contexts: Contexts
+) -> None:
+    change = ContextChange({"id": "vpc-1", "port": 1}, {"port": "2", "password": "hunter2"})
+    vpc = await contexts.save(world.admin, "vpc", change)
+    await user_of(world, vpc.id)
+    found = world.manifests.renders[-1].parameters["contexts"]
+    assert found == {"vpc": {"id": "vpc-1", "port": "2", "password": "hunter2"}}
+
+
+async def test_secrets_are_kept_sealed_and_never_shown(world: World, contexts: Contexts) -> None:
+    saved = await contexts.save(world.admin, "vpc", ContextChange({}, {"password": "hunter2"}))
+    assert saved.sealed is not None
+    assert b"hunter2" not in saved.sealed
+    assert "hunter2" not in repr(saved) + repr(ContextChange(secrets={"password": "hunter2"}))
+
+
+async def test_saving_keeps_the_id_and_replaces_what_is_given(
+    world: World, contexts: Contexts
+) -> None:
+    first = await contexts.save(world.admin, "vpc", ContextChange({"a": 1}, {"s": "1"}))
+    second = await contexts.save(world.admin, "vpc", ContextChange({"b": 2}))
+    assert (second.id, second.configuration) == (first.id, {"b": 2})
+    assert second.sealed == first.sealed
+
+
+async def test_a_change_renders_each_user_once(world: World, contexts: Contexts) -> None:
+    """And saving the same again renders nobody."""
+    vpc = await contexts.save(world.admin, "vpc", ContextChange({"a": 1}))
+    service = await user_of(world, vpc.id)
+    repository = service.repository_id or ""
+    for configuration, renders in (({"a": 1}, 0), ({"a": 2}, 1)):
+        before = len(world.manifests.renders)
+        await contexts.save(world.admin, "vpc", ContextChange(configuration))
+        for _ in range(2):
+            await world.delivery.deliver(repository)
+        assert len(world.manifests.renders) - before == renders
+
+
+async def test_a_context_in_use_stays_and_goes_with_its_last_user(
+    world: World, contexts: Contexts
+) -> None:
+    vpc = await contexts.save(world.admin, "vpc", ContextChange({"a": 1}))
+    service = await user_of(world, vpc.id)
+    with pytest.raises(Conflict, match="shop"):
+        await contexts.delete(world.admin, vpc.id)
+    await world.services.update(world.admin, service.id, ServiceChange(context_ids=[]))
+    await contexts.delete(world.admin, vpc.id)
+    with pytest.raises(NotFound):
+        await contexts.get(world.admin, "vpc")
+
+
+async def test_only_contexts_that_one_may_read_can_be_bound(
+    world: World, contexts: Contexts
+) -> None:
+    """An id of nowhere and one of elsewhere answer alike."""
+    vpc = await contexts.save(world.admin, "vpc", ContextChange({"a": 1}))
+    service = await user_of(world)
+    narrow = person(Role.EDITOR, "bob", service.target.scope)
+    for id in (vpc.id, "absent"):
+        with pytest.raises(NotFound):
+            await world.services.update(narrow, service.id, ServiceChange(context_ids=[id]))
+
+
+async def test_a_service_without_contexts_finds_none(world: World) -> None:
+    service = await user_of(world)
+    cluster = await world.clusters.get(world.admin, service.cluster_id)
+    assert parameters_of(service, cluster, {})["contexts"] == {}
