@@ -3,6 +3,7 @@
 import pytest
 
 from controlplane.domain.services import Phase, Service, ServiceStatus
+from controlplane.usecases.deps import DELIVER
 from controlplane.usecases.services import ServiceChange
 from fleet.errors import Conflict, Invalid
 from tests.fakes.manifests import config_map
@@ -47,11 +48,9 @@ async def test_health_of_the_other_wakes_those_that_wait(world: World) -> None:
     database, shop, repository = await pair(world)
     push(world, repository, "one")
     await world.delivery.deliver(repository)
-    with pytest.MonkeyPatch.context() as patch:
-        woken: list[tuple[str, str]] = []
-        patch.setattr(world.deps.bus, "publish", lambda *wake: woken.append(wake))
-        await world.report(database)
-    assert ("deliver", f"{repository}/{shop.id}") in woken
+    wakes = world.deps.bus.subscribe(DELIVER)
+    await world.report(database)
+    assert await anext(aiter(wakes)) == (DELIVER, f"{repository}/{shop.id}")
 
 
 async def test_a_person_lets_a_service_go_on_once(world: World) -> None:

@@ -1,0 +1,267 @@
+"""The life of a Terraform configuration against a running control plane.
+
+`tests/terraform` stands for the unmodified provider: its documents, its strict decoder, its loops.
+"""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.integration.serve.conftest import Running, running
+from tests.terraform.provider import Failed, Provider, definitions
+from tests.terraform.resources import (
+    Cluster,
+    Context,
+    GlobalService,
+    Group,
+    Project,
+    Repository,
+    Service,
+    User,
+)
+
+ABSENT = "00000000-0000-7000-8000-00000000ffff"
+URL = "https://git.example.org/fleet.git"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def stored_hub(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Running]:
+    """A control plane on each database."""
+    more = {}
+    if request.param == "postgres":
+        more = {"database": request.getfixturevalue("postgres_url")}
+    async with running(tmp_path / "data", **more) as hub:
+        yield hub
+
+
+def provider(hub: Running) -> Provider:
+    """A run with the administrator's token."""
+    return Provider(hub.http, hub.url, hub.token)
+
+
+async def test_a_configuration_lives_from_create_to_destroy(stored_hub: Running) -> None:
+    """Create, plan without a difference, update, drift, destroy: all operations, in their order."""
+    run = provider(stored_hub)
+    user, group = User("ada@example.org"), Group("team")
+    await run.side_by_side(lambda: user.create(run), lambda: group.create(run))
+    member = {"groupId": group.id, "userId": user.id}
+    joined = await run.call("AddGroupMember", **member)
+    assert (joined["user"]["id"], joined["group"]["id"]) == (user.id, group.id)
+    project = Project("payments", readers=(user.id,), writer_groups=(group.id,))
+    await project.create(run)
+    cluster = Cluster("Prod EU", project_id=project.id, metadata='{"zone": ["a", 1]}')
+    cluster.tags = {"stage": "prod", "region": "eu"}
+    repository = Repository(URL, username="bot", password="secret")
+    await run.side_by_side(lambda: cluster.create(run), lambda: repository.create(run))
+    assert cluster.handle == "prod-eu"
+    shop = Service("shop", cluster.id, repository_id=repository.id, configuration={"A": "1"})
+    web = Service("web", cluster_handle=cluster.handle, repository_id=repository.id)
+    web.kustomize = "overlays/prod"
+    context = Context("vpc", {"id": "vpc-1", "<&>": [1, None]}, {"password": "hidden"})
+    await run.side_by_side(*(lambda one=one: one.create(run) for one in (shop, web, context)))
+    everywhere = GlobalService("shop-everywhere", shop.id, "EKS", {"stage": "prod"})
+    await everywhere.create(run)
+    await rbac(run, cluster, shop, user, group)
+
+    every = (user, group, project, cluster, repository, shop, web, context)
+    await check_unchanged(run, every)
+    await change(run, user, group, project, cluster, repository, shop, context, everywhere)
+    await check_unchanged(run, every)
+    await check_sources(run, cluster, project, repository)
+    await check_drift(run, shop)
+
+    for one in (everywhere, shop, web, context, cluster, repository):
+        await one.delete(run)
+    await run.call("DeleteGroupMember", **member)
+    await group.delete(run)
+    await check_deleted_twice(run, everywhere, shop, context, cluster, repository, group, user)
+    assert run.called == definitions()[0].keys() - {"DetachCluster"}
+
+
+async def rbac(run: Provider, cluster: Cluster, shop: Service, user: User, group: Group) -> None:
+    """Bindings of a cluster and of a service."""
+    rights = {"readBindings": [{"userId": user.id}], "writeBindings": [{"groupId": group.id}]}
+    assert await run.call("UpdateRbac", rbac=rights, clusterId=cluster.id) is True
+    assert await run.call("UpdateRbac", rbac=rights, serviceId=shop.id) is True
+    assert await run.gone("UpdateRbac", rbac=rights, clusterId=ABSENT)
+
+
+async def check_unchanged(run: Provider, every: tuple) -> None:
+    """A plan has nothing to do, twice."""
+    for _ in range(2):
+        told = await run.side_by_side(*(lambda one=one: one.read(run) for one in every))
+        assert told == [one.planned() for one in every]
+
+
+async def change(
+    run: Provider,
+    user: User,
+    group: Group,
+    project: Project,
+    cluster: Cluster,
+    repository: Repository,
+    shop: Service,
+    context: Context,
+    everywhere: GlobalService,
+) -> None:
+    """An apply that changes something of everything."""
+    user.name, group.description, group.everyone = "Ada", "the team", False
+    project.description, project.readers = "All about money", ()
+    project.writer_groups = (group.id,)
+    cluster.tags, cluster.metadata, cluster.protect = {"stage": "dev"}, '{"b": {"c": 2}}', True
+    repository.url = "https://git.example.org/moved.git"
+    shop.configuration, shop.folder, shop.templated = {"B": "2"}, "other", False
+    context.configuration, everywhere.tags = {"new": True}, {"stage": "dev"}
+    project.readers = (user.id,)
+    every = (user, group, project, cluster, repository, shop, context, everywhere)
+    await run.side_by_side(*(lambda one=one: one.update(run) for one in every))
+    with pytest.raises(Failed, match="protected"):
+        await run.call("DeleteCluster", id=cluster.id)
+    cluster.protect = False
+    await cluster.update(run)
+
+
+async def check_sources(
+    run: Provider, cluster: Cluster, project: Project, repository: Repository
+) -> None:
+    """What data sources, imports, the wait for a service and an installation of an agent read."""
+    assert (await run.call("GetClusterByHandle", handle=cluster.handle))["id"] == cluster.id
+    assert (await run.call("GetProject", name=project.name))["id"] == project.id
+    assert (await run.call("GetGitRepository", url=repository.url))["id"] == repository.id
+    assert (await run.call("GetGitRepository", id=repository.id))["url"] == repository.url
+    waited = await run.call("GetServiceDeploymentByHandle", cluster=cluster.handle, name="shop")
+    assert waited["status"] in ("STALE", "FAILED")
+    tokens = [await run.call("GetClusterWithToken", id=cluster.id) for _ in range(2)]
+    assert len({one["deployToken"] for one in tokens}) == 2
+    settings = await run.call("GetDeploymentSettings")
+    assert settings["agentHelmValuesTemplateable"] is False
+    assert (await run.call("GetDeploymentSettingsMinimal"))["agentVsn"] == settings["agentVsn"]
+
+
+async def check_drift(run: Provider, shop: Service) -> None:
+    """What somebody else has changed shows, and the next apply puts it back."""
+    other = replace(shop, configuration={"B": "9"}, protect=True)
+    await other.update(run)
+    assert await shop.read(run) != shop.planned()
+    await shop.update(run)
+    assert await shop.read(run) == shop.planned()
+
+
+async def check_deleted_twice(
+    run: Provider,
+    everywhere: GlobalService,
+    shop: Service,
+    context: Context,
+    cluster: Cluster,
+    repository: Repository,
+    group: Group,
+    user: User,
+) -> None:
+    """Deleting and reading what has gone says so; a user and a project stay behind."""
+    gone = [
+        ("DeleteGlobalService", {"id": everywhere.id}),
+        ("DeleteServiceDeployment", {"id": shop.id}),
+        ("DeleteServiceContext", {"id": context.id}),
+        ("DeleteCluster", {"id": cluster.id}),
+        ("DeleteGitRepository", {"id": repository.id}),
+        ("DeleteGroup", {"groupId": group.id}),
+        ("DeleteGroupMember", {"groupId": group.id, "userId": user.id}),
+        ("GetServiceContext", {"name": context.name}),
+        ("GetGroup", {"name": group.name}),
+        ("GetGroup", {"name": ""}),
+        ("GetServiceContext", {"name": ""}),
+        ("GetUser", {"email": "nobody@example.org"}),
+        ("GetProject", {"name": "nothing"}),
+        ("GetGitRepository", {"id": repository.id, "url": repository.url}),
+    ]
+    assert [name for name, given in gone if not await run.gone(name, **given)] == []
+    again = User(user.email, "Ada")
+    await again.create(run)
+    assert again.id == user.id
+
+
+async def test_fifty_services_are_applied_and_destroyed_at_once(stored_hub: Running) -> None:
+    """Every one exists once; destroying them leaves nothing to wait for."""
+    run = provider(stored_hub)
+    cluster, repository = Cluster("many"), Repository(URL)
+    await run.side_by_side(lambda: cluster.create(run), lambda: repository.create(run))
+    every = [Service(f"s{n}", cluster.id, repository_id=repository.id) for n in range(50)]
+    await run.side_by_side(*(lambda one=one: one.create(run) for one in every))
+    assert len({one.id for one in every}) == 50
+    await check_unchanged(run, tuple(every))
+    await run.side_by_side(*(lambda one=one: one.delete(run) for one in every))
+    await cluster.delete(run)
+    await repository.delete(run)
+
+
+async def test_a_token_that_is_no_good_never_reads_as_gone(hub: Running) -> None:
+    """Else a refresh would drop every resource from the state."""
+    run = provider(hub)
+    cluster = Cluster("kept")
+    await cluster.create(run)
+    made = await hub.ask('mutation { createAccessToken(attributes: {name: "tf"}) { id token } }')
+    token = made["createAccessToken"]
+    late = Provider(hub.http, hub.url, token["token"])
+    assert (await late.call("GetCluster", id=cluster.id))["handle"] == "kept"
+    await hub.ask("mutation ($id: ID!) { deleteAccessToken(id: $id) { id } }", id=token["id"])
+    for worthless in (late, Provider(hub.http, hub.url, "console-nonsense")):
+        with pytest.raises(Failed, match="not known|revoked") as refused:
+            await worthless.call("GetCluster", id=cluster.id)
+        assert "could not find resource" not in str(refused.value)
+
+
+async def test_what_cannot_be_done_is_refused_with_a_sentence(hub: Running) -> None:
+    """Rather than left out in silence; a refused create leaves nothing behind."""
+    run = provider(hub)
+    cluster, repository = Cluster("dev"), Repository(URL)
+    await cluster.create(run)
+    await repository.create(run)
+    service = {"name": "x", "namespace": "x", "repositoryId": repository.id}
+    service["git"] = {"ref": "main", "folder": "x"}
+    for attributes, said in (
+        ({"helm": {"repository": {"name": "a", "namespace": "b"}}}, "helm.url"),
+        ({"kustomize": {"path": "x", "enableHelm": True}}, "make the chart a service"),
+        ({"readBindings": [{"userId": ABSENT}]}, "could not find"),
+    ):
+        with pytest.raises(Failed, match=said):
+            await run.call(
+                "CreateServiceDeployment",
+                clusterId=cluster.id,
+                attributes={**service, **attributes},
+            )
+    with pytest.raises(Failed, match="not decrypted"):
+        await run.call("CreateGitRepository", attributes={"url": URL + "x", "decrypt": True})
+    bound = {"name": "other", "readBindings": [{"userId": ABSENT}]}
+    assert await run.gone("CreateCluster", attributes=bound)
+    await Cluster("other").create(run)
+    with pytest.raises(Failed, match="exists already"):
+        await Cluster("again", handle="dev").create(run)
+    await Service("x", cluster.id, repository_id=repository.id).create(run)
+
+
+async def test_detaching_forgets_a_cluster_and_protection_keeps_a_service(hub: Running) -> None:
+    run = provider(hub)
+    cluster, repository = Cluster("dev"), Repository(URL)
+    await cluster.create(run)
+    await repository.create(run)
+    service = Service("kept", cluster.id, repository_id=repository.id, protect=True)
+    await service.create(run)
+    with pytest.raises(Failed, match="protected"):
+        await run.call("DeleteServiceDeployment", id=service.id)
+    assert await service.read(run) == service.planned()
+    await run.call("DetachCluster", id=cluster.id)
+    assert await run.gone("GetCluster", id=cluster.id)
+    assert await run.gone("GetServiceDeployment", id=service.id)
+
+
+async def test_the_agents_chart_is_served_to_everybody(hub: Running) -> None:
+    """Helm takes the answer as it is; a second fetch with its tag brings nothing."""
+    url = f"{hub.url}/ext/v1/agent/chart"
+    async with hub.http.get(url) as answer:
+        assert (answer.status, answer.content_type) == (200, "application/gzip")
+        assert (await answer.read())[:2] == b"\x1f\x8b"
+        tag = answer.headers["etag"]
+    async with hub.http.get(url, headers={"if-none-match": tag}) as answer:
+        assert (answer.status, await answer.read()) == (304, b"")
