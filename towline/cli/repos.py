@@ -1,7 +1,8 @@
 """`towline repos …`."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -9,6 +10,7 @@ from fleet.errors import Invalid
 from towline.cli import documents
 from towline.cli.output import Format, field, show, since
 from towline.cli.session import (
+    Api,
     Json,
     Output,
     Search,
@@ -23,6 +25,11 @@ app = typer.Typer(no_args_is_help=True, help="Git repositories.")
 Name = Annotated[str, typer.Argument(help="URL or id of the repository.")]
 SecretFile = Annotated[Path | None, typer.Option(help="File that holds it.")]
 Via = Annotated[str | None, typer.Option(help="Cluster whose agent reaches the server.")]
+Username = Annotated[str | None, typer.Option(help="For https.")]
+AppId = Annotated[str | None, typer.Option(help="Of a GitHub App with this key.")]
+Installation = Annotated[str | None, typer.Option(help="Of that App.")]
+ApiUrl = Annotated[str | None, typer.Option(help="Of the host's REST API.")]
+Submodules = Annotated[bool | None, typer.Option(help="Read the files of submodules too.")]
 COLUMNS = (
     field("URL"),
     field("HEALTH"),
@@ -69,13 +76,13 @@ def get_repository(context: typer.Context, repository: Name, output: Output = Fo
 def create_repository(
     context: typer.Context,
     url: Annotated[str, typer.Argument(help="https or ssh URL to clone from.")],
-    username: Annotated[str | None, typer.Option(help="For https.")] = None,
+    username: Username = None,
     password_file: SecretFile = None,
     private_key_file: SecretFile = None,
     passphrase_file: SecretFile = None,
-    app_id: Annotated[str | None, typer.Option(help="Of a GitHub App with this key.")] = None,
-    installation_id: Annotated[str | None, typer.Option(help="Of that App.")] = None,
-    api_url: Annotated[str | None, typer.Option(help="Of the host's REST API.")] = None,
+    app_id: AppId = None,
+    installation_id: Installation = None,
+    api_url: ApiUrl = None,
     client_certificate_file: SecretFile = None,
     client_key_file: SecretFile = None,
     authority_file: SecretFile = None,
@@ -83,7 +90,7 @@ def create_repository(
     proxy_file: SecretFile = None,
     webhook_secret_file: SecretFile = None,
     via: Via = None,
-    submodules: Annotated[bool, typer.Option(help="Read their files too.")] = False,
+    submodules: Submodules = None,
     output: Output = Format.TABLE,
 ) -> None:
     """Follow a repository; secrets come from files.
@@ -94,26 +101,76 @@ def create_repository(
       towline repos create git@git.example.org:shop.git --private-key-file id
     """
     api = connect(context)
-    attributes: Json = {
-        "url": url,
-        "username": username,
-        "appId": app_id,
-        "installationId": installation_id,
-        "apiUrl": api_url,
-        "password": secret_of(password_file, "--password-file"),
-        "privateKey": key_of(private_key_file, "--private-key-file"),
-        "passphrase": secret_of(passphrase_file, "--passphrase-file"),
-        "clientCertificate": key_of(client_certificate_file, "--client-certificate-file"),
-        "clientKey": key_of(client_key_file, "--client-key-file"),
-        "authority": key_of(authority_file, "--authority-file"),
-        "knownHosts": key_of(known_hosts_file, "--known-hosts-file"),
-        "proxy": secret_of(proxy_file, "--proxy-file"),
-        "webhookSecret": secret_of(webhook_secret_file, "--webhook-secret-file"),
-        "viaClusterId": find_cluster(api, via)["id"] if via else None,
-        "recurseSubmodules": submodules or None,
-    }
+    attributes = {"url": url, **_attributes(api, context.params)}
     made = api.ask(documents.CREATE_REPOSITORY, attributes=attributes)
     show(made["createGitRepository"], COLUMNS, output, "url")
+
+
+@app.command("update")
+def update_repository(
+    context: typer.Context,
+    repository: Name,
+    url: Annotated[str | None, typer.Option(help="Where it is now.")] = None,
+    username: Username = None,
+    password_file: SecretFile = None,
+    private_key_file: SecretFile = None,
+    passphrase_file: SecretFile = None,
+    app_id: AppId = None,
+    installation_id: Installation = None,
+    api_url: ApiUrl = None,
+    client_certificate_file: SecretFile = None,
+    client_key_file: SecretFile = None,
+    authority_file: SecretFile = None,
+    known_hosts_file: SecretFile = None,
+    proxy_file: SecretFile = None,
+    webhook_secret_file: SecretFile = None,
+    via: Via = None,
+    submodules: Submodules = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """Change how a repository is reached or read; what is not told stays.
+
+    An empty --via reaches the server from the control plane again.
+
+    \b
+    Example:
+      towline repos update https://git.example.org/shop.git --username bot --password-file token
+    """
+    api = connect(context)
+    found = find_repository(api, repository)
+    attributes = {"url": url or found["url"], **_attributes(api, context.params)}
+    changed = api.ask(documents.UPDATE_REPOSITORY, id=found["id"], attributes=attributes)
+    show(changed["updateGitRepository"], COLUMNS, output, "url")
+
+
+def _attributes(api: Api, given: Mapping[str, Any]) -> Json:
+    """The attributes that both commands take, from their options."""
+    via = given["via"]
+    texts = {
+        "password": secret_of(given["password_file"], "--password-file"),
+        "passphrase": secret_of(given["passphrase_file"], "--passphrase-file"),
+        "proxy": secret_of(given["proxy_file"], "--proxy-file"),
+        "webhookSecret": secret_of(given["webhook_secret_file"], "--webhook-secret-file"),
+    }
+    keys = {
+        "privateKey": "private_key_file",
+        "clientCertificate": "client_certificate_file",
+        "clientKey": "client_key_file",
+        "authority": "authority_file",
+        "knownHosts": "known_hosts_file",
+    }
+    texts |= {
+        name: key_of(given[option], f"--{option.replace('_', '-')}")
+        for name, option in keys.items()
+    }
+    return texts | {
+        "username": given["username"],
+        "appId": given["app_id"],
+        "installationId": given["installation_id"],
+        "apiUrl": given["api_url"],
+        "viaClusterId": find_cluster(api, via)["id"] if via else via,
+        "recurseSubmodules": given["submodules"],
+    }
 
 
 @app.command("delete")

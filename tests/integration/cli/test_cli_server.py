@@ -233,3 +233,33 @@ def test_an_agent_without_its_token_file_says_so(tmp_path: Path) -> None:
     done = subprocess.run([TOWLINE, *words], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "none cannot be read" in done.stderr
+
+
+def test_a_service_of_two_repositories_and_a_password_that_comes_later(
+    installation: Installation, git_server: GitServer, tmp_path: Path
+) -> None:
+    """Own files here, others there; the other repository is private and needs `repos update`."""
+    own = git_server.create_repository("own")
+    own.commit({"web/a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"})
+    other = git_server.create_repository("other", password="open sesame")
+    other.commit({"lib/b.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}\n"})
+    installation.run("repos", "create", own.url)
+    installation.run("repos", "create", other.url)
+    head = "apiVersion: towline/v1\n"
+    service = f"cluster: two\nname: web\nnamespace: shop\nrepository: {own.url}\n"
+    git = "git: {ref: main, folder: web}\n"
+    sources = f"sources: [{{repository: '{other.url}', folder: lib, path: lib}}]\n"
+    path = tmp_path / "two.yaml"
+    cluster = f"{head}kind: Cluster\nhandle: two\n---\n"
+    path.write_text(f"{cluster}{head}kind: Service\n{service}{git}{sources}")
+    installation.run("apply", "-f", str(path))
+
+    def shown() -> dict:
+        return json.loads(installation.run("services", "get", "two/web", "-o", "json").stdout)
+
+    assert until(shown, lambda seen: seen["errors"], 20, every=0.2)["digest"] is None
+    (tmp_path / "password").write_text("open sesame\n")
+    words = ("--username", "git", "--password-file", str(tmp_path / "password"))
+    changed = installation.run("repos", "update", other.url, *words, "-o", "json").stdout
+    assert json.loads(changed)["signIn"] == "BASIC" and "sesame" not in changed
+    assert not until(shown, lambda seen: seen["digest"], 30, every=0.2)["errors"]

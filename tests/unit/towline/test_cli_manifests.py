@@ -268,3 +268,50 @@ def test_a_repository_is_changed_when_its_way_of_signing_in_does(tmp_path: Path)
     (manifest,) = manifests(tmp_path, REPOSITORY + "password: {env: P}\n")
     lines = Planner(api, dry_run=False, environ={"P": "x"}).apply(manifest)
     assert lines == [f"~ Repository {URL} changed", "  signIn: (none) → BASIC"]
+
+
+def test_sources_name_repositories_by_url_and_are_compared_whole(tmp_path: Path) -> None:
+    source = {"repositoryId": "g1", "ref": "main", "folder": "web", "path": "chart"}
+    api = FakeApi(
+        {
+            documents.REPOSITORY: {"gitRepository": {"id": "g1"}},
+            documents.SERVICE: {"serviceDeployment": {**FOUND_SERVICE, "sources": [source]}},
+            documents.UPDATE_SERVICE: {"updateServiceDeployment": {"id": "s1"}},
+        }
+    )
+    text = SERVICE + f"sources: [{{repository: '{URL}', folder: web, path: chart}}]\n"
+    assert apply(tmp_path, api, text) == ["= Service dev/web unchanged"]
+    apply(tmp_path, api, text.replace("folder: web,", "folder: web, ref: v2,"))
+    (sent,) = api.sent(documents.UPDATE_SERVICE)
+    assert sent["attributes"]["sources"] == [{**source, "ref": "v2"}]
+    with pytest.raises(Invalid, match="a source needs a repository"):
+        apply(tmp_path, api, SERVICE + "sources: [{folder: web}]\n")
+
+
+def test_a_repository_takes_every_way_of_signing_in(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("PEM")
+    api = FakeApi(
+        {
+            documents.CLUSTER: {"cluster": {"id": "c1"}},
+            documents.REPOSITORY: {"gitRepository": {"id": "g1", "signIn": "SSH"}},
+            documents.UPDATE_REPOSITORY: {"updateGitRepository": {"id": "g1"}},
+        }
+    )
+    app = "appId: '7'\ninstallationId: '9'\nvia: dev\nsubmodules: true\n"
+    key = f"privateKey: {{file: {tmp_path / 'key'}}}\n"
+    assert apply(tmp_path, api, REPOSITORY + app + key) == [
+        f"~ Repository {URL} changed",
+        "  signIn: SSH → APP",
+        "  viaClusterId: (none) → c1",
+        "  recurseSubmodules: (none) → True",
+    ]
+    (sent,) = api.sent(documents.UPDATE_REPOSITORY)
+    given = {key: one for key, one in sent["attributes"].items() if one is not None}
+    assert given == {
+        "url": URL,
+        "appId": "7",
+        "installationId": "9",
+        "privateKey": "PEM",
+        "viaClusterId": "c1",
+        "recurseSubmodules": True,
+    }
