@@ -118,6 +118,7 @@ async def running(
     `places` says what takes the place of a path or an address. It has to end well when told to.
     """
     container = release.container
+    places = {"0.0.0.0:8081": "127.0.0.1:0", **places}
     argv = [_replaced(one, places) for one in container["args"]]
     given = {one["name"]: _replaced(one["value"], places) for one in container["env"]}
     with log.open("wb") as output:

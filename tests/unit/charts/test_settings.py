@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from fleet.attestation import read_public_keys
 from syncagent.settings import from_environment
 from tests.unit.charts.rendering import VALUE_SETS, of_kind, pod_of, render, values_of
 from towline.settings import ServeSettings, load
@@ -73,6 +74,37 @@ def test_the_agents_variables_are_settings(tmp_path: Path) -> None:
     needed = {"TOWLINE_AGENT_HUB_ADDRESS": "https://a:1", "TOWLINE_AGENT_HUB_TOKEN": "twa_x"}
     settings = from_environment(needed | given)
     assert settings.hub.server_name == "towline.example.org"
+
+
+def test_what_the_cluster_decides_reaches_the_agent(tmp_path: Path) -> None:
+    """Lists with commas, files where the volumes have them, its own Deployment and probes."""
+    objects = render("towline-agent", values_of("towline-agent", "autonomous"))
+    pod = pod_of(objects)
+    (container,) = pod["containers"]
+    given = {one["name"]: one["value"] for one in container["env"]}
+    needed = {"TOWLINE_AGENT_HUB_ADDRESS": "https://a:1", "TOWLINE_AGENT_HUB_TOKEN": "twa_x"}
+    settings = from_environment(needed | given)
+    own, upgrade = settings.autonomy, settings.upgrade
+    assert own.kinds == "*.apps,ConfigMap,Secret,Service" and own.namespaces == "shop,billing"
+    assert own.repository and (own.ref, own.folder, own.configmaps) == (
+        "live",
+        "clusters/eu",
+        "towline",
+    )
+    assert (upgrade.namespace, upgrade.deployment) == ("towline", "towline-agent")
+    assert upgrade.images == "registry.example.org/towline,registry.example.org/mirror/towline"
+    assert given["HTTPS_PROXY"].endswith(":3128") and given["NO_PROXY"] == "git.example.org"
+    mounts = [Path(one["mountPath"]) for one in container["volumeMounts"]]
+    assert own.trusted_keys is not None and own.trusted_keys.parent in mounts
+    assert settings.git.credentials in mounts
+    keys = of_kind(objects, "ConfigMap", "-keys")["data"][own.trusted_keys.name]
+    assert len(read_public_keys(keys.encode())) == 1
+    (port,) = container["ports"]
+    assert settings.health.listen == f"0.0.0.0:{port['containerPort']}"
+    probed = {container[one]["httpGet"]["path"] for one in ("livenessProbe", "readinessProbe")}
+    assert probed == {"/healthz", "/readyz"}
+    role = of_kind(objects, "Role", "-upgrade")
+    assert role["rules"][0]["resourceNames"] == [upgrade.deployment]
 
 
 def _load(objects: list, folder: Path) -> ServeSettings:

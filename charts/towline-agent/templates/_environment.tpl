@@ -1,0 +1,59 @@
+{{- /* Variables of the agent that its flags do not cover. */ -}}
+{{- define "towline-agent.environment" -}}
+- name: HOME
+  value: /tmp
+- name: TOWLINE_AGENT_HEALTH_LISTEN
+  value: {{ printf "0.0.0.0:%d" (int .Values.health.port) | quote }}
+{{- with .Values.hub.serverName }}
+- name: TOWLINE_AGENT_HUB_SERVER_NAME
+  value: {{ . | quote }}
+{{- end }}
+{{- with .Values.proxy.url }}
+- name: HTTPS_PROXY
+  value: {{ . | quote }}
+- name: NO_PROXY
+  value: {{ join "," $.Values.proxy.except | quote }}
+{{- end }}
+{{- if .Values.upgrade.enabled }}
+- name: TOWLINE_AGENT_UPGRADE_NAMESPACE
+  value: {{ .Release.Namespace | quote }}
+- name: TOWLINE_AGENT_UPGRADE_DEPLOYMENT
+  value: {{ include "towline-agent.fullname" . | quote }}
+- name: TOWLINE_AGENT_UPGRADE_IMAGES
+  value: {{ join "," (default (list .Values.image.repository) .Values.upgrade.images) | quote }}
+{{- end }}
+{{- include "towline-agent.autonomy" . }}
+{{- end }}
+
+{{- define "towline-agent.autonomy" -}}
+{{- with .Values.autonomy }}
+{{- with .kinds }}
+- name: TOWLINE_AGENT_AUTONOMY_KINDS
+  value: {{ join "," . | quote }}
+{{- end }}
+{{- with .namespaces }}
+- name: TOWLINE_AGENT_AUTONOMY_NAMESPACES
+  value: {{ join "," . | quote }}
+{{- end }}
+{{- if .trustedKeys }}
+- name: TOWLINE_AGENT_AUTONOMY_TRUSTED_KEYS
+  value: /etc/towline/trusted-keys.pem
+{{- end }}
+{{- if .services.configMaps }}
+- name: TOWLINE_AGENT_AUTONOMY_CONFIGMAPS
+  value: {{ $.Release.Namespace | quote }}
+{{- end }}
+{{- if .services.repository }}
+- name: TOWLINE_AGENT_AUTONOMY_REPOSITORY
+  value: {{ .services.repository | quote }}
+- name: TOWLINE_AGENT_AUTONOMY_REF
+  value: {{ .services.ref | quote }}
+- name: TOWLINE_AGENT_AUTONOMY_FOLDER
+  value: {{ .services.folder | quote }}
+{{- end }}
+{{- if .gitCredentialsSecret }}
+- name: TOWLINE_AGENT_GIT_CREDENTIALS
+  value: /etc/towline-git
+{{- end }}
+{{- end }}
+{{- end }}
