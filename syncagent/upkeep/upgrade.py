@@ -140,7 +140,9 @@ def upgrade_job(home: Home, deployment: KubeObject, image: str) -> KubeObject:
     return {"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": {"spec": template}}}
 
 
-async def replace_image(cluster: Deployments, home: ObjectRef, image: str, clock: Clock) -> str:
+async def replace_image(
+    cluster: Deployments, home: ObjectRef, image: str, clock: Clock, patience_s: int = _WAIT_S
+) -> str:
     """Put an image in place and wait until it is ready; what was done, for people.
 
     Invalid: it was not ready in time and the old image is back.
@@ -152,13 +154,13 @@ async def replace_image(cluster: Deployments, home: ObjectRef, image: str, clock
     old = agent["image"]
     if old != image:
         await cluster.merge(home, await _patch(cluster, home, agent["name"], image))
-    deadline = clock.monotonic() + _WAIT_S
+    deadline = clock.monotonic() + patience_s
     while clock.monotonic() < deadline:
         await clock.sleep(_LOOK_S)
         if _rolled_out(await cluster.get(home)):
             return f"{home} runs {image} and has connected"
     await cluster.merge(home, await _patch(cluster, home, agent["name"], old))
-    raise Invalid(f"{image} did not connect within {_WAIT_S} s: {home} is back at {old}")
+    raise Invalid(f"{image} did not connect within {patience_s} s: {home} is back at {old}")
 
 
 async def _patch(cluster: Deployments, home: ObjectRef, name: str, image: str) -> KubeObject:
