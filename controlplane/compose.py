@@ -21,6 +21,7 @@ from controlplane.loops.deliveries import DeliveryOfNews
 from controlplane.loops.delivery import DeliveryLoop
 from controlplane.loops.pipelines import PipelineLoop
 from controlplane.loops.retention import RetentionLoop
+from controlplane.loops.targets import TargetLoop
 from controlplane.notify.outward import GuardedOutward
 from controlplane.oidc.issuers import Client, OidcIssuers
 from controlplane.ports import Issuer, Manifests
@@ -32,6 +33,7 @@ from controlplane.storage.migrate import migrate
 from controlplane.storage.store import SqlStore
 from controlplane.usecases.accounts import Accounts
 from controlplane.usecases.agents import Agents
+from controlplane.usecases.clustergroups import ClusterGroups
 from controlplane.usecases.clusterjobs import ClusterJobs
 from controlplane.usecases.clusters import Clusters
 from controlplane.usecases.contexts import Contexts
@@ -40,9 +42,11 @@ from controlplane.usecases.deployment import Deployment
 from controlplane.usecases.deps import Deps
 from controlplane.usecases.diffs import Diffs
 from controlplane.usecases.federation import Federation
+from controlplane.usecases.globals import Globals
 from controlplane.usecases.identity import Identity
 from controlplane.usecases.interventions import Interventions
 from controlplane.usecases.ledger import Reports
+from controlplane.usecases.namespaces import Namespaces
 from controlplane.usecases.notification_routing import Routing, Watch
 from controlplane.usecases.notification_sending import Sending
 from controlplane.usecases.notifications import Notifying
@@ -56,8 +60,10 @@ from controlplane.usecases.requests import AccessRequests
 from controlplane.usecases.rights import Rights
 from controlplane.usecases.search import Search
 from controlplane.usecases.services import Services
+from controlplane.usecases.sets import Sets
 from controlplane.usecases.signin import SignIn
 from controlplane.usecases.streams import Streams
+from controlplane.usecases.targets import Targets
 from controlplane.usecases.tunnels import Tunnels
 from fleet.identity import new_id
 from fleet.runtime.clock import Clock
@@ -73,6 +79,8 @@ class ControlPlane:
     agentlink: AgentLink
     delivery: DeliveryLoop
     pipelines: PipelineLoop
+    targets: Targets
+    target_loop: TargetLoop
     store: SqlStore
     issuers: OidcIssuers
     passwords: ArgonPasswords
@@ -93,6 +101,7 @@ class ControlPlane:
         self.agentlink.start()
         await self.delivery.start()
         await self.pipelines.start()
+        await self.target_loop.start()
         self.access.start()
         self.retention.start()
         self.news.start()
@@ -102,6 +111,7 @@ class ControlPlane:
         await self.news.tasks.stop()
         await self.retention.stop()
         await self.access.tasks.stop()
+        await self.target_loop.tasks.stop()
         await self.pipelines.tasks.stop()
         await self.delivery.tasks.stop()
         await self.agentlink.stop()
@@ -148,6 +158,7 @@ async def _joined(
     outward = GuardedOutward(settings.notify.private_networks, settings.notify.ca_file)
     sending = Sending(deps, outward)
     repositories, pipelines = Repositories(deps), Pipelines(deps)
+    targets = Targets(deps)
     await repositories.check_key()
     verbs = Verbs(
         identity=identity,
@@ -161,6 +172,10 @@ async def _joined(
         services=Services(deps),
         contexts=Contexts(deps),
         deployment=Deployment(deps),
+        globals=Globals(deps, targets),
+        sets=Sets(deps, targets),
+        namespaces=Namespaces(deps, targets),
+        cluster_groups=ClusterGroups(deps),
         diffs=Diffs(deps),
         pipelines=pipelines,
         records=records,
@@ -181,6 +196,8 @@ async def _joined(
         graphql=GraphQLEndpoint(schema, verbs, clock, cookies),
         agentlink=AgentLink(Agents(deps), identity, bus, logs, clock),
         delivery=DeliveryLoop(Delivery(deps), repositories, manifests, store, bus, clock),
+        targets=targets,
+        target_loop=TargetLoop(targets, manifests, store, bus, clock),
         pipelines=PipelineLoop(
             pipelines,
             Promotions(deps, pipelines, repositories),

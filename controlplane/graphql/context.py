@@ -9,14 +9,17 @@ from strawberry.types import Info as StrawberryInfo
 from controlplane.domain.access import ANONYMOUS, Actor
 from controlplane.ports import Bus
 from controlplane.usecases.accounts import Accounts
+from controlplane.usecases.clustergroups import ClusterGroups
 from controlplane.usecases.clusterjobs import ClusterJobs
 from controlplane.usecases.clusters import Clusters
 from controlplane.usecases.contexts import Contexts
 from controlplane.usecases.deployment import Deployment
 from controlplane.usecases.diffs import Diffs
+from controlplane.usecases.globals import Globals
 from controlplane.usecases.identity import Identity
 from controlplane.usecases.interventions import Interventions
 from controlplane.usecases.ledger import Reports
+from controlplane.usecases.namespaces import Namespaces
 from controlplane.usecases.notifications import Notifying
 from controlplane.usecases.people import People
 from controlplane.usecases.pipelines import Pipelines
@@ -27,6 +30,7 @@ from controlplane.usecases.requests import AccessRequests
 from controlplane.usecases.rights import Rights
 from controlplane.usecases.search import Search
 from controlplane.usecases.services import Services
+from controlplane.usecases.sets import Sets
 from controlplane.usecases.streams import Streams
 from fleet.errors import TowlineError
 from fleet.identity import TokenKind, token_kind
@@ -48,6 +52,10 @@ class Verbs:
     services: Services
     contexts: Contexts
     deployment: Deployment
+    globals: Globals
+    sets: Sets
+    namespaces: Namespaces
+    cluster_groups: ClusterGroups
     diffs: Diffs
     pipelines: Pipelines
     records: Records

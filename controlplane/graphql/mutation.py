@@ -11,6 +11,7 @@ from controlplane.graphql.clusters import Cluster
 from controlplane.graphql.context import Context, Info
 from controlplane.graphql.contexts import ContextMutation
 from controlplane.graphql.deployment import DeploymentMutation
+from controlplane.graphql.fleet import FleetMutation
 from controlplane.graphql.inputs import (
     ClusterAttributes,
     ClusterUpdateAttributes,
@@ -41,6 +42,7 @@ class Mutation(
     ContextMutation,
     DeploymentMutation,
     NotificationMutation,
+    FleetMutation,
 ):
     @strawberry.mutation(description="Register a cluster. `deployToken` is given only here.")
     async def create_cluster(self, info: Info, attributes: ClusterAttributes) -> Cluster | None:

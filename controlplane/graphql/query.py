@@ -15,6 +15,7 @@ from controlplane.graphql.context import Info
 from controlplane.graphql.contexts import ContextQuery
 from controlplane.graphql.deployment import DeploymentQuery
 from controlplane.graphql.diffs import DiffQuery
+from controlplane.graphql.fleet import FleetQuery
 from controlplane.graphql.inputs import TagAttributes
 from controlplane.graphql.ledger import ReportQuery
 from controlplane.graphql.notifications import NotificationQuery
@@ -53,6 +54,7 @@ class Query(
     DeploymentQuery,
     AuditQuery,
     NotificationQuery,
+    FleetQuery,
 ):
     @strawberry.field(description="The version that runs, and where agents reach it.")
     async def installation(self, info: Info) -> Installation:

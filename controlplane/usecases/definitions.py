@@ -11,7 +11,7 @@ from controlplane.domain.ownership import OwnerKind
 from controlplane.domain.selectors import Selector
 from controlplane.domain.services import Service
 from controlplane.domain.targets import TargetPlan
-from controlplane.domain.templates import ServiceTemplate
+from controlplane.domain.templates import FIELDS, ServiceTemplate
 from controlplane.ports import Page, PageQuery, Transaction
 from controlplane.usecases.deps import TARGETS, Deps
 from controlplane.usecases.evaluation import Owner, fleet_of
@@ -26,22 +26,26 @@ D = TypeVar("D", bound=Owner)
 
 @dataclass(frozen=True, slots=True)
 class DefinitionChange:
-    """What to change of any definition; None leaves it as it is. The project stays for ever."""
+    """What to change of any definition; None leaves it as it is. The project stays for ever.
+
+    `selector` has the fields of a selector that change.
+    """
 
     name: str | None = None
     project_id: str | None = None
-    selector: Selector | None = None
+    selector: Mapping[str, Any] | None = None
     leave: Leave | None = None
     on_delete: Leave | None = None
     budget: int | None = None
 
-    def columns(self) -> dict[str, Any]:
+    def columns(self, before: Definition | None = None) -> dict[str, Any]:
         """The checked fields. Invalid: a value that cannot be."""
         found: dict[str, Any] = {}
         if self.name is not None:
             found["name"] = check_text(self.name, "name")
         if self.selector is not None:
-            found["selector"] = self.selector.checked()
+            chosen = before.selector if before else Selector()
+            found["selector"] = replace(chosen, **self.selector).checked()
         if self.budget is not None:
             found["budget"] = check_budget(self.budget)
         for name in ("leave", "on_delete"):
@@ -184,9 +188,9 @@ async def template_from(
 
     NotFound, Forbidden: the repository is not the actor's to read.
     """
-    columns = change.checked()
-    for name in ("paused", "promoted"):
-        columns.pop(name, None)
+    if change.context_ids or change.sources:
+        raise Invalid("cannot have contexts or further sources yet", field="template")
+    columns = {name: value for name, value in change.checked().items() if name in FIELDS}
     for name in ("name", "namespace"):
         if (value := getattr(change, name)) is not None:
             check = check_text if placeholders else check_label

@@ -1,11 +1,13 @@
 """Global services: a definition, what one cluster has otherwise, and what comes of both."""
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields, replace
 
-from controlplane.domain.access import Actor, Verb, require, require_member
+from controlplane.domain.access import Actor, Kind, Verb, require, require_member
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.globals import GlobalOverride, GlobalService
 from controlplane.domain.ownership import OwnerKind
+from controlplane.domain.services import Service
 from controlplane.domain.targets import TargetPlan
 from controlplane.domain.templates import (
     Delta,
@@ -24,10 +26,22 @@ from controlplane.usecases.definitions import (
     template_from,
 )
 from controlplane.usecases.evaluation import template_of
+from controlplane.usecases.freezes import check_thawed
 from controlplane.usecases.services import ServiceChange, find_service
 from fleet.errors import Conflict, Invalid
 
 _MOST_OVERRIDES = 10_000
+_SAME_EVERYWHERE = (
+    "name",
+    "namespace",
+    "repository_id",
+    "promoted",
+    "paused",
+    "docs_path",
+    "dependencies",
+    "context_ids",
+    "sources",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +84,9 @@ class Globals(Definitions[GlobalService]):
     async def update(self, actor: Actor, id: str, change: GlobalChange) -> GlobalService:
         """Change one; all its services follow."""
         require_member(actor)
-        columns = change.common.columns()
         async with self._deps.store.write() as tx:
             before = await self._open(tx, actor, id)
+            columns = change.common.columns(before)
             given = replace(before, **columns, updated_at=self._deps.clock.now())
             one = given
             if change.source_id or change.template:
@@ -87,7 +101,8 @@ class Globals(Definitions[GlobalService]):
         require_member(actor)
         async with self._deps.store.read() as tx:
             if id:
-                one = replace(await self._open(tx, actor, id), **change.common.columns())
+                before = await self._open(tx, actor, id)
+                one = replace(before, **change.common.columns(before))
             else:
                 one = GlobalService(**self._blank(change.common))
                 await check_place(tx, actor, one.project_id)
@@ -96,20 +111,27 @@ class Globals(Definitions[GlobalService]):
         return await self._planned(actor, one)
 
     async def override(
-        self, actor: Actor, id: str, cluster_id: str, change: ServiceChange
+        self,
+        actor: Actor,
+        id: str,
+        cluster_id: str,
+        change: ServiceChange,
+        without: Collection[str] = (),
     ) -> ClusterView:
         """Say what one cluster has otherwise, as a whole; an empty patch takes it back.
 
+        `without` are names of the template's configuration that the cluster does not have.
         Whoever may change services of the cluster may do so.
         """
         require_member(actor)
-        patch = _patch(change)
+        patch = _patch(change, without)
         now = self._deps.clock.now()
         async with self._deps.store.write() as tx:
             one = await self._find(tx, id)
             require(actor, Verb.READ, one.target)
             cluster = await find_cluster(tx, cluster_id)
-            require(actor, Verb.WRITE, cluster.target)
+            require(actor, Verb.WRITE, cluster.target.below(Kind.SERVICE))
+            await check_thawed(tx, cluster.id)
             before = await tx.overrides.find(global_id=id, cluster_id=cluster_id)
             who = (actor.email or actor.name)[:320]
             row = before or GlobalOverride(
@@ -128,6 +150,16 @@ class Globals(Definitions[GlobalService]):
             )
         self._wake(id)
         return _view(cluster, template, None if patch.empty else row)
+
+    async def sources(self, actor: Actor, globals: Sequence[GlobalService]) -> list[Service]:
+        """The services that these hand on, as far as the actor may see them."""
+        require_member(actor)
+        ids = {one.source_id for one in globals if one.source_id}
+        if not ids:
+            return []
+        async with self._deps.store.read() as tx:
+            found = await tx.services.select(id=ids)
+        return [one for one in found if actor.may(Verb.READ, one.target)]
 
     async def clusters(self, actor: Actor, id: str) -> list[ClusterView]:
         """What each cluster that fits has, as far as the actor may see it, by handle."""
@@ -169,28 +201,17 @@ class Globals(Definitions[GlobalService]):
         return replace(one, source_id=None, template=template)
 
 
-def _patch(change: ServiceChange) -> Override:
+def _patch(change: ServiceChange, without: Collection[str]) -> Override:
     """The checked fields of a change that clusters may have otherwise. Invalid: another one."""
-    columns = replace(change, configuration=_texts(change.configuration)).checked()
-    columns.pop("renderer", None)
-    if change.configuration is not None:
-        columns["configuration"] = dict(change.configuration)
-    allowed = {one.name for one in fields(Override)}
-    named = {
-        n
-        for n in ("name", "namespace", "repository_id", "promoted", "paused")
-        if getattr(change, n)
-    }
-    if strange := sorted((columns.keys() | named) - allowed):
+    if strange := [name for name in _SAME_EVERYWHERE if getattr(change, name)]:
         raise Invalid("is the same in all clusters", field=strange[0])
-    return Override(**columns)
-
-
-def _texts(values: object) -> dict[str, str] | None:
-    """Values without those that take one of the template's away."""
-    if not isinstance(values, dict):
-        return None
-    return {name: value for name, value in values.items() if value is not None}
+    columns = change.checked()
+    allowed = {one.name for one in fields(Override)}
+    patch = {name: value for name, value in columns.items() if name in allowed}
+    if without:
+        given = patch.get("configuration", {})
+        patch["configuration"] = {**given, **dict.fromkeys(without)}
+    return Override(**patch)
 
 
 def _view(cluster: Cluster, template: ServiceTemplate, row: GlobalOverride | None) -> ClusterView:

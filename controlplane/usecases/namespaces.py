@@ -58,9 +58,9 @@ class Namespaces(Definitions[ManagedNamespace]):
     async def update(self, actor: Actor, id: str, change: NamespaceChange) -> ManagedNamespace:
         """Change one; all clusters follow."""
         require_member(actor)
-        columns = change.common.columns() | change.columns()
         async with self._deps.store.write() as tx:
             before = await self._open(tx, actor, id)
+            columns = change.common.columns(before) | change.columns()
             given = replace(before, **columns, updated_at=self._deps.clock.now()).checked()
             one = await _with_template(tx, actor, given, change)
             await check_selector(tx, one)

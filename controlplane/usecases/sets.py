@@ -51,9 +51,9 @@ class Sets(Definitions[ServiceSet]):
     async def update(self, actor: Actor, id: str, change: SetChange) -> ServiceSet:
         """Change one; its services follow."""
         require_member(actor)
-        columns = change.common.columns()
         async with self._deps.store.write() as tx:
             before = await self._open(tx, actor, id)
+            columns = change.common.columns(before)
             given = replace(before, **columns, updated_at=self._deps.clock.now())
             one = await _with(tx, actor, given, change)
             await check_selector(tx, one)
@@ -66,7 +66,8 @@ class Sets(Definitions[ServiceSet]):
         require_member(actor)
         async with self._deps.store.read() as tx:
             if id:
-                one = replace(await self._open(tx, actor, id), **change.common.columns())
+                before = await self._open(tx, actor, id)
+                one = replace(before, **change.common.columns(before))
             else:
                 one = ServiceSet(**self._blank(change.common))
                 await check_place(tx, actor, one.project_id)

@@ -12,7 +12,6 @@ from controlplane.domain.globals import GlobalService
 from controlplane.domain.owners import Leave
 from controlplane.domain.ownership import OwnerKind
 from controlplane.domain.repositories import Repository
-from controlplane.domain.selectors import Selector
 from controlplane.domain.services import Removal, Service
 from controlplane.ports import ANY
 from controlplane.usecases.clustergroups import ClusterGroups, GroupChange
@@ -92,7 +91,7 @@ async def test_one_definition_reaches_all_that_fit_and_is_delivered(fleet: Fleet
     world = fleet.world
     prod = await fleet.clusters("eu", "us", tier="prod")
     await fleet.clusters("dev", tier="dev")
-    one = await fleet.create(selector=Selector(tags={"tier": "prod"}))
+    one = await fleet.create(selector={"tags": {"tier": "prod"}})
     owned = await fleet.owned(one)
     assert {service.cluster_id for service in owned} == {cluster.id for cluster in prod}
     await world.repositories.follow_again(fleet.repository.id)
@@ -159,7 +158,7 @@ async def test_a_cluster_that_leaves_is_treated_as_the_policy_says(
     fleet: Fleet, leave: Leave
 ) -> None:
     (eu,) = await fleet.clusters("eu", tier="prod")
-    one = await fleet.create(selector=Selector(tags={"tier": "prod"}), leave=leave)
+    one = await fleet.create(selector={"tags": {"tier": "prod"}}, leave=leave)
     (service,) = await fleet.owned(one)
     async with fleet.world.deps.store.write() as tx:
         await tx.services.change(service.id, sequence=3)
@@ -197,7 +196,7 @@ async def test_a_protected_service_stays_and_is_nobodys(fleet: Fleet) -> None:
 
 async def test_more_removals_than_the_budget_wait_for_a_person(fleet: Fleet) -> None:
     clusters = await fleet.clusters("a", "b", "c", tier="prod")
-    one = await fleet.create(selector=Selector(tags={"tier": "prod"}), budget=1)
+    one = await fleet.create(selector={"tags": {"tier": "prod"}}, budget=1)
     for cluster in clusters[:2]:
         await fleet.world.clusters.update(fleet.world.admin, cluster.id, ClusterChange(tags={}))
     await fleet.look(one)
@@ -217,7 +216,7 @@ async def test_what_cannot_be_found_out_deletes_nothing(fleet: Fleet) -> None:
     (home, eu) = await fleet.clusters("home", "eu")
     source = await world.service(home, fleet.repository)
     group = await fleet.groups.create(world.admin, GroupChange(name="canary", cluster_ids=[eu.id]))
-    change = DefinitionChange(name="x", selector=Selector(groups=(group.id,)), leave=Leave.DELETE)
+    change = DefinitionChange(name="x", selector={"groups": (group.id,)}, leave=Leave.DELETE)
     one = await fleet.globals.create(world.admin, GlobalChange(change, source_id=source.id))
     await fleet.look(one)
     assert len(await fleet.owned(one)) == 1
