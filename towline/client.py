@@ -5,7 +5,7 @@ import json
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -77,6 +77,19 @@ class Client:
             raise _error(errors[0])
         return answer["data"]
 
+    def lines(self, path: str, **asked: str) -> Iterator[bytes]:
+        """The lines of a stream, as they come. Unavailable: it broke off."""
+        url = f"{self._base}{path}?{urlencode(asked)}"
+        request = urllib.request.Request(url, headers=self._headers)
+        try:
+            with self._opener.open(request, timeout=self._timeout) as response:
+                yield from response
+        except urllib.error.HTTPError as error:
+            with error:
+                raise _refusal(error.code, error.read(MOST_ANSWER_BYTES)) from None
+        except (OSError, http.client.HTTPException) as error:
+            raise Unavailable(_unreachable(url, error)) from None
+
     def post(self, path: str, **fields: str) -> Json:
         """The JSON object that answers a form, also one that tells an error (RFC 6749)."""
         headers = {**self._headers, "Content-Type": "application/x-www-form-urlencoded"}
@@ -131,6 +144,15 @@ def _error(error: Mapping[str, Any]) -> TowlineError:
     code = (error.get("extensions") or {}).get("code", Code.INTERNAL.value)
     message = str(error.get("message", "unknown error"))
     return _ERRORS.get(code, TowlineError)(message)
+
+
+def _refusal(status: int, body: bytes) -> TowlineError:
+    """What an answer that is not the wanted stream means."""
+    try:
+        answer = json.loads(body)
+        return _ERRORS.get(answer["code"], TowlineError)(str(answer["error"]))
+    except (ValueError, KeyError, TypeError):
+        return Unavailable(f"answered {status}, not as a control plane does")
 
 
 def _unreachable(url: str, reason: object) -> str:

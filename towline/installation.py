@@ -17,6 +17,8 @@ from controlplane.compose import open_engine
 from controlplane.domain.access import SYSTEM
 from controlplane.settings import ControlPlaneSettings
 from controlplane.storage.migrate import migrate, revisions
+from controlplane.storage.store import SqlStore
+from controlplane.usecases.records import check_chains
 from fleet.errors import TowlineError
 from fleet.runtime.clock import Clock, SystemClock
 from gitcache import compose as gitcache
@@ -71,6 +73,7 @@ def examine(settings: ServeSettings, clock: Clock | None = None) -> list[Finding
         ("disk", lambda: _check_disk(settings.data)),
         ("secrets", lambda: _check_private(settings.data)),
         ("store", lambda: _check_database(settings)),
+        ("audit", lambda: _check_audit(settings)),
         ("certificate", lambda: _check_certificate(settings, clock or SystemClock())),
         ("git", _check_git),
     )
@@ -146,6 +149,29 @@ async def _check_store(settings: ServeSettings) -> Finding:
         text = f"schema {current}, this version has {wanted}: `towline admin migrate`"
         return Finding("store", Health.WARNING, text)
     return Finding("store", Health.OK, f"schema {current}")
+
+
+def _check_audit(settings: ServeSettings) -> Finding:
+    if settings.database is None and not (settings.data / "towline.db").exists():
+        return Finding("audit", Health.WARNING, "there is no trail before the first start")
+    return asyncio.run(_check_chains(settings))
+
+
+async def _check_chains(settings: ServeSettings) -> Finding:
+    engine = open_engine(_plane(settings))
+    try:
+        current, wanted = await revisions(engine)
+        if current != wanted:
+            return Finding("audit", Health.WARNING, "verified once the schema is current")
+        rows, broken = await check_chains(SqlStore(engine))
+    except SQLAlchemyError as error:
+        return Finding("audit", Health.FAILED, f"{type(error).__name__}: it cannot be read")
+    finally:
+        await engine.dispose()
+    if broken:
+        said = "; ".join(str(one) for one in broken)
+        return Finding("audit", Health.FAILED, f"{said}. Compare with exports and sinks")
+    return Finding("audit", Health.OK, f"{rows} rows, every chain is whole")
 
 
 def _check_certificate(settings: ServeSettings, clock: Clock) -> Finding:

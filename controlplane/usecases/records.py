@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
-from controlplane.domain.access import Actor, Kind, Target, Verb
+from controlplane.domain.access import Actor, Kind, Target, Verb, require
 from controlplane.domain.access.actor import require_any
 from controlplane.domain.audit import AuditFilter, AuditKind, Break, Chain, ChainCheck
 from controlplane.domain.ledger import AuditEntry, Verdict
@@ -49,7 +49,7 @@ class Records:
 
     async def chains(self, actor: Actor) -> list[Chain]:
         """Where the chains begin and end now; to be kept elsewhere, and compared later."""
-        require_any(actor, Verb.READ, Target.whole(Kind.AUDIT))
+        require(actor, Verb.READ, Target.whole(Kind.AUDIT))
         async with self._deps.store.read() as tx:
             return await tx.audit.chains()
 

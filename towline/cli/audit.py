@@ -1,14 +1,17 @@
 """`towline audit`."""
 
+import sys
 import time
 from collections.abc import Iterator
-from typing import Annotated
+from enum import StrEnum
+from typing import Annotated, Protocol
 
 import typer
 
 from towline.cli import documents, replay
+from towline.cli.lazy import load
 from towline.cli.output import Column, Format, Row, field, printable, show
-from towline.cli.session import PAGE, Api, Json, Output, Search, connect
+from towline.cli.session import PAGE, Api, Json, Output, Search, connect, find_cluster, target_of
 
 app = typer.Typer(invoke_without_command=True)
 
@@ -24,11 +27,63 @@ COLUMNS = (
 )
 
 
+CHAINS = (field("KIND"), field("NUMBER"), field("HASH"), field("EXPIRED"))
+
+
+class Verdict(StrEnum):
+    """Whether what was asked for was allowed."""
+
+    ALLOWED = "allowed"
+    REFUSED = "refused"
+
+
+class Kind(StrEnum):
+    """What sort of thing a row tells."""
+
+    CHANGE = "change"
+    SIGN_IN = "sign-in"
+    REQUEST = "request"
+    AGENT = "agent"
+
+
+class Form(StrEnum):
+    """How exported rows are written."""
+
+    JSONL = "jsonl"
+    CEF = "cef"
+
+
+class Stream(Protocol):
+    """Gives what the control plane streams."""
+
+    def lines(self, path: str, **asked: str) -> Iterator[bytes]:
+        """Line by line."""
+        ...
+
+
+Actor = Annotated[str | None, typer.Option(help="Address of who did it.")]
+Action = Annotated[str | None, typer.Option(help="What was done; may end in *.")]
+Thing = Annotated[str | None, typer.Option("--target", help="Name or id of what it was done to.")]
+Cluster = Annotated[str | None, typer.Option(help="In this cluster.")]
+Result = Annotated[Verdict | None, typer.Option(help="Whether it was allowed.")]
+Kinds = Annotated[Kind | None, typer.Option(help="Only rows of this kind.")]
+Since = Annotated[str | None, typer.Option(help="From this time on, like 2026-01-31T12:00:00Z.")]
+Until = Annotated[str | None, typer.Option(help="Before this time.")]
+
+
 @app.callback()
 def audit(
     context: typer.Context,
     follow: Annotated[bool, typer.Option("--follow", help="Go on until Ctrl-C.")] = False,
     query: Search = None,
+    actor: Actor = None,
+    action: Action = None,
+    target: Thing = None,
+    cluster: Cluster = None,
+    verdict: Result = None,
+    kind: Kinds = None,
+    since: Since = None,
+    until: Until = None,
     limit: Annotated[int, typer.Option(min=1, max=1_000, help="How many to begin with.")] = 50,
     output: Output = Format.TABLE,
 ) -> None:
@@ -37,51 +92,112 @@ def audit(
     \b
     Example:
       towline audit --follow
-      towline audit -q approveGate -o json
+      towline audit --action approveGate -o json
+      towline audit --kind request --cluster prod --verdict refused
     """
     if context.invoked_subcommand is not None:
         return
     api = connect(context)
-    rows = newest(api, query, limit)
+    wanted: Json = {
+        "actor": actor,
+        "action": action,
+        "target": target,
+        "clusterId": find_cluster(api, cluster)["id"] if cluster else None,
+        "verdict": verdict.name if verdict else None,
+        "kind": kind.name if kind else None,
+        "since": since,
+        "until": until,
+    }
+    rows = newest(api, query, limit, wanted)
     if not follow:
         return show(rows, COLUMNS, output, "id")
     while True:
         _print_more(rows, output)
         last = max((int(row["id"]) for row in rows), default=0)
-        rows = _wait_for_more(api, query, last)
+        rows = _wait_for_more(api, query, last, wanted)
 
 
-def newest(api: Api, query: str | None, limit: int) -> list[Json]:
+@app.command("export")
+def export(
+    context: typer.Context,
+    form: Annotated[Form, typer.Option("--format", help="How rows are written.")] = Form.JSONL,
+    actor: Actor = None,
+    action: Action = None,
+    target: Thing = None,
+    cluster: Cluster = None,
+    verdict: Result = None,
+    kind: Kinds = None,
+    since: Since = None,
+    until: Until = None,
+) -> None:
+    """Write the trail to stdout, oldest first, as lines of JSON or CEF.
+
+    \b
+    Example:
+      towline audit export --since 2026-01-01T00:00:00Z > audit.jsonl
+      towline audit export --format cef --kind sign-in
+    """
+    found = find_cluster(connect(context), cluster)["id"] if cluster else None
+    asked = {
+        "format": form.value,
+        "actor": actor,
+        "action": action,
+        "target": target,
+        "cluster": found,
+        "verdict": verdict.value if verdict else None,
+        "kind": kind.value if kind else None,
+        "since": since,
+        "until": until,
+    }
+    stream: Stream = load("towline.client").Client(target_of(context))
+    for line in stream.lines("/audit/export", **{k: v for k, v in asked.items() if v}):
+        sys.stdout.write(printable(line.decode()))
+
+
+@app.command("chains")
+def chains(context: typer.Context, output: Output = Format.TABLE) -> None:
+    """Show where the chains of the trail end now; kept elsewhere, this proves them later.
+
+    \b
+    Example:
+      towline audit chains -o json > heads.json
+    """
+    rows = connect(context).ask(documents.AUDIT_CHAINS)["auditChains"]
+    show(rows, CHAINS, output, "hash")
+
+
+def newest(api: Api, query: str | None, limit: int, wanted: Json | None = None) -> list[Json]:
     """The newest rows of the trail, oldest first."""
     rows: list[Json] = []
-    for row in _walk_back(api, query):
+    for row in _walk_back(api, query, wanted):
         rows.append(row)
         if len(rows) == limit:
             break
     return rows[::-1]
 
 
-def newer(api: Api, query: str | None, than: int) -> list[Json]:
+def newer(api: Api, query: str | None, than: int, wanted: Json | None = None) -> list[Json]:
     """Rows that came after one, oldest first."""
     rows: list[Json] = []
-    for row in _walk_back(api, query):
+    for row in _walk_back(api, query, wanted):
         if int(row["id"]) <= than:
             break
         rows.append(row)
     return rows[::-1]
 
 
-def _wait_for_more(api: Api, query: str | None, last: int) -> list[Json]:
+def _wait_for_more(api: Api, query: str | None, last: int, wanted: Json) -> list[Json]:
     while True:
         time.sleep(POLL_SECONDS)
-        if rows := newer(api, query, last):
+        if rows := newer(api, query, last, wanted):
             return rows
 
 
-def _walk_back(api: Api, query: str | None) -> Iterator[Json]:
+def _walk_back(api: Api, query: str | None, wanted: Json | None) -> Iterator[Json]:
     after = None
     for _ in range(_MOST_PAGES):
-        page = api.ask(documents.AUDIT, first=PAGE, after=after, q=query)["auditLogs"]
+        asked = {"first": PAGE, "after": after, "q": query, "filter": wanted}
+        page = api.ask(documents.AUDIT, **asked)["auditLogs"]
         yield from (edge["node"] for edge in page["edges"])
         if not page["pageInfo"]["hasNextPage"]:
             return

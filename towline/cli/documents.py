@@ -191,13 +191,58 @@ RESUME_PIPELINE = f"""mutation ResumePipeline($id: ID!) {{
     resumePipeline(id: $id) {{ {_PIPELINE} }}
 }}"""
 
-AUDIT = f"""query Audit($first: Int, $after: String, $q: String) {{
-    auditLogs(first: $first, after: $after, q: $q) {{
+AUDIT = f"""query Audit($first: Int, $after: String, $q: String, $filter: AuditLogFilter) {{
+    auditLogs(first: $first, after: $after, q: $q, filter: $filter) {{
         edges {{
-            node {{ id at actor action verdict target status source requestId detail }}
+            node {{
+                id at actor action verdict target status source requestId detail kind number hash
+            }}
         }}
         {_PAGE}
     }}
+}}"""
+AUDIT_CHAINS = "query AuditChains { auditChains { kind number hash expired expiredAt } }"
+
+_SINK = "id name type host audit projectId repositoryId failures error"
+_ROUTER = "id name events severity sinkIds projectId filters { clusterId serviceId regex }"
+_DELIVERY = "id state attempts status error sinkId notificationId dueAt finishedAt"
+NOTIFICATIONS = f"""query Notifications($first: Int, $after: String, $q: String) {{
+    appNotifications(first: $first, after: $after, q: $q) {{
+        edges {{ node {{ id at kind severity subject text }} }} {_PAGE}
+    }}
+}}"""
+SINKS = f"""query Sinks($first: Int, $after: String, $q: String) {{
+    notificationSinks(first: $first, after: $after, q: $q) {{
+        edges {{ node {{ {_SINK} }} }} {_PAGE}
+    }}
+}}"""
+SET_SINK = f"""mutation SetSink($attributes: NotificationSinkAttributes!) {{
+    upsertNotificationSink(attributes: $attributes) {{ {_SINK} signingSecret }}
+}}"""
+DELETE_SINK = f"""mutation DeleteSink($id: ID!) {{
+    deleteNotificationSink(id: $id) {{ {_SINK} }}
+}}"""
+TEST_SINK = f"""mutation TestSink($id: ID!) {{
+    testNotificationSink(id: $id) {{ {_DELIVERY} }}
+}}"""
+ROUTERS = f"""query Routers($first: Int, $after: String, $q: String) {{
+    notificationRouters(first: $first, after: $after, q: $q) {{
+        edges {{ node {{ {_ROUTER} }} }} {_PAGE}
+    }}
+}}"""
+SET_ROUTER = f"""mutation SetRouter($attributes: NotificationRouterAttributes!) {{
+    upsertNotificationRouter(attributes: $attributes) {{ {_ROUTER} }}
+}}"""
+DELETE_ROUTER = f"""mutation DeleteRouter($id: ID!) {{
+    deleteNotificationRouter(id: $id) {{ {_ROUTER} }}
+}}"""
+DELIVERIES = f"""query Deliveries($first: Int, $state: NotificationDeliveryState) {{
+    notificationDeliveries(first: $first, state: $state) {{
+        edges {{ node {{ {_DELIVERY} }} }} {_PAGE}
+    }}
+}}"""
+RESEND = f"""mutation Resend($id: ID!) {{
+    resendNotification(id: $id) {{ {_DELIVERY} }}
 }}"""
 
 _STREAM = "id since cluster user actingAs what kind source userAgent bytesIn bytesOut recorded"

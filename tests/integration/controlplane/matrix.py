@@ -22,7 +22,7 @@ from controlplane.domain.people import UserKind
 from controlplane.domain.services import Revision
 from controlplane.graphql.context import Context
 from controlplane.graphql.schema import schema
-from controlplane.ports import Store, Transaction
+from controlplane.ports import PageQuery, Store, Transaction
 from controlplane.settings import ControlPlaneSettings
 from controlplane.usecases.rights import BindingDraft
 from tests.fakes.clock import FakeClock
@@ -134,6 +134,16 @@ ARGUMENTS = {
     "pausePipeline": 'id: "{pipeline}"',
     "resumePipeline": 'id: "{pipeline}"',
     "retryPipeline": 'id: "{pipeline}", stage: "prod"',
+    "notificationSink": 'id: "{sink}"',
+    "notificationRouter": 'id: "{router}"',
+    "upsertNotificationSink": 'attributes: {{name: "new", type: SLACK, projectId: "{project}",'
+    ' configuration: {{slack: {{url: "https://hooks.example.org/new"}}}}}}',
+    "deleteNotificationSink": 'id: "{lonely_sink}"',
+    "upsertNotificationRouter": 'attributes: {{name: "new", events: ["*"], projectId: "{project}",'
+    ' routerSinks: [{{sinkId: "{sink}"}}]}}',
+    "deleteNotificationRouter": 'id: "{router}"',
+    "testNotificationSink": 'id: "{sink}"',
+    "resendNotification": 'id: "{delivery}"',
 }
 
 
@@ -197,6 +207,7 @@ async def staged(folder: Path) -> AsyncGenerator[Stage, None]:
         await _things(stage)
         manifests.push(stage.ids["repository"], {"x": [config_map("x")]})
         await _callers(stage)
+        await _audited(stage)
         object.__setattr__(plane.deps, "store", stage.store)
         yield stage
     finally:
@@ -260,6 +271,7 @@ async def _things(stage: Stage) -> None:
     ids["binding"] = (
         await stage.made(f"createRoleBinding({filled('createRoleBinding', stage)}) {{ id }}")
     )["id"]
+    await _notifying(stage, project)
     asker = await stage.plane.verbs.identity.actor_of(ids["other"])
     scope = Scope(f"project:{ids['project']}")
     row = await stage.plane.verbs.requests.ask(asker, "editor", scope, 5, "please")
@@ -277,6 +289,31 @@ async def _waiting(stage: Stage) -> str:
     async with stage.plane.deps.store.write() as tx:
         await tx.services.change(id, waiting=True)
     return id
+
+
+async def _audited(stage: Stage) -> None:
+    """The newest row of the audit trail is one of the project."""
+    await stage.made(f"syncGitRepository({filled('syncGitRepository', stage)}) {{ id }}")
+    async with stage.plane.deps.store.read() as tx:
+        page = await tx.audit.page(PageQuery(1, newest=True))
+    stage.ids["row"] = str(page.items[0].id)
+
+
+async def _notifying(stage: Stage, project: str) -> None:
+    for name in ("sink", "lonely_sink"):
+        document = (
+            f'upsertNotificationSink(attributes: {{name: "{name}", type: SLACK, {project},'
+            ' configuration: {slack: {url: "https://hooks.example.org/x"}}}) { id }'
+        )
+        stage.ids[name] = (await stage.made(document))["id"]
+    document = (
+        f'upsertNotificationRouter(attributes: {{name: "r", events: ["*"], {project},'
+        f' routerSinks: [{{sinkId: "{stage.ids["sink"]}"}}]}}) {{ id }}'
+    )
+    stage.ids["router"] = (await stage.made(document))["id"]
+    sent = f'testNotificationSink(id: "{stage.ids["sink"]}") {{ id notificationId }}'
+    made = await stage.made(sent)
+    stage.ids["delivery"], stage.ids["notification"] = made["id"], made["notificationId"]
 
 
 async def _revision(stage: Stage) -> None:
@@ -368,7 +405,7 @@ def _tells(kind: str, name: str, data: Any, stage: Stage) -> bool:
     if not is_list:
         return True
     own = [id for what, id in stage.ids.items() if what not in ("elsewhere", "job_json") and id]
-    return any(f'"{id}"' in text for id in own) or name in ("users", "auditLogs", "whoCan")
+    return any(f'"{id}"' in text for id in own) or name in ("users", "auditChains", "whoCan")
 
 
 async def matrix(folder: Path) -> dict[str, dict[str, str]]:

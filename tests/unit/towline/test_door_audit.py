@@ -5,12 +5,13 @@ from collections.abc import Iterable
 import pytest
 
 from controlplane.domain.ledger import AuditEntry
+from controlplane.usecases import strangers
 from fleet.errors import LimitExceeded, Unavailable
 from proxy.domain.access import Identity
 from proxy.domain.audit import EndReason, RequestRecord
 from tests.fakes.clock import FakeClock
 from tests.fakes.door import ANN
-from towline.serve import door, strangers
+from towline.serve import door
 from towline.serve.door import DoorAudit
 
 
