@@ -1,5 +1,6 @@
 """The agent's process from start to end, and the questions that its doctor asks."""
 
+import gc
 from collections.abc import Callable, Mapping
 
 from fleet.errors import Invalid
@@ -23,6 +24,8 @@ async def run(environ: Mapping[str, str]) -> None:
     # Most agents need no git: what they do not import they do not hold in memory.
     repositories = load("towline.agentgit").build(settings, clock) if defines else None
     agent = compose.build(settings, clock, repositories)
+    # What has been imported stays: it need not be looked through again and again.
+    gc.freeze()
     async with stop_on_signal() as stop:
         await agent.run(stop)
 

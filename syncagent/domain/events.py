@@ -39,6 +39,7 @@ class Unlisted:
     """Objects of a watch cannot be told: the API server refuses, in its own words."""
 
     api: Api
+    namespace: str
     reason: str
 
 

@@ -13,6 +13,8 @@ from syncagent.domain.pointers import steps_of, without
 def kept(manifest: Manifest, live: KubeObject | None) -> KubeObject:
     """The part of a manifest that stays ours, given who owns what of the live object."""
     body = manifest.body
+    if not manifest.left:
+        return body
     for one in manifest.left:
         for pointer in one.pointers:
             body = without(body, steps_of(pointer))

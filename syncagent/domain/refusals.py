@@ -39,7 +39,11 @@ def check_object(one: KubeObject, size: int) -> None:
 
 def check_owners(objects: Mapping[ObjectKey, KubeObject]) -> None:
     """Invalid: objects of the bundle name each other as owners in a circle."""
-    owners = {key: _owners(key, one) & objects.keys() for key, one in objects.items()}
+    owners = {
+        key: _owners(key, one) & objects.keys()
+        for key, one in objects.items()
+        if metadata_of(one).get("ownerReferences")
+    }
     settled: set[ObjectKey] = set()
     for start in owners:
         _walk(start, owners, settled)
@@ -61,7 +65,7 @@ def _walk(
         elif key not in settled:
             path[key] = None
             todo.append((key, True))
-            todo += [(owner, False) for owner in owners[key]]
+            todo += [(owner, False) for owner in owners.get(key, ())]
 
 
 def _owners(key: ObjectKey, one: KubeObject) -> set[ObjectKey]:

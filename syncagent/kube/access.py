@@ -41,6 +41,8 @@ class Token:
         self._lock = asyncio.Lock()
 
     async def get(self) -> str:
+        if self._current is not None and self._clock.now() < self._current[1]:
+            return self._current[0]
         async with self._lock:
             if self._current is None or self._current[1] <= self._clock.now():
                 self._current = await self._source()

@@ -34,6 +34,10 @@ _BRIEF_S = 1.0
 _MAX_LINE = 16 << 20
 
 
+# What is forbidden is seldom allowed soon.
+_REFUSED_S = 300.0
+
+
 class _Expired(Exception):
     """The server has forgotten our place: list again."""
 
@@ -46,7 +50,7 @@ class Follower:
         self._discovery = discovery
         self._clock = clock
         self._sink = sink
-        self._backoff = Backoff(first=0.5, limit=30.0)
+        self._backoff = _backoff()
         self._version = ""
         self._partial = False
 
@@ -60,7 +64,7 @@ class Follower:
                 path = resource.path(namespace if resource.namespaced else "")
                 if not self._version:
                     self._version = await self._list(resource, path, namespace, query)
-                    self._backoff.reset()
+                    self._backoff = _backoff()
                 began = self._clock.monotonic()
                 await self._watch(api, path, query)
                 if self._clock.monotonic() - began < _BRIEF_S:
@@ -70,9 +74,10 @@ class Follower:
                 await self._pause(api, "the server has forgotten our place")
             except TowlineError as error:
                 if isinstance(error, Refused):
-                    self._sink(Unlisted(api, error.message))
+                    self._sink(Unlisted(api, namespace, error.message))
                     self._version = ""
                     self._discovery.forget(api)
+                    self._backoff.limit = _REFUSED_S
                 await self._pause(api, error.message)
 
     async def _pause(self, api: Api, why: str) -> None:
@@ -141,6 +146,10 @@ class Follower:
             one = _typed(live, api)
             self._sink(Gone(api, one) if kind == "DELETED" else Seen(api, one, self._partial))
         return metadata_of(live).get("resourceVersion") or ""
+
+
+def _backoff() -> Backoff:
+    return Backoff(first=0.5, limit=30.0)
 
 
 def _typed(item: KubeObject, api: Api) -> KubeObject:

@@ -185,11 +185,11 @@ class Registry:
         """The service from whose objects this one grew."""
         return self._services.get(self._uids.get(self.tree.root_of(uid), ""))
 
-    def objects_of(self, api: Api) -> list[Owned]:
-        """All owned objects of one kind in one version."""
+    def objects_of(self, api: Api, namespace: str | None = None) -> list[Owned]:
+        """All owned objects of one kind in one version; `namespace`: only those within it."""
         return [
             one
             for service in self._services.values()
             for one in service.owned.values()
-            if one.ref.api == api
+            if one.ref.api == api and namespace in (None, one.ref.namespace)
         ]

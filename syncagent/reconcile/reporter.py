@@ -29,6 +29,8 @@ _REST_S = 0.3
 # Work that takes less than this is told by its end alone.
 _BRIEF_S = 0.3
 _PART = 500
+# A report that the disk refused is tried again so much later.
+_AGAIN_S = 5.0
 # So long after the start a service is not spoken of before its objects have been looked at.
 _PATIENCE_S = 20.0
 
@@ -101,6 +103,8 @@ class Reporter:
                 self._said_at[service.id] = self._clock.monotonic()
         except Unavailable as error:
             log.error("report cannot be kept", service=service.id, error=error.message)
+            self._said_at[service.id] = self._clock.monotonic() + _AGAIN_S
+            self.touch(service.id)
 
     def _status(self, service: Service, components: dict[ObjectKey, Component]) -> bool:
         status = self._current(service, components)
@@ -111,8 +115,8 @@ class Reporter:
         return True
 
     def _inventory(self, service: Service, components: dict[ObjectKey, Component]) -> bool:
-        if self._reach.problem or self._registry.gap:
-            # What is not known is not told: the control plane keeps what it has.
+        if self._reach.problem or self._registry.gap or service.busy is not None:
+            # What is not known, or will soon be otherwise, is not told: the last word stands.
             return False
         change = difference(service.id, service.reported, components)
         if change is None:

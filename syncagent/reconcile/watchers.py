@@ -1,8 +1,11 @@
 """Which watches run: one for each kind in use, and those that show what workloads bring forth.
 
-Owned objects are selected by label. Pods and replica sets cannot carry it (the label would
-change the pod template and restart everything), so they are watched in the namespaces of owned
-workloads and matched by owner; from `_NAMESPACES_LIMIT` namespaces on one watch of all is cheaper.
+Owned objects are selected by label. A kind that may not be watched in all namespaces is watched in
+those of its owned objects, and asked for object by object where that is forbidden too.
+
+Pods and replica sets cannot carry the label (it would change the pod template and restart
+everything), so they are watched in the namespaces of owned workloads and matched by owner; from
+`_NAMESPACES_LIMIT` namespaces on one watch of all is cheaper.
 """
 
 import asyncio
@@ -59,7 +62,8 @@ class Watchers:
         """`on_sighting(service, mail)`: something of a service was seen; `mail`: look into it."""
         self._evidence = evidence
         self._clock = clock
-        self._blind: set[Api] = set()
+        self._narrow: dict[Api, dict[str, asyncio.Task[None]]] = {}
+        self._blind: set[tuple[Api, str]] = set()
         self._cluster = cluster
         self._registry = registry
         self._tasks = tasks
@@ -72,6 +76,8 @@ class Watchers:
         if ref.api not in self._owned:
             self._owned.add(ref.api)
             self._follow(ref.api, _ALL, SERVICE_LABEL, self._on_owned)
+        elif ref.api in self._narrow:
+            self._watch_narrowly(ref.api, ref.namespace)
         for api in _BRINGS_FORTH.get((ref.group, ref.kind), ()):
             self._watch_children(api, ref.namespace)
 
@@ -92,10 +98,10 @@ class Watchers:
 
     def _on_owned(self, sighting: Sighting) -> None:
         if isinstance(sighting, Unlisted):
-            self._go_round(sighting.api)
+            self._forbidden(sighting.api, sighting.namespace)
             return
         if isinstance(sighting, Relisted):
-            self._blind.discard(sighting.api)
+            self._allowed(sighting.api, sighting.namespace)
             self._missing(sighting)
             return
         ref = ref_of(sighting.live)
@@ -114,15 +120,36 @@ class Watchers:
             service.inbox[ref.key] = Gone(sighting.api, sighting.live)
         self._tell(service, True)
 
-    def _go_round(self, api: Api) -> None:
-        """A kind that may not be listed, or watched, is asked for object by object."""
-        if api not in self._blind:
-            self._blind.add(api)
-            self._tasks.spawn(f"round/{api.kind}", self._look_round(api))
+    def _forbidden(self, api: Api, namespace: str) -> None:
+        """A kind may not be listed, or watched, in a namespace or in all."""
+        if namespace != _ALL:
+            self._go_round(api, namespace)
+            return
+        self._narrow.setdefault(api, {})
+        for one in self._registry.objects_of(api):
+            self._watch_narrowly(api, one.ref.namespace)
 
-    async def _look_round(self, api: Api) -> None:
-        while api in self._blind:
-            for one in self._registry.objects_of(api):
+    def _watch_narrowly(self, api: Api, namespace: str) -> None:
+        running = self._narrow[api]
+        if not namespace:
+            self._go_round(api, namespace)
+        elif namespace not in running:
+            running[namespace] = self._follow(api, namespace, SERVICE_LABEL, self._on_owned)
+
+    def _allowed(self, api: Api, namespace: str) -> None:
+        """A list has been told: what was done instead of it ends."""
+        self._blind.discard((api, namespace))
+        for task in self._narrow.pop(api, {}).values() if namespace == _ALL else ():
+            task.cancel()
+
+    def _go_round(self, api: Api, namespace: str) -> None:
+        if (api, namespace) not in self._blind:
+            self._blind.add((api, namespace))
+            self._tasks.spawn(f"round/{api.kind}", self._look_round(api, namespace))
+
+    async def _look_round(self, api: Api, namespace: str) -> None:
+        while (api, namespace) in self._blind:
+            for one in self._registry.objects_of(api, namespace):
                 await self._look_at(one)
             await self._clock.sleep(_ROUND_S)
 
@@ -155,7 +182,8 @@ class Watchers:
 
     def _missing(self, sighting: Relisted) -> None:
         """What we own and a fresh list does not show has gone while nobody watched."""
-        for one in self._registry.objects_of(sighting.api):
+        within = sighting.namespace if sighting.namespace != _ALL else None
+        for one in self._registry.objects_of(sighting.api, within):
             service = self._registry.get(one.service_id)
             if service is None or one.key in sighting.keys or one.version > sighting.version:
                 continue

@@ -31,10 +31,10 @@ class FaultyServer:
     """Objects by path; faults by the name of an object.
 
     `failures` maps names to a status, `delays` to seconds, which end early when it is taken out;
-    `forbidden` holds plurals that may not be listed; with a `token` all others are refused; `busy`
-    requests are put off with 429 and `retry_after` seconds. `signed` are the credentials that came,
-    `waiting` counts requests that are being delayed, `asked` are method, path and Accept of all,
-    `watches` are open, `objects` are by their path.
+    `forbidden` holds plurals, or paths, that may not be listed; with a `token` all others are
+    refused; `busy` requests are put off with 429 and `retry_after` seconds. `signed` are the
+    credentials that came, `waiting` counts requests that are being delayed, `asked` are method,
+    path and Accept of all, `watches` are open, `objects` are by their path.
     """
 
     def __init__(self, tls: Path | None = None) -> None:
@@ -121,7 +121,7 @@ class FaultyServer:
             self.busy -= 1
             return _status(429, "TooManyRequests", {"Retry-After": str(self.retry_after)})
         *_, last = request.path.split("/")
-        if "watch" in request.query and last not in self.forbidden:
+        if "watch" in request.query and not self.forbidden & {last, request.path}:
             return await self._watch(request, last)
         if last in self.delays:
             await self._delay(last)
@@ -177,7 +177,7 @@ class FaultyServer:
             return _json(_groups() if path == "/api" else {"items": []})
         if path in ("/api/v1", "/apis/shop.io/v1"):
             return _json({"resources": [_resource(plural) for plural in _KINDS]})
-        if last in self.forbidden:
+        if self.forbidden & {last, path}:
             return _status(403, "Forbidden")
         if last in _KINDS:
             version = {"resourceVersion": str(self._version)}

@@ -152,6 +152,19 @@ async def test_a_kind_that_may_not_be_listed_is_asked_for_object_by_object(rough
     assert rough.hub.answers[0].outcome.value == "succeeded"
 
 
+async def test_a_kind_that_may_be_watched_in_one_namespace_only(rough: Rough) -> None:
+    """403 on all namespaces: those of owned objects are watched, and drift is healed at once."""
+    rough.server.forbidden.add("/api/v1/configmaps")
+    rough.want(config("a"))
+    await rough.until_well()
+    await rough.until_watched()
+    await rough.spoil("a")
+    rough.want(config("a"), config("b"))
+    await rough.until_well()
+    await rough.spoil("b")
+    assert len(rough.server.watches) == 1
+
+
 async def test_a_watch_gives_a_busy_server_time_as_well(rough: Rough) -> None:
     """Its 429 holds back requests too, and the watch comes back by itself."""
     rough.want(config("a"))
