@@ -1,0 +1,109 @@
+"""Search gives the same on either database: objects by what they are, things by their names."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from controlplane.domain.access import Kind, Scope
+from controlplane.domain.clusters import Cluster
+from controlplane.domain.search import best, parse
+from controlplane.domain.services import Component, ComponentState, Service
+from controlplane.storage.store import SqlStore
+from fleet.identity import ClusterId, ServiceId
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+POD = Component(
+    id="", service_id=ServiceId("s1"), cluster_id=ClusterId("c1"), group="", version="v1",
+    kind="Pod", namespace="shop", name="", uid="", owner_uid="", state=ComponentState.RUNNING,
+    message="", synced=True, images=(), updated_at=NOW,
+)  # fmt: skip
+COMPONENTS = [
+    replace(POD, id="1", name="web-1", uid="u1", owner_uid="u3", images=("apache/log4j:2.16",),
+            labels={"app": "web", "tier/x": "a\"b"}),
+    replace(POD, id="2", name="db-1", images=("log4j:2.17.1", "nginx"), namespace="data",
+            state=ComponentState.FAILED, labels={"app": "db"}),
+    replace(POD, id="3", kind="Deployment", group="apps", name="web", uid="u3",
+            service_id=ServiceId("s2"), cluster_id=ClusterId("c2")),
+    replace(POD, id="4", kind="CronJob", group="batch", version="v1beta1", name="nightly_100%"),
+]  # fmt: skip
+
+
+@pytest.fixture
+async def filled(store: SqlStore) -> SqlStore:
+    async with store.write() as tx:
+        for id, service, name in (("c1", "s1", "payments-api"), ("c2", "s2", "shop-front")):
+            await tx.clusters.add(Cluster(ClusterId(id), f"prod-{id}", id, NOW, NOW, pinged_at=NOW))
+            await tx.services.add(
+                Service(ServiceId(service), ClusterId(id), None, name, "shop", NOW, NOW)
+            )
+        await tx.components.upsert(COMPONENTS)
+    return store
+
+
+FOUND = {
+    "web": "13",
+    "kind:pod": "12",
+    "kind:Pod ns:data": "2",
+    "image:log4j<2.17": "1",
+    "image:log4j": "12",
+    "image:nothing": "",
+    "label:app=web": "1",
+    "label:app": "12",
+    'label:tier/x=a"b': "",
+    "label:a%p": "",
+    "owner:web": "1",
+    "service:shop-*": "3",
+    "cluster:prod-c2": "3",
+    "health:failed": "2",
+    "api:apps/v1": "3",
+    "deprecated:1.25": "4",
+    "deprecated:1.24": "",
+    "100%": "4",
+    "name:nightly_*": "4",
+    "name:nightlyx*": "",
+    "kind:Pod kind:Deployment web": "13",
+}
+
+
+async def test_objects(filled: SqlStore) -> None:
+    """By every key of the language; what has a meaning in SQL has none here."""
+    found = {}
+    async with filled.read() as tx:
+        for text in FOUND:
+            page = await tx.search.objects(parse(text), (), 10, None)
+            found[text] = "".join(one.component.id for one in page.items)
+            assert (page.more, page.count) == (False, len(found[text]))
+    assert found == FOUND
+
+
+async def test_pages_and_where_things_are(filled: SqlStore) -> None:
+    async with filled.read() as tx:
+        first = await tx.search.objects(parse("kind:*"), (), 3, None)
+        rest = await tx.search.objects(parse("kind:*"), (), 3, first.items[-1].component.id)
+    assert [one.component.id for one in (*first.items, *rest.items)] == list("1234")
+    assert (first.more, rest.more, first.count) == (True, False, 4)
+    assert [one.service for one in first.items] == ["payments-api", "payments-api", "shop-front"]
+    assert {(one.cluster, one.pinged_at) for one in rest.items} == {("prod-c1", NOW)}
+
+
+async def test_only_what_may_be_seen_is_found(filled: SqlStore) -> None:
+    visible = (frozenset({Scope("cluster:c2")}),)
+    async with filled.read() as tx:
+        page = await tx.search.objects(parse("web"), visible, 10, None)
+        places = await tx.search.places("o", {Kind.SERVICE: visible})
+    assert [one.component.id for one in page.items] == ["3"]
+    assert [one.name for one in places] == ["shop-front"]
+
+
+async def test_any_part_of_a_name_finds_it(filled: SqlStore) -> None:
+    """Among many that are alike, it is one of the best five."""
+    async with filled.write() as tx:
+        for n in range(300):
+            one = Service(ServiceId(f"x{n}"), ClusterId("c2"), None, f"web-{n}", "x", NOW, NOW)
+            await tx.services.add(one)
+    async with filled.read() as tx:
+        for part in ("payments", "api", "ENTS-A", "payments-api"):
+            found = await tx.search.places(part, {Kind.SERVICE: (), Kind.CLUSTER: ()})
+            names = [(one.name, one.within) for one in best(found, part, 5)]
+            assert ("payments-api", "prod-c1") in names

@@ -1,0 +1,112 @@
+"""The search language, versions of images, and the order of names that fit."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.domain.search import (
+    Key,
+    Place,
+    PlaceKind,
+    best,
+    is_like,
+    parse,
+    removed_by,
+    split_image,
+    version_of,
+)
+from fleet.errors import Invalid
+
+VERSIONS = ["1.2.3-alpha1", "1.2.3-rc1", "1.2.3-rc2", "1.2.3", "1.2.10", "1.10", "2.0.0", "10.1"]
+
+
+def test_terms_of_a_key_are_alternatives() -> None:
+    asked = parse(
+        'payments kind:Pod kind:Job ns:shop image:log4j<2.17 label:"a b=c d" health:failed'
+    )
+    assert asked.words == ("payments",)
+    assert asked.terms == {
+        Key.KIND: ("Pod", "Job"),
+        Key.NAMESPACE: ("shop",),
+        Key.LABEL: ("a b=c d",),
+        Key.HEALTH: ("FAILED",),
+    }
+    (image,) = asked.images
+    assert (image.name, image.operator, image.version) == ("log4j", "<", "2.17")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "say what"),
+        ("colour:red", "'colour' is nothing to search by: use kind, name"),
+        ("kind:", "kind: needs a value"),
+        ("health:ill", "none of running, pending, failed, paused"),
+        ("image:<2", "not like image:log4j<2.17"),
+        ("deprecated:2.0", "a release like 1.32"),
+        ("x " * 21, "21 terms, 20 at most"),
+        ("x" * 501, "501 characters"),
+    ],
+)
+def test_what_cannot_be_meant_is_named(text: str, told: str) -> None:
+    with pytest.raises(Invalid, match=told):
+        parse(text)
+
+
+@given(st.text(max_size=80))
+def test_any_text_is_understood_or_refused_as_invalid(text: str) -> None:
+    try:
+        asked = parse(text)
+    except Invalid:
+        return
+    assert asked.words or asked.terms or asked.images
+
+
+@given(st.lists(st.from_regex(r"[a-z0-9.-]{1,12}", fullmatch=True), min_size=1, max_size=10))
+def test_plain_words_come_back(words: list[str]) -> None:
+    assert parse(" ".join(words)).words == tuple(words)
+
+
+def test_versions_sort_as_people_expect() -> None:
+    assert sorted(reversed(VERSIONS), key=version_of) == VERSIONS
+    assert version_of("v1.2.0") == version_of("1.2") and version_of("latest") == ()
+
+
+@given(st.text(max_size=30), st.text(max_size=30))
+def test_versions_always_compare(one: str, other: str) -> None:
+    assert (version_of(one) < version_of(other)) or (version_of(one) >= version_of(other))
+
+
+@pytest.mark.parametrize(
+    ("image", "term", "is_meant"),
+    [
+        ("registry:5000/apache/log4j:2.16.0", "image:log4j<2.17", True),
+        ("registry:5000/apache/log4j:2.17.0", "image:log4j<2.17", False),
+        ("log4j:2.17-rc1", "image:log4j<2.17", True),
+        ("apache/log4j-core:2.1", "image:log4j<2.17", False),
+        ("apache/log4j-core:2.1", "image:log4j*<2.17", True),
+        ("log4j:latest", "image:log4j<2.17", False),
+        ("nginx@sha256:00", "image:nginx", True),
+        ("docker.io/library/nginx:1.25", "image:nginx:1.25", True),
+        ("docker.io/library/nginx:1.25.1", "image:library/nginx>=1.25", True),
+        ("Nginx:1.25", "image:NGINX=v1.25.0", True),
+    ],
+)
+def test_images_by_name_and_version(image: str, term: str, is_meant: bool) -> None:
+    (asked,) = parse(term).images
+    assert asked.matches(*split_image(image)) is is_meant
+
+
+def test_patterns_have_one_wildcard_sign() -> None:
+    assert is_like("web-a.b", "WEB-*") and not is_like("web-axb", "web-a.b")
+
+
+def test_removed_apis_grow_with_releases() -> None:
+    assert set(removed_by("1.22")) < set(removed_by("1.25")) < set(removed_by("yes"))
+    assert ("batch", "v1beta1", "CronJob") not in removed_by("1.24")
+
+
+@given(st.lists(st.from_regex(r"[a-z]{1,3}(-[a-z]{1,3}){0,2}", fullmatch=True), min_size=1))
+def test_the_name_itself_comes_first(names: list[str]) -> None:
+    places = [Place(PlaceKind.SERVICE, str(i), name) for i, name in enumerate(names)]
+    assert best(places, names[-1].upper(), 5)[0].name == names[-1]
