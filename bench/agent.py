@@ -21,6 +21,7 @@ import orjson
 
 from bench.report import Report
 from fleet.bundle import KubeObject
+from fleet.identity import new_id
 from fleet.runtime.clock import SystemClock
 from fleet.wire.v1 import agent_pb2 as pb
 from syncagent.kube.access import from_kubeconfig
@@ -31,6 +32,7 @@ from towline.demo.clusters.cluster import Cluster
 
 MANY, EACH = 500, 5
 LARGE, HUGE = 500, 2000
+CHECKED, CHECKED_EACH = 500, 20
 RESYNCED, RESYNCED_EACH = 100, 20
 DRIFTS = 40
 CONCURRENCY = 16
@@ -59,7 +61,7 @@ async def _measure(cluster: Cluster) -> None:
     report = Report("agent")
     with tempfile.TemporaryDirectory(prefix="towline-bench-") as folder:
         kubeconfig = agent_kubeconfig(cluster.access, Path(folder) / "kubeconfig")
-        for scene in (_large, _many, _resync, _huge):
+        for scene in (_large, _many, _resync, _huge, _check):
             async with FakeHub() as hub:
                 state = Path(folder) / scene.__name__
                 await scene(AgentBench(hub, kubeconfig, state, cluster), report)
@@ -101,18 +103,18 @@ async def _many(bench: "AgentBench", report: Report) -> None:
 
 async def _resync(bench: "AgentBench", report: Report) -> None:
     """The same again writes nothing; then nothing happens at all."""
+    bare = [(await bench.bare(RESYNCED, RESYNCED_EACH)).cpu]
+    size = f"{RESYNCED} services x {RESYNCED_EACH}"
     async with bench.agent() as pid:
         await bench.sync(pid, RESYNCED, RESYNCED_EACH)
         await asyncio.sleep(SETTLE_S)
         again = await bench.sync(pid, RESYNCED, RESYNCED_EACH)
-        name = f"same again, {RESYNCED} services x {RESYNCED_EACH}"
-        report.add(f"{name}: CPU", [again.cpu], "s", goal=0.3)
-        report.add(f"{name}: objects written", [bench.written()], "", goal=0)
-        await asyncio.sleep(SETTLE_S)
-        used = _cpu_seconds(pid)
-        await asyncio.sleep(IDLE_S)
-        idle = (_cpu_seconds(pid) - used) / IDLE_S * 1000
-        report.add(f"idle with {RESYNCED} services: CPU", [idle], "m", goal=5)
+        _seconds(report, f"same again, {size}: CPU", again.cpu, bare, 0.3)
+        report.add("same again: objects written", [bench.written()], "", goal=0)
+        asked = await bench.ask(pid, RESYNCED)
+        _seconds(report, f"sync on request, {size}: CPU", asked.cpu, bare, 0.3)
+        report.add("sync on request: objects written", [bench.written()], "", goal=0)
+        await _idle(report, pid, RESYNCED)
         report.add("idle: memory", [_resident_megabytes(pid)], "MB", goal=80)
 
 
@@ -120,9 +122,30 @@ async def _huge(bench: "AgentBench", report: Report) -> None:
     """A service of very many objects in little memory."""
     async with bench.agent() as pid:
         await bench.sync(pid, 1, HUGE)
-        report.add(
-            f"service of {HUGE} objects: peak memory", [_peak_megabytes(pid)], "MB", goal=128
-        )
+        name = f"service of {HUGE} objects: peak memory"
+        report.add(name, [_peak_mebibytes(pid)], "MiB", goal=128)
+
+
+async def _check(bench: "AgentBench", report: Report) -> None:
+    """Very many objects: all asked about once, then watched."""
+    bare = [(await bench.bare(CHECKED, CHECKED_EACH)).wall]
+    async with bench.agent() as pid:
+        await bench.sync(pid, CHECKED, CHECKED_EACH)
+        await asyncio.sleep(SETTLE_S)
+        took = await bench.ask(pid, CHECKED)
+        name = f"full check, {CHECKED} services x {CHECKED_EACH}"
+        _seconds(report, f"{name}: time", took.wall, bare, 60)
+        report.add(f"{name}: CPU of a minute", [took.cpu / 60], "core", goal=0.2)
+        await _idle(report, pid, CHECKED)
+        report.add("after the check: memory", [_resident_megabytes(pid)], "MB")
+
+
+async def _idle(report: Report, pid: int, services: int) -> None:
+    await asyncio.sleep(SETTLE_S)
+    used = _cpu_seconds(pid)
+    await asyncio.sleep(IDLE_S)
+    idle = (_cpu_seconds(pid) - used) / IDLE_S * 1000
+    report.add(f"idle with {services} services: CPU", [idle], "m", goal=5)
 
 
 @dataclass(frozen=True)
@@ -131,6 +154,13 @@ class Took:
 
     wall: float
     cpu: float
+
+
+def _seconds(report: Report, name: str, value: float, bare: list[float], goal: float) -> None:
+    """Seconds that are judged as they are, beside what applying everything takes."""
+    report.add(name, [value], "s", goal=goal)
+    told = f"{name}, beside applying all"
+    report.add(told, [value], "s", baseline="bare apply loop", baseline_values=bare)
 
 
 def _beside(report: Report, name: str, took: Took, bare: list[Took], goal: float) -> None:
@@ -209,10 +239,22 @@ class AgentBench:
         """Ask for services; what it takes until all are healthy."""
         self.forget()
         await self.hub.until(lambda: self.hub.hellos, 30)
+        await asyncio.sleep(SETTLE_S)
         used, start = _cpu_seconds(pid), time.perf_counter()
         for number in range(services):
             self.hub.want(self._service(number), _objects(number, each), namespace=self.namespace)
         await self.healthy(services)
+        return Took(time.perf_counter() - start, _cpu_seconds(pid) - used)
+
+    async def ask(self, pid: int, services: int) -> Took:
+        """Ask the agent to check services; what it takes until it has answered for all."""
+        self.forget()
+        used, start = _cpu_seconds(pid), time.perf_counter()
+        for number in range(services):
+            ask = pb.Command(id=new_id(SystemClock().now()))
+            ask.sync_now.service_id = self._service(number)
+            self.hub.send(pb.HubMessage(command=ask))
+        await self.hub.until(lambda: len(self.hub.results()) == services, PATIENCE_S)
         return Took(time.perf_counter() - start, _cpu_seconds(pid) - used)
 
     async def drifts(self) -> list[float]:
@@ -312,10 +354,10 @@ def _resident_megabytes(pid: int) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def _peak_megabytes(pid: int) -> float:
+def _peak_mebibytes(pid: int) -> float:
     """The most memory that a process had at any time."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1e3
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
 
 
 if __name__ == "__main__":
