@@ -24,6 +24,7 @@ from gitcache.sync.cache import GitCache
 from gitcache.sync.follower import Pace, Source
 from gitcache.sync.renders import Renders
 from gitcache.sync.tiers import TieredContent
+from gitcache.write.hosts import Hosts
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,13 @@ def build(
         on_stop=(workers.stop, content.stop, fetcher.close, admission.close, mirror.close),
     )
     mirror.submodules.look_among(cache.specs)
+    charts.accounts.look_among(cache.specs)
     return cache
+
+
+def hosting(settings: GitCacheSettings, clock: Clock, egress: Egress | None) -> Hosts:
+    """The hosts of repositories, as this process reaches them; it need not have the clones."""
+    return Hosts(_mirror_options(settings), clock, egress)
 
 
 def signer(settings: GitCacheSettings) -> Signer:

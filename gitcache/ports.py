@@ -195,12 +195,14 @@ class RenderResult:
 class ChartRef:
     """A chart as people name it: `version` is one, a range, or empty for the newest.
 
-    `repository` is the URL of a chart repository, `oci://…`, or `file://…` beside the chart.
+    `repository` is the URL of a chart repository, `oci://…`, or `file://…` beside the chart;
+    `project` is whose credentials may be used for it.
     """
 
     repository: str
     name: str
     version: str = ""
+    project: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,9 +29,12 @@ class Layer:
 
 
 class Registry:
-    """One repository of a registry. Signs in with the anonymous token that it hands out."""
+    """One repository of a registry. Signs in with the token that it hands out.
 
-    def __init__(self, fetcher: Fetcher, url: str, name: str) -> None:
+    `authorization` is what tokens are asked for with; without it they are anonymous.
+    """
+
+    def __init__(self, fetcher: Fetcher, url: str, name: str, authorization: str = "") -> None:
         place = URL(url)
         self._name = "/".join(part for part in (place.path.strip("/"), name) if part)
         if not place.host or not _NAME.fullmatch(self._name):
@@ -39,7 +42,8 @@ class Registry:
         scheme = "http" if is_local(place.host) else "https"
         self._base = f"{scheme}://{place.authority}/v2/{self._name}"
         self._fetcher = fetcher
-        self._token = ""
+        self._authorization = authorization
+        self._signed = ""
 
     async def tags(self) -> list[str]:
         """All versions of the chart. Unavailable; Invalid: there is no such chart."""
@@ -77,28 +81,36 @@ class Registry:
     async def _get(self, path: str, max_bytes: int) -> Answer:
         url = self._base + path
         answer = await self._fetcher.get(url, max_bytes=max_bytes, headers=self._headers())
-        if answer.status == 401 and not self._token:
-            self._token = await self._new_token(answer.headers)
+        if answer.status == 401 and not self._signed:
+            self._signed = await self._sign_in(answer.headers)
             answer = await self._fetcher.get(url, max_bytes=max_bytes, headers=self._headers())
         if answer.status in (401, 403):
-            raise Unavailable(f"the registry does not give out {self._name} without signing in")
+            refused = "with these credentials" if self._authorization else "without signing in"
+            raise Unavailable(f"the registry does not give out {self._name} {refused}")
         if answer.status != 200:
             raise Invalid(f"the registry has no {self._name}{path.partition('?')[0]}")
         return answer
 
     def _headers(self) -> dict[str, str]:
-        bearer = {"Authorization": f"Bearer {self._token}"} if self._token else {}
-        return {"Accept": f"{_MANIFEST}, application/json, */*", **bearer}
+        signed = {"Authorization": self._signed} if self._signed else {}
+        return {"Accept": f"{_MANIFEST}, application/json, */*", **signed}
 
-    async def _new_token(self, headers: Mapping[str, str]) -> str:
+    async def _sign_in(self, headers: Mapping[str, str]) -> str:
+        """The Authorization header that the registry has asked for (RFC 6750, or RFC 7617)."""
         challenge = headers.get("WWW-Authenticate", "")
+        if challenge.lower().startswith("basic") and self._authorization:
+            return self._authorization
         fields = dict(_CHALLENGE.findall(challenge))
         if not challenge.lower().startswith("bearer") or "realm" not in fields:
             raise Unavailable("the registry asks for a sign-in that is not supported")
         asked = {key: fields[key] for key in ("service", "scope") if key in fields}
         url = URL(fields["realm"]).update_query(asked)
-        answer = _json(await self._fetcher.get(str(url), max_bytes=_MAX_JSON))
-        return str(answer.get("token") or answer.get("access_token") or "")
+        own = {"Authorization": self._authorization} if self._authorization else None
+        answer = await self._fetcher.get(str(url), max_bytes=_MAX_JSON, headers=own)
+        if answer.status != 200:
+            raise Unavailable(f"the registry refused to sign in for {self._name}")
+        given = _json(answer)
+        return f"Bearer {given.get('token') or given.get('access_token') or ''}"
 
 
 def _json(answer: Answer) -> dict:

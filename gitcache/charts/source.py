@@ -3,6 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import replace
 from weakref import WeakValueDictionary
 
 from semantic_version import NpmSpec, Version
@@ -11,6 +12,7 @@ from yarl import URL
 from fleet.bundle import digest_of
 from fleet.errors import Invalid, Unavailable
 from fleet.runtime.clock import Clock
+from gitcache.charts.accounts import Account, Accounts
 from gitcache.charts.fetcher import Fetcher
 from gitcache.charts.registry import Registry
 from gitcache.domain.inputs import digest_of_json
@@ -24,7 +26,8 @@ class ChartSource:
     """The port `Charts`.
 
     A version that was seen once stays the bytes that it was: one that is published anew with
-    other content is refused. Sizes are in bytes.
+    other content is refused. `accounts` knows whose credentials open which place. Sizes are in
+    bytes.
     """
 
     def __init__(
@@ -38,6 +41,7 @@ class ChartSource:
         index_bytes: int,
         archive_bytes: int,
     ) -> None:
+        self.accounts = Accounts()
         self._fetcher = fetcher
         self._content = content
         self._memo = memo
@@ -53,11 +57,12 @@ class ChartSource:
         lock = self._locks.setdefault(wanted, asyncio.Lock())
         async with lock:
             version = _exact(wanted.version) or await self._resolved(wanted)
-            exact = ChartRef(wanted.repository, wanted.name, version)
-            memo = await self._memo.get(_key(exact))
+            exact = replace(wanted, version=version)
+            key = _key(exact, self._account(exact))
+            memo = await self._memo.get(key)
             if memo is None:
                 memo = {"digest": await self._fetched(exact)}
-                await self._memo.put(_key(exact), memo)
+                await self._memo.put(key, memo)
             pin = ChartPin(wanted.name, version, memo["digest"], exact)
             if await self._content.get(pin.digest) is None:
                 await self._again(pin)
@@ -115,9 +120,10 @@ class ChartSource:
         if found is None:
             raise Invalid(f"there is no version {exact.version!r} of chart {exact.name!r}")
         base = URL(exact.repository.rstrip("/") + "/")
-        answer = await self._fetcher.get(
-            str(base.join(URL(found.url))), max_bytes=self._archive_bytes
-        )
+        place = base.join(URL(found.url))
+        # An index may point anywhere: what opens the repository is shown to nobody else.
+        headers = self._headers(exact) if place.origin() == base.origin() else None
+        answer = await self._fetcher.get(str(place), max_bytes=self._archive_bytes, headers=headers)
         if answer.status != 200:
             raise Unavailable(f"{base.host} answers {answer.status} for chart {exact.name}")
         if found.digest and digest_of(answer.body) != f"sha256:{found.digest}":
@@ -127,7 +133,9 @@ class ChartSource:
     async def _index(self, wanted: ChartRef) -> Sequence[ChartVersion]:
         """The versions of a chart; an index that did not change is parsed once."""
         url = wanted.repository.rstrip("/") + "/index.yaml"
-        answer = await self._fetcher.get(url, max_bytes=self._index_bytes)
+        answer = await self._fetcher.get(
+            url, max_bytes=self._index_bytes, headers=self._headers(wanted)
+        )
         if answer.status != 200:
             raise Unavailable(f"{URL(url).host} answers {answer.status} for {url}")
         key = digest_of_json({"index": digest_of(answer.body), "chart": wanted.name})
@@ -138,7 +146,16 @@ class ChartSource:
         return [ChartVersion(*one) for one in memo["versions"]]
 
     def _registry(self, wanted: ChartRef) -> Registry:
-        return Registry(self._fetcher, wanted.repository, wanted.name)
+        account = self._account(wanted)
+        authorization = account.authorization if account else ""
+        return Registry(self._fetcher, wanted.repository, wanted.name, authorization)
+
+    def _account(self, wanted: ChartRef) -> Account | None:
+        return self.accounts.of(wanted.repository, wanted.project)
+
+    def _headers(self, wanted: ChartRef) -> dict[str, str] | None:
+        account = self._account(wanted)
+        return account.headers if account else None
 
 
 def newest(offered: Sequence[str], wanted: str) -> str | None:
@@ -164,5 +181,7 @@ def _exact(text: str) -> str:
     return text if text and _parsed(text) is not None else ""
 
 
-def _key(exact: ChartRef) -> str:
-    return digest_of_json({"chart": [exact.repository, exact.name, exact.version]})
+def _key(exact: ChartRef, account: Account | None) -> str:
+    """Charts of who signs in are not told to those who do not."""
+    told = {"chart": [exact.repository, exact.name, exact.version]}
+    return digest_of_json(told | ({"account": account.id} if account else {}))

@@ -13,6 +13,7 @@ from gitcache.render import kubeyaml
 
 CHART = "Chart.yaml"
 _REQUIREMENTS = "requirements.yaml"
+_VALUES = "values.yaml"
 _LOCKS = ("Chart.lock", "requirements.lock")
 _MOST_DEPENDENCIES = 64
 _MOST_VERSIONS = 2000
@@ -42,6 +43,31 @@ def dependencies(folder: str, files: Mapping[str, bytes]) -> list[dict[str, str]
         for one in listed
         if one["name"] not in brought
     ]
+
+
+def listed(folder: str, files: Mapping[str, bytes]) -> list[dict[str, Any]]:
+    """The dependencies that a chart lists, as they are written; those without a name left out."""
+    for file, needed in ((CHART, True), (_REQUIREMENTS, False)):
+        found = _document(files, paths.child(folder, file), needed=needed).get("dependencies")
+        if isinstance(found, list) and found:
+            named = (one for one in found[:_MOST_DEPENDENCIES] if isinstance(one, dict))
+            return [one for one in named if isinstance(one.get("name"), str)]
+    return []
+
+
+def values_of(folder: str, files: Mapping[str, bytes]) -> dict[str, Any]:
+    """A chart's own values."""
+    return _document(files, paths.child(folder, _VALUES), needed=False)
+
+
+def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Values over others: what is above wins, maps are merged."""
+    result = dict(below)
+    for key, value in above.items():
+        was = result.get(key)
+        both = isinstance(was, dict) and isinstance(value, dict)
+        result[key] = merged(was, value) if both else value
+    return result
 
 
 def versions(data: bytes, name: str) -> list[dict[str, str]]:

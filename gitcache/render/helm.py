@@ -14,7 +14,7 @@ import orjson
 from fleet.bundle import KubeObject
 from fleet.errors import Invalid, Unavailable
 from gitcache.domain import paths
-from gitcache.render import charts, kubeyaml, manifests, sandbox, templates
+from gitcache.render import charts, kubeyaml, manifests, sandbox, subcharts, templates
 from gitcache.render.parameters import Recorder
 from gitcache.render.scratch import materialise, run_tool
 
@@ -56,7 +56,7 @@ def build(
     chart = dict(_relative(inside, root))
     engine = _engine(job["command"], settings)
     texts = engine.render(chart, values, options, Path(settings["scratch"]))
-    found = [*_crds(inside, root, wanted), *_rendered(texts)]
+    found = [*_crds(chart, values, wanted), *_rendered(texts)]
     return manifests.collect(one for one in found if _is_kept(one, wanted))
 
 
@@ -83,11 +83,11 @@ def _values(job: Mapping[str, Any], files: Files, recorder: Recorder) -> dict[st
         data = files[path]
         if job["templated"] and path.endswith(templates.TEMPLATE_SUFFIX):
             data = templates.expand_text(path, data, recorder.root)
-        result = _merged(result, _parsed(path, data))
+        result = charts.merged(result, _parsed(path, data))
     inline = (job["helm"]["values"] or "").encode()
     if job["templated"]:
         inline = templates.expand_text("helm.values", inline, recorder.root)
-    return _merged(result, _parsed("helm.values", inline))
+    return charts.merged(result, _parsed("helm.values", inline))
 
 
 def _parsed(path: str, data: bytes) -> dict[str, Any]:
@@ -100,15 +100,6 @@ def _parsed(path: str, data: bytes) -> dict[str, Any]:
     if len(documents) > 1 or not all(isinstance(one, dict) for one in documents):
         raise Invalid(f"{path}, line 1: values are one map of names to values")
     return documents[0] if documents else {}
-
-
-def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    result = dict(below)
-    for key, value in above.items():
-        was = result.get(key)
-        both = isinstance(was, dict) and isinstance(value, dict)
-        result[key] = _merged(was, value) if both else value
-    return result
 
 
 def _capabilities(files: Files, values: Mapping[str, Any], recorder: Recorder) -> dict[str, Any]:
@@ -126,13 +117,19 @@ def _capabilities(files: Files, values: Mapping[str, Any], recorder: Recorder) -
     return {**known, "api_versions": [str(one) for one in apis]} if apis else known
 
 
-def _crds(files: Files, root: str, wanted: Mapping[str, Any]) -> Iterator[manifests.Located]:
-    """Objects of `crds/` of the chart and of the charts in it, which Helm does not template."""
-    if wanted["ignore_crds"]:
+def _crds(
+    chart: Files, values: Mapping[str, Any], wanted: Mapping[str, Any]
+) -> Iterator[manifests.Located]:
+    """Objects of `crds/` of the chart and of those in it that are on; Helm does not template them."""
+    found = [one for one in sorted(chart) if _is_crd(one.split("/"))]
+    if wanted["ignore_crds"] or not found:
         return
-    for path, data in sorted(_relative(files, root)):
-        if _is_crd(path.split("/")) and path.endswith(manifests.MANIFEST_SUFFIXES):
-            yield from manifests.parse(path, data)
+    off = subcharts.switched_off(chart, values)
+    for path in found:
+        if path.endswith(manifests.MANIFEST_SUFFIXES) and not any(
+            paths.below(path, folder) for folder in off
+        ):
+            yield from manifests.parse(path, chart[path])
 
 
 def _is_crd(parts: Sequence[str]) -> bool:

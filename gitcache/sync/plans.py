@@ -160,7 +160,7 @@ class Planner:
         values = [_inside_commit(plan.folder, one, "valuesFiles") for one in helm.values_files]
         plan = await self._reading(origin, replace(plan, values=values), values)
         if helm.url:
-            wanted = ChartRef(helm.url, helm.chart or "", helm.version or "")
+            wanted = ChartRef(helm.url, helm.chart or "", helm.version or "", origin.spec.project)
             root = paths.child(plan.folder, _FETCHED_CHART)
             return replace(plan, root=root, pins={root: await self._charts.pin(wanted)})
         root = _inside_commit(plan.folder, helm.chart or "", "chart")
@@ -184,7 +184,8 @@ class Planner:
                     f"the chart's dependency {chart.name!r} has no repository that can be "
                     "reached: give its URL, or put it into charts/"
                 )
-            return replace(plan, pins={**plan.pins, place: await self._charts.pin(chart)})
+            pin = await self._charts.pin(replace(chart, project=origin.spec.project))
+            return replace(plan, pins={**plan.pins, place: pin})
         path = _inside_commit(plan.root, chart.repository.removeprefix("file://"), "dependencies")
         entry = await self._folder(origin, path, plan.request.commit)
         part = Part(origin.spec, path, entry, place, True)

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 from urllib.parse import quote
@@ -20,6 +21,8 @@ from gitcache.mirror.routes import Routes
 _MAX_ANSWER = 4 << 20
 _MAX_TITLE = 250
 _MAX_BODY = 32 << 10
+_PAGE = 50
+_MOST_PAGES = 40
 
 
 class Provider(StrEnum):
@@ -48,6 +51,20 @@ class MergeRequest:
     merged: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class OpenRequest:
+    """A request that waits to be merged; `forked`: its branch is in another repository."""
+
+    number: int
+    branch: str
+    base: str
+    sha: str
+    title: str
+    labels: tuple[str, ...]
+    updated_at: datetime
+    forked: bool
+
+
 class Hosting:
     """Opens requests and looks after them, with the token that the repository is read with."""
 
@@ -73,6 +90,19 @@ class Hosting:
             host = _Host(self._http, route, provider)
             found = await host.find(branch, base)
             return found or await host.open(branch, base, title[:_MAX_TITLE], body[:_MAX_BODY])
+
+        return await self._routes.use(spec, work)
+
+    async def open_requests(
+        self, spec: RepositorySpec, provider: Provider | None = None
+    ) -> list[OpenRequest]:
+        """All open requests, or none at all: half of them would be read as the others' end.
+
+        Invalid: there are more than 2,000, or the host is not known. NotFound, Unavailable.
+        """
+
+        async def work(route: Route) -> list[OpenRequest]:
+            return await _Host(self._http, route, provider).all_open()
 
         return await self._routes.use(spec, work)
 
@@ -117,6 +147,22 @@ class _Host:
                 return _parsed(one)
         return None
 
+    async def all_open(self) -> list[OpenRequest]:
+        """Every open request, page by page until one is empty."""
+        found: dict[int, OpenRequest] = {}
+        size = "limit" if self._provider is Provider.GITEA else "per_page"
+        query = {"state": "opened" if self._is_gitlab else "open", size: str(_PAGE)}
+        for page in range(1, _MOST_PAGES + 1):
+            url = URL(self._requests, encoded=True).with_query(query | {"page": str(page)})
+            told = await self._ask("GET", url, anonymous=True)
+            if not isinstance(told, list):
+                raise Unavailable("the host's answer cannot be read")
+            # What was pushed on by a new one while paging comes twice.
+            found |= {one.number: one for one in map(_listed, told)}
+            if not told:
+                return list(found.values())
+        raise Invalid(f"there are more than {_MOST_PAGES * _PAGE:,} open requests")
+
     async def open(self, branch: str, base: str, title: str, body: str) -> MergeRequest:
         """A new request."""
         names = ("source_branch", "target_branch", "description")
@@ -128,10 +174,18 @@ class _Host:
         """One request."""
         return _parsed(await self._ask("GET", URL(f"{self._requests}/{number}", encoded=True)))
 
-    async def _ask(self, method: str, url: URL, fields: Mapping[str, str] | None = None) -> Any:
+    async def _ask(
+        self,
+        method: str,
+        url: URL,
+        fields: Mapping[str, str] | None = None,
+        *,
+        anonymous: bool = False,
+    ) -> Any:
         body = orjson.dumps(fields) if fields is not None else None
+        headers = self._headers(anonymous=anonymous)
         async with self._http.request(
-            method, self._route, url, headers=self._headers(), body=body
+            method, self._route, url, headers=headers, body=body
         ) as answer:
             data = await read(answer, _MAX_ANSWER, "the host's answer")
             if answer.status == 404:
@@ -145,17 +199,20 @@ class _Host:
         except orjson.JSONDecodeError:
             raise Unavailable(f"{url.host} gave an answer that cannot be read") from None
 
-    def _headers(self) -> dict[str, str]:
-        given = self._route.credentials
-        if given is None or given.password is None:
-            raise Invalid("opening requests needs a token as password", field="credentials")
-        kind = "token" if self._provider is Provider.GITEA else "Bearer"
-        return {
-            "Authorization": f"{kind} {given.password}",
+    def _headers(self, *, anonymous: bool) -> dict[str, str]:
+        """`anonymous`: public repositories show it without a token too."""
+        headers = {
             "Accept": "application/json",
             "Content-Type": "application/json",
             "User-Agent": "towline",
         }
+        given = self._route.credentials
+        if given is not None and given.password is not None:
+            kind = "token" if self._provider is Provider.GITEA else "Bearer"
+            return headers | {"Authorization": f"{kind} {given.password}"}
+        if not anonymous:
+            raise Invalid("opening requests needs a token as password", field="credentials")
+        return headers
 
 
 def _guessed(host: str) -> Provider:
@@ -200,6 +257,37 @@ def _parsed(told: Any) -> MergeRequest:
     # A squash has its own commit; a merge that only moved the branch on has the request's tip.
     shas = (told.get(name) for name in ("merge_commit_sha", "squash_commit_sha", "sha"))
     return MergeRequest(number, url, RequestState.MERGED, next((one for one in shas if one), None))
+
+
+def _listed(told: Any) -> OpenRequest:
+    """An open request as any of the hosts lists it. Unavailable: it lacks something."""
+    try:
+        if "source_branch" in told:
+            head = {"ref": told["source_branch"], "sha": told["sha"]}
+            base = {"ref": told["target_branch"]}
+            forked = told["source_project_id"] != told["target_project_id"]
+        else:
+            head, base = told["head"], told["base"]
+            # A fork that was deleted has no repository any more.
+            forked = (head["repo"] or {}).get("full_name") != base["repo"]["full_name"]
+        labels = [one if isinstance(one, str) else one["name"] for one in told["labels"] or ()]
+        return OpenRequest(
+            number=int(told.get("iid") or told["number"]),
+            branch=str(head["ref"]),
+            base=str(base["ref"]),
+            sha=str(head["sha"]),
+            title=str(told.get("title") or "")[:_MAX_TITLE],
+            labels=tuple(str(one) for one in labels),
+            updated_at=_time(str(told["updated_at"])),
+            forked=forked,
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise Unavailable("the host's answer cannot be read") from None
+
+
+def _time(text: str) -> datetime:
+    given = datetime.fromisoformat(text)
+    return given if given.tzinfo else given.replace(tzinfo=UTC)
 
 
 def _told(data: bytes) -> str:

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 
 import orjson
-from aiohttp import web
+from aiohttp import BasicAuth, web
 
 LAYER = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 
@@ -45,7 +45,8 @@ def digest(data: bytes) -> str:
 
 
 class ChartServer:
-    """Archives by name and version; `index` and `moved` let it misbehave. `asked` are paths."""
+    """Archives by name and version; `index` and `moved` let it misbehave. `asked` are paths. With a
+    `password` it asks everybody for it."""
 
     def __init__(self) -> None:
         self.archives: dict[tuple[str, str], bytes] = {}
@@ -53,6 +54,7 @@ class ChartServer:
         self.moved: dict[str, str] = {}
         self.asked: list[str] = []
         self.needs_token = True
+        self.password: str | None = None
         self.port = 0
 
     @property
@@ -71,11 +73,17 @@ class ChartServer:
         self.asked.append(path)
         if path in self.moved:
             raise web.HTTPFound(self.moved[path])
+        if self.password and not path.startswith("/v2/") and not self._admits(request):
+            raise web.HTTPUnauthorized
         if path == "/token":
             return web.json_response({"token": f"for {request.query['scope']}"})
         if path.startswith("/v2/"):
             return self._registry(request, path.removeprefix("/v2/charts/"))
         return self._repository(path.removeprefix("/charts/"))
+
+    def _admits(self, request: web.Request) -> bool:
+        given = BasicAuth.decode(request.headers.get("Authorization", "Basic Og=="))
+        return given.password == self.password
 
     def _repository(self, path: str) -> web.Response:
         if path == "index.yaml":

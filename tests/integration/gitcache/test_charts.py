@@ -4,6 +4,7 @@ import io
 import shutil
 import tarfile
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -11,7 +12,7 @@ import orjson
 import pytest
 
 from fleet.errors import TowlineError
-from fleet.source import HelmRelease, Rendered, Renderer, RenderRequest
+from fleet.source import GitCredentials, HelmRelease, Rendered, Renderer, RenderRequest
 from gitcache.sync.cache import GitCache
 from tests.integration.gitcache.chartserver import ChartServer, archive, chart, serving
 from tests.integration.gitcache.manifests import config_map
@@ -146,6 +147,23 @@ async def test_crds_come_hooks_stay_and_tests_go(room: Room) -> None:
     assert [one["metadata"]["name"] for one in found] == ["rel-web"]
 
 
+async def test_crds_of_a_chart_that_is_switched_off_do_not_come(room: Room) -> None:
+    crd = (
+        "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n"
+        "metadata: {name: a.b}\n"
+    )
+    top = chart("top")
+    needs = "dependencies: [{name: db, version: 1.0.0, condition: db.enabled}]\n"
+    inner = {
+        f"charts/db/{path}": text for path, text in chart("db", **{"crds/a.yaml": crd}).items()
+    }
+    files = {**top, **inner, "Chart.yaml": top["Chart.yaml"] + needs}
+    sha = room.repository.commit(below("web", files))
+    for value, names in (("true", ["a.b", "rel-db", "rel-top"]), ("false", ["rel-top"])):
+        found = await room.objects(sha, values=f"db: {{enabled: {value}}}")
+        assert [one["metadata"]["name"] for one in found] == names
+
+
 async def test_errors_name_the_template_and_its_line(room: Room) -> None:
     cases = {
         "a: 1\nb: {{ .Values.x.y }}\n": "web/templates/bad.yaml:2",
@@ -193,7 +211,7 @@ async def test_charts_come_from_repositories_and_registries_and_are_fetched_once
             "db", version, archive("db", {**chart("db"), "values.yaml": f"v: {version}"})
         )
     sha = room.repository.commit({"web/prod.yaml": "other: 1\n"})
-    wanted = {"url": url, "chart": "db", "values_files": ("prod.yaml",)}
+    wanted: dict[str, Any] = {"url": url, "chart": "db", "values_files": ("prod.yaml",)}
     assert await room.values(sha, **wanted, version="1.0.0") == {"rel-db": "1.0.0"}
     assert await room.values(sha, **wanted, version="^1.0") == {"rel-db": "1.2.0"}
     assert await room.values(sha, **wanted) == {"rel-db": "2.0.0"}
@@ -202,6 +220,40 @@ async def test_charts_come_from_repositories_and_registries_and_are_fetched_once
     assert again.cached and len(charts.asked) == asked
     assert "3.x" in await room.refusal(sha, **wanted, version="3.x")
     assert "no_such" in await room.refusal(sha, url=url, chart="no_such", version="1.0.0")
+
+
+@pytest.mark.parametrize("kind", ["http", "oci"])
+async def test_private_charts_need_the_credentials_of_their_place(
+    room: Room, charts: ChartServer, kind: str
+) -> None:
+    """A repository of the same project that has them; what was fetched so is nobody else's."""
+    charts.password = "canary-5up3r"
+    charts.publish("db", "1.0.0", archive("db", chart("db")))
+    sha = room.repository.commit({"web/prod.yaml": "v: mine\n"})
+    wanted: dict[str, Any] = {
+        "url": getattr(charts, kind),
+        "chart": "db",
+        "values_files": ("prod.yaml",),
+    }
+    refusal = await room.refusal(sha, **wanted, version="1.0.0")
+    assert "canary" not in refusal
+    place = spec(charts.http, repository_id="charts")
+    wrong = GitCredentials(username="bot", password="wrong")
+    right = GitCredentials(username="bot", password="canary-5up3r")
+    for foreign in (
+        replace(place, credentials=wrong),
+        replace(place, credentials=right, project="another"),
+        replace(place, credentials=right, url=f"{charts.http}/deeper"),
+    ):
+        room.cache.follow(foreign)
+        await room.refusal(sha, **wanted, version="1.0.0")
+    asked = [one for one in charts.asked if "git" in one]
+    room.cache.follow(replace(place, refs=frozenset(), credentials=right))
+    assert await room.values(sha, **wanted, version="1.0.0") == {"rel-db": "mine"}
+    assert [one for one in charts.asked if "git" in one] == asked
+    room.cache.forget(place.id)
+    other = room.repository.commit({"web/prod.yaml": "v: theirs\n"})
+    await room.refusal(other, **wanted, version="1.0.0")
 
 
 async def test_dependencies_are_fetched_as_the_lock_says(room: Room, charts: ChartServer) -> None:
@@ -224,7 +276,7 @@ async def test_a_version_that_is_published_anew_is_refused(
 ) -> None:
     charts.publish("db", "1.0.0", archive("db", chart("db")))
     sha = room.repository.commit({"web/x.txt": ""})
-    wanted = {"url": charts.http, "chart": "db", "version": "1.0.0"}
+    wanted: dict[str, Any] = {"url": charts.http, "chart": "db", "version": "1.0.0"}
     await room.rendered(sha, **wanted)
     await stand.stop(room.cache)
     shutil.rmtree(stand.folder / "bundles")
@@ -238,7 +290,7 @@ async def test_a_server_that_is_away_leaves_what_was_fetched(
 ) -> None:
     charts.publish("db", "1.0.0", archive("db", chart("db")))
     sha = room.repository.commit({"web/x.yaml": "v: 2\n"})
-    wanted = {"url": charts.http, "chart": "db", "version": "1.0.0"}
+    wanted: dict[str, Any] = {"url": charts.http, "chart": "db", "version": "1.0.0"}
     await room.rendered(sha, **wanted)
     charts.archives.clear()
     charts.index = b"gone"

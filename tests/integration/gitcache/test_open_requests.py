@@ -1,0 +1,135 @@
+"""Listing the open requests of a repository from the three sorts of hosts: all, or none."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from fleet.errors import Invalid, NotFound, Unavailable
+from fleet.runtime.clock import SystemClock
+from fleet.source import GitCredentials, RepositorySpec
+from gitcache.compose import hosting
+from gitcache.settings import GitCacheSettings
+from gitcache.write.hosting import Provider
+from gitcache.write.hosts import Hosts
+from tests.integration.gitcache.stand import REPOSITORY, spec
+from towline.serve.hosting import OpenRequests
+
+
+class Host:
+    """Lists requests in pages of some; fails on a page if told so."""
+
+    def __init__(self) -> None:
+        self.requests: list[dict[str, Any]] = []
+        self.fails_on: int | None = None
+        self.endless = False
+        self.asked: list[str] = []
+        self.url = ""
+
+    async def answer(self, request: web.Request) -> web.Response:
+        page = int(request.query["page"])
+        self.asked.append(request.headers.get("Authorization", ""))
+        if page == self.fails_on:
+            return web.Response(status=502)
+        if "gone" in request.path:
+            return web.Response(status=404)
+        start = 0 if self.endless else (page - 1) * 3
+        return web.json_response(self.requests[start : start + 3])
+
+    def add(self, provider: Provider, number: int, *, forked: bool = False) -> None:
+        """One more, in the words of a host."""
+        when = "2026-01-02T03:04:05Z"
+        if provider is Provider.GITLAB:
+            of = {"source_project_id": 2 if forked else 1, "target_project_id": 1}
+            named = {"iid": number, "source_branch": f"b{number}", "target_branch": "main"}
+            told = {**of, **named, "sha": "a" * 40, "labels": ["preview"]}
+        else:
+            repo = {"full_name": "team/shop"}
+            head = {"ref": f"b{number}", "sha": "a" * 40, "repo": None if forked else repo}
+            base = {"ref": "main", "repo": repo}
+            told = {"number": number, "head": head, "base": base, "labels": [{"name": "preview"}]}
+        self.requests.append({**told, "title": f"Change {number}", "updated_at": when})
+
+
+@pytest.fixture
+async def host() -> AsyncIterator[Host]:
+    host = Host()
+    app = web.Application()
+    app.router.add_route("GET", "/{path:.*}", host.answer)
+    running = web.AppRunner(app)
+    await running.setup()
+    await web.TCPSite(running, "127.0.0.1", 0).start()
+    host.url = f"http://127.0.0.1:{running.addresses[0][1]}"
+    yield host
+    await running.cleanup()
+
+
+@pytest.fixture
+async def hosts(tmp_path) -> AsyncIterator[Hosts]:
+    """As a process without clones has it."""
+    one = hosting(GitCacheSettings(data_dir=tmp_path), SystemClock(), None)
+    yield one
+    await one.close()
+
+
+def follow(host: Host, name: str = "shop") -> RepositorySpec:
+    return spec(f"{host.url}/team/{name}.git", credentials=GitCredentials(password="t0ken"))
+
+
+@pytest.mark.parametrize("provider", list(Provider))
+async def test_all_pages_are_read_and_forks_are_told_from_branches(
+    hosts: Hosts, host: Host, provider: Provider
+) -> None:
+    for number in range(1, 8):
+        host.add(provider, number, forked=number == 4)
+    found = await hosts.open_requests(follow(host), provider)
+    assert [one.number for one in found] == list(range(1, 8))
+    assert [one.number for one in found if one.forked] == [4]
+    first = found[0]
+    assert (first.branch, first.base, first.labels) == ("b1", "main", ("preview",))
+    assert all("t0ken" in one for one in host.asked)
+
+
+@pytest.mark.parametrize("page", [1, 2, 3])
+async def test_a_page_that_is_missing_is_an_error_and_no_end(
+    hosts: Hosts, host: Host, page: int
+) -> None:
+    """What is behind it would else be taken for merged, and its previews deleted."""
+    for number in range(7):
+        host.add(Provider.GITHUB, number + 1)
+    host.fails_on = page
+    with pytest.raises(Unavailable):
+        await hosts.open_requests(follow(host), Provider.GITHUB)
+
+
+async def test_what_cannot_be_read_or_has_no_end_is_an_error(hosts: Hosts, host: Host) -> None:
+    host.requests.append({"number": 1})
+    with pytest.raises(Unavailable, match="cannot be read"):
+        await hosts.open_requests(follow(host), Provider.GITEA)
+    host.requests.clear()
+    host.add(Provider.GITEA, 1)
+    host.endless = True
+    with pytest.raises(Invalid, match="more than"):
+        await hosts.open_requests(follow(host), Provider.GITEA)
+    with pytest.raises(NotFound):
+        await hosts.open_requests(follow(host, "gone"), Provider.GITEA)
+
+
+async def test_public_repositories_are_asked_without_a_token(hosts: Hosts, host: Host) -> None:
+    host.add(Provider.GITHUB, 1)
+    found = await hosts.open_requests(spec(f"{host.url}/team/shop.git"), Provider.GITHUB)
+    assert len(found) == 1 and set(host.asked) == {""}
+
+
+async def test_the_port_asks_for_followed_repositories_only(hosts: Hosts, host: Host) -> None:
+    host.add(Provider.GITHUB, 1)
+    port = OpenRequests(hosts, lambda: [follow(host)])
+    (found,) = await port.open_requests(REPOSITORY, "github")
+    assert (found.number, found.branch) == (1, "b1")
+    with pytest.raises(Invalid, match="GitHub, GitLab or Gitea"):
+        await port.open_requests(REPOSITORY)
+    with pytest.raises(Invalid, match="none of"):
+        await port.open_requests(REPOSITORY, "sourceforge")
+    with pytest.raises(Unavailable, match="not followed"):
+        await OpenRequests(hosts, list).open_requests(REPOSITORY)
