@@ -542,8 +542,13 @@ class Manifests(Protocol):
 class Hosting(Protocol):
     """The servers that repositories come from, as places where people ask for merges."""
 
-    async def open_requests(self, repository_id: RepositoryId) -> list[OpenRequest]:
-        """All that are open, whole or not at all. Invalid, NotFound, Unavailable: why not."""
+    async def open_requests(
+        self, repository_id: RepositoryId, provider: str = ""
+    ) -> list[OpenRequest]:
+        """All that are open, whole or not at all. Invalid, NotFound, Unavailable: why not.
+
+        `provider`: github, gitlab or gitea, where the host's name does not tell.
+        """
         ...
 
 

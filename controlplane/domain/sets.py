@@ -26,6 +26,7 @@ MOST_SERVICES = 20_000
 MOST_ITEMS = 1_000
 MOST_FOLDERS = 1_000
 MOST_REQUESTS = 200
+PROVIDERS = ("", "github", "gitlab", "gitea")
 _MOST_SEGMENTS = 16
 _PLACEHOLDER = re.compile(r"\$\{((?:cluster|folder|item|request|set)\.[A-Za-z0-9_./-]{1,128})\}")
 _ITEM_NAME = re.compile(r"[A-Za-z0-9_-]{1,63}")
@@ -67,6 +68,7 @@ class RequestSource:
 
     `labels`: all are needed. At most `most`, the oldest first, so that none that is there goes
     because of a new one. One that nobody has touched for `hours` no longer counts; 0: for ever.
+    `provider` is needed where the name of the host does not tell what it is.
     """
 
     repository_id: str
@@ -74,6 +76,7 @@ class RequestSource:
     most: int = 20
     hours: int = 0
     base: str = ""
+    provider: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,8 @@ class Generator:
         if self.requests is not None:
             if not 1 <= self.requests.most <= MOST_REQUESTS:
                 raise Invalid(f"must be 1 to {MOST_REQUESTS}", field="requests.limit")
+            if self.requests.provider not in PROVIDERS:
+                raise Invalid("must be github, gitlab or gitea", field="requests.provider")
             if not 0 <= self.requests.hours <= 24 * 365:
                 raise Invalid("must be 0 to 8760", field="requests.ttlHours")
         return self

@@ -51,6 +51,7 @@ class RequestGenerator:
     base: str | None
     limit: int
     ttl_hours: int | None
+    provider: str | None
 
     @classmethod
     def of(cls, row: RequestSource) -> "RequestGenerator":
@@ -60,6 +61,7 @@ class RequestGenerator:
             base=row.base or None,
             limit=row.most,
             ttl_hours=row.hours or None,
+            provider=row.provider or None,
         )
 
 
@@ -119,13 +121,15 @@ class FolderGeneratorAttributes:
 @strawberry.input
 class RequestGeneratorAttributes:
     """Open requests to merge, those of forks left out. `labels`: all are needed. After `ttlHours`
-    without any change a request no longer counts."""
+    without any change a request no longer counts. `provider` is github, gitlab or gitea, where the
+    name of the host does not tell."""
 
     repository_id: strawberry.ID
     labels: list[str] | None = None
     base: str | None = None
     limit: int = 20
     ttl_hours: int | None = None
+    provider: str | None = None
 
     def source(self) -> RequestSource:
         return RequestSource(
@@ -134,6 +138,7 @@ class RequestGeneratorAttributes:
             self.limit,
             self.ttl_hours or 0,
             self.base or "",
+            self.provider or "",
         )
 
 

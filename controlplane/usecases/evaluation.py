@@ -29,7 +29,9 @@ Owner = GlobalService | ServiceSet | ManagedNamespace
 class NoHosting:
     """Where nobody can ask for open requests."""
 
-    async def open_requests(self, repository_id: RepositoryId) -> list[OpenRequest]:
+    async def open_requests(
+        self, repository_id: RepositoryId, provider: str = ""
+    ) -> list[OpenRequest]:
         raise Unavailable("this process cannot ask for open requests to merge")
 
 
@@ -92,7 +94,8 @@ class Evaluator:
         return found
 
     async def _requests(self, source: RequestSource) -> tuple[OpenRequest, ...]:
-        found = await self.hosting.open_requests(RepositoryId(source.repository_id))
+        repository = RepositoryId(source.repository_id)
+        found = await self.hosting.open_requests(repository, source.provider)
         return tuple(chosen(source, found, self._deps.clock.now()))
 
     async def _namespace(self, one: ManagedNamespace, fleet: Fleet) -> Evaluation:

@@ -11,10 +11,12 @@ from controlplane.ports import Manifests
 from fleet.errors import Invalid
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
+from fleet.source import RepositorySpec
 from gitcache import compose, replica
 from gitcache.ports import Egress, LiveDigests
 from gitcache.settings import GitCacheSettings
 from gitcache.sync.cache import GitCache
+from towline.serve.hosting import OpenRequests
 from towline.serve.listeners import OFF, Listener, address, serve
 from towline.settings import ServeSettings, Target
 
@@ -27,6 +29,8 @@ class RunningManifests(Manifests, Protocol):
     async def stop(self) -> None: ...
 
     def parts(self) -> tuple[Tasks, ...]: ...
+
+    def specs(self) -> Collection[RepositorySpec]: ...
 
 
 class GitPart:
@@ -48,6 +52,8 @@ class GitPart:
         self._ends = AsyncExitStack()
         self._replica: replica.Replica | None = None
         self._tasks = Tasks("peers")
+        self._hosts = compose.hosting(git_settings(settings), clock, egress)
+        self.hosting = OpenRequests(self._hosts, lambda: self.manifests.specs())
         self.manifests: RunningManifests
         git = git_settings(settings)
         is_tier = settings.target is Target.GITCACHE
@@ -69,6 +75,7 @@ class GitPart:
 
     async def start(self) -> str | None:
         """Begin; where other replicas reach this one. Unavailable: the port is taken."""
+        self._ends.push_async_callback(self._hosts.close)
         self._ends.push_async_callback(self.manifests.stop)
         if self._replica is None:
             await self.manifests.start()

@@ -121,6 +121,7 @@ class Process:
             self._git.manifests,
             clock,
         )
+        self.plane.targets.evaluator.hosting = self._git.hosting
         ends.push_async_callback(self._git.stop)
         ends.push_async_callback(self.plane.stop)
         await leave_first_token(self.plane, settings.data / "admin.token")

@@ -1,0 +1,291 @@
+"""Service sets and managed namespaces over a real store: previews, and failures of every source."""
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import orjson
+import pytest
+
+from controlplane.domain.owners import Leave
+from controlplane.domain.repositories import Repository
+from controlplane.domain.services import Service
+from controlplane.domain.sets import (
+    FolderSource,
+    Generator,
+    OpenRequest,
+    RequestSource,
+    ServiceSet,
+)
+from controlplane.usecases.definitions import DefinitionChange
+from controlplane.usecases.namespaces import NamespaceChange, Namespaces
+from controlplane.usecases.services import ServiceChange
+from controlplane.usecases.sets import SetChange, Sets
+from controlplane.usecases.targets import Targets
+from fleet.errors import Conflict, Invalid, NotFound, Unavailable
+from fleet.identity import RepositoryId
+from tests.fakes.manifests import config_map
+from tests.integration.controlplane.conftest import World
+
+
+@dataclass
+class FakeHosting:
+    """The `Hosting` port: what is open, or why that cannot be known."""
+
+    requests: list[OpenRequest] = field(default_factory=list)
+    away: Exception | None = None
+
+    async def open_requests(
+        self, repository_id: RepositoryId, provider: str = ""
+    ) -> list[OpenRequest]:
+        if self.away is not None:
+            raise self.away
+        return list(self.requests)
+
+
+@dataclass
+class Stand:
+    """Two clusters and a repository with some folders."""
+
+    world: World
+    hosting: FakeHosting
+    targets: Targets
+    sets: Sets
+    namespaces: Namespaces
+    repository: Repository
+
+    def change(self, generator: Generator, **template: Any) -> SetChange:
+        given: dict[str, Any] = {"name": "web", "namespace": "shop", **template}
+        return SetChange(DefinitionChange("apps"), generator, ServiceChange(**given))
+
+    async def create(self, change: SetChange) -> ServiceSet:
+        one = await self.sets.create(self.world.admin, change)
+        await self.look(one)
+        return one
+
+    async def look(self, one: Any) -> None:
+        await self.targets.reconcile(f"{one.kind.value}/{one.id}")
+
+    async def owned(self, one: Any) -> list[Service]:
+        async with self.world.deps.store.read() as tx:
+            return await tx.services.select(owner_id=one.id)
+
+    def request(self, number: int, branch: str = "feature") -> OpenRequest:
+        return OpenRequest(number, branch, "a" * 40, self.world.clock.now(), labels=("preview",))
+
+    def push(self, *folders: str) -> None:
+        content = {folder: [config_map("x")] for folder in folders}
+        self.world.manifests.push(self.repository.id, content)
+
+
+@pytest.fixture
+async def stand(world: World) -> Stand:
+    """Ready."""
+    hosting = FakeHosting()
+    targets = Targets(world.deps, hosting)
+    repository = await world.repository()
+    for name in ("eu", "us"):
+        await world.cluster(name)
+    made = Stand(
+        world,
+        hosting,
+        targets,
+        Sets(world.deps, targets),
+        Namespaces(world.deps, targets),
+        repository,
+    )
+    made.push("apps/web", "apps/api", "other/x")
+    return made
+
+
+def folders(stand: Stand, pattern: str = "apps/*") -> Generator:
+    return Generator(folders=FolderSource(stand.repository.id, pattern=pattern))
+
+
+def previews(stand: Stand, **more: Any) -> Generator:
+    return Generator(requests=RequestSource(stand.repository.id, ("preview",), **more))
+
+
+async def test_folders_come_and_go_with_their_services(stand: Stand) -> None:
+    one = await stand.create(stand.change(folders(stand), name="${folder.name}"))
+    owned = await stand.owned(one)
+    assert {(s.name, s.folder) for s in owned} == {("web", "apps/web"), ("api", "apps/api")}
+    assert len(owned) == 4 and {s.repository_id for s in owned} == {stand.repository.id}
+    stand.push("apps/web", "apps/new")
+    await stand.look(one)
+    assert {s.name for s in await stand.owned(one)} == {"web", "new"}
+
+
+@pytest.mark.parametrize("error", [Unavailable("git is away"), NotFound("no such branch")])
+async def test_a_source_that_fails_deletes_nothing(stand: Stand, error: Exception) -> None:
+    sources = Generator(folders(stand).folders, None, previews(stand).requests)
+    stand.hosting.requests = [stand.request(1)]
+    one = await stand.create(
+        stand.change(sources, name="${folder.name}-${request.number}", folder="${folder.path}")
+    )
+    assert len(await stand.owned(one)) == 4
+    stand.hosting.away = error
+    await stand.look(one)
+    assert len(await stand.owned(one)) == 4
+    stand.hosting.away = None
+    stand.world.manifests.away = error
+    await stand.look(one)
+    assert len(await stand.owned(one)) == 4
+    found = await stand.sets.get(stand.world.admin, one.id)
+    assert found.problem == str(error)
+
+
+async def test_a_folder_that_all_came_from_is_gone_but_not_its_services(stand: Stand) -> None:
+    """More removals at once than the budget wait; the numbers are in the preview."""
+    change = stand.change(folders(stand), name="${folder.name}")
+    one = await stand.create(SetChange(DefinitionChange("apps", budget=3), *_rest(change)))
+    stand.push("other/x")
+    await stand.look(one)
+    assert len(await stand.owned(one)) == 4
+    plan = await stand.sets.preview(stand.world.admin, one.id, SetChange())
+    assert (len(plan.withheld), plan.remove) == (4, ())
+    await stand.sets.sync(stand.world.admin, one.id, confirm=4)
+    await stand.look(one)
+    assert await stand.owned(one) == []
+
+
+async def test_previews_come_and_go_with_their_requests(stand: Stand) -> None:
+    stand.hosting.requests = [stand.request(7, "Feat/One")]
+    one = await stand.create(
+        stand.change(
+            previews(stand, hours=24),
+            name="web-${request.number}",
+            namespace="pr-${request.number}",
+            folder="apps/web",
+        )
+    )
+    owned = await stand.owned(one)
+    assert {(s.name, s.namespace, s.ref) for s in owned} == {("web-7", "pr-7", "Feat/One")}
+    await stand.world.clock.advance(timedelta(hours=23).total_seconds())
+    stand.hosting.requests.append(stand.request(9))
+    await stand.look(one)
+    assert {s.name for s in await stand.owned(one)} == {"web-7", "web-9"}
+    await stand.world.clock.advance(timedelta(hours=2).total_seconds())
+    await stand.look(one)
+    assert {s.name for s in await stand.owned(one)} == {"web-9"}
+    stand.hosting.requests.clear()
+    await stand.look(one)
+    assert await stand.owned(one) == []
+
+
+async def test_names_that_collide_are_refused_and_nothing_is_overwritten(stand: Stand) -> None:
+    one = await stand.create(stand.change(folders(stand), name="same"))
+    assert len(await stand.owned(one)) == 2
+    found = await stand.sets.get(stand.world.admin, one.id)
+    assert "2 places have another service" in found.problem
+
+
+async def test_a_preview_of_a_set_tells_all_and_saves_nothing(stand: Stand) -> None:
+    change = stand.change(folders(stand), name="${folder.name}")
+    plan = await stand.sets.preview(stand.world.admin, None, change)
+    assert {one.template.name for one in plan.create} == {"web", "api"}
+    bad = stand.change(folders(stand), name="${nope.name} ${item.x}")
+    plan = await stand.sets.preview(stand.world.admin, None, bad)
+    assert plan.create == () and plan.problems
+    async with stand.world.deps.store.read() as tx:
+        assert await tx.sets.select() == [] and await tx.services.select() == []
+
+
+async def test_a_set_needs_a_template_and_repositories_that_are_there(stand: Stand) -> None:
+    admin = stand.world.admin
+    with pytest.raises(Invalid):
+        await stand.sets.create(admin, SetChange(DefinitionChange("x"), folders(stand)))
+    nowhere = Generator(folders=FolderSource("nope"))
+    with pytest.raises(NotFound):
+        await stand.sets.create(admin, stand.change(nowhere))
+
+
+async def test_a_store_that_fails_between_two_steps_leaves_the_rest_for_the_next_look(
+    stand: Stand,
+) -> None:
+    """Whatever transaction fails: nothing is deleted, and the next look comes to the same end."""
+    one = await stand.create(stand.change(folders(stand), name="${folder.name}"))
+    stand.push("apps/web", "apps/new")
+    real, count = stand.world.deps.store, 0
+
+    class Failing:
+        def __init__(self, at: int) -> None:
+            self.at = at
+
+        def read(self) -> Any:
+            return self._next(real.read)
+
+        def write(self) -> Any:
+            return self._next(real.write)
+
+        def _next(self, begin: Any) -> Any:
+            self.at -= 1
+            if self.at < 0:
+                raise Unavailable("the database went away")
+            return begin()
+
+    for at in range(20):
+        object.__setattr__(stand.world.deps, "store", Failing(at))
+        try:
+            await stand.look(one)
+        except Unavailable:
+            count += 1
+        finally:
+            object.__setattr__(stand.world.deps, "store", real)
+        names = [s.name for s in await stand.owned(one)]
+        assert names.count("web") == 2
+    assert count > 5
+    assert sorted(s.name for s in await stand.owned(one)) == ["new", "new", "web", "web"]
+
+
+async def test_a_namespace_is_had_with_labels_and_quota_and_then_otherwise(stand: Stand) -> None:
+    world = stand.world
+    change = NamespaceChange(DefinitionChange("team-a"), labels={"team": "a"}, quota={"pods": "20"})
+    one = await stand.namespaces.create(world.admin, change)
+    await stand.look(one)
+    owned = await stand.owned(one)
+    assert {(s.name, s.namespace, s.sequence) for s in owned} == {("namespace-team-a", "team-a", 1)}
+    (digest,) = {s.digest for s in owned}
+    lines = world.manifests.bundles[digest or ""].data.splitlines()
+    kinds = {orjson.loads(line)["kind"] for line in lines}
+    assert kinds == {"Namespace", "ResourceQuota"}
+    await stand.namespaces.update(world.admin, one.id, NamespaceChange(labels={"team": "b"}))
+    await stand.look(one)
+    after = await stand.owned(one)
+    assert {s.sequence for s in after} == {2} and {s.digest for s in after} != {digest}
+    await stand.look(one)
+    assert {s.sequence for s in await stand.owned(one)} == {2}
+
+
+async def test_a_namespace_can_hold_a_service_in_every_cluster(stand: Stand) -> None:
+    template = ServiceChange(
+        name="agent", repository_id=stand.repository.id, ref="main", folder="apps/web"
+    )
+    change = NamespaceChange(DefinitionChange("team-a"), template=template)
+    one = await stand.namespaces.create(stand.world.admin, change)
+    await stand.look(one)
+    owned = await stand.owned(one)
+    assert sorted(s.name for s in owned) == ["agent"] * 2 + ["namespace-team-a"] * 2
+    assert {s.namespace for s in owned} == {"team-a"}
+
+
+async def test_deleting_a_namespace_leaves_what_is_in_it_unless_told_otherwise(
+    stand: Stand,
+) -> None:
+    one = await stand.namespaces.create(
+        stand.world.admin, NamespaceChange(DefinitionChange("team-a"))
+    )
+    assert (one.leave, one.on_delete) == (Leave.DETACH, Leave.DETACH)
+    for name in ("kube-system", "Bad Name"):
+        with pytest.raises(Invalid):
+            await stand.namespaces.create(
+                stand.world.admin, NamespaceChange(DefinitionChange("x"), name)
+            )
+    with pytest.raises(Conflict):
+        await stand.namespaces.create(
+            stand.world.admin, NamespaceChange(DefinitionChange("team-a"))
+        )
+
+
+def _rest(change: SetChange) -> tuple[Generator | None, ServiceChange | None]:
+    return change.generator, change.template
