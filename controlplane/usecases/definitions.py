@@ -12,13 +12,13 @@ from controlplane.domain.selectors import Selector
 from controlplane.domain.services import Service
 from controlplane.domain.targets import TargetPlan
 from controlplane.domain.templates import FIELDS, ServiceTemplate
-from controlplane.ports import Page, PageQuery, Transaction
+from controlplane.ports import ANY, Page, PageQuery, Transaction
 from controlplane.usecases.deps import TARGETS, Deps
 from controlplane.usecases.evaluation import Owner, fleet_of
 from controlplane.usecases.repositories import find_repository
 from controlplane.usecases.scopes import find_project
 from controlplane.usecases.services import ServiceChange
-from controlplane.usecases.targets import Targets, rows
+from controlplane.usecases.targets import Targets, forget, rows
 from fleet.errors import Conflict, Invalid, NotFound
 
 D = TypeVar("D", bound=Owner)
@@ -90,13 +90,15 @@ class Definitions(Generic[D]):
         return [service for service in found if actor.may(Verb.READ, service.target)]
 
     async def delete(self, actor: Actor, id: str) -> D:
-        """Delete it; its services go first, as its policy says."""
+        """Delete it; its services go first, as its policy says. Without any it is gone at once."""
         require_member(actor)
         now = self._deps.clock.now()
         async with self._deps.store.write() as tx:
             one = await self._find(tx, id)
             require(actor, Verb.WRITE, one.target)
             await rows(tx, self.kind).change(id, ending_at=now, updated_at=now)
+            if not await tx.services.select(owner_id=id, deleted_at=ANY):
+                await forget(tx, one)
             await self._deps.audit(
                 tx, actor, f"delete{self.noun}", one.name, id, services=one.on_delete.value
             )

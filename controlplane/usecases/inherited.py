@@ -40,7 +40,7 @@ async def check_deletable(tx: Transaction, service: Service) -> None:
                 f"service {service.name!r} comes from {service.owner_kind.noun} {owner.name!r} and "
                 "would be made anew: let that leave out this cluster, or delete it"
             )
-    for one in await tx.globals.select(source_id=service.id):
+    for one in await tx.globals.select(source_id=service.id, ending_at=None):
         raise Conflict(
             f"global service {one.name!r} hands on service {service.name!r}: delete that first"
         )

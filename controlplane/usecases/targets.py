@@ -198,7 +198,7 @@ class Targets:
                 return
         async with self._deps.store.write() as tx:
             if one.ending_at is not None and done and not await tx.services.select(owner_id=one.id):
-                await _forget(tx, one)
+                await forget(tx, one)
                 return
             confirmed = {"confirmed": 0} if plan.remove else {}
             await rows(tx, one.kind).change(
@@ -265,7 +265,8 @@ def problem_of(plan: TargetPlan) -> str:
     return "; ".join(parts)[:_MOST_PROBLEM]
 
 
-async def _forget(tx: Transaction, one: Owner) -> None:
+async def forget(tx: Transaction, one: Owner) -> None:
+    """Drop a definition with what belongs to it."""
     if one.kind is OwnerKind.GLOBAL:
         for row in await tx.overrides.select(global_id=one.id):
             await tx.overrides.remove(row.id)

@@ -354,9 +354,15 @@ async def test_a_patch_of_what_is_the_same_everywhere_is_refused(fleet: Fleet) -
 
 
 async def test_a_name_is_had_once_and_what_is_being_deleted_stays_as_it_is(fleet: Fleet) -> None:
-    one = await fleet.create()
+    """Without any service it is gone at once."""
+    empty = await fleet.create()
     with pytest.raises(Conflict, match="exists already"):
         await fleet.create()
+    await fleet.globals.delete(fleet.world.admin, empty.id)
+    with pytest.raises(NotFound):
+        await fleet.globals.get(fleet.world.admin, empty.id)
+    await fleet.clusters("eu")
+    one = await fleet.create()
     await fleet.globals.delete(fleet.world.admin, one.id)
     with pytest.raises(Conflict, match="being deleted"):
         await fleet.globals.update(fleet.world.admin, one.id, change_of(name="y"))
