@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -57,7 +58,12 @@ def build(
     data, poll = settings.data_dir, settings.poll
     mirror = Mirror(data / "repositories", _mirror_options(settings), clock, egress=egress)
     eviction = _eviction(settings, live or ToldLive(), clock)
-    content = _tiers(settings, company, eviction)
+
+    async def make_room() -> None:
+        await eviction.run()
+        await cache.drop_copies()
+
+    content = _tiers(settings, company, make_room)
     key = _signing_key(settings)
     memo = FileMemo(data / "memos", Seal(key.hex(), "memos"))
     workers = WorkerPool(settings.render.workers, _limits(settings.render), data / "scratch")
@@ -131,13 +137,15 @@ def _eviction(settings: GitCacheSettings, live: LiveDigests, clock: Clock) -> Ev
 
 
 def _tiers(
-    settings: GitCacheSettings, company: Company | None, eviction: Eviction
+    settings: GitCacheSettings,
+    company: Company | None,
+    make_room: Callable[[], Awaitable[None]],
 ) -> TieredContent:
     nearest = company.nearest if company else files(settings)
     farther = [company.others] if company else []
     if settings.store.objects is not None:
         farther.append(open_objects(settings.store.objects))
-    return TieredContent(nearest, farther, eviction.run)
+    return TieredContent(nearest, farther, make_room)
 
 
 def _mirror_options(settings: GitCacheSettings) -> MirrorOptions:

@@ -120,7 +120,7 @@ def _capabilities(files: Files, values: Mapping[str, Any], recorder: Recorder) -
 def _crds(
     chart: Files, values: Mapping[str, Any], wanted: Mapping[str, Any]
 ) -> Iterator[manifests.Located]:
-    """Objects of `crds/` of the chart and of those in it that are on; Helm does not template them."""
+    """Objects of `crds/` of a chart and of those in it that are on; none is a template."""
     found = [one for one in sorted(chart) if _is_crd(one.split("/"))]
     if wanted["ignore_crds"] or not found:
         return

@@ -262,6 +262,10 @@ class GitCache:
             raise NotFound(f"no bundle {digest[:80]!r} here")
         return data
 
+    async def drop_copies(self) -> None:
+        """Delete the local copies of repositories that others own or nobody follows."""
+        await self._following.drop_copies()
+
     async def _origin(self, source: SourceFolder) -> Origin:
         """Where another source of a render lies; another replica's is fetched here as well."""
         found = await self._find(source.repository_id, source.commit)

@@ -130,14 +130,18 @@ class Following:
 
     async def clean(self) -> None:
         """Delete copies of what is not ours, pack the others. Unavailable: the disk."""
+        await self.drop_copies()
+        for follower in tuple(self._followers.values()):
+            await self._source.clones.maintain(follower.spec)
+
+    async def drop_copies(self) -> None:
+        """Delete copies of what is not ours. Unavailable: the disk."""
         specs = [follower.spec for follower in self._followers.values()]
         for repository_id in tuple(self._copies):
             copy = self._copies.pop(repository_id)
             if repository_id not in self._followers:
                 await self._source.reader.release(copy)
         await self._source.clones.keep_only(specs)
-        for spec in specs:
-            await self._source.clones.maintain(spec)
 
     def _hear(self, news: News) -> None:
         if isinstance(news, StateNews):

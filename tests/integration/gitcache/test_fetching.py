@@ -10,11 +10,13 @@ from pathlib import Path
 import orjson
 import pytest
 from aiohttp import web
+from prometheus_client import CollectorRegistry, generate_latest
 
 from fleet.errors import Invalid, TowlineError, Unavailable
 from fleet.runtime.clock import SystemClock
 from fleet.source import GitCredentials, RenderRequest, RepositorySpec
 from gitcache.mirror.mirror import Mirror, MirrorOptions
+from gitcache.mirror.route import Refused
 from gitcache.ports import Rejected
 from tests.integration.gitcache.hostile import blob, commit, git, tree
 from tests.integration.gitcache.manifests import config_map
@@ -66,6 +68,32 @@ async def test_a_small_change_takes_one_request_and_no_fetch_of_git(
     assert await mirror.clones.pins(follow) == {"m": third, "n": second}
     assert await contents(mirror, follow, third) == {"a": b"1", "b/c": b"3", "b/d": b"4"}
     git(mirror.clones.path(follow), "fsck", "--connectivity-only")
+
+
+async def test_every_stage_is_counted_by_way_and_result_and_names_no_repository(
+    mirror: Mirror, repository: Repository, git_server: GitServer
+) -> None:
+    registry = CollectorRegistry()
+    registry.register(mirror.meters)
+    follow = spec(repository.url)
+    await mirror.clones.fetch(follow, {"m": repository.commit({"a": "1"})})
+    await mirror.clones.fetch(follow, {"m": repository.commit({"a": "2"})})
+    await mirror.lister.list_refs(follow, ["refs/heads/main"])
+    git_server.create_repository("shop", password="pw")
+    with pytest.raises(Refused):
+        await mirror.lister.list_refs(follow, ["refs/heads/main"])
+    for name, way, result in (
+        ("fetches", "clone", "ok"),
+        ("fetches", "quick", "ok"),
+        ("polls", "http", "ok"),
+        ("polls", "http", "refused"),
+    ):
+        labels = {"way": way, "result": result}
+        assert registry.get_sample_value(f"towline_git_{name}_total", labels) == 1
+    assert registry.get_sample_value("towline_git_fetch_seconds_count", {"way": "clone"}) == 1
+    assert (registry.get_sample_value("towline_git_packed_bytes_total") or 0) > 0
+    assert 0 < (registry.get_sample_value("towline_git_disk_used_ratio") or 0) < 1
+    assert "shop" not in generate_latest(registry).decode()
 
 
 async def test_a_rewritten_history_and_back_is_right_both_times(

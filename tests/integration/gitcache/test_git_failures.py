@@ -86,6 +86,26 @@ async def test_a_deleted_repository_keeps_its_last_state_and_comes_back(
     await at_commit(cache, new)
 
 
+async def test_clones_that_are_not_owned_make_room(repository: Repository, stand: Stand) -> None:
+    """What a full disk asks for: copies of what is followed no more, and never those in use."""
+    cache = await stand.start()
+    await settled(cache, repository)
+    await cache.drop_copies()
+    clone = the_clone(stand)
+    assert clone.exists()
+    cache.forget(REPOSITORY)
+    await until_gone(cache)
+    await cache.drop_copies()
+    assert not clone.exists()
+
+
+async def until_gone(cache: GitCache) -> None:
+    """Wait until the follower of a forgotten repository has ended."""
+    async with asyncio.timeout(10):
+        while cache.owner(REPOSITORY) is not None:
+            await asyncio.sleep(0.01)
+
+
 async def test_a_rotated_token_is_used_at_once(git_server: GitServer, cache: GitCache) -> None:
     repository = git_server.create_repository("shop", password="old")
     sha = repository.commit(FILES)

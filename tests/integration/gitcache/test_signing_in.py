@@ -275,6 +275,21 @@ async def test_a_token_that_is_revoked_early_is_replaced_by_a_new_one(
     assert front.tokens == 3
 
 
+async def test_a_token_that_expires_between_refs_and_pack_is_renewed_for_the_pack(
+    sides: Sides, front: Front, repository: Repository, clock: FakeClock, git_server: GitServer
+) -> None:
+    """The first clone, and a small change after it: each fetch goes on with a new token."""
+    mirror = await sides.make(clock)
+    for number in range(2):
+        sha = repository.commit({"a": str(number)})
+        assert (await mirror.lister.list_refs(app(front), [MAIN]))[MAIN] == sha
+        await clock.advance(60)
+        git_server.create_repository("shop", username="x-access-token", password=f"e{number}")
+        await mirror.clones.fetch(app(front), {"m": sha})
+        assert (await mirror.clones.pins(app(front)))["m"] == sha
+    assert front.tokens == 3
+
+
 async def test_a_new_token_that_is_refused_is_not_asked_for_again_and_again(
     sides: Sides, front: Front, repository: Repository, clock: FakeClock, git_server: GitServer
 ) -> None:

@@ -12,7 +12,7 @@ dependencies:
   - {name: web, version: 1.0.0, tags: [front, back]}
   - {name: odd, version: 1.0.0, alias: other}
 """
-DB = "apiVersion: v2\nname: db\nversion: 1.0.0\ndependencies: [{name: log, condition: log.enabled}]\n"
+DB = "name: db\nversion: 1.0.0\ndependencies: [{name: log, condition: log.enabled}]\n"
 
 
 def files(values: str = "") -> dict[str, bytes]:
