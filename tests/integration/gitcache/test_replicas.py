@@ -11,6 +11,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 import redis as library
+from redis.client import Monitor
 
 from fleet.errors import TowlineError
 from fleet.identity import RepositoryId
@@ -287,15 +288,30 @@ async def test_a_bundle_that_is_not_its_digest_is_not_taken(tier: Tier, shop: Sh
     assert await shop.plane.cache.bundle(digest) != b"[]"
 
 
+def read_until_last(passing: Monitor) -> str:
+    """All commands up to the one that sets `last`."""
+    passed = ""
+    while True:
+        command = passing.next_command()["command"]
+        if command == "SET last 1":
+            return passed
+        passed += command
+
+
 async def test_no_credential_reaches_redis_logs_or_command_lines(
     tier: Tier, plane: ControlPlane, git_server: GitServer, own_redis: Redis
 ) -> None:
+    """Neither in what Redis keeps nor in any command or message that passes through it."""
     canary = "canary-5e1f-do-not-print"
     repository = git_server.create_repository("private", username="bot", password=canary)
     sha = repository.commit(files(0))
-    plane.follow("private", repository.url, GitCredentials(username="bot", password=canary))
-    await plane.at("private", sha)
-    await plane.fetch("private", sha, "s0")
+    with library.Redis.from_url(own_redis.url) as client, client.monitor() as passing:
+        plane.follow("private", repository.url, GitCredentials(username="bot", password=canary))
+        await plane.at("private", sha)
+        await plane.fetch("private", sha, "s0")
+        client.set("last", "1")
+        passed = await asyncio.to_thread(read_until_last, passing)
+    assert sha in passed and canary not in passed
     commands = b""
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
