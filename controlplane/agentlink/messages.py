@@ -106,8 +106,13 @@ def greeting(hello: wire.Hello) -> Greeting:
     )
 
 
-def desired(service: Service, secrets: Iterable[SealedSecret] = ()) -> wire.Desired:
-    """The desired state of a service, deleted or not; `secrets` are what its bundle names."""
+def desired(
+    service: Service, secrets: Iterable[SealedSecret] = (), bundle: bytes = b""
+) -> wire.Desired:
+    """The desired state of a service, deleted or not; `secrets` are what its bundle names.
+
+    `bundle` goes with it if it is small.
+    """
     if service.removal is not None:
         return wire.Desired(
             service_id=service.id, sequence=service.sequence, removal=_REMOVALS[service.removal]
@@ -132,6 +137,7 @@ def desired(service: Service, secrets: Iterable[SealedSecret] = ()) -> wire.Desi
             if attested
             else None,
             secrets=_secrets(secrets),
+            bundle=bundle,
         ),
     )
 

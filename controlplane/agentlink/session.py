@@ -23,6 +23,7 @@ log = structlog.get_logger(__name__)
 PROTOCOL = 1
 PULSE_SECONDS = 15.0
 GOODBYE_SECONDS = 2.0
+SMALL_BUNDLE_BYTES = 16 << 10
 _MOST_WAITING_REPORTS = 1000
 _MOST_LOGS = 1000
 _COMPLAINT = "the agent says: "
@@ -73,6 +74,7 @@ class Session:
         self._stream = stream
         self._observer = observer
         self._sent: dict[str, int] = {}
+        self._digests: dict[str, str] = {}
         self._commands: set[str] = set()
         self._alarm = ""
         self._logging: dict[str, bool] = {}
@@ -230,13 +232,23 @@ class Session:
         self._sent[service.id] = service.sequence
         try:
             secrets = await self._agents.secrets(service)
-            message = wire.HubMessage(desired=messages.desired(service, secrets))
+            bundle = await self._small_bundle(service)
+            message = wire.HubMessage(desired=messages.desired(service, secrets, bundle))
             limits.check(message)
         except TowlineError as error:
             await self._keep_back(service, error)
             return
         await self._write(message)
         self._observer.offered(service)
+
+    async def _small_bundle(self, service: Service) -> bytes:
+        """The bundle, if it is small and was not sent to this agent on this call before."""
+        digest = service.digest or ""
+        is_known = self._digests.get(service.id) == digest
+        if is_known or not digest or service.bundle_bytes > SMALL_BUNDLE_BYTES:
+            return b""
+        self._digests[service.id] = digest
+        return await self._agents.rendered(service)
 
     async def _keep_back(self, service: Service, error: TowlineError) -> None:
         """The agent would part for ever over a message that breaks the protocol.

@@ -36,7 +36,7 @@ from controlplane.usecases.deps import CLUSTER, CLUSTER_JOB, LINKED, REVOKED, SE
 from controlplane.usecases.removal import end_if_empty, erase
 from controlplane.usecases.servicesecrets import NoSecrets, sealed_values
 from controlplane.usecases.sources import sources_of, take
-from fleet.errors import NotFound
+from fleet.errors import NotFound, TowlineError
 from fleet.identity import ClusterId, ServiceId, is_local_id
 from fleet.sealing import SealedSecret
 
@@ -229,6 +229,15 @@ class Agents:
             request = user.render_request(user.sha, parameters, taken.folders)
             await self._deps.manifests.render(request)
             return await self._deps.manifests.bundle(digest)
+
+    async def rendered(self, service: Service) -> bytes:
+        """The bundle of a service, if that is at hand; else its agent fetches it."""
+        if service.removal is not None or not service.digest:
+            return b""
+        try:
+            return await self._deps.manifests.bundle(service.digest)
+        except TowlineError:
+            return b""
 
     async def refused(
         self, cluster_id: ClusterId, service_id: str, sequence: int, message: str

@@ -5,7 +5,7 @@ import asyncio
 import grpc
 import grpc.aio
 
-from fleet.bundle import MAX_BUNDLE_BYTES, open_bundle
+from fleet.bundle import MAX_BUNDLE_BYTES, digest_of, open_bundle
 from fleet.errors import Invalid, NotFound, TowlineError
 from fleet.wire.limits import check
 from fleet.wire.v1 import agent_pb2 as pb
@@ -15,6 +15,7 @@ from syncagent.ports import LinkDown
 
 _TOGETHER = 8
 _PARTS_KEPT = 16
+_OFFERED_BYTES = 16 << 20
 
 
 class HubFetcher:
@@ -25,14 +26,27 @@ class HubFetcher:
         self._stub: AgentStub | None = None
         self._turn = asyncio.Semaphore(_TOGETHER)
         self._parts: dict[str, bytearray] = {}
+        self._offered: dict[str, bytes] = {}
+        self._offered_bytes = 0
 
     def use(self, stub: AgentStub | None) -> None:
         """The link to fetch through from now on; None: there is none."""
         self._stub = stub
 
+    def offer(self, digest: str, data: bytes) -> None:
+        """A bundle has come by itself; kept for the fetch that follows, with others of late."""
+        self._take_offered(digest)
+        self._offered[digest] = data
+        self._offered_bytes += len(data)
+        while self._offered_bytes > _OFFERED_BYTES:
+            self._take_offered(next(iter(self._offered)))
+
     async def fetch(self, digest: str, size: int) -> bytes:
         if size > MAX_BUNDLE_BYTES:
             raise Invalid(f"bundle of {size:,} bytes; {MAX_BUNDLE_BYTES:,} at most")
+        offered = self._take_offered(digest)
+        if offered is not None and digest_of(offered) == digest:
+            return offered
         async with self._turn:
             data = self._parts.pop(digest, bytearray())
             try:
@@ -58,6 +72,11 @@ class HubFetcher:
                     raise Invalid(f"bundle {digest} is longer than it was said to be")
         except grpc.aio.AioRpcError as error:
             raise _failure(digest, error) from error
+
+    def _take_offered(self, digest: str) -> bytes | None:
+        data = self._offered.pop(digest, None)
+        self._offered_bytes -= len(data or b"")
+        return data
 
     def _keep(self, digest: str, data: bytearray) -> None:
         """Keep what has come so far, of a few bundles."""

@@ -68,6 +68,7 @@ class Session:
         logs: LogQueue,
         clock: Clock,
         complaint: Callable[[], str] = str,
+        offer: Callable[[str, bytes], None] | None = None,
     ) -> None:
         self._hello = hello
         self._reconciler = reconciler
@@ -76,6 +77,7 @@ class Session:
         self._outbox = outbox
         self._clock = clock
         self._complaint = complaint
+        self._offer = offer
         self._call: grpc.aio.StreamStreamCall = stub.Sync(metadata=metadata)
         self._unacknowledged = 0
         self._last = 0
@@ -183,6 +185,8 @@ class Session:
         try:
             if is_local_id(message.service_id):
                 raise Invalid("services of this id are defined in this cluster")
+            if message.spec.bundle and self._offer is not None:
+                self._offer(message.spec.digest, message.spec.bundle)
             self._reconciler.desire(desired_of(message))
         except Invalid as error:
             log.error("service ignored", service=message.service_id, reason=error.message)

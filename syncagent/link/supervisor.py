@@ -154,6 +154,7 @@ class Link:
             self._logs,
             self._clock,
             self._complaint,
+            self._fetcher.offer,
         )
 
     def _after_loss(self, status: grpc.StatusCode, details: str) -> float:

@@ -22,6 +22,7 @@ class FakeHub(AgentServicer):
     """`acknowledging = False` leaves reports uncommitted; `token` is the one accepted.
 
     `pulse_ms` is how often it wants to hear something, `complaints` what pulses said.
+    Bundles of `small` bytes at most go with the word on their service.
     `break_fetch_at` breaks every Fetch off at that offset. `handlers` are served beside.
     """
 
@@ -35,6 +36,7 @@ class FakeHub(AgentServicer):
         self.hellos: list[pb.Hello] = []
         self.fetches: list[pb.FetchRequest] = []
         self.pulse_ms = 15_000
+        self.small = 16 << 10
         self.complaints: list[str] = []
         self.committed = 0
         self.desired: dict[str, pb.Desired] = {}
@@ -76,7 +78,10 @@ class FakeHub(AgentServicer):
         bundle = make_bundle(objects)
         self.bundles.setdefault(bundle.digest, bundle.data)
         options = pb.SyncOptions(**spec.pop("options", {}))
-        fields = {"name": service_id, "namespace": "default", "digest": bundle.digest} | spec
+        given = {"name": service_id, "namespace": "default", "digest": bundle.digest}
+        fields: dict[str, Any] = given | spec
+        if len(bundle.data) <= self.small:
+            fields["bundle"] = bundle.data
         message = pb.ServiceSpec(
             **fields, bundle_bytes=len(bundle.data), object_count=bundle.count, options=options
         )

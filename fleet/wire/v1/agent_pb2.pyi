@@ -246,7 +246,7 @@ class Desired(_message.Message):
     def __init__(self, service_id: _Optional[str] = ..., sequence: _Optional[int] = ..., spec: _Optional[_Union[ServiceSpec, _Mapping]] = ..., removal: _Optional[_Union[Removal, str]] = ...) -> None: ...
 
 class ServiceSpec(_message.Message):
-    __slots__ = ("name", "namespace", "digest", "bundle_bytes", "object_count", "commit", "options", "attestation", "secrets")
+    __slots__ = ("name", "namespace", "digest", "bundle_bytes", "object_count", "commit", "options", "attestation", "secrets", "bundle")
     NAME_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
@@ -256,6 +256,7 @@ class ServiceSpec(_message.Message):
     OPTIONS_FIELD_NUMBER: _ClassVar[int]
     ATTESTATION_FIELD_NUMBER: _ClassVar[int]
     SECRETS_FIELD_NUMBER: _ClassVar[int]
+    BUNDLE_FIELD_NUMBER: _ClassVar[int]
     name: str
     namespace: str
     digest: str
@@ -265,7 +266,8 @@ class ServiceSpec(_message.Message):
     options: SyncOptions
     attestation: Attestation
     secrets: _containers.RepeatedCompositeFieldContainer[SealedSecret]
-    def __init__(self, name: _Optional[str] = ..., namespace: _Optional[str] = ..., digest: _Optional[str] = ..., bundle_bytes: _Optional[int] = ..., object_count: _Optional[int] = ..., commit: _Optional[str] = ..., options: _Optional[_Union[SyncOptions, _Mapping]] = ..., attestation: _Optional[_Union[Attestation, _Mapping]] = ..., secrets: _Optional[_Iterable[_Union[SealedSecret, _Mapping]]] = ...) -> None: ...
+    bundle: bytes
+    def __init__(self, name: _Optional[str] = ..., namespace: _Optional[str] = ..., digest: _Optional[str] = ..., bundle_bytes: _Optional[int] = ..., object_count: _Optional[int] = ..., commit: _Optional[str] = ..., options: _Optional[_Union[SyncOptions, _Mapping]] = ..., attestation: _Optional[_Union[Attestation, _Mapping]] = ..., secrets: _Optional[_Iterable[_Union[SealedSecret, _Mapping]]] = ..., bundle: _Optional[bytes] = ...) -> None: ...
 
 class Attestation(_message.Message):
     __slots__ = ("key_id", "statement", "signature")

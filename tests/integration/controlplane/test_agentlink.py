@@ -9,12 +9,15 @@ import grpc
 import pytest
 
 from controlplane.agentlink.server import AgentLink
+from controlplane.agentlink.session import SMALL_BUNDLE_BYTES
 from controlplane.domain.ledger import Stage
 from controlplane.domain.services import Service, ServiceStatus
 from controlplane.ports import SecretValue
 from controlplane.usecases.agents import Agents
 from controlplane.usecases.clusters import ClusterChange
 from controlplane.usecases.identity import Identity
+from controlplane.usecases.services import ServiceChange
+from fleet.bundle import digest_of
 from fleet.errors import Unavailable
 from fleet.identity import ClusterId
 from fleet.runtime.clock import Clock, SystemClock
@@ -301,6 +304,25 @@ async def test_oversized_and_misplaced_messages_end_the_call(hub: Hub) -> None:
     await rude.report(1)
     with pytest.raises(grpc.aio.AioRpcError, match="must be Hello"):
         await rude.read("welcome")
+
+
+async def test_a_small_bundle_goes_with_its_service_once(hub: Hub) -> None:
+    """An option that changes does not bring it again; a large one is left to Fetch."""
+    cluster_id, token = await registered(hub.world)
+    service_id = await a_service(hub.world, cluster_id)
+    agent = await hub.agent(token)
+    await agent.hello()
+    (first,) = await agent.difference()
+    assert digest_of(first.spec.bundle) == first.spec.digest
+    await hub.world.services.update(hub.world.admin, service_id, ServiceChange(paused=True))
+    again = (await agent.read("desired")).desired
+    assert again.spec.digest == first.spec.digest and again.spec.bundle == b""
+    async with hub.world.deps.store.write() as tx:
+        await tx.services.change(service_id, bundle_bytes=SMALL_BUNDLE_BYTES + 1)
+    other = await hub.agent(token)
+    await other.hello()
+    (large,) = await other.difference()
+    assert large.spec.bundle == b""
 
 
 class KeptSecrets:

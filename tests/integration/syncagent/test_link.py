@@ -184,6 +184,30 @@ async def test_a_fetch_is_resumed_where_it_broke_off(hub: FakeHub, link) -> None
     assert [request.offset for request in hub.fetches] == [0, 65_536]
 
 
+async def test_a_small_bundle_that_came_by_itself_is_not_fetched(hub: FakeHub, link) -> None:
+    """Not even if the link is gone since; one that is not what its digest names counts as none."""
+    listener, _, fetcher = link
+    await hub.until(lambda: hub.hellos)
+    good, bad = hub.want("good", [{"kind": "A"}]), make_bundle([{"kind": "B"}])
+    hub.bundles[bad.digest] = bad.data
+    spec = pb.ServiceSpec(name="bad", namespace="n", digest=bad.digest, bundle=b"x")
+    hub.send(pb.HubMessage(desired=pb.Desired(service_id="bad", sequence=1, spec=spec)))
+    async with asyncio.timeout(10):
+        while len(listener.told) < 2:
+            await asyncio.sleep(0.02)
+    assert await fetcher.fetch(good.digest, len(good.data)) == good.data and not hub.fetches
+    assert await fetcher.fetch(bad.digest, len(bad.data)) == bad.data
+    assert [request.digest for request in hub.fetches] == [bad.digest]
+
+
+async def test_offered_bundles_have_bounded_room() -> None:
+    """The oldest go first."""
+    fetcher, piece = HubFetcher(()), b"x" * (1 << 20)
+    for number in range(20):
+        fetcher.offer(f"sha256:{number}", piece)
+    assert len(fetcher._offered) == 16 and "sha256:0" not in fetcher._offered
+
+
 async def test_without_a_link_there_is_nothing_to_fetch_from() -> None:
     """LinkDown, at once."""
     with pytest.raises(LinkDown):

@@ -54,6 +54,7 @@ def problem_of(bench: Bench, name: str) -> str:
 async def test_first_boot_without_the_api_server(outage: Bench) -> None:
     """Linked at once, bundles fetched, the reason said of each service; applied once it is back."""
     hub = outage.hub
+    hub.small = 0
     want_all(outage)
     outage.cluster.kill_apiserver()
     async with outage.agent():
