@@ -36,19 +36,20 @@ class SqlAudit(SqlLog[AuditEntry]):
 
     The end of a chain is one row, locked by whoever adds to the chain until the transaction ends.
     It is the last lock that a transaction takes, always in the order of the kinds: so nobody
-    waits long, no two for each other, and numbers are in the order of the commits.
+    waits long, no two for each other, and numbers are in the order of the commits. `waiting` are
+    the rows that have been appended until then.
     """
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection, tables.audit, AuditEntry, _SEARCHED)
-        self._waiting: list[AuditEntry] = []
+        self.waiting: list[AuditEntry] = []
 
     async def append(self, entries: Iterable[AuditEntry]) -> None:
-        self._waiting += entries
+        self.waiting += entries
 
     async def chain(self) -> None:
         """Number, link and write all that was appended."""
-        waiting, self._waiting = self._waiting, []
+        waiting, self.waiting = self.waiting, []
         if not waiting:
             return
         places = await self._places(waiting)

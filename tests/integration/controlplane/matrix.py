@@ -18,12 +18,14 @@ from graphql import GraphQLList, GraphQLObjectType, get_named_type, get_nullable
 
 from controlplane.compose import ControlPlane, build
 from controlplane.domain.access import BUILT_IN, INSTALLATION, SYSTEM, Actor, Scope
+from controlplane.domain.ledger import AuditEntry
 from controlplane.domain.people import UserKind
 from controlplane.domain.services import Revision
 from controlplane.graphql.context import Context
 from controlplane.graphql.schema import schema
 from controlplane.ports import PageQuery, Store, Transaction
 from controlplane.settings import ControlPlaneSettings
+from controlplane.storage.audit import SqlAudit
 from controlplane.usecases.rights import BindingDraft
 from tests.fakes.clock import FakeClock
 from tests.fakes.manifests import FakeManifests, config_map
@@ -152,12 +154,16 @@ class _Undo(Exception):
 
 
 class Undoing:
-    """The store, but for what is written; `written` counts transactions that came to their end."""
+    """The store, but for what is written; `written` counts transactions that came to their end.
+
+    `rows` are the audit rows that those would have left.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self.read = store.read
         self.written = 0
+        self.rows: list[AuditEntry] = []
 
     @asynccontextmanager
     async def write(self) -> AsyncGenerator[Transaction, None]:
@@ -165,6 +171,8 @@ class Undoing:
             async with self._store.write() as tx:
                 yield tx
                 self.written += 1
+                if isinstance(tx.audit, SqlAudit):
+                    self.rows += tx.audit.waiting
                 raise _Undo
         except _Undo:
             return

@@ -1,0 +1,324 @@
+"""Notifications on their way: real HTTP servers that take, fail, hang and lead elsewhere."""
+
+import asyncio
+import base64
+import hashlib
+import hmac
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import orjson
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from controlplane.domain.access import DEFAULT_PROJECT, Scope
+from controlplane.domain.access.roles import BuiltInRole as Role
+from controlplane.domain.audit import AuditKind
+from controlplane.domain.notifications import (
+    MOST_ATTEMPTS,
+    DeliveryState,
+    NotificationKind,
+    Severity,
+    Sink,
+    SinkType,
+)
+from controlplane.domain.services import Phase, Problem
+from controlplane.notify import client
+from controlplane.notify.outward import GuardedOutward
+from controlplane.ports import PageQuery
+from controlplane.usecases.clusters import ClusterChange
+from controlplane.usecases.notification_routing import Routing, Watch
+from controlplane.usecases.notification_sending import Sending
+from controlplane.usecases.notifications import Notifying, RouterDraft, SinkDraft
+from fleet.errors import Conflict, Forbidden, Invalid, NotFound
+from tests.integration.controlplane.conftest import World, person
+
+
+@dataclass
+class Receiver:
+    """A server that keeps what it gets, and answers as it is told."""
+
+    url: str = ""
+    got: list[tuple[str, dict[str, str], bytes]] = field(default_factory=list)
+    answers: list[web.Response] = field(default_factory=list)
+    hangs: bool = False
+    released: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def take(self, request: web.Request) -> web.StreamResponse:
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        self.got.append((request.path, headers, await request.read()))
+        if self.hangs:
+            await self.released.wait()
+        return self.answers.pop(0) if self.answers else web.Response()
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    one, app = Receiver(), web.Application()
+    app.router.add_route("*", "/{path:.*}", one.take)
+    async with TestServer(app, host="127.0.0.1") as server:
+        one.url = f"http://127.0.0.1:{server.port}"
+        yield one
+        one.released.set()
+
+
+@dataclass
+class Stand:
+    """The verbs over a world, and a client that may reach this machine."""
+
+    world: World
+    outward: GuardedOutward
+
+    def __post_init__(self) -> None:
+        deps = self.world.deps
+        self.verbs, self.routing, self.watch = Notifying(deps), Routing(deps), Watch(deps)
+        self.sending = Sending(deps, self.outward)
+
+    async def sink(self, url: str, type: SinkType = SinkType.WEBHOOK, **more) -> Sink:
+        draft = SinkDraft("sink", type, url=url, **more)
+        sink, self.secret = await self.verbs.save_sink(self.world.admin, draft)
+        return sink
+
+    async def router(self, sink: Sink, **more) -> None:
+        draft = RouterDraft("router", sinks=(sink.id,), **more)
+        await self.verbs.save_router(self.world.admin, draft)
+
+    async def send(self) -> None:
+        """Route and send whatever waits."""
+        await self.routing.route()
+        await self.sending.deliver()
+
+    async def states(self) -> list[tuple[DeliveryState, int, str]]:
+        page = await self.verbs.deliveries(self.world.admin, PageQuery())
+        return [(one.state, one.attempts, one.error) for one in page.items]
+
+    async def kinds(self) -> list[NotificationKind]:
+        page = await self.verbs.notifications(self.world.admin, PageQuery())
+        return [one.kind for one in page.items][::-1]
+
+
+@pytest.fixture
+async def stand(world: World) -> AsyncIterator[Stand]:
+    outward = GuardedOutward(("127.0.0.0/8",))
+    yield Stand(world, outward)
+    await outward.close()
+
+
+async def test_a_failing_service_is_told_with_a_signature(stand: Stand, receiver: Receiver) -> None:
+    """As Standard Webhooks says, so that any of its libraries verifies it."""
+    world = stand.world
+    await stand.router(await stand.sink(f"{receiver.url}/hook"), severity=Severity.ERROR)
+    service = await world.service(await world.cluster(), await world.repository())
+    await world.report(service, Phase.FAILED, (Problem("sync", "no such image"),))
+    await stand.send()
+    ((path, headers, body),) = receiver.got
+    told = orjson.loads(body)
+    assert (path, told["type"]) == ("/hook", "service.failed")
+    assert told["data"]["subject"] == "shop in dev has failed"
+    assert told["data"]["text"] == "no such image"
+    assert stand.secret is not None
+    key = base64.b64decode(stand.secret.removeprefix("whsec_"))
+    signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
+    wanted = base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
+    assert headers["webhook-signature"] == f"v1,{wanted}"
+    assert await stand.states() == [(DeliveryState.DONE, 1, "")]
+
+
+async def test_recovery_is_told_only_after_a_failure(stand: Stand) -> None:
+    world = stand.world
+    service = await world.service(await world.cluster(), await world.repository())
+    for phase in (Phase.HEALTHY, Phase.FAILED, Phase.HEALTHY):
+        await world.clock.advance(1)
+        await world.report(service, phase)
+    await stand.routing.route()
+    assert await stand.kinds() == [
+        NotificationKind.SERVICE_UPDATE,
+        NotificationKind.SERVICE_FAILED,
+        NotificationKind.SERVICE_RECOVERED,
+    ]
+
+
+async def test_what_fails_is_tried_again_and_in_the_end_given_up(
+    stand: Stand, receiver: Receiver
+) -> None:
+    """With the same id each time; once given up it can be sent again by hand."""
+    sink = await stand.sink(receiver.url)
+    receiver.answers = [web.Response(status=500) for _ in range(MOST_ATTEMPTS)]
+    delivery = await stand.verbs.test_sink(stand.world.admin, sink.id)
+    for _ in range(MOST_ATTEMPTS):
+        await stand.sending.deliver()
+        await stand.sending.deliver()
+        await stand.world.clock.advance(3601)
+    assert len(receiver.got) == MOST_ATTEMPTS
+    assert {headers["webhook-id"] for _, headers, _ in receiver.got} == {delivery.id}
+    assert await stand.states() == [(DeliveryState.DEAD, 12, "the sink answered 500")]
+    await stand.verbs.resend(stand.world.admin, delivery.id)
+    await stand.sending.deliver()
+    assert await stand.states() == [(DeliveryState.DONE, 1, "")]
+
+
+async def test_a_redirect_is_not_followed(stand: Stand, receiver: Receiver) -> None:
+    elsewhere = {"location": f"{receiver.url}/elsewhere"}
+    receiver.answers = [web.Response(status=307, headers=elsewhere)]
+    sink = await stand.sink(f"{receiver.url}/here")
+    await stand.verbs.test_sink(stand.world.admin, sink.id)
+    await stand.sending.deliver()
+    assert [path for path, _, _ in receiver.got] == ["/here"]
+    ((state, _, error),) = await stand.states()
+    assert (state, error) == (DeliveryState.WAITING, "the sink answered 307")
+
+
+async def test_a_server_that_hangs_is_left(
+    stand: Stand, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "SECONDS", 0.5)
+    receiver.hangs = True
+    sink = await stand.sink(receiver.url)
+    await stand.verbs.test_sink(stand.world.admin, sink.id)
+    await stand.sending.deliver()
+    ((state, _, error),) = await stand.states()
+    assert state is DeliveryState.WAITING
+    assert error.startswith("127.0.0.1 did not answer within")
+
+
+async def test_private_addresses_are_refused_unless_allowed(world: World) -> None:
+    """Also those that a name stands for; the path of the URL, a secret maybe, is not told."""
+    outward = GuardedOutward()
+    stand = Stand(world, outward)
+    for url in ("http://127.0.0.1:1/secret", "http://localhost:1/secret", "http://[::1]/secret"):
+        sink = await stand.sink(url)
+        await stand.verbs.test_sink(world.admin, sink.id)
+        await stand.sending.deliver()
+    states = await stand.states()
+    assert len(states) == 3
+    assert all("private address" in error and "secret" not in error for _, _, error in states)
+    await outward.close()
+
+
+async def test_chats_get_their_own_shape(stand: Stand, receiver: Receiver) -> None:
+    """Names from elsewhere make no links and no mentions."""
+    for name, type in (("slack", SinkType.SLACK), ("teams", SinkType.TEAMS)):
+        draft = SinkDraft(f"<!channel> {name}", type, url=receiver.url)
+        sink, secret = await stand.verbs.save_sink(stand.world.admin, draft)
+        assert secret is None
+        await stand.verbs.test_sink(stand.world.admin, sink.id)
+    await stand.sending.deliver()
+    bodies = [orjson.loads(body) for _, _, body in receiver.got]
+    slack = next(one for one in bodies if "text" in one)
+    teams = next(one for one in bodies if "type" in one)
+    assert slack["text"] == "A test of the sink &lt;!channel&gt; slack"
+    assert teams["attachments"][0]["content"]["type"] == "AdaptiveCard"
+
+
+@pytest.mark.parametrize(
+    ("type", "path", "state"),
+    [
+        (SinkType.GITHUB, "/repos/example/fleet/statuses/{sha}", "failure"),
+        (SinkType.GITLAB, "/projects/example%2Ffleet/statuses/{sha}", "failed"),
+    ],
+)
+async def test_commits_get_the_state_of_each_service(
+    stand: Stand, receiver: Receiver, type: SinkType, path: str, state: str
+) -> None:
+    world = stand.world
+    repository = await world.repository("https://git.example.org/example/fleet.git")
+    draft = SinkDraft("s", type, token="t0ken", api_url=receiver.url, repository_id=repository.id)
+    await stand.verbs.save_sink(world.admin, draft)
+    service = await world.service(await world.cluster(), repository)
+    async with world.deps.store.write() as tx:
+        await tx.services.change(service.id, sha="a" * 40)
+    await world.report(service, Phase.FAILED, (Problem("sync", "no such image"),))
+    await stand.send()
+    ((got, headers, body),) = receiver.got
+    told = orjson.loads(body)
+    assert got == path.format(sha="a" * 40).replace("%2F", "/")
+    assert told["state"] == state
+    assert "towline/dev/shop" in (told.get("context"), told.get("name"))
+    assert "t0ken" in (headers.get("private-token", "") + headers.get("authorization", ""))
+
+
+async def test_audit_rows_are_forwarded_from_now_on_without_loss(
+    stand: Stand, receiver: Receiver
+) -> None:
+    """What could not be sent is sent later; nothing is left out, nothing comes out of order."""
+    await stand.world.clusters.create(stand.world.admin, ClusterChange(name="before"))
+    await stand.sink(receiver.url, audit=(AuditKind.CHANGE,))
+    receiver.answers = [web.Response(status=503)]
+    for name in ("one", "two"):
+        await stand.world.clusters.create(stand.world.admin, ClusterChange(name=name))
+        await stand.sending.forward_audit()
+        await stand.world.clock.advance(10)
+    await stand.sending.forward_audit()
+    batches = [orjson.loads(body) for _, _, body in receiver.got][1:]
+    rows = [row for batch in batches for row in batch["data"]]
+    assert [row["target"] for row in rows] == ["sink", "one", "two"]
+    assert [row["number"] for row in rows] == [2, 3, 4]
+
+
+async def test_clusters_that_go_and_come_back_are_told_once(stand: Stand) -> None:
+    cluster = await stand.world.cluster()
+    await stand.world.clock.advance(100)
+    for _ in range(3):
+        await stand.watch.look_at_clusters()
+    async with stand.world.deps.store.write() as tx:
+        await tx.clusters.change(cluster.id, pinged_at=stand.world.clock.now())
+    for _ in range(3):
+        await stand.watch.look_at_clusters()
+    assert await stand.kinds() == [NotificationKind.CLUSTER_AWAY, NotificationKind.CLUSTER_BACK]
+
+
+async def test_secrets_are_never_shown_and_do_not_follow_to_another_receiver(
+    stand: Stand, receiver: Receiver
+) -> None:
+    sink = await stand.sink(f"{receiver.url}/secret-path")
+    first = stand.secret
+    assert first is not None and first.encode() not in sink.sealed
+    assert "secret-path" not in repr(sink) and sink.host == "127.0.0.1"
+    await stand.sink(f"{receiver.url}/elsewhere")
+    assert stand.secret not in (None, first)
+
+
+async def test_who_may_do_what_with_sinks(stand: Stand) -> None:
+    """An editor of a project has sinks there; the trail is forwarded by who may read all of it."""
+    editor = person(Role.EDITOR, "eve", Scope(f"project:{DEFAULT_PROJECT}"))
+    own = SinkDraft("own", SinkType.SLACK, DEFAULT_PROJECT, url="https://hooks.example.org/x")
+    sink, _ = await stand.verbs.save_sink(editor, own)
+    whole = SinkDraft("whole", SinkType.SLACK, url="https://hooks.example.org/x")
+    with pytest.raises(Forbidden):
+        await stand.verbs.save_sink(editor, whole)
+    theirs, _ = await stand.verbs.save_sink(stand.world.admin, whole)
+    with pytest.raises(NotFound):
+        await stand.verbs.sink(editor, theirs.id)
+    with pytest.raises(Conflict, match="taken"):
+        await stand.verbs.save_sink(editor, whole)
+    with pytest.raises(Forbidden):
+        await stand.verbs.save_sink(
+            person(Role.EDITOR),
+            SinkDraft("siem", SinkType.SYSLOG, url="syslog+tls://x.org", audit=(AuditKind.CHANGE,)),
+        )
+    page = await stand.verbs.sinks(editor, PageQuery())
+    assert [one.id for one in page.items] == [sink.id]
+
+
+@pytest.mark.parametrize(
+    ("router", "said"),
+    [
+        (RouterDraft("r", ("service.fail",)), "none of"),
+        (RouterDraft("r", sinks=("absent",)), "no sink absent"),
+    ],
+)
+async def test_routers_that_cannot_work_are_refused(
+    stand: Stand, router: RouterDraft, said: str
+) -> None:
+    with pytest.raises(Invalid, match=said):
+        await stand.verbs.save_router(stand.world.admin, router)
+
+
+async def test_what_is_old_is_forgotten(stand: Stand, receiver: Receiver) -> None:
+    sink = await stand.sink(receiver.url)
+    await stand.verbs.test_sink(stand.world.admin, sink.id)
+    await stand.world.clock.advance(timedelta(days=91).total_seconds())
+    await stand.routing.forget()
+    assert await stand.kinds() == [] and await stand.states() == []
