@@ -36,6 +36,7 @@ from controlplane.usecases.agents import Agents
 from controlplane.usecases.clustergroups import ClusterGroups
 from controlplane.usecases.clusterjobs import ClusterJobs
 from controlplane.usecases.clusters import Clusters
+from controlplane.usecases.components import Components
 from controlplane.usecases.contexts import Contexts
 from controlplane.usecases.delivery import Delivery
 from controlplane.usecases.deployment import Deployment
@@ -176,6 +177,7 @@ async def _joined(
         sets=Sets(deps, targets),
         namespaces=Namespaces(deps, targets),
         cluster_groups=ClusterGroups(deps),
+        components=Components(deps),
         diffs=Diffs(deps),
         pipelines=pipelines,
         records=records,
@@ -189,6 +191,7 @@ async def _joined(
         bus=bus,
         agents_port=settings.agents_port,
         signing_key=settings.signing_key,
+        introspection=settings.introspection,
     )
     return ControlPlane(
         deps=deps,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
 
-from controlplane.domain.access import Kind, Role, Visible
+from controlplane.domain.access import Actor, Kind, Role, Visible
 from controlplane.domain.audit import AuditFilter, AuditKind, Chain
 from controlplane.domain.bindings import AccessRequest, Binding, Project
 from controlplane.domain.clustergroups import ClusterGroup
@@ -536,6 +536,18 @@ class Manifests(Protocol):
 
     async def keep(self, data: bytes) -> Rendered:
         """Keep a bundle that comes from no repository. Unavailable."""
+        ...
+
+
+class LiveObjects(Protocol):
+    """What is in clusters at this moment, read as the user who asks."""
+
+    async def read(self, actor: Actor, handle: str, path: str) -> Mapping[str, Any]:
+        """The JSON at a path of a cluster's API.
+
+        NotFound, Forbidden: as the cluster, or the door, says. LimitExceeded: it is too large.
+        Unavailable: the cluster does not answer.
+        """
         ...
 
 

@@ -14,11 +14,13 @@ from fleet.mux.budget import Budget
 from fleet.mux.mux import MuxSettings
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
+from proxy.domain.access import Identity
 from proxy.domain.streams import OpenStream
 from proxy.gateway.connection import make_door
 from proxy.gateway.desk import Desk
 from proxy.gateway.gateway import Gateway
 from proxy.gateway.meters import Meters
+from proxy.gateway.route import Route
 from proxy.ports import (
     AgentAuthenticator,
     AgentPresence,
@@ -102,6 +104,12 @@ class Door:
     def end_stream(self, id: str, by: str) -> bool:
         """End one of them; False: there is none of this id."""
         return self.gateway.end_stream(id, by)
+
+    async def read(
+        self, identity: Identity, source: str, route: Route, most: int
+    ) -> tuple[int, bytes]:
+        """A GET as a user whose identity is known: status and body; see `InsideReader.read`."""
+        return await self.gateway.inside.read(identity, source, route, most)
 
     def is_connected(self, cluster_id: ClusterId) -> bool:
         """Whether requests can reach the cluster now."""

@@ -12,6 +12,7 @@ from controlplane.usecases.accounts import Accounts
 from controlplane.usecases.clustergroups import ClusterGroups
 from controlplane.usecases.clusterjobs import ClusterJobs
 from controlplane.usecases.clusters import Clusters
+from controlplane.usecases.components import Components
 from controlplane.usecases.contexts import Contexts
 from controlplane.usecases.deployment import Deployment
 from controlplane.usecases.diffs import Diffs
@@ -56,6 +57,7 @@ class Verbs:
     sets: Sets
     namespaces: Namespaces
     cluster_groups: ClusterGroups
+    components: Components
     diffs: Diffs
     pipelines: Pipelines
     records: Records
@@ -69,6 +71,7 @@ class Verbs:
     bus: Bus
     agents_port: int
     signing_key: str = ""
+    introspection: bool = True
 
 
 @dataclass(slots=True)

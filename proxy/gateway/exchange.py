@@ -284,8 +284,11 @@ class Exchange:
 
     async def _ask(self) -> None:
         record, head = self.record, self._head
-        identity = await self._desk.identify(self._opening.read_credential(), record.source)
-        record.identity = identity
+        identity = record.identity
+        if identity is None:
+            shown = self._opening.read_credential()
+            identity = await self._desk.identify(shown, record.source)
+            record.identity = identity
         attributes = record.attributes = self._opening.read_attributes()
         admission = await self._desk.admit(
             identity, self._route.handle, attributes, head.impersonation

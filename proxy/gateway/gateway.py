@@ -13,6 +13,7 @@ from proxy.domain.streams import OpenStream
 from proxy.gateway.answers import Refusal
 from proxy.gateway.desk import Desk
 from proxy.gateway.exchange import Exchange
+from proxy.gateway.inside import InsideReader
 from proxy.gateway.meters import kind_of
 
 log = structlog.get_logger(__name__)
@@ -50,6 +51,7 @@ class Gateway:
         streams: StreamLimits,
     ) -> None:
         self.desk, self.clock = desk, clock
+        self.inside = InsideReader(desk, clock, head_limits)
         self.head_limits, self.timeouts = head_limits, timeouts
         self._most_connections = streams.connections
         self.connections: set[OpenConnection] = set()

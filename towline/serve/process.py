@@ -43,6 +43,7 @@ from towline.serve.listeners import (
     serve,
 )
 from towline.serve.live import StoreLive
+from towline.serve.livedoor import LiveDoor
 from towline.serve.parts import run_until_stopped, wait_failed
 from towline.serve.readiness import StoreProbe
 from towline.serve.replicas import ReplicaPart
@@ -114,6 +115,7 @@ class Process:
                 agents_port=address(settings.listen_agents, "listen_agents")[1],
                 signing_key=signer(git_settings(settings)).public_pem.decode(),
                 redis=settings.redis,
+                introspection=settings.introspection,
                 auth=settings.auth,
                 audit=settings.audit,
                 notify=settings.notify,
@@ -138,6 +140,7 @@ class Process:
         self._replica = self._build_replica()
         self.door = self._build_door()
         egress.use(self.door.find)
+        self.plane.verbs.components.live = LiveDoor(self.door)
         self.plane.verbs.streams.door = DoorStreams(self.door)
         ends.push_async_callback(self.door.stop)
         self.door.start()

@@ -1,0 +1,115 @@
+"""Objects as they are in their clusters: where they are read, what is shown of them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from controlplane.domain.services import Component
+from fleet.errors import Invalid
+
+HIDDEN = "(hidden)"
+MOST_EVENTS = 200
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectEvent:
+    """What a cluster says has happened to an object; `count` times until `last_at`."""
+
+    kind: str
+    namespace: str
+    name: str
+    type: str
+    reason: str
+    message: str
+    count: int
+    source: str
+    first_at: datetime | None
+    last_at: datetime | None
+
+
+def discovery_path(group: str, version: str) -> str:
+    """Where an API tells of its resources."""
+    root = f"/apis/{quote(group, safe='')}/" if group else "/api/"
+    return root + quote(version, safe="")
+
+
+def object_path(one: Component, resources: Sequence[Mapping[str, Any]]) -> str:
+    """Where the object is read. Invalid: the cluster does not serve this kind (any more)."""
+    for resource in resources:
+        name = str(resource.get("name", ""))
+        if resource.get("kind") == one.kind and name and "/" not in name:
+            place = f"/namespaces/{quote(one.namespace, safe='')}" if one.namespace else ""
+            root = discovery_path(one.group, one.version)
+            return f"{root}{place}/{quote(name, safe='')}/{quote(one.name, safe='')}"
+    raise Invalid(f"the cluster serves no {one.kind} of {one.group or 'v1'} {one.version}")
+
+
+def events_path(namespace: str, uid: str = "") -> str:
+    """Where the events of a namespace, or of one object in it, are read."""
+    query = {"limit": str(500)} | ({"fieldSelector": f"involvedObject.uid={uid}"} if uid else {})
+    place = f"/namespaces/{quote(namespace or 'default', safe='')}"
+    return f"/api/v1{place}/events?{urlencode(query)}"
+
+
+def shown(live: Mapping[str, Any]) -> dict[str, Any]:
+    """The object without who manages which field, and without the values of a Secret."""
+    metadata = {k: v for k, v in _mapping(live.get("metadata")).items() if k != "managedFields"}
+    annotations = {
+        k: v for k, v in _mapping(metadata.get("annotations")).items() if k != _LAST_APPLIED
+    }
+    if "annotations" in metadata:
+        metadata["annotations"] = annotations
+    result = {**live, "metadata": metadata}
+    if live.get("kind") == "Secret" and live.get("apiVersion") == "v1":
+        for name in ("data", "stringData"):
+            if name in result:
+                result[name] = dict.fromkeys(_mapping(result[name]), HIDDEN)
+    return result
+
+
+def parsed_events(items: Iterable[Any], uids: frozenset[str]) -> list[ObjectEvent]:
+    """Events of the objects with these ids, newest first, as many as are shown."""
+    found = [
+        _event(one)
+        for one in items
+        if isinstance(one, Mapping) and _mapping(one.get("involvedObject")).get("uid") in uids
+    ]
+    # What has no time at all comes last.
+    dated = sorted(
+        (one for one in found if one.last_at), key=lambda one: str(one.last_at), reverse=True
+    )
+    return [*dated, *(one for one in found if one.last_at is None)][:MOST_EVENTS]
+
+
+def _event(told: Mapping[str, Any]) -> ObjectEvent:
+    about, source = _mapping(told.get("involvedObject")), _mapping(told.get("source"))
+    series = _mapping(told.get("series"))
+    last = told.get("lastTimestamp") or series.get("lastObservedTime") or told.get("eventTime")
+    count = told.get("count") or series.get("count") or 1
+    return ObjectEvent(
+        kind=str(about.get("kind", ""))[:253],
+        namespace=str(about.get("namespace", ""))[:253],
+        name=str(about.get("name", ""))[:253],
+        type=str(told.get("type", ""))[:64],
+        reason=str(told.get("reason", ""))[:256],
+        message=str(told.get("message", ""))[:4096],
+        count=count if isinstance(count, int) else 1,
+        source=str(source.get("component") or told.get("reportingComponent") or "")[:256],
+        first_at=_time(told.get("firstTimestamp") or told.get("eventTime")),
+        last_at=_time(last),
+    )
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _time(value: Any) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(str(value)) if value else None
+    except ValueError:
+        return None
+    return found if found is not None and found.tzinfo else None

@@ -1,0 +1,129 @@
+"""The objects of services: what owns what, and how they are in the cluster at this moment."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from controlplane.domain.access import Actor, Verb, require, require_member
+from controlplane.domain.clusters import Cluster
+from controlplane.domain.livestate import (
+    ObjectEvent,
+    discovery_path,
+    events_path,
+    object_path,
+    parsed_events,
+    shown,
+)
+from controlplane.domain.services import Component
+from controlplane.ports import ANY, LiveObjects
+from controlplane.usecases.clusters import find_cluster
+from controlplane.usecases.deps import Deps
+from fleet.errors import Conflict, NotFound, Unavailable
+
+_MOST_NAMESPACES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """An object with what it has grown from, nearest first, and what has grown from it."""
+
+    component: Component
+    parents: tuple[Component, ...]
+    children: tuple[Component, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveObject:
+    """An object as it was in its cluster at `read_at`."""
+
+    component: Component
+    object: dict[str, Any]
+    read_at: datetime
+
+
+class Components:
+    """Verbs on components. `live` is filled in by whoever can reach clusters."""
+
+    def __init__(self, deps: Deps) -> None:
+        self._deps = deps
+        self.live: LiveObjects | None = None
+
+    async def family(self, actor: Actor, id: str) -> Family:
+        """An object with its parents and children. NotFound: none, or not to be seen."""
+        component, _ = await self._find(actor, id)
+        async with self._deps.store.read() as tx:
+            others = await tx.components.select(service_id=component.service_id)
+        by_uid = {one.uid: one for one in others if one.uid}
+        parents: list[Component] = []
+        above = by_uid.get(component.owner_uid)
+        while above is not None and above not in parents and above.id != component.id:
+            parents.append(above)
+            above = by_uid.get(above.owner_uid)
+        children = [one for one in others if component.uid and one.owner_uid == component.uid]
+        return Family(component, tuple(parents), tuple(children))
+
+    async def look(self, actor: Actor, id: str) -> LiveObject:
+        """The object as it is now, read as the actor; values of Secrets are hidden.
+
+        Conflict: there is another object of that name now. NotFound, Forbidden, Unavailable: as
+        the cluster says.
+        """
+        component, cluster = await self._find(actor, id)
+        live, handle = self._reader(), cluster.handle
+        listed = await live.read(actor, handle, discovery_path(component.group, component.version))
+        found = listed.get("resources")
+        path = object_path(component, found if isinstance(found, list) else [])
+        told = await live.read(actor, handle, path)
+        if component.uid and (told.get("metadata") or {}).get("uid") != component.uid:
+            raise Conflict(f"{component.kind} {component.name} was made anew: ask again soon")
+        return LiveObject(component, shown(told), self._deps.clock.now())
+
+    async def events(self, actor: Actor, id: str) -> list[ObjectEvent]:
+        """What the cluster tells of an object, newest first, read as the actor."""
+        component, cluster = await self._find(actor, id)
+        if not component.uid:
+            return []
+        path = events_path(component.namespace, component.uid)
+        told = await self._reader().read(actor, cluster.handle, path)
+        return parsed_events(_items(told), frozenset({component.uid}))
+
+    async def service_events(self, actor: Actor, service_id: str) -> list[ObjectEvent]:
+        """What the cluster tells of all objects of a service, newest first."""
+        require_member(actor)
+        async with self._deps.store.read() as tx:
+            service = await tx.services.find(id=service_id, deleted_at=ANY)
+            if service is None:
+                raise NotFound
+            require(actor, Verb.READ, service.target)
+            cluster = await find_cluster(tx, service.cluster_id)
+            components = await tx.components.select(service_id=service_id)
+        uids = frozenset(one.uid for one in components if one.uid)
+        places = sorted({one.namespace for one in components if one.namespace})
+        items: list[Any] = []
+        for namespace in places[:_MOST_NAMESPACES]:
+            told = await self._reader().read(actor, cluster.handle, events_path(namespace))
+            items += _items(told)
+        return parsed_events(items, uids)
+
+    async def _find(self, actor: Actor, id: str) -> tuple[Component, Cluster]:
+        require_member(actor)
+        async with self._deps.store.read() as tx:
+            component = await tx.components.get(id)
+            if component is None:
+                raise NotFound
+            service = await tx.services.find(id=component.service_id, deleted_at=ANY)
+            if service is None:
+                raise NotFound
+            require(actor, Verb.READ, service.target)
+            return component, await find_cluster(tx, component.cluster_id)
+
+    def _reader(self) -> LiveObjects:
+        if self.live is None:
+            raise Unavailable("this process does not reach clusters")
+        return self.live
+
+
+def _items(told: Any) -> Sequence[Any]:
+    found = told.get("items")
+    return found if isinstance(found, list) else []

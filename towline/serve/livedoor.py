@@ -1,0 +1,47 @@
+"""The control plane's port `LiveObjects` over the door of this process: reads as the user."""
+
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+
+from controlplane.domain.access import Actor
+from fleet.errors import Forbidden, NotFound, TowlineError, Unavailable
+from fleet.identity import TokenId, UserId
+from proxy.compose import Door
+from proxy.domain.access import Identity
+from proxy.gateway.route import Route
+
+MOST_BYTES = 4 << 20
+_ERRORS: Mapping[int, type[TowlineError]] = {
+    HTTPStatus.NOT_FOUND: NotFound,
+    HTTPStatus.FORBIDDEN: Forbidden,
+    HTTPStatus.UNAUTHORIZED: Forbidden,
+}
+
+
+class LiveDoor:
+    """Each read is a request of its user: authorized, impersonated, audited."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+
+    async def read(self, actor: Actor, handle: str, path: str) -> Mapping[str, Any]:
+        identity = Identity(
+            user_id=UserId(actor.id),
+            name=actor.email,
+            token_id=TokenId(actor.token_id) if actor.token_id else None,
+            expires_at=actor.expires_at,
+        )
+        route = Route(handle, path.encode())
+        status, body = await self._door.read(identity, actor.source, route, MOST_BYTES)
+        try:
+            told = orjson.loads(body)
+        except orjson.JSONDecodeError:
+            told = None
+        if status == HTTPStatus.OK and isinstance(told, dict):
+            return told
+        message = str(told.get("message", "")) if isinstance(told, dict) else ""
+        message = message[:500] or f"cluster {handle!r} answered {status}"
+        raise _ERRORS.get(status, Unavailable)(message)
