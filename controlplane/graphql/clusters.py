@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import Any
 
 import strawberry
+from strawberry.types.base import StrawberryOptional
+from strawberry.types.lazy_type import LazyType
 
 from controlplane.domain.clusters import AgentMode, Distribution
 from controlplane.domain.clusters import Cluster as ClusterRow
@@ -14,10 +16,8 @@ from controlplane.graphql.repositories import GitRepository
 from controlplane.graphql.scalars import Map
 from controlplane.usecases.rights import BindingView
 
-if TYPE_CHECKING:
-    from controlplane.graphql.types import ServiceDeployment
-
-Service = Annotated["ServiceDeployment", strawberry.lazy("controlplane.graphql.types")]
+# By name: services speak of clusters, and this is the only way back.
+_SERVICE: Any = LazyType("ServiceDeployment", "controlplane.graphql.types")
 
 strawberry.enum(Distribution, name="ClusterDistro")
 strawberry.enum(AgentMode, name="AgentMode")
@@ -89,8 +89,8 @@ class ClusterProvider:
     editable: bool | None
     deleted_at: datetime | None
     repository: GitRepository | None
-    service: Service | None
     credentials: list[ProviderCredential | None] | None
+    service: Any = strawberry.field(default=None, graphql_type=StrawberryOptional(_SERVICE))
 
 
 @strawberry.type
