@@ -76,6 +76,8 @@ class ControlPlaneSettings(BaseModel):
     """Holds the embedded store and the encryption key."""
     agents_port: int = 8444
     """Where agents connect; told to those who add clusters."""
+    introspection: bool = True
+    """Whether members may ask the API for its schema."""
     signing_key: str = ""
     """The public key (PEM) of what signs renders; told to those who set up agents."""
     database: SecretStr | None = None

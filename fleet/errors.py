@@ -4,6 +4,7 @@ An error's message is written for the person who reads it: what failed, where, w
 Whatever is not a `TowlineError` is masked as `INTERNAL` at each edge.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 
@@ -66,9 +67,16 @@ class Invalid(TowlineError):
 
 
 class Conflict(TowlineError):
-    """The state has moved on, or the name is taken; the message tells the current state."""
+    """The state has moved on, or the name is taken; the message tells the current state.
+
+    `current` has it for programs: what the caller may read of what stands in the way.
+    """
 
     code = Code.CONFLICT
+
+    def __init__(self, message: str, *, current: Mapping[str, object] | None = None) -> None:
+        super().__init__(message)
+        self.current = dict(current or {})
 
 
 class LimitExceeded(TowlineError):

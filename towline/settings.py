@@ -86,6 +86,8 @@ class ServeSettings(_Group):
     """HTTPS: API, Kubernetes, console, webhooks."""
     listen_http: str = "127.0.0.1:8080"
     """The same without TLS, for this machine or behind an ingress; `off` disables it."""
+    introspection: bool = True
+    """Whether members may ask the API for its schema."""
     listen_agents: str = "127.0.0.1:8444"
     """gRPC over TLS, for agents."""
     redis: SecretStr | None = None

@@ -5,6 +5,7 @@ document and not with what it would expand to.
 """
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,13 +16,22 @@ from graphql import (
     FragmentDefinitionNode,
     FragmentSpreadNode,
     GraphQLError,
+    GraphQLList,
+    GraphQLNamedType,
+    GraphQLObjectType,
+    GraphQLOutputType,
+    GraphQLSchema,
     OperationDefinitionNode,
     SelectionNode,
     SelectionSetNode,
     StringValueNode,
+    get_named_type,
+    get_nullable_type,
+    value_from_ast_untyped,
 )
 
-from fleet.errors import Invalid
+from controlplane.ports import MOST_ROWS_A_PAGE
+from fleet.errors import Invalid, LimitExceeded
 
 MOST_TOKENS = 5_000
 MOST_ALIASES = 30
@@ -31,6 +41,24 @@ DEEPEST = 15
 MOST_VALUES = 10_000
 DEEPEST_VALUE = 32
 
+MOST_COST = 50_000
+
+_ROWS_OF_A_PAGE = 50
+_ROWS_OF_A_LIST = 5
+# What one of these makes the server do, in fields.
+_WEIGHTS = {
+    "search": 200,
+    "places": 100,
+    "fleetMap": 500,
+    "deliveryReport": 1_000,
+    "deploymentHistory": 200,
+    "fleet": 5_000,
+    "fleetChanges": 5_000,
+    "commitTrace": 2_000,
+    "serviceDiff": 1_000,
+    "fleetDiff": 10_000,
+    "whoCan": 1_000,
+}
 # Inline fragments and spreads count here too, unlike in DEEPEST.
 _MOST_NESTED = 100
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
@@ -155,3 +183,98 @@ def _check_weight(weight: Weight) -> None:
         raise Invalid(f"the query has {weight.aliases} aliases, {MOST_ALIASES} at most")
     if weight.fields > MOST_FIELDS:
         raise Invalid(f"the query comes to more than {MOST_FIELDS:,} fields")
+
+
+class Cost:
+    """What answering a document takes: fields, times the rows that lists have.
+
+    A field costs one, some as in `_WEIGHTS`; what is selected of a page counts for each of its
+    rows, what is selected of another list five times. Each fragment is reckoned once.
+    """
+
+    def __init__(
+        self, schema: GraphQLSchema, document: DocumentNode, variables: Mapping[str, Any]
+    ) -> None:
+        self._schema = schema
+        self._variables = variables
+        self._document = document
+        self._fragments = {
+            one.name.value: one
+            for one in document.definitions
+            if isinstance(one, FragmentDefinitionNode)
+        }
+        self._reckoned: dict[str, int] = {}
+
+    def check(self) -> None:
+        """LimitExceeded: some operation costs too much. The document is known to be of a size."""
+        for one in self._document.definitions:
+            if isinstance(one, OperationDefinitionNode):
+                cost = self.of(one.selection_set, self._schema.get_root_type(one.operation))
+                if cost > MOST_COST:
+                    raise LimitExceeded(
+                        f"the query costs {cost:,}, {MOST_COST:,} at most: "
+                        "ask for smaller pages or fewer fields"
+                    )
+
+    def of(self, selections: SelectionSetNode, parent: GraphQLNamedType | None) -> int:
+        """The cost of selections on one object."""
+        return sum(self._of_selection(one, parent) for one in selections.selections)
+
+    def _of_selection(self, node: SelectionNode, parent: GraphQLNamedType | None) -> int:
+        if isinstance(node, FragmentSpreadNode):
+            return self._of_fragment(node.name.value)
+        if isinstance(node, FieldNode):
+            return self._of_field(node, parent)
+        selections = getattr(node, "selection_set", None)
+        return self.of(selections, parent) if selections else 0
+
+    def _of_field(self, node: FieldNode, parent: GraphQLNamedType | None) -> int:
+        fields = parent.fields if isinstance(parent, GraphQLObjectType) else {}
+        field = fields.get(node.name.value)
+        weight = _WEIGHTS.get(node.name.value, 1)
+        if node.selection_set is None or field is None:
+            return weight
+        kind = get_named_type(field.type)
+        return weight + self._rows(node, field.type) * self.of(node.selection_set, kind)
+
+    def _rows(self, node: FieldNode, kind: GraphQLOutputType) -> int:
+        """For how many objects what is selected counts; a page's own lists are as long as it."""
+        if get_named_type(kind).name.endswith("Connection"):
+            return self._page(node)
+        is_list = isinstance(get_nullable_type(kind), GraphQLList)
+        return _ROWS_OF_A_LIST if is_list and node.name.value != "edges" else 1
+
+    def _page(self, node: FieldNode) -> int:
+        for argument in node.arguments or ():
+            if argument.name.value in ("first", "last"):
+                value: Any = value_from_ast_untyped(argument.value, dict(self._variables))
+                is_known = isinstance(value, int)
+                return max(1, min(value, MOST_ROWS_A_PAGE)) if is_known else MOST_ROWS_A_PAGE
+        return _ROWS_OF_A_PAGE
+
+    def _of_fragment(self, name: str) -> int:
+        fragment = self._fragments.get(name)
+        if fragment is None:
+            return 0
+        if name not in self._reckoned:
+            kind = self._schema.get_type(fragment.type_condition.name.value)
+            self._reckoned[name] = self.of(fragment.selection_set, kind)
+        return self._reckoned[name]
+
+
+def asks_for_the_schema(document: DocumentNode) -> bool:
+    """Whether a document looks at the schema itself."""
+    return any(
+        isinstance(node, FieldNode) and node.name.value in ("__schema", "__type")
+        for one in document.definitions
+        if isinstance(one, OperationDefinitionNode | FragmentDefinitionNode)
+        for node in _selected(one.selection_set)
+    )
+
+
+def _selected(selections: SelectionSetNode) -> Iterator[SelectionNode]:
+    for one in selections.selections:
+        yield one
+        inner = getattr(one, "selection_set", None)
+        if inner is not None:
+            yield from _selected(inner)

@@ -1,12 +1,13 @@
 """The schema and its limits. `python -m controlplane.graphql.schema` prints it."""
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
 import strawberry
 import structlog
-from graphql import GraphQLError, MaxIntrospectionDepthRule
+from graphql import GraphQLEnumType, GraphQLError, MaxIntrospectionDepthRule
 from strawberry.extensions import (
     AddValidationRules,
     MaskErrors,
@@ -21,17 +22,25 @@ from strawberry.types.graphql import OperationType
 
 from controlplane.domain.access import require_member
 from controlplane.graphql.execution import FastExecution
-from controlplane.graphql.limits import MOST_TOKENS, Scale, StorableStrings, check_values
+from controlplane.graphql.limits import (
+    MOST_TOKENS,
+    Cost,
+    Scale,
+    StorableStrings,
+    asks_for_the_schema,
+    check_values,
+)
 from controlplane.graphql.mutation import Mutation
 from controlplane.graphql.query import Query
 from controlplane.graphql.refusals import RefusalTrail
 from controlplane.graphql.scalars import SCALARS
 from controlplane.graphql.subscription import Subscription
-from fleet.errors import Code, TowlineError
+from fleet.errors import Code, Conflict, Forbidden, TowlineError
 
 log = structlog.get_logger(__name__)
 
 _LONGEST_KEPT = 10_000
+_WRONG_WORD = re.compile(r'"(\w+)" enum')
 
 # Made once: the validation cache is keyed by the very rules.
 _RULES: list[Any] = [MaxIntrospectionDepthRule, StorableStrings]
@@ -46,12 +55,22 @@ class CodedErrors(MaskErrors):
     def anonymise_error(self, error: GraphQLError) -> GraphQLError:
         cause = _root_of(error)
         if isinstance(cause, TowlineError):
-            return _coded(error, cause.code, cause.message)
+            current = cause.current if isinstance(cause, Conflict) else {}
+            more = {"current": dict(current)} if current else {}
+            return _coded(error, cause.code, cause.message, **more)
         if cause is None and (error.original_error is None or error.path is None):
-            return _coded(error, Code.INVALID, error.message)
+            return _coded(error, Code.INVALID, self._with_right_words(error.message))
         message = "something went wrong here; the log has the details under this requestId"
         id = self.execution_context.context.request_id
         return _coded(error, Code.INTERNAL, message, requestId=id)
+
+    def _with_right_words(self, message: str) -> str:
+        """A message about a word that an enum does not have, with those that it has."""
+        wrong = _WRONG_WORD.search(message)
+        kind = self.execution_context.schema._schema.get_type(wrong[1]) if wrong else None
+        if not isinstance(kind, GraphQLEnumType):
+            return message
+        return f"{message} Use {', '.join(kind.values)}."
 
 
 class KindParserCache(ParserCache):
@@ -110,8 +129,13 @@ class Schema(strawberry.Schema):
 def _admit(execution: ExecutionContext) -> None:
     """Raise why a document goes no further."""
     require_member(execution.context.actor)
-    if execution.graphql_document is not None:
-        Scale(execution.graphql_document).check()
+    document = execution.graphql_document
+    if document is not None:
+        Scale(document).check()
+        variables = execution.variables or {}
+        Cost(execution.schema._schema, document, variables).check()
+        if not execution.context.verbs.introspection and asks_for_the_schema(document):
+            raise Forbidden("this installation does not tell its schema: see schema.graphql")
     for name, value in (execution.variables or {}).items():
         check_values(value, name)
 
@@ -128,7 +152,7 @@ def _root_of(error: GraphQLError) -> Exception | None:
     return cause
 
 
-def _coded(error: GraphQLError, code: Code, message: str, **more: str) -> GraphQLError:
+def _coded(error: GraphQLError, code: Code, message: str, **more: Any) -> GraphQLError:
     return GraphQLError(
         message=message,
         nodes=error.nodes,

@@ -4,20 +4,26 @@ from datetime import timedelta
 from typing import Any
 
 import orjson
+from cross_web import HTTPException
+from graphql import GraphQLError
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.websockets import WebSocket
 from strawberry.asgi import GraphQL
 from strawberry.exceptions import ConnectionRejectionError
-from strawberry.http import GraphQLHTTPResponse
+from strawberry.http import GraphQLHTTPResponse, GraphQLRequestData
+from strawberry.http.async_base_view import AsyncHTTPRequestAdapter
 from strawberry.schema.base import BaseSchema
 from strawberry.subscriptions import GRAPHQL_TRANSPORT_WS_PROTOCOL
 from strawberry.subscriptions.protocols.graphql_transport_ws.handlers import (
     BaseGraphQLTransportWSHandler,
 )
+from strawberry.types import ExecutionResult
 from strawberry.types.unset import UNSET, UnsetType
 
+from controlplane.domain.access import require_member
 from controlplane.graphql.context import Context, Verbs
+from controlplane.graphql.persisted import PersistedQueries, UnknownQuery
 from controlplane.http.browser import Cookies, check_session_request
 from fleet.errors import TowlineError, Unauthenticated
 from fleet.identity import TokenKind, token_kind
@@ -63,12 +69,13 @@ class GraphQLEndpoint(GraphQL[Context, None]):
         super().__init__(
             schema,
             graphql_ide=None,
-            allow_queries_via_get=False,
+            allow_queries_via_get=True,
             subscription_protocols=(GRAPHQL_TRANSPORT_WS_PROTOCOL,),
             max_subscriptions_per_connection=_MOST_SUBSCRIPTIONS,
             connection_init_wait_timeout=timedelta(seconds=_INIT_SECONDS),
         )
         self._verbs = verbs
+        self._persisted = PersistedQueries()
         self.clock = clock
         self._cookies = cookies or Cookies()
 
@@ -108,6 +115,47 @@ class GraphQLEndpoint(GraphQL[Context, None]):
             raise ConnectionRejectionError({"code": "UNAUTHENTICATED"})
         return UNSET
 
+    async def parse_http_body(
+        self, request: AsyncHTTPRequestAdapter
+    ) -> GraphQLRequestData | list[GraphQLRequestData]:
+        """A request; by GET only the hash of a query that is known."""
+        if request.method == "GET":
+            params = request.query_params
+            if params.get("query") or not params.get("extensions"):
+                raise HTTPException(405, "send queries by POST; GET takes hashes of known ones")
+        return await super().parse_http_body(request)
+
+    async def execute_operation(
+        self,
+        request: Request,
+        request_adapter: AsyncHTTPRequestAdapter,
+        request_data: GraphQLRequestData | list[GraphQLRequestData],
+        context: Context,
+        root_value: None,
+        sub_response: Response,
+    ) -> Any:
+        """Run a query, or the one that its hash names."""
+        data = request_data
+        if not isinstance(data, list):
+            try:
+                require_member(context.actor)
+                data.query = self._persisted.text(data.query, data.extensions)
+                self._persisted.learn(data.query, data.extensions)
+            except UnknownQuery:
+                return _refused("PersistedQueryNotFound", "PERSISTED_QUERY_NOT_FOUND")
+            except Unauthenticated:
+                data.query = data.query or "{ __typename }"
+            except TowlineError as error:
+                return _refused(error.message, error.code.value)
+        return await super().execute_operation(
+            request=request,
+            request_adapter=request_adapter,
+            request_data=data,
+            context=context,
+            root_value=root_value,
+            sub_response=sub_response,
+        )
+
     def decode_json(self, data: str | bytes) -> object:
         """A request or a message, which is an object; batches are not taken."""
         if len(data) > MOST_REQUEST_BYTES:
@@ -128,6 +176,12 @@ class GraphQLEndpoint(GraphQL[Context, None]):
         response = super().create_response(response_data, sub_response)
         response.headers["cache-control"] = "no-store"
         return response
+
+
+def _refused(message: str, code: str) -> ExecutionResult:
+    return ExecutionResult(
+        data=None, errors=[GraphQLError(message, extensions={"code": code})], extensions={}
+    )
 
 
 def token_of(authorization: str) -> str:

@@ -86,8 +86,12 @@ class Clusters:
         async with self._deps.store.write() as tx:
             project = await project_for(tx, actor, Kind.CLUSTER, change.project_id)
             cluster = replace(cluster, project_id=project)
-            if await tx.clusters.find(handle=handle) is not None:
-                raise Conflict(f"a cluster with the handle {handle!r} exists already")
+            taken = await tx.clusters.find(handle=handle)
+            if taken is not None:
+                raise Conflict(
+                    f"a cluster with the handle {handle!r} exists already",
+                    current=_state(taken) if actor.may(Verb.READ, taken.target) else None,
+                )
             await tx.clusters.add(cluster)
             _, secret = await mint(tx, self._deps, f"agent of {handle}", cluster_id=cluster.id)
             await self._deps.audit(tx, actor, "createCluster", handle, cluster.id)
@@ -210,6 +214,11 @@ async def _render_anew(tx: Transaction, before: Cluster, after: Cluster) -> set[
         if service.repository_id:
             repositories.add(service.repository_id)
     return repositories
+
+
+def _state(cluster: Cluster) -> dict[str, object]:
+    """What programs are told of a cluster that stands in their way."""
+    return {"id": cluster.id, "handle": cluster.handle, "name": cluster.name}
 
 
 def _of_health(query: PageQuery, health: ClusterHealth, silent: datetime) -> PageQuery:

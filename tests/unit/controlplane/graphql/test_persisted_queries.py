@@ -1,0 +1,55 @@
+"""What persisted queries keep, and what they refuse."""
+
+import hashlib
+
+import pytest
+
+from controlplane.graphql.persisted import LONGEST_KEPT, PersistedQueries, UnknownQuery
+from fleet.errors import Invalid
+
+
+def named(query: str) -> dict[str, object]:
+    hash = hashlib.sha256(query.encode()).hexdigest()
+    return {"persistedQuery": {"version": 1, "sha256Hash": hash}}
+
+
+def test_a_query_is_known_once_it_was_learned() -> None:
+    known, query = PersistedQueries(), "{ me { id } }"
+    with pytest.raises(UnknownQuery):
+        known.text(None, named(query))
+    assert known.text(query, named(query)) == query
+    known.learn(query, named(query))
+    assert known.text(None, named(query)) == query
+
+
+def test_a_query_without_a_hash_is_passed_on_and_not_kept() -> None:
+    known = PersistedQueries()
+    known.learn("{ a }", None)
+    assert known.text("{ a }", {}) == "{ a }" and known.text(None, None) is None
+    with pytest.raises(UnknownQuery):
+        known.text(None, named("{ a }"))
+
+
+@pytest.mark.parametrize("hash", ["", "a" * 63, "G" * 64, None, 7, ["a"]])
+def test_what_is_no_hash_is_refused(hash: object) -> None:
+    with pytest.raises(Invalid, match="64 hexadecimal"):
+        PersistedQueries().text("{ a }", {"persistedQuery": {"sha256Hash": hash}})
+
+
+def test_the_hash_of_another_query_is_refused() -> None:
+    with pytest.raises(Invalid, match="not the sha256"):
+        PersistedQueries().text("{ a }", named("{ b }"))
+
+
+def test_the_least_used_is_forgotten_and_the_longest_never_kept() -> None:
+    known = PersistedQueries(most=2)
+    for query in ("{ a }", "{ b }"):
+        known.learn(query, named(query))
+    known.text(None, named("{ a }"))
+    known.learn("{ c }", named("{ c }"))
+    assert known.text(None, named("{ a }")) == "{ a }"
+    long = "#" * (LONGEST_KEPT + 1)
+    known.learn(long, named(long))
+    for query in ("{ b }", long):
+        with pytest.raises(UnknownQuery):
+            known.text(None, named(query))

@@ -1,0 +1,70 @@
+"""What a query costs is reckoned from its fields, its pages and its lists."""
+
+from typing import Any
+
+import pytest
+from graphql import parse
+
+from controlplane.graphql.limits import MOST_COST, Cost, asks_for_the_schema
+from controlplane.graphql.schema import schema
+from fleet.errors import LimitExceeded
+from towline.cli import documents
+
+NODES = "edges { node { id components { id name } } }"
+
+
+def cost(query: str, **variables: Any) -> int:
+    document = parse(query)
+    (operation,) = [one for one in document.definitions if hasattr(one, "operation")]
+    root = schema._schema.get_root_type(operation.operation)  # ty: ignore
+    return Cost(schema._schema, document, variables).of(operation.selection_set, root)  # ty: ignore
+
+
+def test_rows_multiply_what_is_selected_of_them() -> None:
+    one_row = 4 + 2 * 5
+    assert cost("{ me { id name } }") == 3
+    assert cost(f"{{ serviceDeployments(first: 2) {{ {NODES} }} }}") == 1 + 2 * one_row
+
+
+@pytest.mark.parametrize(
+    ("arguments", "variables", "rows"),
+    [
+        ("", {}, 50),
+        ("(first: 7)", {}, 7),
+        ("(last: 7)", {}, 7),
+        ("(first: 1000000)", {}, 100),
+        ("(first: -4)", {}, 1),
+        ("(first: $n)", {"n": 9}, 9),
+        ("(first: $n)", {}, 100),
+    ],
+)
+def test_a_page_has_the_rows_that_are_asked_for(arguments, variables, rows) -> None:
+    query = f"query ($n: Int) {{ clusters{arguments} {{ edges {{ cursor }} }} }}"
+    assert cost(query, **variables) == 1 + rows * 2
+
+
+def test_fragments_count_each_time_and_are_reckoned_once() -> None:
+    links = " ".join(f"fragment f{n} on Query {{ ...f{n + 1} ...f{n + 1} }}" for n in range(40))
+    assert cost(f"{{ ...f0 }} {links} fragment f40 on Query {{ me {{ id }} }}") == 2 * 2**40
+
+
+def test_what_costs_too_much_is_told_what_to_do() -> None:
+    aliases = " ".join(
+        f"a{n}: fleetDiff(repositoryId: 1, ref: 1) {{ __typename }}" for n in range(6)
+    )
+    with pytest.raises(LimitExceeded, match="50,000 at most: ask for smaller pages"):
+        Cost(schema._schema, parse(f"{{ {aliases} }}"), {}).check()
+
+
+def test_what_the_command_line_asks_is_within_the_limit() -> None:
+    """With the largest pages."""
+    for name, text in vars(documents).items():
+        if name.isupper() and isinstance(text, str) and not name.startswith("_"):
+            assert cost(text) <= MOST_COST, name
+
+
+def test_looking_at_the_schema_is_seen_anywhere() -> None:
+    assert asks_for_the_schema(
+        parse("{ me { id } ...{ ...f } } fragment f on Query { __type(name: 1) { name } }")
+    )
+    assert not asks_for_the_schema(parse("{ __typename me { id } }"))
