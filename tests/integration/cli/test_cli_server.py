@@ -9,6 +9,8 @@ import yaml
 
 from tests.integration.cli.conftest import PROGRAMS, TOWLINE, Installation
 from towline.cli.waiting import until
+from towline.client import Client
+from towline.contexts import Target
 from towline.demo.gitserver import GitServer
 
 FLEET = """
@@ -263,3 +265,13 @@ def test_a_service_of_two_repositories_and_a_password_that_comes_later(
     changed = installation.run("repos", "update", other.url, *words, "-o", "json").stdout
     assert json.loads(changed)["signIn"] == "BASIC" and "sesame" not in changed
     assert not until(shown, lambda seen: seen["digest"], 30, every=0.2)["errors"]
+
+
+def test_the_signing_key_of_a_running_server_is_that_of_its_folder(
+    installation: Installation,
+) -> None:
+    """What agents are given to check renders with: read from the API, and from the disk."""
+    api = Client(Target(installation.url, installation.token, installation.ca.read_text()))
+    told = api.ask("{ installation { signingKey } }")["installation"]["signingKey"]
+    kept = installation.run("admin", "signing-key", "--data", str(installation.data)).stdout
+    assert told.strip() == kept.strip() and "PUBLIC KEY" in told

@@ -1,0 +1,129 @@
+"""A repository that only a cluster reaches: git's own protocol, through that cluster's agent."""
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+import pytest
+
+from fleet.errors import Invalid, Unavailable
+from fleet.identity import RepositoryId
+from fleet.runtime.clock import SystemClock
+from fleet.runtime.tasks import Tasks
+from fleet.source import GitCredentials, RepositorySpec
+from gitcache.mirror.mirror import Mirror, MirrorOptions
+from proxy.tunnel.egress import Egress
+from syncagent.tunnel.client import TunnelClient
+from syncagent.tunnel.egress import EgressPolicy
+from syncagent.tunnel.guard import ImpersonationPolicy
+from syncagent.tunnel.upstream import Upstream
+from tests.fakes.door import CLUSTER
+from tests.integration.proxy.stack import AGENT_OPTIONS, Stack, eventually
+from towline.demo.gitserver import GitServer, Repository
+
+MAIN = "refs/heads/main"
+
+
+@dataclass
+class Site:
+    """A network of its own: a git server with TLS, and an agent that may reach only that."""
+
+    mirror: Mirror
+    spec: RepositorySpec
+    repository: Repository
+    agent: Tasks
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError, ssl.SSLError):
+        while data := await reader.read(1 << 16):
+            writer.write(data)
+            await writer.drain()
+    writer.close()
+
+
+async def _front(context: ssl.SSLContext, port: int) -> asyncio.Server:
+    """TLS before a server of this machine."""
+
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there_reader, there_writer = await asyncio.open_connection("127.0.0.1", port)
+        await asyncio.gather(_copy(reader, there_writer), _copy(there_reader, writer))
+
+    return await asyncio.start_server(accept, "127.0.0.1", 0, ssl=context)
+
+
+async def _no_token() -> str:
+    return "x"
+
+
+async def _agent(stack: Stack, policy: EgressPolicy) -> None:
+    credentials = grpc.ssl_channel_credentials(stack.authority.ca.read_bytes())
+    upstream = Upstream("127.0.0.1", 1, None, _no_token)
+    target = f"127.0.0.1:{stack.agents_port}"
+    async with grpc.aio.secure_channel(target, credentials, AGENT_OPTIONS) as channel:
+        metadata = [("authorization", "Bearer agent-token")]
+        guard = ImpersonationPolicy()
+        client = TunnelClient(channel, metadata, upstream, SystemClock(), guard, egress=policy)
+        await client.run()
+
+
+@pytest.fixture
+async def site(stack: Stack, git_server: GitServer, tmp_path: Path) -> AsyncIterator[Site]:
+    """The git cache may not reach private addresses itself."""
+    repository = git_server.create_repository("shop", password="pw")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(stack.authority.certificate, stack.authority.key)
+    front = await _front(context, git_server.port)
+    port = front.sockets[0].getsockname()[1]
+    agent = Tasks("agent")
+    agent.spawn("agent", _agent(stack, EgressPolicy.parse(f"localhost:{port}")))
+    await eventually(lambda: stack.door.tunnels.is_connected(CLUSTER))
+    egress = Egress(SystemClock())
+    egress.use(stack.door.tunnels.find)
+    await egress.start()
+    options = MirrorOptions(request_seconds=10, allow_private_hosts=False)
+    mirror = Mirror(tmp_path / "home", options, SystemClock(), egress=egress)
+    await mirror.open()
+    credentials = GitCredentials(password="pw", authority=stack.authority.ca.read_text())
+    url = f"https://localhost:{port}/shop.git"
+    spec = RepositorySpec(RepositoryId("shop"), url, frozenset({"main"}), credentials, via=CLUSTER)
+    yield Site(mirror, spec, repository, agent)
+    await mirror.close()
+    await egress.stop()
+    await agent.stop()
+    front.close()
+
+
+async def test_polls_clones_and_small_changes_go_through_the_agent(site: Site) -> None:
+    """By connections of our own and by git itself."""
+    for text in ("1", "2"):
+        sha = site.repository.commit({"a.yaml": text})
+        assert (await site.mirror.http_lister.list_refs(site.spec, [MAIN]))[MAIN] == sha
+        assert (await site.mirror.git_lister.list_refs(site.spec, [MAIN]))[MAIN] == sha
+        await site.mirror.clones.fetch(site.spec, {"m": sha})
+        assert await site.mirror.reader.commit(site.spec, sha) is not None
+
+
+async def test_without_the_agent_it_is_told_and_the_copy_stays(site: Site) -> None:
+    sha = site.repository.commit({"a.yaml": "1"})
+    await site.mirror.clones.fetch(site.spec, {"m": sha})
+    await site.agent.stop()
+    for _ in range(2):
+        with pytest.raises(Unavailable, match="agent"):
+            await site.mirror.http_lister.list_refs(site.spec, [MAIN])
+    assert await site.mirror.clones.pins(site.spec) == {"m": sha}
+    assert await site.mirror.reader.commit(site.spec, sha) is not None
+
+
+async def test_what_the_cluster_does_not_allow_is_not_reached(site: Site) -> None:
+    """Nor is its network reached without its agent."""
+    other = RepositorySpec(RepositoryId("other"), "https://localhost:1/x", frozenset(), via=CLUSTER)
+    with pytest.raises(Unavailable, match="403"):
+        await site.mirror.http_lister.list_refs(other, [MAIN])
+    direct = RepositorySpec(RepositoryId("direct"), site.spec.url, frozenset())
+    with pytest.raises(Invalid, match="refused"):
+        await site.mirror.http_lister.list_refs(direct, [MAIN])
