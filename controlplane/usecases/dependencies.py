@@ -27,9 +27,9 @@ async def check_dependencies(tx: Transaction, service: Service) -> None:
     for name in service.dependencies:
         if name not in others:
             raise Invalid(f"there is no service {name!r} in this cluster", field="dependencies")
-    circle = _circle(service.name, {name: one.dependencies for name, one in others.items()})
-    if circle:
-        raise Conflict(f"services would wait for each other for ever: {' → '.join(circle)}")
+    way = circle(service.name, {name: one.dependencies for name, one in others.items()})
+    if way:
+        raise Conflict(f"services would wait for each other for ever: {' → '.join(way)}")
 
 
 async def check_not_needed(tx: Transaction, service: Service) -> None:
@@ -82,7 +82,7 @@ def in_order(services: Sequence[Service]) -> list[list[Service]]:
     return groups
 
 
-def _circle(start: str, edges: Mapping[str, Sequence[str]]) -> list[str]:
+def circle(start: str, edges: Mapping[str, Sequence[str]]) -> list[str]:
     """A way from a name back to itself; empty if there is none."""
     came: dict[str, str] = {}
     ahead = [start]
