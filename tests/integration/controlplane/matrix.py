@@ -19,14 +19,16 @@ from graphql import GraphQLList, GraphQLObjectType, get_named_type, get_nullable
 from controlplane.compose import ControlPlane, build
 from controlplane.domain.access import BUILT_IN, INSTALLATION, SYSTEM, Actor, Scope
 from controlplane.domain.ledger import AuditEntry
+from controlplane.domain.ownership import OwnerKind
 from controlplane.domain.people import UserKind
-from controlplane.domain.services import Revision
+from controlplane.domain.services import Component, Revision
 from controlplane.graphql.context import Context
 from controlplane.graphql.schema import schema
 from controlplane.ports import PageQuery, Store, Transaction
 from controlplane.settings import ControlPlaneSettings
 from controlplane.storage.audit import SqlAudit
 from controlplane.usecases.rights import BindingDraft
+from fleet.identity import ClusterId, ServiceId
 from tests.fakes.clock import FakeClock
 from tests.fakes.manifests import FakeManifests, config_map
 
@@ -43,6 +45,11 @@ MEMBERS = frozenset(
 
 # What whoever may register clusters in some project may ask for.
 REGISTRARS = frozenset({"deploymentSettings"})
+
+_NEW_GLOBAL = (
+    'attributes: {{name: "new", projectId: "{project}", template: {{name: "new", namespace: "x",'
+    ' repositoryId: "{repository}", git: {{ref: "main", folder: "x"}}}}}}'
+)
 
 # Arguments that reach a thing of the project; {names} are its ids.
 ARGUMENTS = {
@@ -136,6 +143,40 @@ ARGUMENTS = {
     "pausePipeline": 'id: "{pipeline}"',
     "resumePipeline": 'id: "{pipeline}"',
     "retryPipeline": 'id: "{pipeline}", stage: "prod"',
+    "component": 'id: "component"',
+    "componentLive": 'id: "component"',
+    "componentEvents": 'id: "component"',
+    "serviceEvents": 'serviceId: "{service}"',
+    "globalService": 'id: "{global}"',
+    "globalServiceClusters": 'id: "{global}"',
+    "globalServiceServices": 'id: "{global}"',
+    "previewGlobalService": _NEW_GLOBAL,
+    "createGlobalService": _NEW_GLOBAL,
+    "updateGlobalService": 'id: "{global}", attributes: {{name: "renamed"}}',
+    "deleteGlobalService": 'id: "{global}"',
+    "syncGlobalService": 'id: "{global}"',
+    "overrideGlobalService": 'id: "{global}", clusterId: "{cluster}",'
+    ' attributes: {{version: "2.0.0"}}',
+    "serviceSet": 'id: "{set}"',
+    "serviceSetServices": 'id: "{set}"',
+    "previewServiceSet": _NEW_GLOBAL,
+    "createServiceSet": _NEW_GLOBAL,
+    "updateServiceSet": 'id: "{set}", attributes: {{name: "renamed"}}',
+    "deleteServiceSet": 'id: "{set}"',
+    "syncServiceSet": 'id: "{set}"',
+    "managedNamespace": 'id: "{namespace}"',
+    "managedNamespaceServices": 'id: "{namespace}"',
+    "createManagedNamespace": 'attributes: {{name: "new", projectId: "{project}"}}',
+    "updateManagedNamespace": 'id: "{namespace}", attributes: {{name: "renamed"}}',
+    "deleteManagedNamespace": 'id: "{namespace}"',
+    "syncManagedNamespace": 'id: "{namespace}"',
+    "clusterGroup": 'id: "{clusters}"',
+    "clusterGroupClusters": 'id: "{clusters}"',
+    "createClusterGroup": 'attributes: {{name: "new", projectId: "{project}"}}',
+    "updateClusterGroup": 'id: "{clusters}", attributes: {{name: "renamed"}}',
+    "deleteClusterGroup": 'id: "{clusters}"',
+    "freezeClusterGroup": 'id: "{clusters}"',
+    "unfreezeClusterGroup": 'id: "{clusters}"',
     "notificationSink": 'id: "{sink}"',
     "notificationRouter": 'id: "{router}"',
     "upsertNotificationSink": 'attributes: {{name: "new", type: SLACK, projectId: "{project}",'
@@ -280,11 +321,54 @@ async def _things(stage: Stage) -> None:
         await stage.made(f"createRoleBinding({filled('createRoleBinding', stage)}) {{ id }}")
     )["id"]
     await _notifying(stage, project)
+    await _defining(stage, project)
     asker = await stage.plane.verbs.identity.actor_of(ids["other"])
     scope = Scope(f"project:{ids['project']}")
     row = await stage.plane.verbs.requests.ask(asker, "editor", scope, 5, "please")
     ids["request"] = row.id
     await _revision(stage)
+
+
+async def _defining(stage: Stage, project: str) -> None:
+    """One definition of each sort with a service of it, a cluster group, and an object."""
+    ids = stage.ids
+    for name, verb in (("global", "createGlobalService"), ("set", "createServiceSet")):
+        arguments = _NEW_GLOBAL.replace('name: "new", p', 'name: "old", p').format(**ids)
+        ids[name] = (await stage.made(f"{verb}({arguments}) {{ id }}"))["id"]
+    namespace = f'createManagedNamespace(attributes: {{name: "old", {project}}}) {{ id }}'
+    ids["namespace"] = (await stage.made(namespace))["id"]
+    group = f'attributes: {{name: "old", {project}, clusterIds: ["{ids["cluster"]}"]}}'
+    ids["clusters"] = (await stage.made(f"createClusterGroup({group}) {{ id }}"))["id"]
+    for kind in OwnerKind:
+        document = (
+            f'createServiceDeployment(clusterId: "{ids["cluster"]}", attributes: {{name:'
+            f' "of-{kind.value}", namespace: "x"}}) {{ id }}'
+        )
+        ids[f"of {kind.value}"] = (await stage.made(document))["id"]
+        async with stage.plane.deps.store.write() as tx:
+            await tx.services.change(
+                ids[f"of {kind.value}"], owner_kind=kind, owner_id=ids[kind.value]
+            )
+    now, cluster = stage.plane.deps.clock.now(), ClusterId(ids["cluster"])
+    async with stage.plane.deps.store.write() as tx:
+        one = Component(
+            "component",
+            ServiceId(ids["service"]),
+            cluster,
+            "",
+            "v1",
+            "ConfigMap",
+            "x",
+            "x",
+            "uid",
+            "",
+            None,
+            "",
+            True,
+            (),
+            now,
+        )
+        await tx.components.upsert([one])
 
 
 async def _waiting(stage: Stage) -> str:
