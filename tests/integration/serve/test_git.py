@@ -153,3 +153,44 @@ async def test_a_missing_folder_and_branch_are_named(hub: Running, git_server: G
     repository.commit({"absent/a.yaml": config("late")})
     await hub.service_until(missing, lambda seen: seen["revision"] and not seen["errors"])
     await asyncio.sleep(0)
+
+
+async def test_templates_read_contexts_and_follow_their_changes(
+    hub: Running, git_server: GitServer
+) -> None:
+    """What Terraform saves reaches the objects; secrets too, and nobody is told them."""
+    saved = await hub.ask(
+        """mutation { saveServiceContext(name: "network", attributes: {
+          configuration: "{\\"vpc\\": \\"vpc-1\\"}", secrets: [{name: "key", value: "hunter2"}]
+        }) { id configuration } }"""
+    )
+    context = saved["saveServiceContext"]
+    assert context["configuration"] == {"vpc": "vpc-1"}
+    repository = git_server.create_repository("contexts")
+    text = config("web", vpc="{{ contexts.network.vpc }}", key="{{ contexts.network.key }}")
+    repository.commit({"web/a.yaml": text})
+    cluster = await hub.cluster()
+    service = await hub.service(cluster["id"], await hub.repository(repository.url), "web")
+    await hub.service_until(service, lambda seen: "network" in str(seen["errors"]))
+    bind = """mutation ($id: ID!, $context: ID!) { updateServiceDeployment(id: $id,
+      attributes: {contextBindings: [{contextId: $context}]}) { contexts { name } } }"""
+    bound = await hub.ask(bind, id=service, context=context["id"])
+    assert bound["updateServiceDeployment"]["contexts"] == [{"name": "network"}]
+    seen = await hub.service_until(service, lambda seen: seen["revision"])
+    assert b'"key":"hunter2","vpc":"vpc-1"' in await bundle_of(hub, service)
+    await hub.ask(
+        """mutation { saveServiceContext(name: "network", attributes: {
+          configuration: "{\\"vpc\\": \\"vpc-2\\"}" }) { id } }"""
+    )
+    await hub.service_until(service, lambda now: now["revision"] != seen["revision"])
+    assert b'"key":"hunter2","vpc":"vpc-2"' in await bundle_of(hub, service)
+
+
+async def bundle_of(hub: Running, service: str) -> bytes:
+    """What the agent of a service's cluster would fetch."""
+    plane = hub.process.plane
+    async with plane.store.read() as tx:
+        row = await tx.services.get(service)
+    assert row is not None
+    assert row.digest is not None
+    return await plane.deps.manifests.bundle(row.digest)
