@@ -52,8 +52,11 @@ class GlobalServiceDelta:
 
 @strawberry.type
 class GlobalServiceCluster:
-    """What one cluster has of a global service: the template with what is otherwise there."""
+    """What one cluster has of a global service: the template with what is otherwise there.
 
+    `id` is the cluster's."""
+
+    id: strawberry.ID
     cluster: Cluster
     effective: ServiceTemplate
     delta: list[GlobalServiceDelta]
@@ -64,6 +67,7 @@ class GlobalServiceCluster:
     def of(cls, view: ClusterView) -> "GlobalServiceCluster":
         row = view.override
         return cls(
+            id=strawberry.ID(view.cluster.id),
             cluster=Cluster.of(view.cluster),
             effective=ServiceTemplate.of(view.effective),
             delta=[GlobalServiceDelta.of(one) for one in view.delta],

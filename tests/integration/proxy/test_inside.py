@@ -1,0 +1,85 @@
+"""Reads that the control plane makes for a user: through all decisions of the door."""
+
+from collections.abc import AsyncIterator, Callable
+
+import orjson
+import pytest
+
+from fleet.errors import LimitExceeded, Unavailable
+from proxy.domain.audit import EndReason
+from proxy.gateway.route import Route
+from tests.fakes.door import ANN
+from tests.integration.proxy.recording import RecordingUpstream, recording_upstream
+from tests.integration.proxy.stack import Stack, eventually
+
+POD = Route("dev", b"/api/v1/namespaces/shop/pods/web")
+
+
+@pytest.fixture
+async def cluster(stack: Stack) -> AsyncIterator[RecordingUpstream]:
+    """A cluster that answers what it is told."""
+    async with recording_upstream() as one:
+        await stack.connect(one.upstream)
+        yield one
+
+
+def answered(body: bytes) -> bytes:
+    return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+
+
+async def read(stack: Stack, most: int = 1000) -> tuple[int, bytes]:
+    return await stack.door.read(ANN, "127.0.0.1", POD, most)
+
+
+@pytest.mark.parametrize(
+    "framed",
+    [
+        answered,
+        lambda body: (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n"
+            % (len(body), body)
+        ),
+    ],
+)
+async def test_it_is_read_as_the_user_and_written_down(
+    stack: Stack, cluster: RecordingUpstream, framed: Callable[[bytes], bytes]
+) -> None:
+    cluster.answer = framed(b'{"kind": "Pod"}')
+    assert await read(stack) == (200, b'{"kind": "Pod"}')
+    (head,) = cluster.heads
+    assert head.startswith(b"GET /api/v1/namespaces/shop/pods/web HTTP/1.1\r\n")
+    assert b"Impersonate-User: ann\r\n" in head and b"Impersonate-Group: devs\r\n" in head
+    (row,) = stack.installation.closed_rows
+    assert (row.identity, row.status, row.reason) == (ANN, 200, EndReason.DONE)
+    assert stack.installation.asked == [] and len(stack.installation.checked) == 1
+
+
+async def test_who_may_not_is_told_why_and_nothing_reaches_the_cluster(
+    stack: Stack, cluster: RecordingUpstream
+) -> None:
+    stack.installation.forbidden.add("ann")
+    status, body = await read(stack)
+    assert status == 403 and 'user "ann" may not' in orjson.loads(body)["message"]
+    assert cluster.heads == []
+    (row,) = stack.installation.closed_rows
+    assert row.refused
+
+
+async def test_an_answer_beyond_the_bound_is_refused_and_ended(
+    stack: Stack, cluster: RecordingUpstream
+) -> None:
+    cluster.answer = answered(b"x" * 5000)
+    with pytest.raises(LimitExceeded, match="1,000 bytes"):
+        await read(stack)
+    await eventually(lambda: stack.installation.closed_rows)
+
+
+async def test_an_answer_that_breaks_off_is_none(stack: Stack, cluster: RecordingUpstream) -> None:
+    cluster.answer, cluster.close_after = answered(b"x" * 50)[:-10], True
+    with pytest.raises(Unavailable):
+        await read(stack)
+
+
+async def test_an_absent_agent_is_said_at_once(stack: Stack) -> None:
+    status, body = await read(stack)
+    assert status == 503 and "not connected" in orjson.loads(body)["message"]

@@ -1,0 +1,106 @@
+"""Where objects are read, what is shown of them, and what events say."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.domain.livestate import (
+    HIDDEN,
+    MOST_EVENTS,
+    events_path,
+    object_path,
+    parsed_events,
+    shown,
+)
+from controlplane.domain.services import Component
+from fleet.errors import Invalid
+from fleet.identity import ClusterId, ServiceId
+
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
+RESOURCES: list[dict[str, Any]] = [
+    {"name": "pods/status", "kind": "Pod"},
+    {"name": "pods", "kind": "Pod"},
+    {"name": "namespaces", "kind": "Namespace"},
+]
+
+
+def component(kind: str, namespace: str, name: str, group: str = "") -> Component:
+    service, cluster = ServiceId("s"), ClusterId("c")
+    return Component(
+        "id", service, cluster, group, "v1", kind, namespace, name, "u", "", None, "", True, (), NOW
+    )
+
+
+@pytest.mark.parametrize(
+    ("one", "path"),
+    [
+        (component("Pod", "shop", "web"), "/api/v1/namespaces/shop/pods/web"),
+        (component("Namespace", "", "shop"), "/api/v1/namespaces/shop"),
+        (component("Pod", "a/../b", "x?y"), "/api/v1/namespaces/a%2F..%2Fb/pods/x%3Fy"),
+        (component("Pod", "n", "x", "g.example"), "/apis/g.example/v1/namespaces/n/pods/x"),
+    ],
+)
+def test_an_object_is_read_where_its_kind_is_served(one: Component, path: str) -> None:
+    assert object_path(one, RESOURCES) == path
+
+
+def test_a_kind_that_is_not_served_is_said() -> None:
+    with pytest.raises(Invalid, match="serves no Widget"):
+        object_path(component("Widget", "", "x"), RESOURCES)
+
+
+def test_values_of_secrets_never_leave() -> None:
+    live = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {
+            "name": "x",
+            "managedFields": [{"manager": "m"}],
+            "annotations": {
+                "kubectl.kubernetes.io/last-applied-configuration": "s3cret",
+                "keep": "1",
+            },
+        },
+        "data": {"password": "czNjcmV0"},
+        "stringData": {"other": "s3cret"},
+    }
+    told = shown(live)
+    assert told["data"] == {"password": HIDDEN} and told["stringData"] == {"other": HIDDEN}
+    assert told["metadata"] == {"name": "x", "annotations": {"keep": "1"}}
+    assert "s3cret" not in str(told) and "czNjcmV0" not in str(told)
+
+
+def event(uid: str, last: str | None, **more: Any) -> dict[str, Any]:
+    about = {"uid": uid, "kind": "Pod", "name": "web", "namespace": "shop"}
+    return {"involvedObject": about, "lastTimestamp": last, "reason": "Started", **more}
+
+
+def test_events_of_these_objects_newest_first() -> None:
+    told = [
+        event("a", "2026-01-01T00:00:00Z", count=3),
+        event("b", "2026-01-03T00:00:00Z"),
+        event("a", None, eventTime="2026-01-02T00:00:00.5Z"),
+        event("a", None),
+        event("a", "never"),
+    ]
+    found = parsed_events(told, frozenset({"a"}))
+    assert [one.last_at and one.last_at.day for one in found] == [2, 1, None, None]
+    assert found[1].count == 3
+
+
+@given(st.lists(st.recursive(st.none() | st.text() | st.integers(), st.lists)))
+def test_whatever_a_cluster_tells_is_taken_without_failing(items: list[Any]) -> None:
+    assert parsed_events(items, frozenset({"a"})) == []
+
+
+def test_no_more_events_than_are_shown() -> None:
+    told = [event("a", "2026-01-01T00:00:00Z") for _ in range(MOST_EVENTS + 5)]
+    assert len(parsed_events(told, frozenset({"a"}))) == MOST_EVENTS
+
+
+def test_events_are_asked_for_one_object_or_a_namespace() -> None:
+    assert events_path("shop") == "/api/v1/namespaces/shop/events?limit=500"
+    assert "fieldSelector=involvedObject.uid%3Du1" in events_path("", "u1")
