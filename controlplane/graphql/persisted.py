@@ -1,8 +1,8 @@
 """Queries that clients send once and then name by their hash (automatic persisted queries).
 
 A client sends the sha256 of a query in `extensions.persistedQuery`; is it not known here, it is
-told so, and sends both. What is kept was sent by members, and is bounded: a hash that was forgotten is
-learned again. By GET nothing but such a hash is taken, so no query can hide in a link.
+told so, and sends both. What is kept was sent by members, and is bounded: a hash that was forgotten
+is learned again. By GET nothing but such a hash is taken, so no query can hide in a link.
 """
 
 import hashlib
