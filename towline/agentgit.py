@@ -22,6 +22,7 @@ from fleet.source import (
 )
 from gitcache import compose
 from gitcache.settings import GitCacheSettings, PollSettings, RenderSettings, StoreSettings
+from gitcache.store.eviction import ToldLive
 from gitcache.sync.cache import GitCache
 from syncagent.domain.mirrors import Definition
 from syncagent.ports import Rendered
@@ -48,16 +49,18 @@ _FIELDS = {
 
 def build(settings: Settings, clock: Clock) -> "GitRepositories":
     """What `syncagent.compose.build` takes; one worker renders, little stays in memory."""
+    live = ToldLive()
     cache = compose.build(
         GitCacheSettings(
             data_dir=settings.state.directory / "git",
             poll=PollSettings(seconds=settings.git.poll_seconds),
             render=RenderSettings(workers=1),
-            store=StoreSettings(memory=4 << 20),
+            store=StoreSettings(memory=4 << 20, keep_days=1),
         ),
         clock,
+        live=live,
     )
-    return GitRepositories(cache, CredentialFiles(settings.git.credentials))
+    return GitRepositories(cache, CredentialFiles(settings.git.credentials), live)
 
 
 class CredentialFiles:
@@ -91,8 +94,9 @@ class CredentialFiles:
 class GitRepositories:
     """Follows each repository, and each of its refs, from the first render on."""
 
-    def __init__(self, cache: GitCache, credentials: CredentialFiles) -> None:
+    def __init__(self, cache: GitCache, credentials: CredentialFiles, live: ToldLive) -> None:
         self._cache = cache
+        self._live = live
         self._credentials = credentials
         self._specs: dict[str, RepositorySpec] = {}
         self._polled: dict[str, asyncio.Event] = {}
@@ -135,6 +139,8 @@ class GitRepositories:
         if len(self._rendered) >= _MOST_KNOWN:
             self._rendered.clear()
         self._rendered[place] = rendered
+        # The agent keeps what it applies itself: here a bundle only saves a render.
+        self._live.tell([one.digest for one in self._rendered.values()])
         return rendered
 
     def _follow(self, definition: Definition) -> RepositorySpec:
