@@ -21,7 +21,7 @@ class DeliveryOfNews:
         self._sending = sending
         self._watch = watch
         self._clock = clock
-        self.tasks = Tasks("deliveries")
+        self.tasks = Tasks("news")
 
     def start(self) -> None:
         """Begin in the background."""

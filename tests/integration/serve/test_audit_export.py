@@ -1,0 +1,135 @@
+"""The audit trail of a running control plane: each way in, the export, the doctor's word."""
+
+import asyncio
+import sqlite3
+from datetime import datetime
+
+import orjson
+
+from controlplane.domain.audit import AuditKind, Chain, ChainCheck
+from controlplane.domain.ledger import AuditEntry, Verdict
+from tests.integration.serve.conftest import Json, Running
+from tests.integration.serve.test_signing_in import PASSWORD, own, set_up
+from tests.integration.serve.waiting import until
+from towline.installation import Health, examine
+
+LOGS = """query ($filter: AuditLogFilter) { auditLogs(filter: $filter) {
+  edges { node { action verdict actor target kind } } } }"""
+
+
+async def rows(hub: Running, **wanted: str) -> list[Json]:
+    """Rows that fit, newest first."""
+    page = (await hub.ask(LOGS, filter=wanted))["auditLogs"]
+    return [edge["node"] for edge in page["edges"]]
+
+
+async def export(hub: Running, **asked: str) -> tuple[int, str]:
+    headers = {"authorization": f"Bearer {hub.token}"}
+    url = f"{hub.url}/audit/export"
+    async with hub.http.get(url, params=asked, headers=headers) as answer:
+        return answer.status, await answer.text()
+
+
+async def test_each_way_of_signing_in_leaves_a_row(hub: Running) -> None:
+    """The setup link, a password, a wrong one, an access token, signing out."""
+    async with await set_up(hub) as browser:
+        form = {"email": "ada@example.org", "password": "wrong"}
+        async with browser.post(f"{hub.url}/oauth/session", data=form, headers=own(hub)) as answer:
+            assert answer.status == 401
+        form["password"] = PASSWORD
+        async with browser.post(f"{hub.url}/oauth/session", data=form, headers=own(hub)):
+            pass
+        csrf = {"x-towline-csrf": "1"}
+        async with browser.delete(f"{hub.url}/oauth/session", headers=csrf) as answer:
+            assert answer.status == 204
+    found = [(one["action"], one["verdict"]) for one in await rows(hub, kind="SIGN_IN")]
+    counted = {one: found.count(one) for one in set(found)}
+    assert counted == {
+        ("setUp", "allowed"): 1,
+        ("signIn", "allowed"): 2,
+        ("signIn", "refused"): 1,
+        ("signOut", "allowed"): 1,
+        ("useToken", "allowed"): counted["useToken", "allowed"],
+    }
+    assert counted["useToken", "allowed"] == 2  # The session's, and that of this test.
+
+
+async def test_a_request_to_a_cluster_leaves_one_row(hub: Running) -> None:
+    await hub.cluster("dev")
+    headers = {"authorization": f"Bearer {hub.token}"}
+    async with hub.http.get(f"{hub.url}/k8s/clusters/dev/api", headers=headers) as answer:
+        assert answer.status == 503  # No agent has come.
+
+    async def requests() -> list[Json]:
+        return await rows(hub, kind="REQUEST")
+
+    (row,) = await until(requests, bool)
+    assert row["action"] == "kubernetes.get" and row["target"].startswith("dev: ")
+
+
+async def test_an_export_holds_all_that_verifies_the_chain(hub: Running) -> None:
+    """What was exported is enough to prove the trail, without the store."""
+    for number in range(120):  # More than a page.
+        await hub.cluster(f"c{number}")
+    status, text = await export(hub, kind="change")
+    lines = [orjson.loads(line) for line in text.splitlines()]
+    assert status == 200 and len(lines) >= 120
+    (chain,) = [
+        one
+        for one in (await hub.ask("{ auditChains { kind number hash } }"))["auditChains"]
+        if one["kind"] == "CHANGE"
+    ]
+    check = ChainCheck(Chain(AuditKind.CHANGE, int(chain["number"]), chain["hash"]))
+    assert check.take(map(entry_of, lines)) is None
+    assert check.end() is None
+
+
+def entry_of(line: Json) -> AuditEntry:
+    """A row, from a line of an export."""
+    return AuditEntry(
+        at=datetime.fromisoformat(line["at"]),
+        actor=line["actor"],
+        action=line["action"],
+        verdict=Verdict(line["verdict"]),
+        actor_id=line["actorId"],
+        token_id=line["tokenId"],
+        source=line["source"],
+        target=line["target"],
+        target_id=line["targetId"],
+        status=line["status"],
+        request_id=line["requestId"],
+        detail=line["detail"],
+        cluster_id=line["clusterId"],
+        project_id=line["projectId"],
+        before_digest=line["before"],
+        after_digest=line["after"],
+        number=line["number"],
+        hash=line["hash"],
+    )
+
+
+async def test_an_export_is_filtered_and_asks_for_rights(hub: Running) -> None:
+    await hub.cluster("dev")
+    _, text = await export(hub, format="cef", action="createCluster")
+    assert text.count("\n") == 1 and "|createCluster|" in text
+    assert (await export(hub, since="yesterday"))[0] == 400
+    assert (await export(hub, colour="red"))[0] == 400
+    async with hub.http.get(f"{hub.url}/audit/export") as answer:
+        assert answer.status == 401
+
+
+async def test_the_doctor_names_the_first_broken_row(hub: Running) -> None:
+    """Whoever owns the file can change it; the chain tells where."""
+    for name in ("one", "two", "three"):
+        await hub.cluster(name)
+    settings = hub.process._settings
+    found = {one.check: one for one in await asyncio.to_thread(examine, settings)}
+    assert found["audit"].health is Health.OK and "chain is whole" in found["audit"].text
+    with sqlite3.connect(hub.data / "towline.db") as store:
+        store.execute("DROP TRIGGER audit_no_update")
+        (number,) = store.execute("SELECT number FROM audit WHERE target = 'two'").fetchone()
+        store.execute("UPDATE audit SET actor = 'mallory' WHERE target = 'two'")
+    store.close()
+    found = {one.check: one for one in await asyncio.to_thread(examine, settings)}
+    assert found["audit"].health is Health.FAILED
+    assert f"change row {number}: was altered" in found["audit"].text
