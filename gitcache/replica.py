@@ -22,8 +22,12 @@ from gitcache.sync.cache import GitCache
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """A git cache whose internal interface is to be served with `tls.server`."""
+    """A git cache whose internal interface is to be served with `tls.server`.
 
+    `name` is its own among the replicas.
+    """
+
+    name: str
     cache: GitCache
     service: Service
     tls: Contexts
@@ -55,7 +59,7 @@ def build_replica(
     client, nearest, told = PeerClient(tls.client, hop=True), files(settings), ToldLive()
     company = Company(replicas, client, nearest, PeerContent(client, me, replicas.members))
     cache = build(settings, clock, egress=egress, company=company, live=live or told)
-    return Replica(cache, Service(cache, nearest, told.tell), tls)
+    return Replica(me.name, cache, Service(cache, nearest, told.tell), tls)
 
 
 def build_remote(

@@ -1,5 +1,6 @@
 """What a render reads of its commit, found without rendering: folders, references, charts."""
 
+from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -28,6 +29,7 @@ _CHART_FILES = ("Chart.yaml", "Chart.lock", "requirements.yaml", "requirements.l
 _TEMPLATE = ".liquid"
 _FETCHED_CHART = ".fetched-chart"
 _MAX_FOLDERS = 64
+_MOST_LINKED = 20_000
 _MARKS = {
     Renderer.HELM: ("Chart.yaml",),
     Renderer.JSONNET: ("main.jsonnet",),
@@ -80,6 +82,7 @@ class Planner:
         self._groups = Groups(memo)
         self._workers = workers
         self._charts = charts
+        self._linked: OrderedDict[str, References] = OrderedDict()
 
     async def plan(
         self,
@@ -228,6 +231,8 @@ class Planner:
 
     async def _references(self, origin: Origin, entry: Entry, plan: Plan) -> References:
         """What a tree's files name, relative to it; depends on the tree and what it reads."""
+        if plan.renderer is Renderer.RAW:
+            return await self._links(origin, entry, plan)
         templated = plan.request.templated
         static = digest_of_json(
             {
@@ -246,6 +251,15 @@ class Planner:
             await self._groups.keep(static, parameters, found.reads, kept)
         charts = [ChartRef(*one) for one in kept["charts"]]
         return References(kept["paths"], charts, links=kept["links"])
+
+    async def _links(self, origin: Origin, entry: Entry, plan: Plan) -> References:
+        """Of plain files only links name others; looking again costs less than a file for it."""
+        found = self._linked.get(entry.id)
+        if found is None:
+            found = self._linked[entry.id] = await self._scan(origin, entry, plan)
+            if len(self._linked) > _MOST_LINKED:
+                self._linked.popitem(last=False)
+        return found
 
     async def _scan(self, origin: Origin, entry: Entry, plan: Plan) -> References:
         walked = await self._reader.walk(origin.spec, entry.id)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import redis as library
@@ -30,8 +30,12 @@ def state(number: int) -> RepositoryState:
 class PausableClock(SystemClock):
     """Time that goes on while the process, as it were, does not."""
 
-    def __init__(self) -> None:
+    def __init__(self, days: int = 0) -> None:
         self.paused = False
+        self._ahead = timedelta(days=days)
+
+    def now(self) -> datetime:
+        return super().now() + self._ahead
 
     async def sleep(self, seconds: float) -> None:
         await super().sleep(seconds)
@@ -63,8 +67,8 @@ async def start(request: pytest.FixtureRequest) -> AsyncIterator[Start]:
     running: list[Replica] = []
     url = request.getfixturevalue("redis_url") if request.param == "redis" else None
 
-    async def begin(name: str = "a", key: str = "k" * 32) -> Replica:
-        clock = PausableClock()
+    async def begin(name: str = "a", key: str = "k" * 32, days: int = 0) -> Replica:
+        clock = PausableClock(days)
         made: Replicas = SoleReplica()
         if url is not None:
             made = RedisReplicas(url, Member(name, f"{name}:1"), Seal(key), clock, TERMS)
@@ -140,6 +144,19 @@ async def test_others_hear_states_and_late_comers_read_them(start: Start) -> Non
     await until(lambda: two.states() == [state(1), state(2)])
     three = await start("c")
     await until(lambda: three.states() == [state(2)])
+
+
+@several
+async def test_clocks_that_are_a_day_apart_change_nothing(start: Start) -> None:
+    """Only Redis' own time counts: who is ahead takes nothing, who is behind stays a member."""
+    behind, ahead = await start("a", days=-1), await start("b", days=1)
+    await until(lambda: len(behind.replicas.members()) == len(ahead.replicas.members()) == 2)
+    assert await behind.replicas.claim(SHOP)
+    await until(lambda: ahead.replicas.owner(SHOP) == behind.replicas.me)
+    await asyncio.sleep(2 * TERMS.lease)
+    assert not await ahead.replicas.claim(SHOP)
+    assert await behind.replicas.publish(state(1))
+    await until(lambda: ahead.states() == [state(1)])
 
 
 @several
