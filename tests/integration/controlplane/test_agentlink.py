@@ -29,6 +29,7 @@ from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World
 
 PATIENCE = 30
+STORM = 50
 
 
 class TalkingAgent:
@@ -372,6 +373,22 @@ async def test_draining_sends_agents_elsewhere(hub: Hub) -> None:
     await agent.hello()
     await hub.link.drain()
     assert (await agent.read("goodbye")).goodbye.reason == wire.GOODBYE_REASON_DRAINING
+
+
+async def test_a_storm_of_agents_is_let_in_whole_and_again_after_it_was_sent_away(
+    hub: Hub,
+) -> None:
+    """All at one moment, twice; none waits for longer than it has patience, none takes the place
+    of another."""
+    tokens = [(await registered(hub.world, f"c{number}"))[1] for number in range(STORM)]
+    for _ in range(2):
+        agents = [await hub.agent(token) for token in tokens]
+        welcomes = await asyncio.gather(*(agent.hello() for agent in agents))
+        assert {one.handle for one in welcomes} == {f"c{number}" for number in range(STORM)}
+        assert len(hub.link.connected()) == STORM
+        await hub.link.drain()
+        goodbyes = await asyncio.gather(*(agent.read("goodbye") for agent in agents))
+        assert {one.goodbye.reason for one in goodbyes} == {wire.GOODBYE_REASON_DRAINING}
 
 
 def test_every_field_of_the_wire_is_bounded() -> None:
