@@ -7,6 +7,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Float,
     ForeignKey,
     Index,
     Integer,
@@ -556,8 +557,13 @@ deployments = Table(
     Column("reverted_at", Utc),
     Column("replaced_at", Utc),
     Column("removed_at", Utc),
+    Column("lead_s", Float),
+    Column("restore_s", Float),
     Index(None, "sha"),
-    Index(None, "desired_at"),
+    Index(
+        "ix_deployments_figures",
+        *("desired_at", "lead_s", "restore_s", "healthy_at", "failed_at", "reverted_at"),
+    ),
     Index(None, "healthy_at"),
     Index(None, "failed_at"),
 )

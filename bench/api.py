@@ -1,0 +1,327 @@
+"""The API: `python -m bench.api`; BENCH_SMALL=1 for a tenth of everything.
+
+Execution: 100 services of 3 components in one query, beside strawberry's own execution of the same
+schema. Then 1,000 clusters with 100,000 services, an inventory and a ledger, on SQLite and on
+PostgreSQL, filled by bulk inserts: lists, filters, the map, search and reports through the use
+cases, and what writes cost. Each is the 95th percentile of its runs, beside a read of one row by
+its id in the same store.
+"""
+
+import asyncio
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import orjson
+import strawberry
+from sqlalchemy import insert
+from strawberry.schema.config import StrawberryConfig
+from strawberry.schema.schema import StrawberryGraphQLCoreExecutionContext
+
+from bench.report import Report
+from controlplane.domain.access import SYSTEM
+from controlplane.domain.clusters import Cluster
+from controlplane.domain.dora import Period
+from controlplane.domain.ledger import Stage
+from controlplane.domain.services import Component, ComponentState, Phase, Service
+from controlplane.events.memory import MemoryBus
+from controlplane.graphql.clusters import Cluster as ClusterType
+from controlplane.graphql.execution import FastExecution
+from controlplane.graphql.scalars import SCALARS
+from controlplane.graphql.types import ServiceDeployment
+from controlplane.ports import ANY, PageQuery, Within
+from controlplane.secrets.envelope import EnvelopeSealer
+from controlplane.storage import tables
+from controlplane.storage.engine import make_engine, sqlite_url
+from controlplane.storage.migrate import migrate
+from controlplane.storage.store import SqlStore
+from controlplane.usecases.clusters import Clusters
+from controlplane.usecases.deps import Deps
+from controlplane.usecases.ledger import Reports
+from controlplane.usecases.search import Search
+from controlplane.usecases.services import ServiceChange, Services
+from fleet.identity import ClusterId, ServiceId
+from fleet.runtime.clock import SystemClock
+from tests.fakes.manifests import FakeManifests
+from tests.servers.postgres import Postgres, find_postgres
+
+SCALE = 10 if os.environ.get("BENCH_SMALL") else 1
+CLUSTERS, A_CLUSTER = 1_000 // SCALE, 100
+SERVICES = CLUSTERS * A_CLUSTER
+OBJECTS = 300_000 // SCALE
+DEPLOYMENTS = 200_000 // SCALE
+RUNS = 15
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+CONFIG = StrawberryConfig(scalar_map=SCALARS)
+QUERY = """{ services { id name namespace status updatedAt insertedAt sha digest paused
+  cluster { id name handle currentVersion }
+  components { id kind name namespace state synced } } }"""
+_WORD = """CASE n % 8 WHEN 0 THEN 'payments' WHEN 1 THEN 'shop' WHEN 2 THEN 'search'
+  WHEN 3 THEN 'login' WHEN 4 THEN 'mail' WHEN 5 THEN 'ledger' WHEN 6 THEN 'stock'
+  ELSE 'price' END"""
+_SERVICE = {
+    "id": "'s' || CAST(1000000 + n AS VARCHAR)",
+    "cluster_id": f"'c' || CAST(1000000 + n % {CLUSTERS} AS VARCHAR)",
+    "name": f"{_WORD} || '-' || CAST(n AS VARCHAR)",
+    "mark": "CASE WHEN n % 50 = 0 THEN 'F' WHEN n % 17 = 0 THEN 'P' ELSE 'H' END",
+}
+_OBJECT = {
+    "id": "'o' || CAST(1000000 + n AS VARCHAR)",
+    "service_id": f"'s' || CAST(1000000 + n % {SERVICES} AS VARCHAR)",
+    "cluster_id": f"'c' || CAST(1000000 + n % {CLUSTERS} AS VARCHAR)",
+    "name": f"{_WORD} || '-' || CAST(n AS VARCHAR)",
+    "kind": "CASE n % 4 WHEN 0 THEN 'Deployment' WHEN 1 THEN 'Service' ELSE 'Pod' END",
+    "images": "CAST(CASE WHEN n % 100 = 0 THEN '[\"apache/log4j:2.' || CAST(n / 100 % 30 AS "
+    "VARCHAR) || '\"]' ELSE '[\"nginx:1.25\"]' END AS {json})",
+    "labels": "CAST('{{\"app\": \"a' || CAST(n % 5000 AS VARCHAR) || '\"}}' AS {json})",
+}
+_SERIES = """WITH RECURSIVE series(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM series
+  WHERE n + 1 < {count}) INSERT INTO {table} ({columns})
+  SELECT {values} FROM series, {table} AS model WHERE model.id = 'model'"""
+
+
+def main() -> None:
+    """Measure, print, write."""
+    report = Report("api")
+    measure_execution(report)
+    with _stores() as stores:
+        for name, url in stores:
+            print(f"filling {name}", file=sys.stderr)
+            asyncio.run(StoreBench(report, name).run(url))
+    report.write()
+
+
+def measure_execution(report: Report) -> None:
+    """The same query over the same rows, by strawberry's execution and by ours."""
+    rows = [_made(number) for number in range(100)]
+
+    @strawberry.type
+    class Query:
+        @strawberry.field
+        async def services(self) -> list[ServiceDeployment]:
+            return rows
+
+    plain, fast = (
+        strawberry.Schema(Query, config=CONFIG, execution_context_class=one)
+        for one in (StrawberryGraphQLCoreExecutionContext, FastExecution)
+    )
+    slow, quick = asyncio.run(_taken_in_turns(plain, fast))
+    report.add("100 services x 3 objects, one query", quick, "/s", baseline="strawberry",
+               baseline_values=slow, goal=4, at_most=False)  # fmt: skip
+
+
+async def _taken_in_turns(*schemas: strawberry.Schema) -> list[list[float]]:
+    """Queries a second of each, one after the other, so that both have the same machine."""
+    rates: list[list[float]] = [[] for _ in schemas]
+    for _ in range(2 * RUNS):
+        answers = set()
+        for rate, schema in zip(rates, schemas, strict=True):
+            start = time.perf_counter()
+            result = await schema.execute(QUERY)
+            rate.append(1 / (time.perf_counter() - start))
+            answers.add(orjson.dumps(result.data))
+        if len(answers) != 1:
+            raise AssertionError("the answers differ")
+    return [rate[3:] for rate in rates]
+
+
+def _made(number: int) -> ServiceDeployment:
+    cluster = ClusterType.of(_cluster(f"c{number % 10}"))
+    objects = [_object(f"{number}-{i}") for i in range(3)]
+    return ServiceDeployment.of(_service(f"s{number}"), cluster=cluster, components=objects)
+
+
+def _cluster(id: str) -> Cluster:
+    return Cluster(ClusterId(id), id, id, NOW, NOW, pinged_at=NOW, tags={"env": "prod"})
+
+
+def _service(id: str) -> Service:
+    service, cluster = ServiceId(id), ClusterId("model")
+    return Service(service, cluster, None, id, "shop", NOW, NOW, sha="a" * 40, digest="sha256:1",
+                   sequence=1, observed=1, phase=Phase.HEALTHY)  # fmt: skip
+
+
+def _object(id: str) -> Component:
+    return Component(id, ServiceId("s"), ClusterId("c"), "apps", "v1", "Deployment", "shop", id,
+                     "", "", ComponentState.RUNNING, "", True, (), NOW)  # fmt: skip
+
+
+@contextmanager
+def _stores() -> Generator[list[tuple[str, str]], None, None]:
+    with tempfile.TemporaryDirectory() as folder:
+        stores = [("SQLite", sqlite_url(Path(folder)))]
+        programs = find_postgres()
+        if programs is None:
+            yield stores
+            return
+        with Postgres(programs) as server:
+            yield [*stores, ("PostgreSQL", server.new_database())]
+
+
+class StoreBench:
+    """All questions to one database."""
+
+    def __init__(self, report: Report, name: str) -> None:
+        self._report = report
+        self._name = name
+        self._most = 0.1 if name == "PostgreSQL" else 0.2
+        self._baseline: list[float] = []
+
+    async def run(self, url: str) -> None:
+        """Fill, then ask."""
+        engine = make_engine(url)
+        await migrate(engine)
+        await _fill(engine)
+        self._store = SqlStore(engine)
+        deps = Deps(self._store, MemoryBus(), FakeManifests(), EnvelopeSealer(b"k" * 32),
+                    SystemClock())  # fmt: skip
+        self._services, self._clusters = Services(deps), Clusters(deps)
+        self._search, self._reports = Search(deps), Reports(deps)
+        self._baseline = await _times(self._one_row)
+        await self._lists()
+        await self._searches()
+        await self._history()
+        await self._writes()
+        await self._store.close()
+
+    async def _ask(self, what: str, most: float | None, ask: Callable[[], Awaitable[Any]]) -> None:
+        times = await _times(ask)
+        label = f"{self._name}: {what}"
+        self._report.add(f"{label}, p95", [_p95(times) * 1000], "ms", goal=most and most * 1000)
+        self._report.add(label, [one * 1000 for one in times], "ms", baseline="one row by id",
+                         baseline_values=[one * 1000 for one in self._baseline])  # fmt: skip
+
+    async def _one_row(self) -> None:
+        async with self._store.read() as tx:
+            await tx.services.get(f"s{1_000_000 + SERVICES // 2}")
+
+    async def _lists(self) -> None:
+        deep = f"s{1_000_000 + SERVICES - 200}"
+        pages = {
+            "first page of services": PageQuery(),
+            "a page at the very end": PageQuery(after=deep),
+            "a page backwards from there": PageQuery(after=deep, backwards=True),
+            "failed services": PageQuery(equals={"mark": ("F",)}),
+            "services of a cluster": PageQuery(equals={"cluster_id": "c1000007"}),
+            "services of clusters with a tag, counted": PageQuery(
+                tags=[("env", "prod")], counting=True
+            ),
+            "services by a rare part of their names": PageQuery(text=f"ck-{SERVICES - 10}"),
+            "services by a frequent part, counted": PageQuery(text="pay", counting=True),
+        }
+        for what, query in pages.items():
+            await self._ask(what, self._most, lambda q=query: self._services.page(SYSTEM, q))
+        clusters = PageQuery(heard_since=NOW - timedelta(days=1), counting=True)
+        await self._ask("clusters that are heard of", self._most,
+                        lambda: self._clusters.page(SYSTEM, clusters))  # fmt: skip
+        whole = PageQuery(equals={"deleted_at": ANY})
+        await self._ask("map of the fleet", 0.3, lambda: self._search.fleet_map(SYSTEM, whole))
+
+    async def _searches(self) -> None:
+        most = 0.3 if self._name == "PostgreSQL" else None
+        for text in ("kind:Deployment image:log4j<2.17", "label:app=a77", f"mail-{OBJECTS - 4}",
+                     "kind:Pod pay", "cluster:c1000007 kind:Service"):  # fmt: skip
+            await self._ask(f"search {text}", most,
+                            lambda q=text: self._search.objects(SYSTEM, q, 50, None))  # fmt: skip
+        await self._ask("things by a part of their names", 0.1,
+                        lambda: self._search.places(SYSTEM, f"stock-{SERVICES - 2}"))  # fmt: skip
+
+    async def _history(self) -> None:
+        since = NOW - timedelta(days=396)
+        await self._ask("figures over 13 months", 0.5, lambda: self._reports.figures(
+            SYSTEM, since, NOW, Within(), Period.WEEK))  # fmt: skip
+        await self._ask("the fleet at a moment", 0.5, lambda: self._reports.at(
+            SYSTEM, NOW - timedelta(days=100), Within()))  # fmt: skip
+        await self._ask("a commit's walk", None, lambda: self._reports.trace(SYSTEM, f"{7:040x}"))
+
+    async def _writes(self) -> None:
+        numbers = iter(range(10_000))
+
+        async def create() -> None:
+            change = ServiceChange(name=f"new-{next(numbers)}", namespace="shop")
+            await self._services.create(SYSTEM, "c1000001", None, change)
+
+        await self._ask("a service made, with audit and ledger", 0.015, create)
+
+
+async def _times(ask: Callable[[], Awaitable[Any]]) -> list[float]:
+    times = []
+    for _ in range(RUNS + 2):
+        start = time.perf_counter()
+        await ask()
+        times.append(time.perf_counter() - start)
+    return times[2:]
+
+
+def _p95(times: list[float]) -> float:
+    return statistics.quantiles(times, n=20, method="inclusive")[-1]
+
+
+async def _fill(engine: Any) -> None:
+    """A model row of each kind by the store, then many like it by the database itself."""
+    store = SqlStore(engine)
+    async with store.write() as tx:
+        for cluster in [_cluster("model"), *map(_cluster, _cluster_ids())]:
+            await tx.clusters.add(cluster)
+        await tx.services.add(_service("model"))
+        images = [f"apache/log4j:2.{n}" for n in range(30)]
+        model = replace(_object("model"), images=(*images, "nginx:1.25"))
+        await tx.components.upsert([model])
+    json = "JSONB" if engine.dialect.name == "postgresql" else "TEXT"
+    async with engine.begin() as connection:
+        for table, own, count in ((tables.services, _SERVICE, SERVICES),
+                                  (tables.components, _OBJECT, OBJECTS)):  # fmt: skip
+            changed = {name: value.format(json=json) for name, value in own.items()}
+            values = {f'"{c.name}"': changed.get(c.name, f'model."{c.name}"') for c in table.c}
+            statement = _SERIES.format(count=count, table=table.name, columns=", ".join(values),
+                                       values=", ".join(values.values()))  # fmt: skip
+            await connection.exec_driver_sql(statement)
+        for start in range(0, DEPLOYMENTS, 5_000):
+            rows = [_deployment(number) for number in range(start, start + 5_000)]
+            await connection.execute(insert(tables.deployments), rows)
+    async with engine.connect() as connection:
+        await (await connection.execution_options(isolation_level="AUTOCOMMIT")).exec_driver_sql(
+            "VACUUM ANALYZE" if engine.dialect.name == "postgresql" else "ANALYZE")  # fmt: skip
+
+
+def _cluster_ids() -> list[str]:
+    return [f"c{1_000_000 + number}" for number in range(CLUSTERS)]
+
+
+def _deployment(number: int) -> dict[str, Any]:
+    """The n-th deployment of ten thousand services, over 13 months."""
+    at = NOW - timedelta(days=396) + timedelta(days=396) * (number / DEPLOYMENTS)
+    services = 10_000 // SCALE
+    following = number + services
+    later = at + timedelta(days=396) * (services / DEPLOYMENTS)
+    failed = at + timedelta(minutes=2) if number % 11 == 0 else None
+    return {
+        "service_id": f"s{1_000_000 + number % services}",
+        "sequence": number // services + 1,
+        "cluster_id": f"c{1_000_000 + number % CLUSTERS}",
+        "stage": Stage.RENDERED,
+        "sha": f"{number // 50:040x}",
+        "actor": "ada@example.org",
+        "committed_at": at - timedelta(seconds=30 + number % 977),
+        "desired_at": at,
+        "offered_at": at + timedelta(seconds=1),
+        "applied_at": at + timedelta(seconds=3),
+        "healthy_at": at + timedelta(seconds=20 + number % 613),
+        "failed_at": failed,
+        "restored_at": failed + timedelta(minutes=number % 97) if failed else None,
+        "lead_s": 50.0 + number % 977 + number % 613,
+        "restore_s": number % 97 * 60.0 if failed else None,
+        "replaced_at": later if following < DEPLOYMENTS else None,
+    }
+
+
+if __name__ == "__main__":
+    main()
