@@ -1,5 +1,6 @@
 """Puts the control plane together; the only module that knows settings and concrete classes."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -132,19 +133,35 @@ def open_engine(settings: ControlPlaneSettings) -> AsyncEngine:
     return make_engine(sqlite_url(settings.data_dir))
 
 
-async def build(settings: ControlPlaneSettings, manifests: Manifests, clock: Clock) -> ControlPlane:
-    """The control plane on a migrated store, not yet started."""
+def _always(repository_id: str) -> bool:
+    return True
+
+
+async def build(
+    settings: ControlPlaneSettings,
+    manifests: Manifests,
+    clock: Clock,
+    delivers: Callable[[str], bool] = _always,
+) -> ControlPlane:
+    """The control plane on a migrated store, not yet started.
+
+    `delivers`: whether a repository is this process' to deliver, where several hear of it.
+    """
     engine = open_engine(settings)
     try:
         await migrate(engine)
-        return await _joined(SqlStore(engine), settings, manifests, clock)
+        return await _joined(SqlStore(engine), settings, manifests, clock, delivers)
     except BaseException:
         await engine.dispose()
         raise
 
 
 async def _joined(
-    store: SqlStore, settings: ControlPlaneSettings, manifests: Manifests, clock: Clock
+    store: SqlStore,
+    settings: ControlPlaneSettings,
+    manifests: Manifests,
+    clock: Clock,
+    delivers: Callable[[str], bool],
 ) -> ControlPlane:
     shared_bus = RedisBus(settings.redis.get_secret_value(), clock) if settings.redis else None
     bus, logs = shared_bus or MemoryBus(), MemoryLiveLogs()
@@ -198,7 +215,7 @@ async def _joined(
         verbs=verbs,
         graphql=GraphQLEndpoint(schema, verbs, clock, cookies),
         agentlink=AgentLink(Agents(deps), identity, bus, logs, clock),
-        delivery=DeliveryLoop(Delivery(deps), repositories, manifests, store, bus, clock),
+        delivery=DeliveryLoop(Delivery(deps), repositories, manifests, store, bus, clock, delivers),
         targets=targets,
         target_loop=TargetLoop(targets, manifests, store, bus, clock),
         pipelines=PipelineLoop(

@@ -1,10 +1,11 @@
 """Delivers when a repository moves, when a service changes, and once a minute in any case."""
 
+from collections.abc import Callable
 from functools import partial
 
 from controlplane.loops.keyed import KeyedWork
 from controlplane.loops.patient import patiently
-from controlplane.ports import Bus, Manifests, Store
+from controlplane.ports import MISSED, Bus, Manifests, Store
 from controlplane.usecases.delivery import Delivery
 from controlplane.usecases.deps import DELIVER
 from controlplane.usecases.repositories import Repositories
@@ -17,7 +18,11 @@ _SWEEP_SECONDS = 60.0
 
 
 class DeliveryLoop:
-    """Drives `Delivery`; one delivery of a repository at a time."""
+    """Drives `Delivery`; one delivery of a repository at a time.
+
+    `delivers` tells whether this process is to deliver a repository, rather than another one that
+    hears the same news. Should two do, rows say that there is nothing left to do.
+    """
 
     def __init__(
         self,
@@ -27,7 +32,9 @@ class DeliveryLoop:
         store: Store,
         bus: Bus,
         clock: Clock,
+        delivers: Callable[[str], bool],
     ) -> None:
+        self._delivers = delivers
         self._delivery = delivery
         self._repositories = repositories
         self._manifests = manifests
@@ -58,6 +65,8 @@ class DeliveryLoop:
     async def _deliver(self, repository_id: str) -> None:
         state = self._states.pop(repository_id, None)
         wanted = self._wanted.pop(repository_id, {""})
+        if not self._delivers(repository_id):
+            return
         try:
             await self._delivery.deliver(repository_id, None if "" in wanted else wanted)
             if state is not None:
@@ -67,7 +76,10 @@ class DeliveryLoop:
             raise
 
     async def _follow(self) -> None:
-        async for _, key in self._bus.subscribe(DELIVER):
+        async for topic, key in self._bus.subscribe(DELIVER, MISSED):
+            if topic == MISSED:
+                await patiently("sweep", self._look_at_all, self._clock)
+                continue
             await patiently("follow", partial(self._follow_refs, key), self._clock)
 
     async def _follow_refs(self, key: str) -> None:

@@ -9,7 +9,7 @@ import structlog
 from controlplane.domain.jobs import MOST_ATTEMPTS, Job, retry_delay
 from controlplane.loops.keyed import KeyedWork
 from controlplane.loops.patient import patiently
-from controlplane.ports import Bus, Store
+from controlplane.ports import MISSED, Bus, Store
 from controlplane.usecases.deps import PIPELINE, SERVICE
 from controlplane.usecases.pipelines import PROMOTE, RENDER, TICK, Pipelines
 from controlplane.usecases.promotions import Promotions
@@ -66,8 +66,12 @@ class PipelineLoop:
             return [row.id for row in await tx.pipelines.select()]
 
     async def _follow(self) -> None:
-        async for topic, key in self._bus.subscribe(SERVICE, PIPELINE):
-            if topic == SERVICE:
+        async for topic, key in self._bus.subscribe(SERVICE, PIPELINE, MISSED):
+            if topic == MISSED:
+                for pipeline in await patiently("sweep", self._all, self._clock):
+                    self._advances.ask(pipeline)
+                self._jobs_waiting.set()
+            elif topic == SERVICE:
                 touched = partial(self._pipelines.touched, [key])
                 for pipeline in await patiently("touched", touched, self._clock):
                     self._advances.ask(pipeline)

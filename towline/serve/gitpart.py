@@ -9,6 +9,7 @@ from prometheus_client.registry import Collector
 
 from controlplane.ports import Manifests
 from fleet.errors import Invalid
+from fleet.identity import RepositoryId
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 from fleet.source import RepositorySpec
@@ -72,6 +73,13 @@ class GitPart:
     def meters(self) -> Collection[Collector]:
         """What a registry of Prometheus may collect from; nothing if the tier is elsewhere."""
         return self.manifests.meters if isinstance(self.manifests, GitCache) else ()
+
+    def delivers(self, repository_id: str) -> bool:
+        """Whether no other replica follows a repository: that one delivers it."""
+        if self._replica is None:
+            return True
+        owner = self._replica.cache.owner(RepositoryId(repository_id))
+        return owner in (None, self._replica.name)
 
     async def start(self) -> str | None:
         """Begin; where other replicas reach this one. Unavailable: the port is taken."""

@@ -122,6 +122,7 @@ class Process:
             ),
             self._git.manifests,
             clock,
+            self._git.delivers,
         )
         self.plane.targets.evaluator.hosting = self._git.hosting
         ends.push_async_callback(self._git.stop)
