@@ -13,6 +13,7 @@ import orjson
 
 from fleet.sealing import MARK, SealedSecret
 from syncagent.domain.directives import ORDINARY, Directives, annotations_of, directives_of
+from syncagent.domain.fields import entries_of, fields_of, owns
 from syncagent.domain.hooks import Hook, hook_of
 from syncagent.domain.objects import KubeObject, ObjectKey, ObjectRef, metadata_of, ref_of
 from syncagent.domain.rules import concerns
@@ -123,6 +124,24 @@ def owner_of(live: KubeObject) -> str | None:
     if named != _identity(ref_of(live)):
         return None
     return (meta.get("labels") or {}).get(SERVICE_LABEL)
+
+
+def claim_of(live: KubeObject) -> str | None:
+    """Who says that an object is theirs: a service by its name and id, as it was applied.
+
+    None if it is not marked, or if the mark was written by anybody but an agent of Towline.
+    """
+    service_id = owner_of(live)
+    mark = ("f:metadata", "f:labels", f"f:{SERVICE_LABEL}")
+    applied = (
+        entry.get("manager") == FIELD_MANAGER
+        and entry.get("operation") == "Apply"
+        and owns(fields_of(entry), mark)
+        for entry in entries_of(live)
+    )
+    if service_id is None or not any(applied):
+        return None
+    return f"{annotations_of(live).get(NAME_ANNOTATION, '')} ({service_id})"
 
 
 def release_patch() -> KubeObject:

@@ -1,6 +1,6 @@
 """What the agent holds in memory: services, their objects, and what grew from these."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from fleet.runtime.backoff import Backoff
@@ -8,13 +8,15 @@ from syncagent.domain.changes import PlannedChange
 from syncagent.domain.events import Sighting
 from syncagent.domain.health import Health, Verdict
 from syncagent.domain.inventory import Component, Owned, Tree
-from syncagent.domain.objects import Api, KubeObject, ObjectKey, ObjectRef
+from syncagent.domain.objects import Api, KubeObject, ObjectKey, ObjectRef, ref_of
+from syncagent.domain.ownership import SERVICE_LABEL, claim_of, owner_of
 from syncagent.domain.services import Desired, HealthRule, Phase, Problem, Stamps
 from syncagent.ports import KnownService
 
 _UNSEEN = Verdict(Health.PROGRESSING, "has not been looked at since the agent started", "Unknown")
 _RETRY_FIRST_S = 2.0
 _RETRY_LIMIT_S = 120.0
+_MOST_STRANGERS = 10_000
 
 # Where an object stands in its bundle: offset and length in bytes.
 Span = tuple[int, int]
@@ -87,6 +89,10 @@ class Service:
         return self.desired.service_id
 
     @property
+    def name(self) -> str:
+        return self.desired.spec.name if self.desired.spec else self.id
+
+    @property
     def due(self) -> bool:
         """Whether something must be applied, pruned or removed."""
         spec = self.desired.spec
@@ -121,12 +127,14 @@ class Registry:
     """All services; who owns an object, by its name and by its uid.
 
     `namespaces` holds names of namespaces that were made, with the fingerprint of what they got.
+    `strangers` names services of other installations of Towline by the objects that they claim.
     `gap` says why some owned objects may be missing here; empty when it is complete.
     """
 
     def __init__(self) -> None:
         self.tree = Tree()
         self.gap = ""
+        self.strangers: dict[ObjectKey, str] = {}
         self.namespaces: set[tuple[str, str]] = set()
         self._services: dict[str, Service] = {}
         self._claims: dict[ObjectKey, str] = {}
@@ -180,6 +188,36 @@ class Registry:
     def claimant(self, key: ObjectKey) -> Service | None:
         """The service that owns an object."""
         return self._services.get(self._claims.get(key, ""))
+
+    def rival(self, service: Service, ref: ObjectRef) -> str:
+        """Who else has an object that a service wants, for people; empty if nobody."""
+        holder, stranger = self.claimant(ref.key), self.strangers.get(ref.key)
+        leaves = f"service {service.name} leaves it alone: one of the two must give it up"
+        if stranger is not None:
+            return (
+                f"{ref} belongs to service {stranger} of another Towline installation; {leaves};"
+                f" if the other is gone, take its label {SERVICE_LABEL} off"
+            )
+        if holder is None or holder is service:
+            return ""
+        return f"{ref} belongs to service {holder.name} already; {leaves}"
+
+    def note_claim(self, live: KubeObject) -> bool:
+        """Remember whether a stranger claims an object; whether one does."""
+        key, owner = ref_of(live).key, owner_of(live)
+        claim = claim_of(live) if owner is not None and owner not in self._services else None
+        if claim is None:
+            self.strangers.pop(key, None)
+        elif key in self.strangers or len(self.strangers) < _MOST_STRANGERS:
+            self.strangers[key] = claim
+        return claim is not None
+
+    def note_listed(self, api: Api, namespace: str, keys: Collection[ObjectKey]) -> None:
+        """Objects that are not in a whole list are claimed by nobody."""
+        for key in list(self.strangers):
+            within = key[:2] == (api.group, api.kind) and namespace in ("", key[2])
+            if within and key not in keys:
+                del self.strangers[key]
 
     def service_above(self, uid: str) -> Service | None:
         """The service from whose objects this one grew."""

@@ -86,12 +86,7 @@ async def plan(tools: Tools, walk: Walk) -> None:
         walk.service.tried = walk.target.sequence
         raise Ended
     for key, manifest in walk.plan.manifests.items():
-        holder = tools.registry.claimant(key)
-        if holder is not None and holder is not walk.service:
-            text = (
-                f"{manifest.ref} belongs to service {_name(holder)} already;"
-                f" service {walk.spec.name} leaves it alone: one of the two must give it up"
-            )
+        if text := tools.registry.rival(walk.service, manifest.ref):
             walk.service.failures[key] = Problem(text, "Claimed", manifest.ref)
 
 
@@ -283,10 +278,6 @@ def _is_applied(walk: Walk, digest: str, key: ObjectKey) -> bool:
     if one is None or one.applied != digest or one.doubtful or one.leaving:
         return False
     return one.synced or walk.spec.options.drift != DriftPolicy.HEAL
-
-
-def _name(service: Service) -> str:
-    return service.desired.spec.name if service.desired.spec else service.id
 
 
 def _namespace(spec: ServiceSpec) -> KubeObject:

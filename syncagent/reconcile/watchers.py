@@ -27,6 +27,7 @@ from syncagent.domain.objects import (
 )
 from syncagent.domain.ownership import SERVICE_LABEL, owner_of, run_of
 from syncagent.domain.pods import crash_of
+from syncagent.domain.services import Problem
 from syncagent.ports import Cluster, Refused, Sink
 from syncagent.reconcile.evidence import Evidence
 from syncagent.reconcile.registry import Registry, Service
@@ -102,6 +103,7 @@ class Watchers:
             return
         if isinstance(sighting, Relisted):
             self._allowed(sighting.api, sighting.namespace)
+            self._registry.note_listed(sighting.api, sighting.namespace, sighting.keys)
             self._missing(sighting)
             return
         ref = ref_of(sighting.live)
@@ -109,16 +111,28 @@ class Watchers:
             self._on_hook(ref, sighting.live)
             return
         service = self._registry.claimant(ref.key)
+        claimed = self._is_claimed(sighting)
         if service is None or service.owned[ref.key].ref.api != sighting.api:
             return
         if isinstance(sighting, Seen) and service.owned[ref.key].is_known(sighting.live):
             return
-        if isinstance(sighting, Gone) or owner_of(sighting.live) == service.id:
+        if claimed:
+            # Nobody wins a fight between two that are both sure: people must decide.
+            text = self._registry.rival(service, ref)
+            service.failures[ref.key] = Problem(text, "Claimed", ref)
+        elif isinstance(sighting, Gone) or owner_of(sighting.live) == service.id:
             service.inbox[ref.key] = sighting
         else:
             # Our marks were changed: to us it is as good as gone, and is put right like that.
             service.inbox[ref.key] = Gone(sighting.api, sighting.live)
         self._tell(service, True)
+
+    def _is_claimed(self, sighting: Seen | Gone) -> bool:
+        """Whether an agent of another installation holds an object for its own."""
+        if isinstance(sighting, Gone):
+            self._registry.strangers.pop(ref_of(sighting.live).key, None)
+            return False
+        return self._registry.note_claim(sighting.live)
 
     def _forbidden(self, api: Api, namespace: str) -> None:
         """A kind may not be listed, or watched, in a namespace or in all."""
