@@ -73,7 +73,16 @@ class Crossing:
     the agent has moved meanwhile nothing has reached it, so it is sent again, once.
     """
 
-    __slots__ = ("_kept", "_owner", "_request", "_resolve", "_tenant", "sent_end", "stream")
+    __slots__ = (
+        "_gone",
+        "_kept",
+        "_owner",
+        "_request",
+        "_resolve",
+        "_tenant",
+        "sent_end",
+        "stream",
+    )
 
     def __init__(
         self,
@@ -82,7 +91,7 @@ class Crossing:
         tenant: bytes,
         resolve: Callable[["Crossing"], bool],
     ) -> None:
-        self.sent_end = False
+        self.sent_end = self._gone = False
         self.stream: Stream | Channel | None = None
         self._owner, self._request, self._tenant = owner, request, tenant
         self._resolve: Callable[[Crossing], bool] | None = resolve
@@ -101,7 +110,7 @@ class Crossing:
             self.stream.consumed(size)
 
     def reset(self, code: int = 0, text: str = "") -> None:
-        self._resolve = None
+        self._gone, self._resolve = True, None
         self._kept.clear()
         stream, self.stream = self.stream, None
         if stream is not None:
@@ -135,6 +144,8 @@ class Crossing:
         """Send all of it by another way, or give up."""
         way = await again
         kept, self._kept = self._kept, []
+        if self._gone:
+            return
         if way is None or not way.open_for_new:
             self._owner.on_reset(UNAVAILABLE, BETWEEN)
             return
