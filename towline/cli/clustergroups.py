@@ -1,0 +1,122 @@
+"""`towline cluster-groups …`."""
+
+from typing import Annotated
+
+import typer
+
+from towline.cli import fleetdocuments
+from towline.cli.definitions import Name, Tags, find, named
+from towline.cli.fleetdocuments import GROUPS
+from towline.cli.output import Format, field, show, since
+from towline.cli.session import Output, Search, connect, every, find_cluster, pairs
+
+app = typer.Typer(no_args_is_help=True, help="Groups of clusters, and freezing them.")
+
+COLUMNS = (
+    field("NAME"),
+    field("FROZEN"),
+    field("REASON", "frozenReason"),
+    field("BY", "frozenBy"),
+    since("SINCE", "frozenAt"),
+)
+CLUSTERS = (field("HANDLE"), field("NAME"), since("SEEN", "pingedAt"))
+Clusters = Annotated[
+    list[str] | None, typer.Option("--cluster", help="Handle or id of a cluster; again.")
+]
+
+
+@app.command("list")
+def list_groups(
+    context: typer.Context, query: Search = None, output: Output = Format.TABLE
+) -> None:
+    """List cluster groups.
+
+    \b
+    Example:
+      towline cluster-groups list
+    """
+    show(every(connect(context), GROUPS.every, q=query), COLUMNS, output, "name")
+
+
+@app.command("create")
+def create_group(
+    context: typer.Context,
+    name: Name,
+    tag: Tags = None,
+    cluster: Clusters = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """Make a group of the clusters that are named, and of those that have all of the tags.
+
+    \b
+    Example:
+      towline cluster-groups create eu --tag region=eu
+    """
+    api = connect(context)
+    attributes = {
+        "name": name,
+        "tags": named(pairs(tag, "tag")),
+        "clusterIds": [find_cluster(api, one)["id"] for one in cluster or ()],
+    }
+    made = api.ask(GROUPS.create, attributes=attributes)["createClusterGroup"]
+    show(made, COLUMNS, output, "name")
+
+
+@app.command("clusters")
+def list_members(context: typer.Context, name: Name, output: Output = Format.TABLE) -> None:
+    """List the clusters in a group now.
+
+    \b
+    Example:
+      towline cluster-groups clusters eu
+    """
+    api = connect(context)
+    id = find(api, GROUPS, name)["id"]
+    found = api.ask(fleetdocuments.GROUP_CLUSTERS, id=id)["clusterGroupClusters"]
+    show(found, CLUSTERS, output, "handle")
+
+
+@app.command("freeze")
+def freeze(
+    context: typer.Context,
+    name: Name,
+    reason: Annotated[str, typer.Option(help="Why; every refusal says it.")] = "",
+    output: Output = Format.TABLE,
+) -> None:
+    """Let nothing of its clusters' services change until it is unfrozen.
+
+    \b
+    Example:
+      towline cluster-groups freeze eu --reason "end of the quarter"
+    """
+    api = connect(context)
+    id = find(api, GROUPS, name)["id"]
+    changed = api.ask(fleetdocuments.FREEZE, id=id, reason=reason)["freezeClusterGroup"]
+    show(changed, COLUMNS, output, "name")
+
+
+@app.command("unfreeze")
+def unfreeze(context: typer.Context, name: Name, output: Output = Format.TABLE) -> None:
+    """End a freeze; what has waited is done now.
+
+    \b
+    Example:
+      towline cluster-groups unfreeze eu
+    """
+    api = connect(context)
+    id = find(api, GROUPS, name)["id"]
+    changed = api.ask(fleetdocuments.UNFREEZE, id=id)["unfreezeClusterGroup"]
+    show(changed, COLUMNS, output, "name")
+
+
+@app.command("delete")
+def delete(context: typer.Context, name: Name, output: Output = Format.TABLE) -> None:
+    """Delete a group that nothing chooses clusters by.
+
+    \b
+    Example:
+      towline cluster-groups delete eu
+    """
+    api = connect(context)
+    gone = api.ask(GROUPS.delete, id=find(api, GROUPS, name)["id"])["deleteClusterGroup"]
+    show(gone, COLUMNS, output, "name")

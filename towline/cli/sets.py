@@ -1,0 +1,85 @@
+"""`towline sets …`; `towline apply` makes and changes them."""
+
+import sys
+
+import typer
+
+from towline.cli.definitions import Confirm, Name, act, find, list_all, list_services
+from towline.cli.fleetdocuments import PREVIEW_SET, SETS
+from towline.cli.output import Format, field, printable, show
+from towline.cli.session import Output, Search, connect
+
+app = typer.Typer(no_args_is_help=True, help="Service sets: services that are generated.")
+
+PLANNED = ("create", "update", "delete", "withheld", "collisions")
+COLUMNS = (
+    field("WHAT"),
+    field("CLUSTER", "clusterId"),
+    field("NAME"),
+    field("NAMESPACE"),
+    field("REF"),
+    field("FOLDER"),
+)
+
+
+@app.command("list")
+def list_sets(context: typer.Context, query: Search = None, output: Output = Format.TABLE) -> None:
+    """List service sets.
+
+    \b
+    Example:
+      towline sets list
+    """
+    list_all(context, SETS, query, output)
+
+
+@app.command("services")
+def list_owned(context: typer.Context, name: Name, output: Output = Format.TABLE) -> None:
+    """List the services that come from it.
+
+    \b
+    Example:
+      towline sets services previews
+    """
+    list_services(context, SETS, name, output)
+
+
+@app.command("sync")
+def sync(
+    context: typer.Context, name: Name, confirm: Confirm = 0, output: Output = Format.TABLE
+) -> None:
+    """Look at it now.
+
+    \b
+    Example:
+      towline sets sync previews --confirm 12
+    """
+    act(context, SETS, SETS.sync, name, output, confirm=confirm)
+
+
+@app.command("delete")
+def delete(context: typer.Context, name: Name, output: Output = Format.TABLE) -> None:
+    """Delete it; its services go as its policy says.
+
+    \b
+    Example:
+      towline sets delete previews
+    """
+    act(context, SETS, SETS.delete, name, output)
+
+
+@app.command("preview")
+def preview(context: typer.Context, name: Name, output: Output = Format.TABLE) -> None:
+    """Tell what the next look at it would do.
+
+    \b
+    Example:
+      towline sets preview previews
+    """
+    api = connect(context)
+    id = find(api, SETS, name)["id"]
+    plan = api.ask(PREVIEW_SET, id=id, attributes={})["previewServiceSet"]
+    rows = [{**one, "what": what} for what in PLANNED for one in plan[what]]
+    show(rows if output is Format.TABLE else plan, COLUMNS, output, "problem")
+    if output is Format.TABLE and plan["problem"]:
+        print(printable(plan["problem"]), file=sys.stderr)
