@@ -12,7 +12,14 @@ import orjson
 import pytest
 
 from fleet.errors import TowlineError
-from fleet.source import GitCredentials, HelmRelease, Rendered, Renderer, RenderRequest
+from fleet.source import (
+    GitCredentials,
+    HelmRelease,
+    Rendered,
+    Renderer,
+    RenderRequest,
+    SourceFolder,
+)
 from gitcache.sync.cache import GitCache
 from tests.integration.gitcache.chartserver import ChartServer, archive, chart, serving
 from tests.integration.gitcache.manifests import config_map
@@ -254,6 +261,33 @@ async def test_private_charts_need_the_credentials_of_their_place(
     room.cache.forget(place.id)
     other = room.repository.commit({"web/prod.yaml": "v: theirs\n"})
     await room.refusal(other, **wanted, version="1.0.0")
+
+
+async def test_a_chart_comes_from_here_and_its_values_from_there(
+    room: Room, git_server: GitServer
+) -> None:
+    """A new commit of either gives another result; the same trees give the same."""
+    charts = git_server.create_repository("charts")
+    here = charts.commit(below("stable/web", chart()))
+    there = room.repository.commit({"web/prod.yaml": "v: mine\n"})
+    library = spec(charts.url, repository_id="charts")
+    room.cache.follow(library)
+
+    async def rendered(own: str, other: str) -> Rendered:
+        room.cache.follow(spec(room.repository.url))
+        await at_commit(room.cache, own)
+        source = SourceFolder(library.id, other, "stable/web", "chart")
+        helm = HelmRelease("rel", "ns", chart="chart", values_files=("prod.yaml",))
+        return await room.cache.render(
+            RenderRequest(REPOSITORY, own, "web", Renderer.HELM, helm=helm, sources=(source,))
+        )
+
+    first = await rendered(there, here)
+    assert b'"v":"mine"' in await room.cache.bundle(first.digest)
+    again = await rendered(there, charts.commit({"README.md": "Hello"}))
+    assert again.cached and again.source == first.source
+    changed = {"stable/web/templates/more.yaml": config_map("more")}
+    assert (await rendered(there, charts.commit(changed))).count == 2
 
 
 async def test_dependencies_are_fetched_as_the_lock_says(room: Room, charts: ChartServer) -> None:
