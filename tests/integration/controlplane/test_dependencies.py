@@ -6,7 +6,7 @@ from controlplane.domain.services import Phase, Service, ServiceStatus
 from controlplane.usecases.deps import DELIVER
 from controlplane.usecases.services import ServiceChange
 from fleet.errors import Conflict, Invalid
-from tests.fakes.manifests import config_map
+from tests.fakes.manifests import Folders, config_map
 from tests.integration.controlplane.conftest import World
 
 
@@ -20,7 +20,7 @@ async def pair(world: World) -> tuple[Service, Service, str]:
 
 def push(world: World, repository: str, version: str) -> None:
     """A commit that changes both."""
-    folders = {name: [config_map(name, version=version)] for name in ("db", "shop")}
+    folders: Folders = {name: [config_map(name, version=version)] for name in ("db", "shop")}
     world.manifests.push(repository, folders)
 
 
