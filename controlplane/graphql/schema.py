@@ -40,7 +40,7 @@ from fleet.errors import Code, Conflict, Forbidden, TowlineError
 log = structlog.get_logger(__name__)
 
 _LONGEST_KEPT = 10_000
-_WRONG_WORD = re.compile(r'"(\w+)" enum')
+_WRONG_WORD = re.compile(r"['\"](\w+)['\"] enum")
 
 # Made once: the validation cache is keyed by the very rules.
 _RULES: list[Any] = [MaxIntrospectionDepthRule, StorableStrings]

@@ -115,6 +115,10 @@ class GraphQLEndpoint(GraphQL[Context, None]):
             raise ConnectionRejectionError({"code": "UNAUTHENTICATED"})
         return UNSET
 
+    def should_render_graphql_ide(self, request: object) -> bool:
+        """Never: a GET asks for a known query."""
+        return False
+
     async def parse_http_body(
         self, request: AsyncHTTPRequestAdapter
     ) -> GraphQLRequestData | list[GraphQLRequestData]:

@@ -1,0 +1,135 @@
+"""Reading much through the API: the map, search, reports, pages, and what they refuse."""
+
+import hashlib
+import json
+
+from tests.integration.serve.conftest import Json, Running
+from tests.integration.serve.test_subscriptions import Socket, signed_in
+
+__all__ = ["signed_in"]
+
+MAP = "{ fleetMap { rows { id handle name projectId tags { name value } pingedAt services } } }"
+DELTA = "subscription { fleetDelta { rows { handle services } gone } }"
+LIST = """query ($first: Int, $last: Int, $before: String, $after: String) {
+  clusters(first: $first, last: $last, before: $before, after: $after) {
+    totalCount totalCountKind edges { node { handle } }
+    pageInfo { hasNextPage hasPreviousPage startCursor endCursor } } }"""
+REPORT = """query ($then: DateTime!, $now: DateTime!) {
+  deliveryReport(since: $then, until: $now, by: WEEK) {
+    deploymentsPerDay leadP50 total { begun failureRate } parts { begun } }
+  fleet(at: $now) { clusters { cluster services { service } } }
+  fleetChanges(then: $then, now: $now) { kind service }
+  deploymentHistory { service stage } }"""
+
+
+async def filled(hub: Running) -> Json:
+    """A cluster with two services."""
+    cluster = await hub.cluster("prod")
+    repository = await hub.repository("https://127.0.0.1:1/x.git")
+    for name in ("web", "api"):
+        await hub.service(cluster["id"], repository, name)
+    return cluster
+
+
+async def test_the_map_and_names(hub: Running) -> None:
+    cluster = await filled(hub)
+    (row,) = (await hub.ask(MAP))["fleetMap"]["rows"]
+    assert (row["id"], row["services"]) == (cluster["id"], "PP")
+    narrow = "{ fleetMap(filter: {status: [HEALTHY]}) { rows { id } } }"
+    assert (await hub.ask(narrow))["fleetMap"]["rows"] == []
+    found = await hub.ask('{ places(q: "PRO") { kind name within } }')
+    assert found["places"] == [{"kind": "CLUSTER", "name": "prod", "within": None}]
+    (service,) = (await hub.ask('{ places(q: "eb") { kind name within } }'))["places"]
+    assert service == {"kind": "SERVICE", "name": "web", "within": "prod"}
+    empty = '{ search(q: "kind:Pod image:nginx<2") { totalCount edges { node { id } } } }'
+    assert (await hub.ask(empty))["search"] == {"totalCount": 0, "edges": []}
+    assert (
+        "nothing to search by"
+        in (await hub.refusal('{ search(q: "a:b") { totalCount } }'))["message"]
+    )
+
+
+async def test_the_map_is_told_of_as_it_changes(hub: Running, signed_in: Socket) -> None:
+    """All of it first, then what has changed."""
+    await filled(hub)
+    await signed_in.subscribe(DELTA)
+    first = (await signed_in.next())["payload"]["data"]["fleetDelta"]
+    assert first == {"rows": [{"handle": "prod", "services": "PP"}], "gone": []}
+    other = await hub.cluster("other")
+    told = (await signed_in.next())["payload"]["data"]["fleetDelta"]
+    assert told == {"rows": [{"handle": "other", "services": ""}], "gone": []}
+    await hub.ask("mutation ($id: ID!) { detachCluster(id: $id) { id } }", id=other["id"])
+    told = (await signed_in.next())["payload"]["data"]["fleetDelta"]
+    assert told == {"rows": [], "gone": [other["id"]]}
+
+
+async def test_pages_go_both_ways_and_are_counted(hub: Running) -> None:
+    for number in range(5):
+        await hub.cluster(f"c{number}")
+    first = (await hub.ask(LIST, first=2))["clusters"]
+    assert (first["totalCount"], first["totalCountKind"]) == (5, "EXACT")
+    last = (await hub.ask(LIST, last=2, before=None))["clusters"]
+    assert [one["node"]["handle"] for one in last["edges"]] == ["c3", "c4"]
+    assert last["pageInfo"]["hasPreviousPage"] and not last["pageInfo"]["hasNextPage"]
+    before = last["pageInfo"]["startCursor"]
+    middle = (await hub.ask(LIST, last=2, before=before))["clusters"]
+    assert [one["node"]["handle"] for one in middle["edges"]] == ["c1", "c2"]
+    assert middle["pageInfo"]["hasNextPage"] and middle["pageInfo"]["hasPreviousPage"]
+    assert "give one pair" in (await hub.refusal(LIST, last=2, first=2))["message"]
+
+
+async def test_reports_of_an_empty_ledger(hub: Running) -> None:
+    await filled(hub)
+    window = {"then": "2026-01-01T00:00:00Z", "now": "2026-02-01T00:00:00Z"}
+    told = await hub.ask(REPORT, **window)
+    assert told["deliveryReport"]["total"] == {"begun": 0, "failureRate": None}
+    assert told["fleet"] == {"clusters": []} and told["fleetChanges"] == []
+    refused = await hub.refusal(REPORT, then=window["now"], now=window["then"])
+    assert refused["extensions"]["code"] == "INVALID"
+    trace = '{ commitTrace(sha: "abcdef0") { live } }'
+    assert (await hub.refusal(trace))["extensions"]["code"] == "NOT_FOUND"
+
+
+async def test_mistakes_are_told_with_what_is_right(hub: Running) -> None:
+    """A wrong word, a name that is taken, a query that asks for too much."""
+    wrong = "{ serviceDeployments(status: [ILL]) { totalCount } }"
+    assert "Use STALE, SYNCED, HEALTHY" in (await hub.refusal(wrong))["message"]
+    first = await hub.cluster("dev")
+    taken = await hub.refusal('mutation { createCluster(attributes: {name: "dev"}) { id } }')
+    assert taken["extensions"]["code"] == "CONFLICT"
+    assert taken["extensions"]["current"]["id"] == first["id"]
+    aliases = " ".join(f'a{n}: fleetDiff(repositoryId: "x", ref: "x") {{ __typename }}'
+                       for n in range(6))  # fmt: skip
+    assert (await hub.refusal(f"{{ {aliases} }}"))["extensions"]["code"] == "LIMIT"
+
+
+async def test_persisted_queries(hub: Running) -> None:
+    """Learned by POST from members, then asked for by GET; queries themselves never by GET."""
+    query = "{ me { email } }"
+    hash = hashlib.sha256(query.encode()).hexdigest()
+    named = {"persistedQuery": {"version": 1, "sha256Hash": hash}}
+    headers = {"authorization": f"Bearer {hub.token}"}
+
+    async def get(**params: str) -> tuple[int, Json | None]:
+        async with hub.http.get(f"{hub.url}/gql", params=params, headers=headers) as answer:
+            return answer.status, await answer.json() if answer.status == 200 else None
+
+    async def post(body: Json, token: str = hub.token) -> Json:
+        headers = {"authorization": f"Bearer {token}"}
+        async with hub.http.post(f"{hub.url}/gql", json=body, headers=headers) as answer:
+            return await answer.json()
+
+    strange = await post({"query": query, "extensions": named}, token="x")
+    assert strange["errors"][0]["extensions"]["code"] == "UNAUTHENTICATED"
+    unknown = await post({"extensions": named})
+    assert unknown["errors"][0]["extensions"]["code"] == "PERSISTED_QUERY_NOT_FOUND"
+    assert (await post({"query": query, "extensions": named}))["data"]["me"]
+    assert (await post({"extensions": named}))["data"]["me"]
+    status, told = await get(extensions=json.dumps(named))
+    assert status == 200 and told is not None and told["data"]["me"]
+    assert (await get(query=query))[0] == 405
+    mutation = 'mutation { createCluster(attributes: {name: "x"}) { id } }'
+    hash = hashlib.sha256(mutation.encode()).hexdigest()
+    named = {"persistedQuery": {"version": 1, "sha256Hash": hash}}
+    await post({"query": mutation, "extensions": named})
+    assert (await get(extensions=json.dumps(named)))[0] != 200
