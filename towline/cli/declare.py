@@ -18,7 +18,7 @@ def apply(
     file: Annotated[Path, typer.Option("-f", "--file", help="YAML file, or a folder of them.")],
     dry_run: Annotated[bool, typer.Option(help="Only tell what would change.")] = False,
 ) -> None:
-    """Create and change repositories, clusters, services and pipelines as files say.
+    """Create and change clusters, repositories, services, pipelines and definitions as files say.
 
     \b
     Example:

@@ -30,6 +30,30 @@ _HELM = {
     "ignoreCrds": bool,
 }
 _GATE = {"name": str, "type": str, "quorum": int, "notAuthor": bool, "soakSeconds": int}
+_TEMPLATE = {
+    "name": str,
+    "namespace": str,
+    "repository": str,
+    "git": {"ref": str, "folder": str},
+    "kustomize": {"path": str},
+    "helm": _HELM,
+    "templated": bool,
+    "protect": bool,
+    "configuration": WORDS,
+}
+# What all definitions of services for many clusters have.
+_DEFINITION = {
+    "name": str,
+    "project": str,
+    "tags": WORDS,
+    "distro": str,
+    "groups": [str],
+    "ignoreClusters": [str],
+    "onLeave": str,
+    "onDelete": str,
+    "deletionBudget": int,
+    "template": _TEMPLATE,
+}
 SHAPES: Mapping[str, Mapping[str, Any]] = {
     "Repository": {
         "url": str,
@@ -70,12 +94,44 @@ SHAPES: Mapping[str, Mapping[str, Any]] = {
         "stages": [{"name": str, "services": [str]}],
         "edges": [{"from": str, "to": str, "gates": [_GATE]}],
     },
+    "ClusterGroup": {
+        "name": str,
+        "project": str,
+        "description": str,
+        "tags": WORDS,
+        "clusters": [str],
+    },
+    "Namespace": {
+        **_DEFINITION,
+        "namespace": str,
+        "labels": WORDS,
+        "annotations": WORDS,
+        "quota": WORDS,
+    },
+    "GlobalService": _DEFINITION,
+    "ServiceSet": {
+        **_DEFINITION,
+        "folders": {"repository": str, "ref": str, "pattern": str, "excluded": [str]},
+        "items": [WORDS],
+        "requests": {
+            "repository": str,
+            "labels": [str],
+            "base": str,
+            "limit": int,
+            "ttlHours": int,
+            "provider": str,
+        },
+    },
 }
 _NEEDED = {
     "Repository": ("url",),
     "Cluster": ("handle",),
     "Service": ("cluster", "name", "namespace", "repository", "git"),
     "Pipeline": ("name", "stages"),
+    "ClusterGroup": ("name",),
+    "Namespace": ("name",),
+    "GlobalService": ("name", "template"),
+    "ServiceSet": ("name", "template"),
 }
 _TYPE_NAMES: Mapping[type, str] = {
     str: "text (quote it)",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fleet.errors import Conflict, Invalid, NotFound
-from towline.cli import documents
+from towline.cli import documents, fleetplan
 from towline.cli.difference import (
     changes_of,
     pipeline_as_meant,
@@ -54,6 +54,7 @@ class Planner:
             "Cluster": self._cluster,
             "Service": self._service,
             "Pipeline": self._pipeline,
+            **dict.fromkeys(fleetplan.SORTS, self._definition),
         }
 
     def apply(self, manifest: Manifest) -> list[str]:
@@ -165,6 +166,21 @@ class Planner:
         names = {id: name for name, id in ids.items()}
         changes = changes_of(pipeline_as_written(found, names), pipeline_as_meant(fields))
         yield from self._update(manifest, changes, documents.SAVE_PIPELINE, **given)
+
+    def _definition(self, manifest: Manifest) -> Iterator[str]:
+        """A cluster group, or what defines services for many clusters."""
+        documents = fleetplan.SORTS[manifest.kind]
+        found = self._find(documents.one, documents.root, name=manifest.fields["name"])
+        ids = fleetplan.Ids(self._api, lenient=self._dry_run)
+        attributes = fleetplan.attributes_of(manifest.kind, manifest.fields, ids)
+        if found is None:
+            yield from self._create(manifest, documents.create, attributes=attributes)
+            return
+        attributes.pop("projectId", None)
+        written = fleetplan.as_written(found)
+        changes = changes_of(written, fleetplan.as_meant(manifest.fields, ids))
+        given: Json = {"id": found["id"], "attributes": attributes}
+        yield from self._update(manifest, changes, documents.update, **given)
 
     def _create(self, manifest: Manifest, document: str, **variables: Any) -> Iterator[str]:
         if self._dry_run:

@@ -24,7 +24,7 @@ from controlplane.usecases.sets import SetChange, Sets
 from controlplane.usecases.targets import Targets
 from fleet.errors import Conflict, Invalid, NotFound, Unavailable
 from fleet.identity import RepositoryId
-from tests.fakes.manifests import config_map
+from tests.fakes.manifests import Folders, config_map
 from tests.integration.controlplane.conftest import World
 
 
@@ -74,7 +74,7 @@ class Stand:
         return OpenRequest(number, branch, "a" * 40, self.world.clock.now(), labels=("preview",))
 
     def push(self, *folders: str) -> None:
-        content = {folder: [config_map("x")] for folder in folders}
+        content: Folders = {folder: [config_map("x")] for folder in folders}
         self.world.manifests.push(self.repository.id, content)
 
 

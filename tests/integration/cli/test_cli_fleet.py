@@ -1,0 +1,115 @@
+"""Services for a fleet on the command line, as docs/fleet-services.md shows them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.integration.cli.conftest import Installation
+from towline.cli.waiting import until
+
+FLEET = """
+apiVersion: towline/v1
+kind: Repository
+url: https://git.example.org/fleet.git
+---
+apiVersion: towline/v1
+kind: Cluster
+handle: eu
+tags: {tier: prod}
+---
+apiVersion: towline/v1
+kind: Cluster
+handle: us
+tags: {tier: prod}
+---
+apiVersion: towline/v1
+kind: ClusterGroup
+name: europe
+clusters: [eu]
+---
+apiVersion: towline/v1
+kind: Namespace
+name: team-a
+labels: {team: a}
+quota: {pods: "20"}
+groups: [europe]
+---
+apiVersion: towline/v1
+kind: GlobalService
+name: monitoring
+tags: {tier: prod}
+onLeave: DELETE
+template:
+  name: monitoring
+  namespace: monitoring
+  repository: https://git.example.org/fleet.git
+  git: {ref: main, folder: monitoring}
+  helm: {chart: ./chart, values: "a: 1"}
+  configuration: {replicas: "2"}
+---
+apiVersion: towline/v1
+kind: ServiceSet
+name: tenants
+deletionBudget: 3
+items: [{tenant: red}, {tenant: blue}]
+template:
+  name: shop-${item.tenant}
+  namespace: tenant-${item.tenant}
+  repository: https://git.example.org/fleet.git
+  git: {ref: main, folder: "tenants/${item.tenant}"}
+"""
+
+
+def test_definitions_are_applied_and_reach_the_clusters(
+    installation: Installation, tmp_path: Path
+) -> None:
+    run = installation.run
+
+    def told(*words: str) -> Any:
+        return json.loads(run(*words, "-o", "json").stdout)
+
+    file = tmp_path / "fleet.yaml"
+    file.write_text(FLEET)
+    assert run("apply", "-f", str(file), "--dry-run").stdout.count("would be created") == 7
+    assert run("apply", "-f", str(file)).stdout.count(" created") == 7
+    lines = run("apply", "-f", str(file)).stdout.splitlines()
+    assert [line for line in lines if not line.startswith("=")] == []
+
+    def services(sort: str, name: str) -> list[tuple[str, str]]:
+        found = told(sort, "services", name)
+        return sorted((one["cluster"]["handle"], one["name"]) for one in found)
+
+    both = [("eu", "monitoring"), ("us", "monitoring")]
+    until(lambda: services("globals", "monitoring"), lambda found: found == both, 30)
+    until(lambda: services("sets", "tenants"), lambda found: len(found) == 4, 30)
+    inside = [("eu", "namespace-team-a")]
+    until(lambda: services("namespaces", "team-a"), lambda found: found == inside, 30)
+
+    file.write_text(FLEET.replace('replicas: "2"', 'replicas: "3"'))
+    changed = run("apply", "-f", str(file)).stdout
+    assert "~ GlobalService monitoring changed" in changed and "2 → 3" in changed
+
+    run("globals", "override", "monitoring", "--cluster", "eu", "--set", "replicas=5")
+    views = told("globals", "clusters", "monitoring")
+    assert {v["cluster"]["handle"]: [d["effective"] for d in v["delta"]] for v in views} == {
+        "eu": ['"5"'],
+        "us": [],
+    }
+    refused = run("services", "update", "eu/monitoring", "--ref", "other", "--folder", "x", code=1)
+    assert "comes from global service 'monitoring'" in refused.stderr
+
+    run("cluster-groups", "freeze", "europe", "--reason", "audit")
+    frozen = run("services", "update", "eu/monitoring", "--pause", code=1)
+    assert "frozen, as cluster group 'europe' is" in frozen.stderr and "audit" in frozen.stderr
+    assert [one["handle"] for one in told("cluster-groups", "clusters", "europe")] == ["eu"]
+    run("cluster-groups", "unfreeze", "europe")
+
+    file.write_text(FLEET.replace("items: [{tenant: red}, {tenant: blue}]", "items: []"))
+    run("apply", "-f", str(file))
+    until(lambda: told("sets", "list")[0]["state"]["waiting"], lambda count: count == 4, 30)
+    assert "withheld" in run("sets", "preview", "tenants").stdout
+    run("sets", "sync", "tenants", "--confirm", "4")
+    until(lambda: services("sets", "tenants"), lambda found: found == [], 30)
+
+    run("globals", "delete", "monitoring")
+    until(lambda: told("globals", "list"), lambda found: found == [], 30)
