@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -190,11 +191,7 @@ async def _joined(
         services=Services(deps),
         contexts=Contexts(deps),
         deployment=Deployment(deps),
-        globals=Globals(deps, targets),
-        sets=Sets(deps, targets),
-        namespaces=Namespaces(deps, targets),
-        cluster_groups=ClusterGroups(deps),
-        components=Components(deps),
+        **_for_fleets(deps, targets),
         diffs=Diffs(deps),
         pipelines=pipelines,
         records=records,
@@ -239,6 +236,17 @@ async def _joined(
         tunnels=Tunnels(deps),
         shared_bus=shared_bus,
     )
+
+
+def _for_fleets(deps: Deps, targets: Targets) -> dict[str, Any]:
+    """The verbs on services for many clusters, and on what is in clusters."""
+    return {
+        "globals": Globals(deps, targets),
+        "sets": Sets(deps, targets),
+        "namespaces": Namespaces(deps, targets),
+        "cluster_groups": ClusterGroups(deps),
+        "components": Components(deps),
+    }
 
 
 def _kept(settings: AuditSettings) -> dict[AuditKind, timedelta]:
