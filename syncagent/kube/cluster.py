@@ -48,6 +48,11 @@ class KubeCluster:
     async def apply(
         self, ref: ObjectRef, body: KubeObject, *, force: bool, dry_run: bool = False
     ) -> KubeObject:
+        return await self._apply(ref, body, force=force, dry_run=dry_run)
+
+    async def _apply(
+        self, ref: ObjectRef, body: KubeObject, *, force: bool, dry_run: bool = False
+    ) -> KubeObject:
         query = {"fieldManager": FIELD_MANAGER, "force": "true" if force else "false"}
         if dry_run:
             query["dryRun"] = "All"
@@ -136,7 +141,7 @@ class KubeCluster:
 
     async def tell(self, notice: Notice) -> None:
         event = _event(notice, self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ"))
-        await self.apply(ref_of(event), event, force=True)
+        await self._apply(ref_of(event), event, force=True)
 
     async def follow(self, api: Api, namespace: str, selector: str, sink: Sink) -> None:
         follower = Follower(self._client, self._discovery, self._clock, sink)

@@ -5,7 +5,7 @@ from syncagent.domain.fields import Entry
 from syncagent.domain.objects import KubeObject, ObjectRef
 from syncagent.kube.client import KubeClient
 from syncagent.kube.cluster import KubeCluster
-from syncagent.ports import Allowed, Deletion
+from syncagent.ports import Allowed, Deletion, Notice
 
 
 class GuardedCluster(KubeCluster):
@@ -32,3 +32,8 @@ class GuardedCluster(KubeCluster):
     async def merge(self, ref: ObjectRef, patch: KubeObject) -> None:
         self._allowed(ref)
         await super().merge(ref, patch)
+
+    async def tell(self, notice: Notice) -> None:
+        """An event is allowed wherever its object is."""
+        self._allowed(notice.ref)
+        await super().tell(notice)

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from tests.fakes.tls import TestAuthority
 
-_KINDS = {"configmaps": "ConfigMap", "secrets": "Secret", "shops": "Shop"}
+_KINDS = {"configmaps": "ConfigMap", "secrets": "Secret", "shops": "Shop", "events": "Event"}
 
 
 @dataclass(frozen=True)

@@ -3,19 +3,22 @@
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fleet.errors import Unavailable
+from fleet.errors import Invalid, Unavailable
 from fleet.runtime.clock import SystemClock
+from syncagent.autonomy.policy import LocalPolicy
 from syncagent.domain.objects import ObjectRef
 from syncagent.kube.access import Access, Token
 from syncagent.kube.client import KubeClient
 from syncagent.kube.cluster import KubeCluster
-from syncagent.ports import Refused
+from syncagent.kube.guarded import GuardedCluster
+from syncagent.ports import Notice, Refused
 from tests.fakes.faulty import FaultyServer
 
 REF = ObjectRef("", "v1", "ConfigMap", "n", "c")
@@ -114,6 +117,20 @@ async def test_a_kind_that_may_not_be_listed_hides_only_itself(server, connect) 
     server.forbidden.add("secrets")
     found = await cluster.find("mark")
     assert [one["metadata"]["name"] for one in found] == ["c"]
+
+
+async def test_events_are_written_past_an_allow_list_of_kinds(server: FaultyServer) -> None:
+    """Wherever the object itself is allowed, and nowhere else."""
+    client = KubeClient(Access(server.address, None), SystemClock(), 4)
+    policy = LocalPolicy.of(["ConfigMap"], ["n"])
+    cluster = GuardedCluster(client, SystemClock(), policy.check)
+    await cluster.tell(Notice(REF, "uid", "Adopted", "taken over", False, 1))
+    assert [path for path in server.objects if "/namespaces/n/events/c." in path]
+    elsewhere = replace(REF, namespace="kube-system")
+    with pytest.raises(Invalid):
+        await cluster.tell(Notice(elsewhere, "uid", "Adopted", "taken over", False, 1))
+    assert len(server.objects) == 1
+    await client.close()
 
 
 def test_trust_is_of_this_server_only(tmp_path: Path) -> None:
