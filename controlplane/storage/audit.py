@@ -148,7 +148,8 @@ class SqlAudit(SqlLog[AuditEntry]):
         places: dict[str, Place] = {}
         for ids in chunks({one.target_id for one in entries if one.target_id}):
             result = await self._connection.execute(_PLACES.params(ids=ids))
-            places |= {row[0]: (row[1], row[2] or DEFAULT_PROJECT) for row in result}
+            rows: list[Any] = list(result)
+            places |= {row[0]: (row[1], row[2] or DEFAULT_PROJECT) for row in rows}
         return places
 
     def _terms(self, wanted: AuditFilter) -> list[ColumnElement[bool]]:

@@ -1,6 +1,7 @@
 """Hash chains of the audit trail; notifications, where they go and what became of them"""
 
 from dataclasses import replace
+from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
@@ -95,7 +96,7 @@ def _chain_what_there_is() -> None:
         for row in rows:
             kind = kind_of(row.action)
             number, before = ends[kind]
-            content = {**row._mapping, "verdict": Verdict(row.verdict), "hash": ""}
+            content: dict[str, Any] = {**row._mapping, "verdict": Verdict(row.verdict), "hash": ""}
             content.pop("kind")
             entry = replace(AuditEntry(**content), number=number + 1)
             ends[kind] = entry.number, link(before, entry)
