@@ -68,7 +68,6 @@ from controlplane.usecases.signin import SignIn
 from controlplane.usecases.streams import Streams
 from controlplane.usecases.targets import Targets
 from controlplane.usecases.tunnels import Tunnels
-from fleet.identity import new_id
 from fleet.runtime.clock import Clock
 
 
@@ -215,14 +214,7 @@ async def _joined(
         delivery=DeliveryLoop(Delivery(deps), repositories, manifests, store, bus, clock, delivers),
         targets=targets,
         target_loop=TargetLoop(targets, manifests, store, bus, clock),
-        pipelines=PipelineLoop(
-            pipelines,
-            Promotions(deps, pipelines, repositories),
-            store,
-            bus,
-            clock,
-            holder=new_id(clock.now()),
-        ),
+        pipelines=_pipeline_loop(deps, pipelines, repositories),
         store=store,
         issuers=issuers,
         passwords=passwords,
@@ -235,6 +227,13 @@ async def _joined(
         audit_export=AuditExport(records, identity, cookies),
         tunnels=Tunnels(deps),
         shared_bus=shared_bus,
+    )
+
+
+def _pipeline_loop(deps: Deps, pipelines: Pipelines, repositories: Repositories) -> PipelineLoop:
+    promotions = Promotions(deps, pipelines, repositories)
+    return PipelineLoop(
+        pipelines, promotions, deps.store, deps.bus, deps.clock, holder=deps.new_id()
     )
 
 
