@@ -372,3 +372,44 @@ SERVICE_DIFF = """query ServiceDiff(
         objects { change apiVersion kind namespace name more fields { pointer old new } }
     }
 }"""
+
+SEARCH = """query Search($q: String!, $first: Int, $after: String) {
+    search(q: $q, first: $first, after: $after) {
+        totalCount totalCountKind
+        edges { node {
+            id cluster service ageSeconds stale
+            object { kind namespace name state images message }
+        } }
+        pageInfo { hasNextPage endCursor }
+    }
+}"""
+PLACES = """query Places($q: String!, $first: Int!) {
+    places(q: $q, first: $first) { kind id name within }
+}"""
+FLEET_AT = """query FleetAt($at: DateTime!, $clusterId: ID, $projectId: ID) {
+    fleet(at: $at, clusterId: $clusterId, projectId: $projectId) {
+        clusters { cluster services { serviceId service sha mark desiredAt } }
+    }
+}"""
+FLEET_CHANGES = """query FleetChanges(
+    $then: DateTime!, $now: DateTime!, $clusterId: ID, $projectId: ID
+) {
+    fleetChanges(then: $then, now: $now, clusterId: $clusterId, projectId: $projectId) {
+        kind serviceId service cluster shaBefore shaAfter markBefore markAfter
+    }
+}"""
+DELIVERY_REPORT = """query DeliveryReport(
+    $since: DateTime!, $until: DateTime, $clusterId: ID, $projectId: ID
+) {
+    deliveryReport(since: $since, until: $until, clusterId: $clusterId, projectId: $projectId) {
+        since until deploymentsPerDay leadP50 leadP90 restoreP50 restoreP90
+        total { begun healthy failed failureRate }
+    }
+}"""
+COMMIT_TRACE = """query CommitTrace($sha: String!, $repositoryId: ID) {
+    commitTrace(sha: $sha, repositoryId: $repositoryId) {
+        sha services live
+        stages { stage count p50 p99 }
+        stragglers { serviceId service cluster standing reason since }
+    }
+}"""

@@ -16,6 +16,7 @@ from towline.cli import (
     clustergroups,
     clusters,
     declare,
+    fleet,
     globals,
     groups,
     login,
@@ -26,6 +27,7 @@ from towline.cli import (
     projects,
     repos,
     roles,
+    search,
     services,
     sets,
     streams,
@@ -59,6 +61,7 @@ for _group, _name in (
     (clustergroups.app, "cluster-groups"),
     (clusters.app, "clusters"),
     (globals.app, "globals"),
+    (fleet.app, "fleet"),
     (groups.app, "groups"),
     (notifications.app, "notifications"),
     (namespaces.app, "namespaces"),
@@ -81,6 +84,8 @@ for _command, _name in (
     (login.whoami, "whoami"),
     (login.kubeconfig, "kubeconfig"),
     (declare.apply, "apply"),
+    (search.search, "search"),
+    (search.find, "find"),
 ):
     app.command(_name)(_command)
 

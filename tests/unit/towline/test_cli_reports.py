@@ -1,0 +1,93 @@
+"""What the commands of search and reports ask for and print."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from fleet.errors import Invalid
+from fleet.runtime.clock import SystemClock
+from tests.fakes.api import FakeApi
+from towline.cli import documents, fleet, program, search
+from towline.cli.fleet import time_of
+
+OBJECT = {"kind": "Pod", "namespace": "shop", "name": "web-1", "state": "RUNNING"}
+ROW = {"id": "1", "cluster": "prod", "service": "web", "ageSeconds": 900.0, "stale": True}
+TRACE = {
+    "sha": "1f2e3d4c5b6a",
+    "services": 3,
+    "live": 2,
+    "stages": [{"stage": "applied", "count": 2, "p50": 1.25, "p99": 9.0}],
+    "stragglers": [
+        {"serviceId": "s", "service": "web", "cluster": "prod", "standing": "APPLYING",
+         "since": None, "reason": "a wave waits"}
+    ],
+}  # fmt: skip
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
+    """The control plane of all commands here."""
+    one = FakeApi()
+    for module in (fleet, search):
+        monkeypatch.setattr(module, "connect", lambda _: one)
+    return one
+
+
+def run(*words: str) -> str:
+    result = CliRunner().invoke(program.app, list(words), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_search_says_how_old_an_answer_is(api: FakeApi) -> None:
+    api.answers[documents.SEARCH] = {
+        "search": {
+            "totalCount": 10_000,
+            "totalCountKind": "AT_LEAST",
+            "edges": [{"node": {**ROW, "object": OBJECT}}],
+            "pageInfo": {"hasNextPage": True, "endCursor": "1"},
+        }
+    }
+    shown = run("search", "kind:Pod", "image:log4j<2.17", "--first", "1")
+    assert api.sent(documents.SEARCH) == [{"q": "kind:Pod image:log4j<2.17", "first": 1}]
+    assert "900 s ago, STALE" in shown and "the first 1 of more than 10,000" in shown
+
+
+def test_find_shows_where_a_service_is(api: FakeApi) -> None:
+    place = {"kind": "SERVICE", "id": "s1", "name": "web", "within": "prod"}
+    api.answers[documents.PLACES] = {"places": [place]}
+    assert "prod" in run("find", "we")
+    assert run("find", "we", "-o", "name") == "s1\n"
+
+
+def test_a_commit_is_told_with_its_stragglers(api: FakeApi) -> None:
+    api.answers[documents.COMMIT_TRACE] = {"commitTrace": TRACE}
+    shown = run("fleet", "commit", "1f2e3d4")
+    assert "live in 2 of 3 services" in shown and "p50 1.2 s, p99 9.0 s" in shown
+    assert "a wave waits" in shown
+
+
+def test_figures_without_deployments_are_dashes(api: FakeApi) -> None:
+    report: dict[str, Any] = dict.fromkeys(("leadP50", "leadP90", "restoreP50", "restoreP90"))
+    total = {"begun": 0, "healthy": 0, "failed": 0, "failureRate": None}
+    told = {**report, "since": "x", "until": "y", "deploymentsPerDay": 0.0, "total": total}
+    api.answers[documents.DELIVERY_REPORT] = {"deliveryReport": told}
+    assert "0.00" in run("fleet", "figures", "7d")
+
+
+@pytest.mark.parametrize(("text", "ago"), [("90m", 5_400), ("6h", 21_600), ("7d", 604_800)])
+def test_a_time_may_be_an_age(text: str, ago: int) -> None:
+    age = SystemClock().now() - datetime.fromisoformat(time_of(text))
+    assert abs(age - timedelta(seconds=ago)) < timedelta(minutes=1)
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "-1d", "1w", "9999999d", "2026-13-01"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(Invalid, match="is not a time"):
+        time_of(text)
+
+
+def test_a_time_without_a_zone_is_utc() -> None:
+    assert time_of("2026-01-31T12:00") == "2026-01-31T12:00:00+00:00"
