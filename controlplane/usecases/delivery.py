@@ -76,6 +76,7 @@ class Delivery:
             repository = await tx.repositories.get(repository_id)
             if repository is None:
                 return 0
+            further = await tx.service_sources.select(repository_id=repository_id)
             frozen = await frozen_clusters(tx)
             found = await tx.services.select(repository_id=repository_id, **wanted)
             services = [one for one in found if one.cluster_id not in frozen]
@@ -85,9 +86,9 @@ class Delivery:
             }
         commits = self._commits(repository)
         if only is None:
-            await wake_users(self._deps, repository_id, commits)
+            await wake_users(self._deps, repository.id, commits, further)
         changed, failed = await self._changed(repository, commits, services)
-        count = await self._keep(failed)
+        count = await self._keep(failed) if failed else 0
         looks = {look.service.id: look for look in changed}
         for group in in_order([look.service for look in changed]):
             for start in range(0, len(group), _BATCH):

@@ -108,15 +108,18 @@ async def trees_of(deps: Deps, taken: Taken) -> dict[str, str]:
     return found
 
 
-async def wake_users(deps: Deps, repository_id: str, commits: Mapping[str, Commit]) -> None:
-    """Have services rendered anew whose further sources a repository has moved. Unavailable."""
-    async with deps.store.read() as tx:
-        rows = await tx.service_sources.select(repository_id=repository_id)
+async def wake_users(
+    deps: Deps,
+    repository_id: RepositoryId,
+    commits: Mapping[str, Commit],
+    sources: Iterable[ServiceSource],
+) -> None:
+    """Have the users of further sources rendered anew that a repository has moved. Unavailable."""
     moved = set()
-    for ref, group in _by_ref(rows).items():
+    for ref, group in _by_ref(sources).items():
         if ref in commits:
             folders = {one.folder for one in group}
-            ids = await deps.manifests.trees(RepositoryId(repository_id), commits[ref].sha, folders)
+            ids = await deps.manifests.trees(repository_id, commits[ref].sha, folders)
             moved |= {one.service_id for one in group if (ids[one.folder] or "") != one.tree}
     if not moved:
         return
