@@ -1,0 +1,163 @@
+"""The audit trail: `python -m bench.audit`; BENCH_SMALL=1 for a tenth of everything.
+
+Rows in batches, as the door writes them, and one at a time, as mutations do, each beside the same
+rows inserted without a chain; then questions to a long trail, beside a read of one row by its id.
+On SQLite and PostgreSQL.
+"""
+
+import asyncio
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from sqlalchemy import Column, MetaData, Table, insert
+
+from bench.report import Report
+from controlplane.domain.audit import AuditFilter, AuditKind
+from controlplane.domain.ledger import AuditEntry, Verdict
+from controlplane.ports import PageQuery
+from controlplane.storage import tables
+from controlplane.storage.engine import make_engine, sqlite_url
+from controlplane.storage.migrate import migrate
+from controlplane.storage.store import SqlStore
+from controlplane.usecases.records import check_chains
+from tests.servers.postgres import Postgres, find_postgres
+
+SCALE = 10 if os.environ.get("BENCH_SMALL") else 1
+BATCH, BATCHES, SINGLES, QUESTIONS = 5_000, 20 // min(SCALE, 5), 200 // SCALE, 30
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+_METADATA = MetaData()
+PLAIN = Table(
+    "plain_audit",
+    _METADATA,
+    *(Column(one.name, one.type, primary_key=one.primary_key) for one in tables.audit.c),
+)
+
+
+def entries(count: int, first: int = 0) -> list[AuditEntry]:
+    """Rows as the door writes them."""
+    detail = {"user_agent": "kubectl/v1.36", "bytes_out": 1234, "seconds": 0.0123, "rule": "viewer"}
+    return [
+        AuditEntry(
+            at=NOW + timedelta(seconds=first + number),
+            actor=f"user{number % 50}@example.org",
+            action=f"kubernetes.{('get', 'list', 'watch')[number % 3]}",
+            verdict=Verdict.REFUSED if number % 100 == 0 else Verdict.ALLOWED,
+            target=f"c{number % 20}: pods",
+            target_id=f"cluster-{number % 20}",
+            detail=detail,
+        )
+        for number in range(count)
+    ]
+
+
+async def seconds(work: Callable[[], Awaitable[object]]) -> float:
+    begun = time.perf_counter()
+    await work()
+    return time.perf_counter() - begun
+
+
+async def plainly(store: SqlStore, rows: list[AuditEntry]) -> None:
+    """The same rows without a chain."""
+    names = [one.name for one in PLAIN.c if one.name not in ("id", "kind")]
+    values = [{n: getattr(row, n) for n in names} | {"kind": AuditKind.REQUEST} for row in rows]
+    async with store.write() as tx:
+        await tx._connection.execute(insert(PLAIN), values)
+
+
+async def chained(store: SqlStore, rows: list[AuditEntry]) -> None:
+    async with store.write() as tx:
+        await tx.audit.append(rows)
+
+
+async def measure(dialect: str, url: str, report: Report) -> None:
+    """All figures of one database."""
+    engine = make_engine(url)
+    await migrate(engine)
+    async with engine.begin() as connection:
+        await connection.run_sync(_METADATA.create_all)
+    store = SqlStore(engine)
+    try:
+        await _writes(dialect, store, report)
+        await _questions(dialect, store, report)
+    finally:
+        await store.close()
+
+
+async def _writes(dialect: str, store: SqlStore, report: Report) -> None:
+    plain, with_chain = [], []
+    for number in range(BATCHES):
+        rows = entries(BATCH, number * BATCH)
+        plain.append(BATCH / await seconds(lambda rows=rows: plainly(store, rows)))
+        with_chain.append(BATCH / await seconds(lambda rows=rows: chained(store, rows)))
+    report.add(
+        f"{dialect}: rows in batches of {BATCH:,}", with_chain, "rows/s",
+        baseline="without a chain", baseline_values=plain, goal=0.4, at_most=False,
+    )  # fmt: skip
+    report.add(
+        f"{dialect}: rows in batches, as such", with_chain, "rows/s", goal=5_000, at_most=False
+    )
+    one = entries(1)
+    alone = [1000 * await seconds(lambda: plainly(store, one)) for _ in range(SINGLES)]
+    linked = [1000 * await seconds(lambda: chained(store, one)) for _ in range(SINGLES)]
+    report.add(
+        f"{dialect}: one row and its commit, p95", [_p95(linked)], "ms",
+        baseline="without a chain", baseline_values=[_p95(alone)], goal=5.0,
+    )  # fmt: skip
+
+
+async def _questions(dialect: str, store: SqlStore, report: Report) -> None:
+    async def by_id() -> None:
+        async with store.read() as tx:
+            await tx.audit.select(id=[BATCH])
+
+    base = _p95([1000 * await seconds(by_id) for _ in range(QUESTIONS)])
+    deep = str(BATCH)
+    for name, wanted, query in (
+        ("newest of an actor", AuditFilter(actor="user7@example.org"), PageQuery(newest=True)),
+        ("refused", AuditFilter(verdict=Verdict.REFUSED), PageQuery(newest=True)),
+        ("a page far back", AuditFilter(), PageQuery(newest=True, after=deep)),
+        (
+            "an hour of long ago",
+            AuditFilter(since=NOW, until=NOW + timedelta(hours=1)),
+            PageQuery(newest=True),
+        ),
+    ):
+
+        async def ask(wanted: AuditFilter = wanted, query: PageQuery = query) -> None:
+            async with store.read() as tx:
+                await tx.audit.search(wanted, query)
+
+        took = _p95([1000 * await seconds(ask) for _ in range(QUESTIONS)])
+        report.add(
+            f"{dialect}: {name}, p95", [took], "ms",
+            baseline="a row by its id", baseline_values=[base], goal=30.0,
+        )  # fmt: skip
+    begun = time.perf_counter()
+    rows, broken = await check_chains(store)
+    assert not broken
+    report.add(f"{dialect}: verified", [rows / (time.perf_counter() - begun)], "rows/s")
+
+
+def _p95(values: list[float]) -> float:
+    return statistics.quantiles(values, n=20)[-1]
+
+
+async def main() -> None:
+    """Measure both databases, PostgreSQL where there is one."""
+    report = Report("audit")
+    with tempfile.TemporaryDirectory() as place:
+        await measure("SQLite", sqlite_url(Path(place)), report)
+    programs = find_postgres()
+    if programs is not None:
+        with Postgres(programs) as server:
+            await measure("PostgreSQL", server.new_database(), report)
+    report.write()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
