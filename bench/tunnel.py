@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 import uvloop
 
 from bench.report import Report
-from bench.stand import cluster, crowd, lines, small, streams
+from bench.stand import cluster, crowd, lines, replicas, small, streams
 from bench.stand.stand import Stand
 
 Section = Callable[[Stand, Report], Awaitable[None]]
@@ -26,6 +26,7 @@ SECTIONS: dict[str, Section] = {
     "lines": lines.measure,
     "crowd": crowd.measure,
     "churn": crowd.measure_churn,
+    "replicas": replicas.measure,
     "cluster": cluster.measure,
 }
 # Room for ten thousand watches and for churn, all of one user.

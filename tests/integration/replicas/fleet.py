@@ -113,8 +113,8 @@ class Replica:
 class Fleet:
     """All replicas; those that come second get the keys that the first has made."""
 
-    def __init__(self, folder: Path, database: str, redis: str) -> None:
-        self.replicas = [Replica(name, folder, database, redis) for name in "abc"]
+    def __init__(self, folder: Path, database: str, redis: str, names: str = "abc") -> None:
+        self.replicas = [Replica(name, folder, database, redis) for name in names]
         self._made = 0
 
     def start(self) -> None:
