@@ -224,6 +224,10 @@ class ServiceRows(Rows[Service], Protocol):
         """The ids of the clusters that these services are in."""
         ...
 
+    async def changed_since(self, moment: datetime, visible: Visible, most: int) -> list[str]:
+        """The ids of services that were changed, observed or removed since."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Within:

@@ -18,7 +18,7 @@ from controlplane.graphql.clusters import Tag
 from controlplane.graphql.context import Context, Info
 from controlplane.graphql.inputs import TagAttributes
 from controlplane.graphql.types import ServiceComponent
-from controlplane.ports import ANY, PageQuery, Wake
+from controlplane.ports import ANY, MISSED, PageQuery, Wake
 from controlplane.usecases.deps import CLUSTER, SERVICE
 from fleet.runtime.tasks import Tasks
 
@@ -166,7 +166,7 @@ class _Gathered:
     def __init__(self, wakes: AsyncIterator[Wake]) -> None:
         self._wakes = wakes
         self._changed = asyncio.Event()
-        self._keys: dict[str, set[str]] = {SERVICE: set(), CLUSTER: set()}
+        self._keys: dict[str, set[str]] = {SERVICE: set(), CLUSTER: set(), MISSED: set()}
 
     async def pump(self) -> None:
         """Gather for as long as anybody publishes."""
@@ -178,17 +178,17 @@ class _Gathered:
         """Return once something has changed."""
         await self._changed.wait()
 
-    def take(self) -> tuple[set[str], set[str]]:
-        """Services and clusters, each once."""
+    def take(self) -> tuple[set[str], set[str]] | None:
+        """Services and clusters, each once; None if some may have been missed."""
         self._changed.clear()
         taken = self._keys
-        self._keys = {SERVICE: set(), CLUSTER: set()}
-        return taken[SERVICE], taken[CLUSTER]
+        self._keys = {topic: set() for topic in taken}
+        return None if taken[MISSED] else (taken[SERVICE], taken[CLUSTER])
 
 
 async def _deltas(context: Context, query: PageQuery) -> AsyncGenerator[FleetDelta, None]:
     search, shown = context.verbs.search, _Shown()
-    gathered = _Gathered(context.verbs.bus.subscribe(SERVICE, CLUSTER))
+    gathered = _Gathered(context.verbs.bus.subscribe(SERVICE, CLUSTER, MISSED))
     tasks = Tasks("fleet map")
     tasks.spawn("gather", gathered.pump())
     try:
@@ -199,9 +199,9 @@ async def _deltas(context: Context, query: PageQuery) -> AsyncGenerator[FleetDel
             await gathered.wait()
             # Many changes come together: they are told of once a second, and looked up once.
             await context.verbs.clock.sleep(_QUIET_SECONDS)
-            services, clusters = gathered.take()
+            taken = gathered.take()
             await context.recheck()
-            among = await search.concerned(context.actor, services, clusters)
+            among = await search.concerned(context.actor, *taken) if taken else None
             delta = shown.news(await search.fleet_map(context.actor, query, among), among)
             if delta is not None:
                 yield delta

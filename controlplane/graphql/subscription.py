@@ -1,7 +1,8 @@
 """What can be watched. Each event asks for the caller's right anew."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from typing import TypeVar
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
 
 import strawberry
 
@@ -13,7 +14,7 @@ from controlplane.graphql.pipelines import Pipeline
 from controlplane.graphql.search import FleetSubscription
 from controlplane.graphql.services import related
 from controlplane.graphql.types import ServiceDeployment
-from controlplane.ports import MISSED
+from controlplane.ports import MISSED, Wake
 from controlplane.usecases.deps import CLUSTER, PIPELINE, SERVICE
 from fleet.errors import NotFound
 
@@ -23,10 +24,14 @@ D = TypeVar("D")
 
 @strawberry.type
 class ServiceDelta:
-    """A service that changed; `payload` is null once it has gone."""
+    """A service that changed; `payload` is null once it has gone.
+
+    `at` is when this was told: given as `since`, a new subscription tells what was missed.
+    """
 
     id: strawberry.ID
     payload: ServiceDeployment | None
+    at: datetime
 
 
 @strawberry.type
@@ -64,6 +69,7 @@ async def _deltas(
     id: str | None,
     look: Callable[[Context, str], Awaitable[T]],
     make: Callable[..., D],
+    missed: Callable[[Context], Awaitable[Sequence[str]]] | None = None,
 ) -> AsyncGenerator[D, None]:
     """A delta for each change of one thing, or of all of a kind, that the caller may read.
 
@@ -76,7 +82,8 @@ async def _deltas(
     if id is not None:
         await look(context, id)
         shown.add(id)
-    async for woken, key in wakes:
+    keys = await missed(context) if missed else ()
+    async for woken, key in _after(topic, keys, wakes):
         if woken == MISSED and id is not None:
             key = id
         if not key or (id is not None and key != id):
@@ -86,20 +93,41 @@ async def _deltas(
             payload = await look(context, key)
             shown.add(key)
         except NotFound:
-            if key not in shown and context.actor.policy.visible(Kind(topic)):
+            if key not in (*shown, *keys) and context.actor.policy.visible(Kind(topic)):
                 continue
             shown.discard(key)
             payload = None
         yield make(id=strawberry.ID(key), payload=payload)
 
 
+async def _after(
+    topic: str, keys: Sequence[str], wakes: AsyncIterator[Wake]
+) -> AsyncGenerator[Wake, None]:
+    """What was missed, then what comes."""
+    for key in keys:
+        yield topic, key
+    async for wake in wakes:
+        yield wake
+
+
 @strawberry.type
 class Subscription(AgentSubscription, FleetSubscription):
-    @strawberry.subscription(description="Services as they change; one, or all.")
+    @strawberry.subscription(
+        description="Services as they change; one, or all. With `since`, the last `at` that a "
+        "subscriber was told, first all that changed meanwhile; some of it may come twice."
+    )
     def service_deployment_delta(
-        self, info: Info, id: strawberry.ID | None = None
+        self, info: Info, id: strawberry.ID | None = None, since: datetime | None = None
     ) -> AsyncGenerator[ServiceDelta, None]:
-        return _deltas(info, SERVICE, id, _service, ServiceDelta)
+        def make(**told: Any) -> ServiceDelta:
+            return ServiceDelta(**told, at=info.context.verbs.clock.now())
+
+        async def missed(context: Context) -> Sequence[str]:
+            if since is None:
+                return ()
+            return await context.verbs.search.changed_since(context.actor, since)
+
+        return _deltas(info, SERVICE, id, _service, make, missed)
 
     @strawberry.subscription(description="Clusters as they change; one, or all.")
     def cluster_delta(

@@ -1,11 +1,13 @@
 """Services, the letter of what each is at, and the map of a fleet."""
 
 from collections.abc import Collection, Mapping
+from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, case, func, literal, select
+from sqlalchemy import ColumnElement, and_, case, func, literal, or_, select, union
 from sqlalchemy.dialects.postgresql import aggregate_order_by
 
+from controlplane.domain.access import Visible
 from controlplane.domain.marks import MapRow, Mark
 from controlplane.domain.services import Phase, Service
 from controlplane.ports import PageQuery
@@ -36,13 +38,25 @@ class SqlServices(SqlRows[Service]):
         is_narrow = bool(query.equals.keys() - {"deleted_at"} or query.text or query.tags)
         return [
             MapRow(id, handle, name, project, pinged, marks.get(id, ""), tags)
-            for id, handle, name, project, pinged, tags in rows
+            for id, handle, name, project, pinged, tags in map(tuple, rows)
             if id in marks or not is_narrow
         ]
 
     async def clusters_of(self, ids: Collection[str]) -> set[str]:
         found = select(services.c.cluster_id).where(services.c.id.in_(ids)).distinct()
         return set((await self._connection.execute(found)).scalars())
+
+    async def changed_since(self, moment: datetime, visible: Visible, most: int) -> list[str]:
+        row, gone = services.c, tables.deployments.c
+        changed = select(row.id).where(
+            or_(row.updated_at >= moment, row.observed_at >= moment),
+            condition(services, visible),
+        )
+        removed = select(gone.service_id).where(
+            gone.removed_at >= moment, condition(tables.deployments, visible)
+        )
+        found = await self._connection.execute(union(changed, removed).limit(most))
+        return list(found.scalars())
 
     async def _marks(self, where: ColumnElement[bool]) -> dict[str, str]:
         """The marks of the services of each cluster, in the order of names."""
@@ -58,7 +72,7 @@ class SqlServices(SqlRows[Service]):
             grouped = select(sorted_rows.c.cluster_id, joined)
         column = grouped.selected_columns[0]
         result = await self._connection.execute(grouped.group_by(column))
-        return {row[0]: row[1] for row in result}
+        return dict(tuple(row) for row in result)
 
     def _written(self, columns: Mapping[str, Any]) -> Mapping[str, Any]:
         if columns.keys().isdisjoint(_SHOWN_BY):

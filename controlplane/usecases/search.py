@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 from controlplane.domain.access import Actor, Kind, Verb, require_member
 from controlplane.domain.marks import MapRow
@@ -9,10 +10,12 @@ from controlplane.domain.names import check_text
 from controlplane.domain.search import Place, best, parse
 from controlplane.ports import MOST_ROWS_A_PAGE, FoundPage, PageQuery
 from controlplane.usecases.deps import Deps
-from fleet.errors import Invalid
+from fleet.errors import Invalid, LimitExceeded
 
 MOST_PLACES = 50
+MOST_MISSED = 5_000
 _MOST_NAMED = 1_000
+_OVERLAP = timedelta(minutes=1)
 _PLACES = (Kind.CLUSTER, Kind.SERVICE, Kind.GROUP, Kind.REPOSITORY, Kind.PIPELINE)
 
 
@@ -54,6 +57,20 @@ class Search:
         query = replace(query, visible=actor.policy.visible(Kind.SERVICE))
         async with self._deps.store.read() as tx:
             return await tx.services.fleet_map(query, clusters)
+
+    async def changed_since(self, actor: Actor, moment: datetime) -> list[str]:
+        """Services that a subscriber may have missed since it was told something at a moment.
+
+        LimitExceeded: so many that reading the list anew is quicker.
+        """
+        require_member(actor)
+        visible = actor.policy.visible(Kind.SERVICE)
+        async with self._deps.store.read() as tx:
+            # Transactions that were open at that moment are covered as well.
+            found = await tx.services.changed_since(moment - _OVERLAP, visible, MOST_MISSED + 1)
+        if len(found) > MOST_MISSED:
+            raise LimitExceeded(f"more than {MOST_MISSED:,} services changed since: read them anew")
+        return found
 
     async def concerned(
         self, actor: Actor, services: Collection[str], clusters: Collection[str]

@@ -133,3 +133,26 @@ async def test_persisted_queries(hub: Running) -> None:
     named = {"persistedQuery": {"version": 1, "sha256Hash": hash}}
     await post({"query": mutation, "extensions": named})
     assert (await get(extensions=json.dumps(named)))[0] != 200
+
+
+async def test_what_was_missed_is_told_after_a_reconnect(hub: Running, signed_in: Socket) -> None:
+    """With the time of the last event, what changed meanwhile comes first."""
+    cluster = await filled(hub)
+    listed = "query ($id: ID) { serviceDeployments(clusterId: $id) { edges { node { id } } } }"
+    edges = (await hub.ask(listed, id=cluster["id"]))["serviceDeployments"]["edges"]
+    ids = [edge["node"]["id"] for edge in edges]
+    document = "subscription ($since: DateTime) { serviceDeploymentDelta(since: $since) { id at } }"
+    pause = """mutation ($id: ID!) {
+      updateServiceDeployment(id: $id, attributes: {paused: true}) { id } }"""
+    await signed_in.subscribe(document)
+    await hub.ask(pause, id=ids[0])
+    first = (await signed_in.next())["payload"]["data"]["serviceDeploymentDelta"]
+    assert first["id"] in ids
+    await signed_in.raw.send_json({"id": "1", "type": "complete"})
+    await hub.ask(pause, id=ids[1])
+    await signed_in.subscribe(document, id="2", since=first["at"])
+    told = set()
+    while told != set(ids):
+        message = await signed_in.next()
+        if message.get("id") == "2":
+            told.add(message["payload"]["data"]["serviceDeploymentDelta"]["id"])
