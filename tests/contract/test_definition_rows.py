@@ -1,0 +1,108 @@
+"""Definitions for many clusters, kept and found the same on both databases."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from controlplane.domain.access import DEFAULT_PROJECT, Scope
+from controlplane.domain.clustergroups import ClusterGroup
+from controlplane.domain.clusters import Distribution
+from controlplane.domain.globals import GlobalOverride, GlobalService
+from controlplane.domain.namespaces import ManagedNamespace
+from controlplane.domain.owners import Leave
+from controlplane.domain.selectors import Selector
+from controlplane.domain.services import SyncOptions
+from controlplane.domain.sets import FolderSource, Generator, RequestSource, ServiceSet
+from controlplane.domain.templates import Override, ServiceTemplate
+from controlplane.ports import PageQuery, Store
+from fleet.errors import Conflict
+from fleet.source import Renderer
+
+NOW = datetime(2026, 5, 1, 12, 30, tzinfo=UTC)
+SELECTOR = Selector({"tier": "prod"}, Distribution.EKS, "p", ("g",), ("c1", "c2"))
+TEMPLATE = ServiceTemplate(
+    "web",
+    "shop",
+    "repository",
+    "v1",
+    "deploy",
+    Renderer.HELM,
+    helm={"chart": "x", "values_files": ["a.yaml"]},
+    configuration={"a": "1"},
+    options=SyncOptions(keep_on_prune=True),
+    dependencies=("db",),
+)
+ROWS: dict[str, Any] = {
+    "globals": GlobalService(
+        "1", "a", NOW, NOW, "p", SELECTOR, Leave.DELETE, budget=3, template=TEMPLATE
+    ),
+    "sets": ServiceSet(
+        "1",
+        "a",
+        NOW,
+        NOW,
+        selector=SELECTOR,
+        template=TEMPLATE,
+        generator=Generator(
+            FolderSource("r", "main", "apps/*", ("apps/x",)),
+            ({"tenant": "red"}, {}),
+            RequestSource("r", ("preview",), 5, 24, "main", "gitea"),
+        ),
+    ),
+    "namespaces": ManagedNamespace(
+        "1", "a", NOW, NOW, namespace="team", labels={"a": "b"}, quota={"pods": "1"}
+    ),
+    "cluster_groups": ClusterGroup(
+        "1", "a", NOW, NOW, None, "text", {"a": "b"}, ("c1",), True, "why", "ann", NOW
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+async def test_a_row_comes_back_as_it_was_and_its_name_is_had_once(store: Store, name: str) -> None:
+    row = ROWS[name]
+    async with store.write() as tx:
+        await getattr(tx, name).add(row)
+    with pytest.raises(Conflict):
+        async with store.write() as tx:
+            await getattr(tx, name).add(replace(row, id="2"))
+    async with store.read() as tx:
+        assert await getattr(tx, name).find(name="a") == row
+
+
+async def test_one_patch_a_cluster(store: Store) -> None:
+    patch = Override(ref="v2", configuration={"a": None, "b": "2"}, options=SyncOptions())
+    row = GlobalOverride("1", "1", "c1", NOW, NOW, patch, "ann@example.org")
+    async with store.write() as tx:
+        await tx.globals.add(ROWS["globals"])
+        await tx.overrides.add(row)
+    with pytest.raises(Conflict):
+        async with store.write() as tx:
+            await tx.overrides.add(replace(row, id="2"))
+    async with store.read() as tx:
+        assert await tx.overrides.find(global_id="1", cluster_id="c1") == row
+
+
+@pytest.mark.parametrize(
+    ("scopes", "shown"),
+    [
+        ((), {"of all", "of p"}),
+        (("project:p",), {"of p"}),
+        ((f"project:{DEFAULT_PROJECT}",), set()),
+        (("cluster:c1",), set()),
+    ],
+)
+async def test_without_a_project_it_is_of_the_whole_installation(
+    store: Store, scopes: tuple[str, ...], shown: set[str]
+) -> None:
+    """Not of the default project, whose people do not write everywhere."""
+    row = replace(ROWS["globals"], id="1", name="of p")
+    async with store.write() as tx:
+        await tx.globals.add(row)
+        await tx.globals.add(replace(row, id="2", name="of all", project_id=None))
+    visible = (frozenset(Scope(one) for one in scopes),) if scopes else ()
+    async with store.read() as tx:
+        page = await tx.globals.page(PageQuery(visible=visible))
+    assert {one.name for one in page.items} == shown

@@ -1,0 +1,139 @@
+"""Objects of services: their families, and how they are now, read as who asks."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+
+from controlplane.domain.access import Actor, Scope
+from controlplane.domain.access.roles import BuiltInRole as Role
+from controlplane.domain.services import Component, Service
+from controlplane.usecases.components import Components
+from fleet.errors import Conflict, Forbidden, NotFound, Unavailable
+from tests.integration.controlplane.conftest import World, person
+
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "uid": "u3"}}
+
+
+@dataclass
+class FakeLive:
+    """The `LiveObjects` port: answers by path, and who asked."""
+
+    answers: dict[str, Any] = field(default_factory=dict)
+    asked: list[tuple[str, str, str]] = field(default_factory=list)
+
+    async def read(self, actor: Actor, handle: str, path: str) -> Mapping[str, Any]:
+        self.asked.append((actor.name, handle, path))
+        answer = self.answers.get(path.partition("?")[0], NotFound("no such object"))
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+@dataclass
+class Stand:
+    world: World
+    service: Service
+    components: Components
+    live: FakeLive
+
+
+@pytest.fixture
+async def stand(world: World) -> Stand:
+    """A deployment with a replica set with a pod."""
+    service = await world.service(await world.cluster(), await world.repository())
+    chain = (("Deployment", "u1", ""), ("ReplicaSet", "u2", "u1"), ("Pod", "u3", "u2"))
+    rows = [
+        Component(
+            uid,
+            service.id,
+            service.cluster_id,
+            "",
+            "v1",
+            kind,
+            "shop",
+            "web",
+            uid,
+            owner,
+            None,
+            "",
+            True,
+            (),
+            world.clock.now(),
+        )
+        for kind, uid, owner in chain
+    ]
+    async with world.deps.store.write() as tx:
+        await tx.components.upsert(rows)
+    components, live = Components(world.deps), FakeLive()
+    live.answers = {
+        "/api/v1": {"resources": [{"name": "pods", "kind": "Pod"}]},
+        "/api/v1/namespaces/shop/pods/web": POD,
+    }
+    components.live = live
+    return Stand(world, service, components, live)
+
+
+async def test_an_object_has_parents_and_children(stand: Stand) -> None:
+    middle = await stand.components.family(stand.world.admin, "u2")
+    assert [one.kind for one in middle.parents] == ["Deployment"]
+    assert [one.kind for one in middle.children] == ["Pod"]
+    pod = await stand.components.family(stand.world.admin, "u3")
+    assert [one.kind for one in pod.parents] == ["ReplicaSet", "Deployment"]
+
+
+async def test_owners_in_a_circle_end(stand: Stand) -> None:
+    async with stand.world.deps.store.write() as tx:
+        first = await tx.components.get("u1")
+        assert first is not None
+        await tx.components.upsert([replace(first, owner_uid="u3")])
+    pod = await stand.components.family(stand.world.admin, "u3")
+    assert [one.id for one in pod.parents] == ["u2", "u1"]
+
+
+async def test_it_is_read_as_who_asks_and_has_its_age(stand: Stand) -> None:
+    ann = person(Role.VIEWER, "ann", Scope(f"service:{stand.service.id}"))
+    found = await stand.components.look(ann, "u3")
+    assert found.object == POD and found.read_at == stand.world.clock.now()
+    assert {(who, where) for who, where, _ in stand.live.asked} == {("ann", "dev")}
+
+
+async def test_who_may_not_see_the_service_asks_no_cluster(stand: Stand) -> None:
+    eve = person(Role.ADMIN, "eve", Scope("project:elsewhere"))
+    for ask in (stand.components.look, stand.components.family, stand.components.events):
+        with pytest.raises(NotFound):
+            await ask(eve, "u3")
+    with pytest.raises(NotFound):
+        await stand.components.service_events(eve, stand.service.id)
+    with pytest.raises(NotFound):
+        await stand.components.look(stand.world.admin, "nope")
+    assert stand.live.asked == []
+
+
+async def test_what_the_cluster_refuses_is_told(stand: Stand) -> None:
+    stand.live.answers["/api/v1/namespaces/shop/pods/web"] = Forbidden("pods is forbidden")
+    with pytest.raises(Forbidden, match="pods is forbidden"):
+        await stand.components.look(stand.world.admin, "u3")
+    stand.components.live = None
+    with pytest.raises(Unavailable):
+        await stand.components.look(stand.world.admin, "u3")
+
+
+async def test_another_object_of_that_name_is_not_taken_for_it(stand: Stand) -> None:
+    other = {**POD, "metadata": {"name": "web", "uid": "new"}}
+    stand.live.answers["/api/v1/namespaces/shop/pods/web"] = other
+    with pytest.raises(Conflict, match="made anew"):
+        await stand.components.look(stand.world.admin, "u3")
+
+
+async def test_events_of_an_object_and_of_a_service(stand: Stand) -> None:
+    def event(uid: str) -> dict[str, Any]:
+        about = {"uid": uid, "kind": "Pod", "name": "web"}
+        return {"involvedObject": about, "lastTimestamp": "2026-01-01T00:00:00Z"}
+
+    told = {"items": [event("u3"), event("u1"), event("stranger")]}
+    stand.live.answers["/api/v1/namespaces/shop/events"] = told
+    assert len(await stand.components.events(stand.world.admin, "u3")) == 1
+    found = await stand.components.service_events(stand.world.admin, stand.service.id)
+    assert len(found) == 2
