@@ -103,6 +103,10 @@ async def _check_empty(tx: Transaction, project: Project) -> None:
         ("clusters", tx.clusters),
         ("repositories", tx.repositories),
         ("pipelines", tx.pipelines),
+        ("cluster groups", tx.cluster_groups),
+        ("global services", tx.globals),
+        ("service sets", tx.sets),
+        ("managed namespaces", tx.namespaces),
         ("service contexts", tx.contexts),
     ):
         held = await rows.select(project_id=project.id)
