@@ -72,7 +72,7 @@ class SqlServices(SqlRows[Service]):
             grouped = select(sorted_rows.c.cluster_id, joined)
         column = grouped.selected_columns[0]
         result = await self._connection.execute(grouped.group_by(column))
-        return dict(tuple(row) for row in result)
+        return {id: joined for id, joined in map(tuple, result)}
 
     def _written(self, columns: Mapping[str, Any]) -> Mapping[str, Any]:
         if columns.keys().isdisjoint(_SHOWN_BY):

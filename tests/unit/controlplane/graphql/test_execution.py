@@ -160,7 +160,7 @@ def test_plain_attributes_do_not_reach_graphql_core() -> None:
     class Counting(FastExecution):
         fields = 0
 
-        def build_resolve_info(self, *args: Any) -> Any:  # ty: ignore[invalid-method-override]
+        def build_resolve_info(self, *args: Any) -> Any:  # ty: ignore[incompatible-method-override]
             type(self).fields += 1
             return super().build_resolve_info(*args)
 
