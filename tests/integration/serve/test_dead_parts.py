@@ -29,5 +29,6 @@ async def test_the_process_waits_for_every_part(hub: Running) -> None:
     """No owner of background work is left out; `wait_failed` asks each of them once."""
     owners = {one.owner for one in hub.process.parts()}
     assert owners == {
-        "serve", "door-audit", "door", "tunnels", "gitcache", "agentlink", "delivery", "pipelines",
+        "serve", "door-audit", "door", "tunnels", "recordings", "gitcache", "agentlink", "delivery",
+        "pipelines", "access", "retention", "news", "ownership", "peers", "following",
     }  # fmt: skip

@@ -4,12 +4,12 @@ import pytest
 
 from controlplane.domain.access.roles import KubernetesRequest, KubernetesRule
 from controlplane.domain.ledger import Verdict
+from controlplane.usecases.strangers import Strangers
 from proxy.domain.attributes import read_attributes
 from proxy.domain.audit import EndReason, RequestRecord
 from tests.fakes.clock import FakeClock
 from tests.fakes.door import ANN, CLUSTER
 from towline.serve.door import _REFUSALS_LISTED, _entry, _request
-from controlplane.usecases.strangers import Strangers
 
 POD = "/api/v1/namespaces/a/pods/b"
 
