@@ -1,0 +1,130 @@
+"""Services for a fleet: one definition for 500 clusters beside 500 services made one by one."""
+
+import asyncio
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+
+from bench.report import Report
+from controlplane.domain.access import SYSTEM
+from controlplane.domain.globals import GlobalService
+from controlplane.events.memory import MemoryBus
+from controlplane.secrets.envelope import EnvelopeSealer
+from controlplane.storage.engine import make_engine, sqlite_url
+from controlplane.storage.migrate import migrate
+from controlplane.storage.store import SqlStore
+from controlplane.usecases.clusters import ClusterChange, Clusters
+from controlplane.usecases.definitions import DefinitionChange
+from controlplane.usecases.deps import Deps
+from controlplane.usecases.globals import GlobalChange, Globals
+from controlplane.usecases.repositories import Repositories, RepositoryChange
+from controlplane.usecases.services import ServiceChange, Services
+from controlplane.usecases.targets import Targets
+from fleet.runtime.clock import SystemClock
+from tests.fakes.manifests import FakeManifests
+
+CLUSTERS = 500
+RUNS = 2
+
+
+class Stand:
+    """Clusters on SQLite, a repository, and the verbs that are compared."""
+
+    def __init__(self, store: SqlStore) -> None:
+        sealer = EnvelopeSealer(b"k" * 32)
+        self.deps = Deps(store, MemoryBus(), FakeManifests(), sealer, SystemClock())
+        self.targets = Targets(self.deps)
+        self.globals = Globals(self.deps, self.targets)
+        self.services = Services(self.deps)
+        self.ids: list[str] = []
+        self.change = ServiceChange()
+
+    async def fill(self) -> None:
+        """Register the clusters."""
+        change = RepositoryChange(url="https://git.example.org/fleet.git")
+        repository = await Repositories(self.deps).create(SYSTEM, change)
+        clusters = Clusters(self.deps)
+        for number in range(CLUSTERS):
+            made, _ = await clusters.create(SYSTEM, ClusterChange(name=f"c{number}"))
+            self.ids.append(made.id)
+        self.change = ServiceChange(
+            namespace="x", repository_id=repository.id, ref="main", folder="x"
+        )
+
+    async def one_by_one(self, name: str) -> tuple[float, float]:
+        """Seconds to make a service in each cluster, and to change all of them."""
+        change = replace(self.change, name=name)
+        start = perf_counter()
+        made = [await self.services.create(SYSTEM, id, None, change) for id in self.ids]
+        middle = perf_counter()
+        for one in made:
+            await self.services.update(SYSTEM, one.id, ServiceChange(ref="next"))
+        return middle - start, perf_counter() - middle
+
+    async def as_one(self, name: str) -> tuple[float, float, float]:
+        """Seconds to make, to change, and to see that there is nothing to do."""
+        template = replace(self.change, name=name)
+        change = GlobalChange(DefinitionChange(name=name), template=template)
+        start = perf_counter()
+        one = await self.globals.create(SYSTEM, change)
+        await self._look(one)
+        made = perf_counter()
+        change = GlobalChange(template=ServiceChange(ref="next"))
+        await self.globals.update(SYSTEM, one.id, change)
+        await self._look(one)
+        changed = perf_counter()
+        await self._look(one)
+        return made - start, changed - made, perf_counter() - changed
+
+    async def _look(self, one: GlobalService) -> None:
+        plan = await self.targets.reconcile(f"{one.kind.value}/{one.id}")
+        assert plan is not None and not plan.problems
+
+
+async def measure(folder: Path) -> None:
+    """Both ways in turn."""
+    engine = make_engine(sqlite_url(folder))
+    await migrate(engine)
+    store = SqlStore(engine)
+    stand = Stand(store)
+    await stand.fill()
+    single = [await stand.one_by_one(f"single-{n}") for n in range(RUNS)]
+    whole = [await stand.as_one(f"global-{n}") for n in range(RUNS)]
+    await store.close()
+    report = Report("fleet")
+    report.add(
+        f"global service reaches {CLUSTERS} clusters",
+        [one[0] for one in whole],
+        "s",
+        baseline="services made one by one",
+        baseline_values=[one[0] for one in single],
+        goal=0.5,
+    )
+    report.add(
+        f"changed template reaches {CLUSTERS} clusters",
+        [one[1] for one in whole],
+        "s",
+        baseline="services changed one by one",
+        baseline_values=[one[1] for one in single],
+        goal=0.5,
+    )
+    report.add(
+        f"look at {CLUSTERS} clusters with nothing to do",
+        [one[2] for one in whole],
+        "s",
+        baseline="services changed one by one",
+        baseline_values=[one[1] for one in single],
+        goal=0.05,
+    )
+    report.write()
+
+
+def main() -> None:
+    """Measure in a folder of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(measure(Path(folder)))
+
+
+if __name__ == "__main__":
+    main()
