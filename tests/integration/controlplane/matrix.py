@@ -40,7 +40,8 @@ _REFUSALS = {"UNAUTHENTICATED": FORBIDDEN, "FORBIDDEN": FORBIDDEN, "NOT_FOUND": 
 # What every member of the installation may ask for: it concerns themselves, or tells names only.
 MEMBERS = frozenset(
     """me myAccess myGroups sessions accessTokens groups group roles role can openStreams
-    installation createAccessToken signOutEverywhere createTicket""".split()
+    installation createAccessToken signOutEverywhere createTicket deliveryReport fleet fleetMap
+    """.split()
 )
 
 # What whoever may register clusters in some project may ask for.
@@ -67,6 +68,13 @@ ARGUMENTS = {
     "sessionRecording": 'requestId: "{cluster}", offset: 0',
     "serviceDiff": 'id: "{service}", ref: "main"',
     "fleetDiff": 'repositoryId: "{repository}", ref: "main"',
+    "search": 'q: "kind:Pod"',
+    "places": 'q: "e"',
+    "deliveryReport": 'since: "2026-01-01T00:00:00Z", until: "2026-02-01T00:00:00Z"',
+    "fleet": 'at: "2026-01-01T00:00:00Z"',
+    "deploymentHistory": "first: 5",
+    "fleetChanges": 'then: "2020-01-01T00:00:00Z", now: "2030-01-01T00:00:00Z"',
+    "commitTrace": 'sha: "0000000", repositoryId: "{repository}"',
     "cluster": 'id: "{cluster}"',
     "gitRepository": 'id: "{repository}"',
     "serviceDeployment": 'id: "{service}"',
