@@ -58,7 +58,9 @@ class FakeInstallation:
             raise NotFound(f'no cluster "{handle}" here, or you may not see it')
         if identity.name in self.forbidden:
             raise Forbidden(f'user "{identity.name}" may not {attributes} on cluster "{handle}"')
-        shown = Impersonation(identity.name, GROUPS.get(identity.name, ()), extra=(("towline/token", "t"),))
+        shown = Impersonation(
+            identity.name, GROUPS.get(identity.name, ()), extra=(("towline/token", "t"),)
+        )
         rule = self.impersonation.get(identity.name)
         return Grant(
             CLUSTER,
