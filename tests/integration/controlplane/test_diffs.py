@@ -159,7 +159,7 @@ async def test_the_api_tells_a_difference_and_the_fleet(world: World) -> None:
             looked untouched changed groups { changed error services { name cluster } }
         }
     }"""
-    verbs: Any = SimpleNamespace(diffs=Diffs(world.deps))
+    verbs: Any = SimpleNamespace(diffs=Diffs(world.deps), introspection=True)
     result = await schema.execute(
         document,
         variable_values={"id": service.id, "repository": repository.id},
