@@ -70,7 +70,7 @@ class Present:
 def desired(evaluation: Evaluation, present: Present, most_removals: int) -> TargetPlan:
     """The plan: afterwards exactly what is wanted is there, but for what the plan names."""
     wanted, doubled = _by_place(evaluation.wanted)
-    owned = {(one.cluster_id, one.name): one for one in present.owned}
+    owned: dict[Place, Service] = {(one.cluster_id, one.name): one for one in present.owned}
     create, collisions = [], list(doubled)
     for place, one in wanted.items():
         if place not in owned:

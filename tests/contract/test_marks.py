@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import product
+from typing import Any
 
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.marks import marks_of
@@ -12,7 +13,7 @@ from controlplane.storage.store import SqlStore
 from fleet.identity import ClusterId, ServiceId
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
-CASES = [
+CASES: list[dict[str, Any]] = [
     dict(zip(("paused", "render_error", "digest", "observed", "phase"), case, strict=True))
     for case in product((False, True), (None, "", "no"), (None, "sha256:1"), (0, 1), (None, *Phase))
 ]
@@ -23,7 +24,7 @@ async def cluster(store: SqlStore, id: str, **more: object) -> None:
         await tx.clusters.add(replace(Cluster(ClusterId(id), id, id, NOW, NOW), **more))
 
 
-def service(number: int, cluster_id: str = "c1", **more: object) -> Service:
+def service(number: int, cluster_id: str = "c1", **more: Any) -> Service:
     id, name = ServiceId(f"s{number:04}"), f"web-{number:04}"
     row = Service(id, ClusterId(cluster_id), None, name, "web", NOW, NOW, sequence=1)
     return replace(row, **more)

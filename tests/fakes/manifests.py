@@ -1,7 +1,7 @@
 """A git cache in memory: commits are mappings from folder to objects."""
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 
 from fleet.bundle import Bundle, KubeObject, digest_of, make_bundle, open_bundle
@@ -17,7 +17,7 @@ def config_map(name: str, **data: str) -> KubeObject:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
 
 
-Folders = dict[str, list[KubeObject] | Exception]
+Folders = Mapping[str, Sequence[KubeObject] | Exception]
 
 
 class FakeManifests:

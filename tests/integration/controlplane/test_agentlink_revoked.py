@@ -41,6 +41,9 @@ class Observer:
     def offered(self, service: Service) -> None:
         pass
 
+    def logged(self, piece: wire.JobLog) -> None:
+        pass
+
     def take_offers(self, cluster_id: ClusterId) -> list[LedgerEntry]:
         return []
 

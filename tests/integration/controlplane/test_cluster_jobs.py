@@ -10,6 +10,7 @@ from controlplane.domain.clusters import Cluster
 from controlplane.domain.commands import CommandState
 from controlplane.domain.reports import CommandReport, Report
 from fleet.errors import Conflict, Forbidden, Invalid, NotFound
+from fleet.identity import ClusterId
 from fleet.runtime.clock import SystemClock
 from fleet.sealing import SealedSecret
 from fleet.wire.v1 import agent_pb2 as wire
@@ -135,7 +136,7 @@ async def test_secrets_for_an_agent_without_a_key_are_not_sent(world: World, hub
         while not (end := await world.jobs.get(world.admin, job.id)).phase.final:
             await asyncio.sleep(0.02)
     assert end.phase is JobPhase.FAILED and "no key" in end.message
-    assert await world.agents.waiting_commands(cluster_id) == []
+    assert await world.agents.waiting_commands(ClusterId(cluster_id)) == []
 
 
 async def test_what_ended_long_ago_is_deleted_and_what_has_not_ended_stays(

@@ -219,7 +219,7 @@ async def test_options_that_agents_have_no_room_for_are_refused(
 
 
 def mirrored(name: str = "shop", **given: Any) -> wire.MirroredService:
-    fields = {
+    fields: dict[str, Any] = {
         "service_id": local_id("cluster", name),
         "name": name,
         "namespace": "shop",

@@ -200,7 +200,7 @@ async def test_a_chart_beside_the_folder_and_a_dependency_in_the_repository(room
             "web/prod.yaml": "v: prod\ncommon: {v: below}\n",
         }
     )
-    more = {"chart": "../charts/top", "values_files": ("prod.yaml",)}
+    more: dict[str, Any] = {"chart": "../charts/top", "values_files": ("prod.yaml",)}
     assert await room.values(sha, **more) == {"rel-top": "prod", "rel-common": "below"}
     rendered = await room.rendered(sha, **more)
     assert set(rendered.reads) == {"web", "charts/top", "charts/common"}
@@ -330,7 +330,8 @@ async def test_a_server_that_is_away_leaves_what_was_fetched(
     charts.index = b"gone"
     assert await room.values(sha, **wanted, values_files=("x.yaml",)) == {"rel-db": "2"}
     with pytest.raises(TowlineError):
-        await room.rendered(sha, **{**wanted, "version": "1.1.0"})
+        wanted["version"] = "1.1.0"
+        await room.rendered(sha, **wanted)
 
 
 @pytest.mark.parametrize(

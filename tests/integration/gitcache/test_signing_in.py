@@ -11,6 +11,7 @@ import pytest
 from aiohttp import ClientSession, web
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+from jwt.types import Options
 
 from fleet.errors import Invalid, Unavailable
 from fleet.identity import ClusterId
@@ -64,7 +65,7 @@ class Front:
 
     def _token(self, request: web.Request) -> web.Response:
         told = request.headers["Authorization"].removeprefix("Bearer ")
-        options = {"verify_exp": False, "verify_iat": False}
+        options: Options = {"verify_exp": False, "verify_iat": False}
         claims = jwt.decode(told, APP_KEY.public_key(), algorithms=["RS256"], options=options)
         assert claims["iss"] == "42" and claims["exp"] - claims["iat"] <= 600
         self.tokens += 1

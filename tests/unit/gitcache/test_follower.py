@@ -256,7 +256,7 @@ async def test_a_slow_server_is_asked_less_often(watch: Watch) -> None:
         await watch.clock.sleep(2)
         return await listed(spec, prefixes)
 
-    watch.git.list_refs = slowly  # ty: ignore[invalid-assignment]
+    watch.git.list_refs = slowly
     await watch.start()
     await watch.clock.advance(200)
     assert 4 <= len(watch.git.polls) <= 7

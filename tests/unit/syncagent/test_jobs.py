@@ -1,6 +1,6 @@
 """A job runs once, whatever is killed or cut; its end and its last words are not lost."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -81,7 +81,7 @@ class World:
 
 
 @pytest.fixture
-async def world(tmp_path: Path) -> Iterator[World]:
+async def world(tmp_path: Path) -> AsyncIterator[World]:
     one = World(tmp_path)
     yield one
     await one.runner.stop()

@@ -193,7 +193,7 @@ async def act(hub: RuleHub, agent: Agent, name: str, given_: list[Any]) -> None:
         "commit": hub.commit,
         "cut": hub.cut,
     }
-    result = own.get(name, getattr(agent, name, None))(*given_)  # ty: ignore[call-non-callable]
+    result = (own.get(name) or getattr(agent, name))(*given_)
     if asyncio.iscoroutine(result):
         await result
 

@@ -34,7 +34,7 @@ def commands() -> list[list[str]]:
         inner = group.typer_instance
         assert inner is not None
         shown = [one for one in inner.registered_commands if not one.hidden]
-        found += [[group.name, one.name or one.callback.__name__] for one in shown]
+        found += [[group.name, one.name or getattr(one.callback, "__name__", "")] for one in shown]
         if inner.info.invoke_without_command:
             found.append([group.name])
     return [[str(word) for word in words] for words in found]

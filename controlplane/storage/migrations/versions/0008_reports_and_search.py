@@ -1,5 +1,7 @@
 """Status as a column, deployments as the ledger tells them, what search needs"""
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -123,7 +125,10 @@ def _parts() -> None:
     )
     for table, names in texts.items():
         for name in names:
-            more = {"postgresql_using": "gin", "postgresql_ops": {name: "gin_trgm_ops"}}
+            more: dict[str, Any] = {
+                "postgresql_using": "gin",
+                "postgresql_ops": {name: "gin_trgm_ops"},
+            }
             op.create_index(
                 f"ix_{table}_{name}_parts", table, [name], **(more if has_trigrams else {})
             )
