@@ -41,6 +41,18 @@ def awaiting(
     return [one.ref for one in open_ones if needs_word(one)]
 
 
+def awaiting_removal(
+    candidates: Sequence[Candidate], confirmed: Collection[ObjectKey]
+) -> list[ObjectRef]:
+    """Those of a service that is removed which still wait: precious ones, and who asks for it."""
+    return [
+        one.ref
+        for one in candidates
+        if one.ref.key not in confirmed
+        and (is_precious(one.ref) or one.directives.delete == Leave.CONFIRM)
+    ]
+
+
 def is_precious(ref: ObjectRef) -> bool:
     """Whether data, or all that is within, goes with an object."""
     return (ref.group, ref.kind) in _PRECIOUS

@@ -8,7 +8,7 @@ from fleet.attestation import Attestation
 from fleet.sealing import SealedSecret
 from syncagent.domain.changes import PlannedChange
 from syncagent.domain.health import Health
-from syncagent.domain.objects import ObjectRef
+from syncagent.domain.objects import ObjectKey, ObjectRef
 
 
 class DriftPolicy(StrEnum):
@@ -106,12 +106,22 @@ class ServiceSpec:
 
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """The newest word on one service: a spec, or how to remove it. Higher sequences win."""
+    """The newest word on one service: a spec, or how to remove it. Higher sequences win.
+
+    `confirmed` are the deletions of a removal that a person has confirmed; a spec has its own.
+    """
 
     service_id: str
     sequence: int
     spec: ServiceSpec | None = None
     removal: Removal | None = None
+    confirmed: tuple[ObjectRef, ...] = ()
+
+    @property
+    def agreed(self) -> frozenset[ObjectKey]:
+        """The objects whose deletion a person has confirmed, for this sequence."""
+        named = self.spec.options.confirmed if self.spec else self.confirmed
+        return frozenset(ref.key for ref in named)
 
 
 class Phase(StrEnum):

@@ -1,17 +1,20 @@
 """Running hooks: each once in a run, whatever is restarted meanwhile.
 
 That a hook has ended is written to disk; that it has begun is read from the mark on its object.
+Only what bears a mark of the service's own is deleted; what is precious only by a person's word.
 """
 
 from collections.abc import Iterable
 
 from fleet.errors import TowlineError
+from syncagent.domain.deletion import is_precious
 from syncagent.domain.health import Health, Verdict
 from syncagent.domain.hooks import Cleaning, Moment, ended
-from syncagent.domain.objects import KubeObject, ObjectKey, metadata_of, ref_of
-from syncagent.domain.ownership import HookManifest, run_of, with_run
+from syncagent.domain.objects import KubeObject, ObjectKey, ObjectRef, metadata_of, ref_of
+from syncagent.domain.ownership import HookManifest, claim_of, run_of, with_run
 from syncagent.domain.runs import Run, run_for
 from syncagent.domain.services import Problem
+from syncagent.ports import Refused
 from syncagent.reconcile import sealed
 from syncagent.reconcile.apply import problem_of, until_gone
 from syncagent.reconcile.registry import Service
@@ -36,14 +39,22 @@ async def run_hooks(
     return running
 
 
-async def clean_up(tools: Tools, run: Run, keep: Iterable[ObjectKey] = ()) -> None:
-    """Delete what hooks of this and earlier runs have left, except for some."""
+async def clean_up(
+    tools: Tools, service: Service, run: Run, keep: Iterable[ObjectKey] = ()
+) -> None:
+    """Delete what hooks of this and earlier runs have left, except for some.
+
+    Precious ones that nobody has confirmed are added to what the service waits for.
+    """
     kept = set(keep)
     for name, ref in list(run.made.items()):
         if ref.key in kept:
             continue
         live = await tools.cluster.get(ref)
-        if live is not None and (run_of(live) or "").startswith(f"{run.service_id}."):
+        if live is not None and _is_ours(live, service):
+            if not _may_go(service, ref):
+                service.awaiting = (*service.awaiting, ref)
+                continue
             await tools.cluster.delete(ref, live)
         del run.made[name]
     tools.memory.runs.keep(run)
@@ -57,7 +68,7 @@ async def halt(tools: Tools, service: Service) -> None:
     for name in set(run.begun) - run.ended.keys():
         ref = run.made[name]
         live = await tools.cluster.get(ref)
-        if live is not None:
+        if live is not None and _is_ours(live, service) and _may_go(service, ref):
             await tools.cluster.delete(ref, live)
         run.ended[name] = _STOPPED
     run.stopped = True
@@ -81,8 +92,11 @@ async def _has_ended(
         _fail(service, hook, run.ended[name])
         return True
     live = await _live(tools, service, hook)
+    if claimed := _claimed(tools, service, hook, live):
+        service.failures[hook.ref.key] = Problem(claimed, "Claimed", hook.ref)
+        return True
     if live is not None and not _is_current(live, run):
-        await _clear(tools, hook, live)
+        await _clear(tools, service, hook, live)
         live = None
     elif live is None and name in run.begun:
         _end(tools, service, run, name, hook, _VANISHED)
@@ -94,7 +108,8 @@ async def _has_ended(
         return False
     why = "" if verdict.health == Health.HEALTHY else await _why(tools, live, verdict)
     _end(tools, service, run, name, hook, why)
-    if (Cleaning.FAILED if why else Cleaning.SUCCEEDED) in hook.hook.cleaning:
+    cleans = (Cleaning.FAILED if why else Cleaning.SUCCEEDED) in hook.hook.cleaning
+    if cleans and _may_go(service, hook.ref):
         await tools.cluster.delete(hook.ref, live)
         run.made.pop(name, None)
         tools.memory.runs.keep(run)
@@ -108,6 +123,29 @@ async def _live(tools: Tools, service: Service, hook: HookManifest) -> KubeObjec
     if live is None and seen is not None and ended(seen) is not None:
         return seen
     return live
+
+
+def _claimed(tools: Tools, service: Service, hook: HookManifest, live: KubeObject | None) -> str:
+    """Whose the object at a hook's name is, for people; empty if nobody's or the service's own."""
+    rival = tools.registry.rival(service, hook.ref)
+    if rival or live is None or _is_ours(live, service):
+        return rival
+    owner = claim_of(live)
+    whose = f"belongs to service {owner}" if owner else "was not made by one of its hooks"
+    return (
+        f"{hook.ref} is there already and {whose}; service {service.name} does not delete it "
+        "for its hook: give the hook another name, or remove that object"
+    )
+
+
+def _is_ours(live: KubeObject, service: Service) -> bool:
+    """Whether a hook of this service made a live object."""
+    return (run_of(live) or "").startswith(f"{service.id}.")
+
+
+def _may_go(service: Service, ref: ObjectRef) -> bool:
+    """Whether an object needs nobody's word to be deleted, or has it."""
+    return not is_precious(ref) or ref.key in service.desired.agreed
 
 
 def _is_current(live: KubeObject, run: Run) -> bool:
@@ -127,15 +165,24 @@ async def _start(
     tools.memory.runs.keep(run)
     tools.watch(hook.ref)
     body = with_run(hook, f"{run.mark}/{run.attempt}")
-    live = await sealed.apply(tools, hook, body, force=True)
+    spec = service.desired.spec
+    live = await sealed.apply(tools, hook, body, force=spec is None or spec.options.force)
     run.begun.append(name)
     tools.memory.runs.keep(run)
     return live
 
 
-async def _clear(tools: Tools, hook: HookManifest, live: KubeObject) -> None:
-    """Delete what stands where a hook's object is to be made, and see it gone."""
+async def _clear(tools: Tools, service: Service, hook: HookManifest, live: KubeObject) -> None:
+    """Delete what an earlier run left where a hook's object is to be made, and see it gone."""
     if not metadata_of(live).get("deletionTimestamp"):
+        if not _may_go(service, hook.ref):
+            service.awaiting = (*service.awaiting, hook.ref)
+            raise Refused(
+                "must be deleted for its hook to run again, and with it its content: "
+                "confirm the deletion",
+                status=409,
+                reason="Unconfirmed",
+            )
         await tools.cluster.delete(hook.ref, live)
     await until_gone(tools, hook.ref, metadata_of(live).get("uid") or "")
 

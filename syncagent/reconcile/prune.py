@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from fleet.errors import TowlineError
-from syncagent.domain.deletion import Candidate, awaiting, budget
+from syncagent.domain.deletion import Candidate, awaiting, awaiting_removal, budget
 from syncagent.domain.directives import Directives, Leave, directives_of
 from syncagent.domain.inventory import Owned
 from syncagent.domain.objects import KubeObject, ObjectKey, ObjectRef, metadata_of
@@ -23,7 +23,8 @@ _TOGETHER = 64
 @dataclass(frozen=True, slots=True)
 class Terms:
     """How objects go. `keep`: only our marks are taken off. `prunes`: the service itself stays, so
-    its deletions are guarded: `confirmed` ones may go, `most` others without a word."""
+    only `most` go without a word; who removes a service has said that all of it may go. Precious
+    ones go only if `confirmed` in both cases."""
 
     keep: bool
     prunes: bool
@@ -113,9 +114,9 @@ async def _look_at(tools: Tools, service: Service, one: Owned, terms: Terms) -> 
 
 def _held(found: list[_Going], terms: Terms, owned: int) -> list[ObjectRef]:
     open_ones = [one for one in found if not metadata_of(one.live).get("deletionTimestamp")]
-    if not terms.prunes:
-        return [one.one.ref for one in open_ones if one.directives.delete == Leave.CONFIRM]
     candidates = [Candidate(one.one.ref, one.directives) for one in open_ones]
+    if not terms.prunes:
+        return awaiting_removal(candidates, terms.confirmed)
     return awaiting(candidates, terms.confirmed, budget(owned, terms.most))
 
 

@@ -18,17 +18,19 @@ async def remove(tools: Tools, service: Service) -> None:
     await tools.require_cluster()
     service.busy = Phase.APPLYING
     service.failures.clear()
-    service.gate = None
+    service.gate, service.awaiting = None, ()
     orphan = service.desired.removal == Removal.ORPHAN
     plan = Plan() if orphan else await _last_plan(tools, service)
     run = _run(tools, service)
     await _hooks(tools, service, run, plan, Moment.PRE_DELETE)
-    terms = Terms(keep=orphan, prunes=False)
+    terms = Terms(keep=orphan, prunes=False, confirmed=service.desired.agreed)
     service.awaiting = await take_away(tools, service, list(service.owned.values()), terms)
     if service.owned:
         return
     await _hooks(tools, service, run, plan, Moment.POST_DELETE)
-    await clean_up(tools, run)
+    await clean_up(tools, service, run)
+    if service.awaiting:
+        return
     tools.reports.status(removed(service))
     tools.memory.forget(service.id)
     tools.registry.remove(service)

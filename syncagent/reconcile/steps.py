@@ -161,8 +161,7 @@ async def prune(tools: Tools, walk: Walk) -> None:
     """Take away what the bundle no longer has, as far as that needs no person's word."""
     service, options = walk.service, walk.spec.options
     going = prunable(service, walk.plan.manifests)
-    confirmed = frozenset(ref.key for ref in options.confirmed)
-    terms = Terms(options.keep_on_prune, True, confirmed, options.deletion_budget)
+    terms = Terms(options.keep_on_prune, True, walk.target.agreed, options.deletion_budget)
     service.awaiting += await take_away(tools, service, going, terms)
 
 
@@ -173,7 +172,8 @@ async def finish(tools: Tools, walk: Walk) -> None:
     if service.failures and walk.run is not None:
         await _break_off(tools, walk)
     if walk.run is not None:
-        await clean_up(tools, walk.run, keep=[hook.ref.key for hook in walk.plan.hooks])
+        keep = [hook.ref.key for hook in walk.plan.hooks]
+        await clean_up(tools, service, walk.run, keep)
     if _is_newest(walk) and not _is_open(service) and not service.stamps.applied:
         service.stamps = replace(service.stamps, applied=tools.now_ms())
         tools.memory.stamp(service.id, service.stamps)

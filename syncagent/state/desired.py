@@ -40,7 +40,9 @@ def load_desired(text: str) -> Desired:
     raw = orjson.loads(body)
     removal = Removal(raw["removal"]) if raw["removal"] else None
     spec = _spec(raw["spec"]) if raw["spec"] else None
-    return Desired(raw["service_id"], raw["sequence"], spec, removal)
+    # Written by an earlier version, it has none.
+    confirmed = tuple(ObjectRef(**one) for one in raw.get("confirmed", ()))
+    return Desired(raw["service_id"], raw["sequence"], spec, removal, confirmed)
 
 
 def _spec(raw: dict[str, Any]) -> ServiceSpec:

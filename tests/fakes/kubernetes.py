@@ -17,7 +17,8 @@ class FakeCluster:
     """`fail` maps kinds or names to the error that touching them gives; `calls` counts verbs.
 
     `out_of_reach` is the error that everything gives. `logs` and `warned` are told of objects by
-    name; `told` are the events written. Objects named in `fixed` cannot be changed in place.
+    name; `told` are the events written. Objects named in `fixed` cannot be changed in place;
+    `forced` are those that were applied with the fields of others.
     """
 
     def __init__(self) -> None:
@@ -29,6 +30,7 @@ class FakeCluster:
         self.warned: dict[str, list[str]] = {}
         self.told: list[Notice] = []
         self.fixed: set[str] = set()
+        self.forced: set[ObjectKey] = set()
         self._version = 100
         self._sinks: list[tuple[Api, str, str, Sink]] = []
 
@@ -43,6 +45,8 @@ class FakeCluster:
         self, ref: ObjectRef, body: KubeObject, *, force: bool, dry_run: bool = False
     ) -> KubeObject:
         await self._touch("apply", ref)
+        if force:
+            self.forced.add(ref.key)
         old = self.objects.get(ref.key, {})
         new = _merge(old, body)
         if old and new != old and ref.name in self.fixed:
