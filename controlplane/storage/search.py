@@ -89,10 +89,10 @@ class SqlSearch:
                 clusters, clusters.c.id == services.c.cluster_id
             )
         order = (fits, begins, func.length(name), name)
-        rows = await self._connection.execute(
+        rows: Any = await self._connection.execute(
             asked.where(*where).order_by(*order).limit(_CANDIDATES)
         )
-        return [Place(kind, row[0], row[1], row[2]) for row in rows]
+        return [Place(kind, *row) for row in rows]
 
     async def _found(self, ids: Sequence[str]) -> list[Found]:
         rows = await self._components.select(id=list(ids)) if ids else []
@@ -141,7 +141,7 @@ class SqlSearch:
         """The images that are meant: there are few, so versions are compared here."""
         likely = or_(*(images.c.name.like(_pattern(f"*{t.name}"), escape="\\") for t in terms))
         rows = await self._connection.execute(select(images).where(likely))
-        found = [row[0] for row in rows if any(term.matches(row[1], row[2]) for term in terms)]
+        found = [row.image for row in rows if any(one.matches(row.name, row.tag) for one in terms)]
         return found[:_MOST_IMAGES]
 
     def _has_image(self, names: list[str]) -> ColumnElement[bool]:

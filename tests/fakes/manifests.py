@@ -141,7 +141,7 @@ class FakeManifests:
         return None if content is None else hashlib.sha1(repr(content).encode()).hexdigest()
 
 
-def _filled(objects: list[KubeObject], request: RenderRequest) -> list[KubeObject]:
+def _filled(objects: Sequence[KubeObject], request: RenderRequest) -> list[KubeObject]:
     """Objects whose `$configuration.NAME` values are filled in, as a template would."""
     values = request.parameters.get("configuration", {})
     return [
