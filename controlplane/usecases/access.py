@@ -1,5 +1,6 @@
 """Who may reach into which cluster, and as whom the cluster sees them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -46,6 +47,7 @@ class Access:
         self._deps = deps
         self._identity = identity or Identity(deps)
         self._known: dict[tuple[str, str | None, str], tuple[float, Actor, Target]] = {}
+        self._changes = 0
 
     async def connect(
         self,
@@ -84,7 +86,15 @@ class Access:
 
     def forget_user(self, user_id: str) -> None:
         """Drop what is remembered of a user; of all without an id."""
-        for key in [key for key in self._known if not user_id or key[0] == user_id]:
+        self._drop(lambda user, _: not user_id or user == user_id)
+
+    def forget_token(self, token_id: str) -> None:
+        """Drop what is remembered of a revoked token."""
+        self._drop(lambda _, token: token == token_id)
+
+    def _drop(self, stale: Callable[[str, str | None], bool]) -> None:
+        self._changes += 1
+        for key in [key for key in self._known if stale(key[0], key[1])]:
             del self._known[key]
 
     async def _look(self, key: tuple[str, str | None, str]) -> tuple[Actor, Target]:
@@ -93,15 +103,23 @@ class Access:
         if known is not None and known[0] > now:
             return known[1], known[2]
         user_id, token_id, handle = key
+        before = self._changes
         actor = await self._identity.actor_of(user_id, token_id)
         async with self._deps.store.read() as tx:
             cluster = await tx.clusters.find(handle=handle)
         if cluster is None:
             raise _nowhere(handle)
+        # A right lost while it was being read must not be remembered.
+        if before == self._changes:
+            self._remember(key, now, actor, cluster.target)
+        return actor, cluster.target
+
+    def _remember(
+        self, key: tuple[str, str | None, str], now: float, actor: Actor, target: Target
+    ) -> None:
         if len(self._known) >= _CACHE_SIZE:
             self._known.clear()
-        self._known[key] = (now + _CACHE_SECONDS, actor, cluster.target)
-        return actor, cluster.target
+        self._known[key] = (now + _CACHE_SECONDS, actor, target)
 
 
 def _nowhere(handle: str) -> NotFound:

@@ -41,7 +41,10 @@ class Admission:
 
 
 class Desk:
-    """Asks the ports, remembers their verdicts for a short while, counts open requests."""
+    """Asks the ports, remembers their verdicts for a short while, counts open requests.
+
+    `changes` counts the calls of `forget`: a verdict from before one may be true no more.
+    """
 
     def __init__(
         self,
@@ -70,6 +73,7 @@ class Desk:
         self._of_user: Counts = {}
         self._upgrades: Counts = {}
         self._total = 0
+        self.changes = 0
 
     def recall(
         self, credential: Credential | None, handle: str, attributes: RequestAttributes
@@ -96,10 +100,13 @@ class Desk:
         digest = credential.digest
         identity = self._identities.get(digest)
         if identity is None or self._expired(identity):
+            before = self.changes
             identity = await self._authenticator.authenticate(credential, source=source)
             if self._expired(identity):
                 raise Unauthenticated(f"token expired at {identity.expires_at}; run towline login")
-            self._identities.put(digest, identity)
+            # A token revoked while it was looked up must not be remembered as good.
+            if before == self.changes:
+                self._identities.put(digest, identity)
         return identity
 
     def forget(self, *, user: str | None, token: str | None, session: str | None) -> None:
@@ -112,6 +119,7 @@ class Desk:
                 or (session is not None and known.session_id == session)
             )
 
+        self.changes += 1
         self._identities.drop(matches)
         self._grants.clear()
 
@@ -184,10 +192,12 @@ class Desk:
         question = _question(identity, handle, attributes)
         grant = self._grants.get(question)
         if grant is None:
+            before = self.changes
             grant = await self._authorizer.authorize(identity, handle, attributes)
             if handle in self._passthrough:
                 grant = replace(grant, passthrough=True)
-            self._grants.put(question, grant)
+            if before == self.changes:
+                self._grants.put(question, grant)
         return grant
 
     async def _absence(self, handle: str, cluster_id: ClusterId) -> str:

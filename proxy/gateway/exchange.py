@@ -20,7 +20,7 @@ from fleet.mux.codec import (
     Open,
 )
 from fleet.runtime.clock import Clock
-from proxy.domain.access import CredentialKind, Grant, Recording, identity_block
+from proxy.domain.access import CredentialKind, Grant, Identity, Recording, identity_block
 from proxy.domain.attributes import RequestAttributes
 from proxy.domain.audit import EndReason, RequestRecord
 from proxy.domain.terminal import UnrecordableError, terminal_session
@@ -37,6 +37,7 @@ log = structlog.get_logger(__name__)
 
 LAST_CHUNK = b"0\r\n\r\n"
 SPDY = b"spdy/3.1"
+_ROUNDS = 5
 
 
 class UserSide(Protocol):
@@ -283,21 +284,41 @@ class Exchange:
     # Inside
 
     async def _ask(self) -> None:
-        record, head = self.record, self._head
+        record, before = self.record, self._desk.changes
         identity = record.identity
         if identity is None:
             shown = self._opening.read_credential()
             identity = await self._desk.identify(shown, record.source)
             record.identity = identity
         attributes = record.attributes = self._opening.read_attributes()
-        admission = await self._desk.admit(
-            identity, self._route.handle, attributes, head.impersonation
-        )
+        admission = await self._admit(identity, attributes)
         self._enter(admission)
         await self._begin_tape(admission.grant, attributes)
         if attributes.writes or record.upgrade:
             await self._desk.audit.opened(record)
-        self._open(admission)
+        self._open(await self._still(admission, attributes, before))
+
+    async def _admit(self, identity: Identity, attributes: RequestAttributes) -> Admission:
+        asked = self._head.impersonation
+        return await self._desk.admit(identity, self._route.handle, attributes, asked)
+
+    async def _still(
+        self, admission: Admission, attributes: RequestAttributes, before: int
+    ) -> Admission:
+        """The admission as of now: whatever rights changed while it was being judged.
+
+        `before`: the desk's `changes` when the first question was asked. Unavailable: another
+        verdict than the one that was noted, or no end of changes.
+        """
+        for _ in range(_ROUNDS):
+            if before == self._desk.changes:
+                return admission
+            before = self._desk.changes
+            again = await self._admit(admission.identity, attributes)
+            if again.grant != admission.grant:
+                break
+            admission = again
+        raise Unavailable("rights have changed while the request was being judged; try again")
 
     def _enter(self, admission: Admission) -> None:
         """Note the verdict; from here on the request counts among the open ones."""

@@ -1,5 +1,6 @@
 """The ports of the door, answered from memory."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -43,12 +44,16 @@ class FakeInstallation:
     impersonation: dict[str, ImpersonationRule] = field(default_factory=lambda: {"root": EVERYBODY})
     recording: Recording = Recording.OFF
     passthrough: bool = False
+    slow: Callable[[], Awaitable[None]] | None = None
+    """What happens between the reading of a verdict and its arrival."""
 
     async def authenticate(self, credential: Credential, *, source: str) -> Identity:
         self.asked.append(credential.secret)
         if credential.secret not in self.users:
             raise Unauthenticated("unknown token; run towline login")
-        return self.users[credential.secret]
+        identity = self.users[credential.secret]
+        await self._pause()
+        return identity
 
     async def authorize(
         self, identity: Identity, handle: str, attributes: RequestAttributes
@@ -62,7 +67,7 @@ class FakeInstallation:
             identity.name, GROUPS.get(identity.name, ()), extra=(("towline/token", "t"),)
         )
         rule = self.impersonation.get(identity.name)
-        return Grant(
+        grant = Grant(
             CLUSTER,
             shown,
             rule,
@@ -71,6 +76,12 @@ class FakeInstallation:
             grant_ids=("g1",),
             passthrough=self.passthrough,
         )
+        await self._pause()
+        return grant
+
+    async def _pause(self) -> None:
+        if self.slow is not None:
+            await self.slow()
 
     async def opened(self, record: RequestRecord) -> None:
         if self.audit_fails is not None:

@@ -279,6 +279,7 @@ class Process:
         """Whatever a revoked token has opened here ends; `AgentLink` ends its own calls."""
         async for _, token_id in self.plane.deps.bus.subscribe(REVOKED):
             self.plane.verbs.identity.forget(token_id)
+            self._access.forget_token(token_id)
             self.door.revoke(token=token_id)
             self.door.disconnect(token_id)
 

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.domain.access import ANONYMOUS, SYSTEM, Kind, Target, Verb, require
+from controlplane.domain.access import ANONYMOUS, SYSTEM, Actor, Kind, Target, Verb, require
 from controlplane.domain.access.roles import BuiltInRole as Role
 from controlplane.ports import PageQuery
 from controlplane.usecases.access import Access
 from controlplane.usecases.clusters import ClusterChange
+from controlplane.usecases.identity import Identity
 from controlplane.usecases.services import ServiceChange
 from fleet.errors import Conflict, Forbidden, NotFound, Unauthenticated
 from fleet.identity import TokenKind, new_token
@@ -165,6 +166,29 @@ async def test_the_door_grants_by_role_and_forgets_in_seconds(world: World) -> N
     await world.clock.advance(3.1)
     with pytest.raises(Unauthenticated, match="disabled"):
         await access.connect(user.id, "dev")
+
+
+@pytest.mark.parametrize("forget", ["forget_user", "forget_token"])
+async def test_a_right_lost_while_it_is_read_is_not_remembered(world: World, forget: str) -> None:
+    user = await world.people.upsert(world.admin, "bo@example.org", "Bo", Role.EDITOR)
+    shown = await world.people.token_for(SYSTEM, "bo@example.org", "first")
+    token_id = (await world.identity.authenticate(shown)).token_id or ""
+    await world.cluster()
+
+    class Slow(Identity):
+        """The right is taken away between its reading and its arrival."""
+
+        async def actor_of(self, user_id: str, token_id: str | None = None) -> Actor:
+            found = await super().actor_of(user_id, token_id)
+            async with world.deps.store.write() as tx:
+                await tx.users.change(user.id, disabled_at=world.clock.now())
+            getattr(access, forget)(user.id if forget == "forget_user" else token_id)
+            return found
+
+    access = Access(world.deps, Slow(world.deps))
+    await access.connect(user.id, "dev", token_id=token_id)
+    with pytest.raises(Unauthenticated, match="disabled"):
+        await access.connect(user.id, "dev", token_id=token_id)
 
 
 async def test_people_are_added_and_change_roles(world: World) -> None:

@@ -125,6 +125,24 @@ async def test_revocation_drops_all_verdicts(office: Office) -> None:
     assert office.desk.recall(ANN_TOKEN, "dev", PODS) is None
 
 
+async def test_a_verdict_from_before_a_change_is_not_remembered(office: Office) -> None:
+    """Rights that change while they are read: the answer may be the old one, the next is not."""
+
+    async def changes() -> None:
+        office.desk.forget(user=ANN.user_id, token=None, session=None)
+
+    office.installation.slow = changes
+    identity = await office.desk.identify(ANN_TOKEN, "here")
+    await office.desk.admit(identity, "dev", PODS, [])
+    office.installation.slow = None
+    office.installation.forbidden.add("ann")
+    with pytest.raises(Forbidden):
+        await office.desk.admit(identity, "dev", PODS, [])
+    del office.installation.users["ann-token"]
+    with pytest.raises(Unauthenticated):
+        await office.desk.identify(ANN_TOKEN, "here")
+
+
 async def test_absent_and_crowded_links_are_told(office: Office) -> None:
     """503 with an age, 429."""
     office.installation.seen = office.clock.now() - timedelta(hours=5, minutes=2)
