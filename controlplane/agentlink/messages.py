@@ -115,7 +115,10 @@ def desired(
     """
     if service.removal is not None:
         return wire.Desired(
-            service_id=service.id, sequence=service.sequence, removal=_REMOVALS[service.removal]
+            service_id=service.id,
+            sequence=service.sequence,
+            removal=_REMOVALS[service.removal],
+            confirmed=_confirmed(service),
         )
     attested = service.attestation
     return wire.Desired(
@@ -143,8 +146,7 @@ def desired(
 
 
 def _options(service: Service) -> wire.SyncOptions:
-    options, confirmed = service.options, service.confirmed
-    holds = confirmed is not None and confirmed.sequence == service.sequence
+    options = service.options
     return wire.SyncOptions(
         create_namespace=options.create_namespace,
         dry_run=service.dry_run,
@@ -169,8 +171,16 @@ def _options(service: Service) -> wire.SyncOptions:
         health_rules=[_rule(one) for one in options.health_rules],
         wave_timeout_s=options.wave_timeout_s,
         deletion_budget=options.deletion_budget,
-        confirmed=[_ref(one) for one in confirmed.objects] if confirmed and holds else (),
+        confirmed=_confirmed(service),
     )
+
+
+def _confirmed(service: Service) -> list[wire.ObjectRef]:
+    """The deletions that a person has confirmed for the newest sequence."""
+    confirmed = service.confirmed
+    if confirmed is None or confirmed.sequence != service.sequence:
+        return []
+    return [_ref(one) for one in confirmed.objects]
 
 
 def _rule(rule: HealthRule) -> wire.HealthRule:

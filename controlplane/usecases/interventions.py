@@ -29,13 +29,14 @@ class Interventions:
     ) -> Service:
         """Let the agent delete exactly these objects, all of which wait for it.
 
+        Also those of a service that is being removed, which is not listed any more.
         Conflict: one does not wait (any more): what was looked at is not what is there now.
         """
         require_member(actor)
         if not 1 <= len(objects) <= _MOST_CONFIRMED:
             raise Invalid(f"name 1 to {_MOST_CONFIRMED} objects", field="objects")
         async with self._deps.store.write() as tx:
-            service = await find_defined(tx, service_id)
+            service = await find_defined(tx, service_id, going=True)
             require(actor, Verb.WRITE, service.target)
             await check_thawed(tx, service.cluster_id)
             waiting = {one.key: one for one in service.awaiting}

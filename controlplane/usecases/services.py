@@ -498,9 +498,14 @@ async def find_service(tx: Transaction, id: str) -> Service:
     return service
 
 
-async def find_defined(tx: Transaction, id: str) -> Service:
-    """A service that is defined here. Conflict: its cluster defines it itself."""
-    service = await find_service(tx, id)
+async def find_defined(tx: Transaction, id: str, *, going: bool = False) -> Service:
+    """A service that is defined here; `going`: also one that is being removed.
+
+    Conflict: its cluster defines it itself.
+    """
+    service = await tx.services.find(id=id, deleted_at=ANY) if going else await find_service(tx, id)
+    if service is None:
+        raise NotFound
     if service.mirrored:
         raise Conflict(
             f"service {service.name!r} is defined in its cluster, from {service.origin}: change it "

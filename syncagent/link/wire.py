@@ -58,7 +58,8 @@ def desired_of(message: pb.Desired) -> Desired:
     removal = _REMOVAL.get(message.removal)
     if removal is None:
         raise Invalid("neither a spec nor a known way of removal", field="Desired.state")
-    return Desired(message.service_id, message.sequence, removal=removal)
+    confirmed = tuple(_ref_of(ref) for ref in message.confirmed)
+    return Desired(message.service_id, message.sequence, removal=removal, confirmed=confirmed)
 
 
 def facts_to_wire(facts: ClusterFacts) -> pb.ClusterFacts:

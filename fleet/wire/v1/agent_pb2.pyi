@@ -234,16 +234,18 @@ class Welcome(_message.Message):
     def __init__(self, protocol: _Optional[int] = ..., cluster_id: _Optional[str] = ..., handle: _Optional[str] = ..., hub_version: _Optional[str] = ..., pulse_ms: _Optional[int] = ..., acknowledged: _Optional[int] = ...) -> None: ...
 
 class Desired(_message.Message):
-    __slots__ = ("service_id", "sequence", "spec", "removal")
+    __slots__ = ("service_id", "sequence", "spec", "removal", "confirmed")
     SERVICE_ID_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
     REMOVAL_FIELD_NUMBER: _ClassVar[int]
+    CONFIRMED_FIELD_NUMBER: _ClassVar[int]
     service_id: str
     sequence: int
     spec: ServiceSpec
     removal: Removal
-    def __init__(self, service_id: _Optional[str] = ..., sequence: _Optional[int] = ..., spec: _Optional[_Union[ServiceSpec, _Mapping]] = ..., removal: _Optional[_Union[Removal, str]] = ...) -> None: ...
+    confirmed: _containers.RepeatedCompositeFieldContainer[ObjectRef]
+    def __init__(self, service_id: _Optional[str] = ..., sequence: _Optional[int] = ..., spec: _Optional[_Union[ServiceSpec, _Mapping]] = ..., removal: _Optional[_Union[Removal, str]] = ..., confirmed: _Optional[_Iterable[_Union[ObjectRef, _Mapping]]] = ...) -> None: ...
 
 class ServiceSpec(_message.Message):
     __slots__ = ("name", "namespace", "digest", "bundle_bytes", "object_count", "commit", "options", "attestation", "secrets", "bundle")

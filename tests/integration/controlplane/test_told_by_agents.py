@@ -90,6 +90,18 @@ async def test_a_deletion_that_waits_is_shown_and_confirmed(world: World, servic
     assert {Stage.AWAITING, Stage.CONFIRMED} <= {one.stage for one in history.items}
 
 
+async def test_what_a_removal_waits_for_is_confirmed_too(world: World, service: Service) -> None:
+    """The service is listed no more; the agent is told its removal again, with the word."""
+    await world.services.delete(world.admin, service.id)
+    gone = await world.get(service)
+    assert gone.deleted_at is not None and not messages.desired(gone).confirmed
+    await awaiting(world, gone)
+    await world.interventions.confirm_deletions(world.admin, service.id, [NAMED])
+    told = messages.desired(await world.get(service))
+    assert told.removal == wire.REMOVAL_CASCADE and told.sequence == gone.sequence + 1
+    assert [one.name for one in told.confirmed] == ["data"]
+
+
 async def test_only_what_waits_can_be_confirmed(world: World, service: Service) -> None:
     await awaiting(world, service)
     other = ObjectName("", "", "Namespace", "", "shop")

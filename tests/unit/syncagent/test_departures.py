@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from syncagent.domain.objects import ObjectRef
 from syncagent.domain.services import Desired, Phase, Removal
 from tests.fakes.engine import Stand, config
 
@@ -24,9 +25,10 @@ def key(name: str) -> tuple[str, str, str, str]:
     return ("", "ConfigMap", "prod", name)
 
 
-def remove(stand: Stand, removal: Removal) -> None:
+def remove(stand: Stand, removal: Removal, *confirmed: ObjectRef) -> None:
     stand.sequence += 1
-    stand.engine.desire(Desired("s", stand.sequence, removal=removal))
+    word = Desired("s", stand.sequence, removal=removal, confirmed=confirmed)
+    stand.engine.desire(word)
 
 
 def annotate(stand: Stand, name: str, note: str, text: str) -> None:
@@ -63,6 +65,23 @@ async def test_a_removal_waits_for_what_a_person_must_agree_to(stand: Stand) -> 
     await stand.restart()
     await stand.phase(Phase.AWAITING)
     annotate(stand, "kept", DELETE, "true")
+    await stand.phase(Phase.REMOVED)
+    assert not stand.cluster.objects
+
+
+async def test_a_removal_takes_all_but_what_is_precious_at_one_word(stand: Stand) -> None:
+    """Data waits for a second word, also after a restart; with it the service is gone."""
+    claim = config("data") | {"kind": "PersistentVolumeClaim"}
+    stand.bring([*(config(f"c{number}") for number in range(40)), claim])
+    await stand.until(lambda: len(stand.cluster.objects) == 41)
+    held = ("", "PersistentVolumeClaim", "prod", "data")
+    remove(stand, Removal.CASCADE)
+    status = await stand.phase(Phase.AWAITING)
+    assert [ref.key for ref in status.awaiting] == [held]
+    await stand.restart()
+    await stand.phase(Phase.AWAITING)
+    assert set(stand.cluster.objects) == {held}
+    remove(stand, Removal.CASCADE, *status.awaiting)
     await stand.phase(Phase.REMOVED)
     assert not stand.cluster.objects
 

@@ -1,7 +1,9 @@
 """Desired state survives the wire and the disk whole, or is known to be damaged."""
 
+import hashlib
 from pathlib import Path
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,6 +52,20 @@ def told(text: str = "x", data: bytes = b"\x00\xff", number: int = 7) -> Desired
 def test_every_field_is_read_back_as_it_was_told(text: str, data: bytes, number: int) -> None:
     one = told(text, data, number)
     assert load_desired(dump_desired(one)) == one
+
+
+def test_a_removal_keeps_the_deletions_that_were_confirmed() -> None:
+    """A removal that an earlier version has written has none."""
+    word = pb.Desired(service_id="s", sequence=2, removal=pb.REMOVAL_CASCADE)
+    word.confirmed.add(**OBJECT)
+    one = desired_of(word)
+    assert load_desired(dump_desired(one)) == one and one.agreed == {
+        ("apps", "Deployment", "a", "b")
+    }
+    text = dump_desired(one)[64:].replace(orjson.dumps(OBJECT).decode(), "")
+    older = text.replace(',"confirmed":[]', "")
+    assert "confirmed" not in older
+    assert load_desired(hashlib.sha256(older.encode()).hexdigest() + older).agreed == frozenset()
 
 
 def test_what_the_wire_says_is_what_is_meant() -> None:
