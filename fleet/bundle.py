@@ -37,10 +37,13 @@ class Bundle:
 
 
 def make_bundle(objects: Iterable[KubeObject]) -> Bundle:
-    """The bundle of these objects. Invalid: an object or the whole is beyond the limits."""
+    """The bundle of these objects.
+
+    Invalid: an object or the whole is beyond the limits, or has what JSON cannot say.
+    """
     lines = []
     for one in objects:
-        line = orjson.dumps(one, option=orjson.OPT_SORT_KEYS)
+        line = _line_of(one)
         if len(line) > MAX_OBJECT_BYTES:
             raise Invalid(
                 f"{describe(one)} has {len(line):,} bytes; "
@@ -53,6 +56,13 @@ def make_bundle(objects: Iterable[KubeObject]) -> Bundle:
     if len(data) > MAX_BUNDLE_BYTES:
         raise Invalid(f"{len(data):,} bytes of manifests; {MAX_BUNDLE_BYTES:,} at most")
     return Bundle(digest_of(data), data, len(lines))
+
+
+def _line_of(one: KubeObject) -> bytes:
+    try:
+        return orjson.dumps(one, option=orjson.OPT_SORT_KEYS)
+    except TypeError as error:
+        raise Invalid(f"{describe(one)} cannot be written as JSON: {error}") from None
 
 
 def open_bundle(digest: str, data: bytes) -> Bundle:
@@ -70,7 +80,8 @@ def digest_of(data: bytes) -> str:
 
 def describe(one: KubeObject) -> str:
     """How an object is named to people: `Deployment shop/web`, `Namespace shop`."""
-    metadata = one.get("metadata") or {}
+    metadata = one.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
     name = metadata.get("name") or metadata.get("generateName") or "(no name)"
     namespace = metadata.get("namespace")
     return f"{one.get('kind', 'object')} {f'{namespace}/' if namespace else ''}{name}"

@@ -24,6 +24,7 @@ from gitcache import compose
 from gitcache.settings import GitCacheSettings, PollSettings, RenderSettings, StoreSettings
 from gitcache.store.eviction import ToldLive
 from gitcache.sync.cache import GitCache
+from syncagent.autonomy.definitions import UNREADABLE
 from syncagent.domain.mirrors import Definition
 from syncagent.ports import Rendered
 from syncagent.settings import Settings
@@ -193,7 +194,7 @@ def _credentials(path: Path) -> tuple[Remote, GitCredentials]:
     """What one file says. Invalid, without a word of its content."""
     try:
         raw: Any = yaml.load(path.read_bytes()[:_LONGEST_FILE], yaml.CSafeLoader)
-    except yaml.YAMLError:
+    except UNREADABLE:
         raise Invalid(f"{path} is not YAML") from None
     if not isinstance(raw, Mapping) or not isinstance(raw.get("url"), str):
         raise Invalid(f"{path} does not say for which url its credentials are")

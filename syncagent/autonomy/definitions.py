@@ -19,6 +19,17 @@ from syncagent.domain.services import DriftPolicy, SyncOptions
 
 MOST_SERVICES = 1000
 LONGEST_DOCUMENT = 256 << 10
+# What a YAML or JSON reader raises; those of values (`2024-99-99`, `!!int ""`, `!!bool x`) raise
+# whatever they come across.
+UNREADABLE = (
+    yaml.YAMLError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+)
 _FIELDS = {"name", "namespace", "folder", "repository", "ref", "options"}
 _OPTIONS = {
     "createNamespace": "create_namespace",
@@ -59,6 +70,11 @@ class Reader:
         return Definitions(tuple(found.values()), tuple(problems))
 
 
+def first_line(error: Exception) -> str:
+    """What went wrong, in one line."""
+    return next(iter(str(error).splitlines()), "") or type(error).__name__
+
+
 def _add(found: dict[str, Definition], more: Iterable[Definition]) -> None:
     for one in more:
         if one.name in found:
@@ -73,8 +89,8 @@ def _parsed(document: Document) -> list[Definition]:
         raise Invalid(f"longer than {LONGEST_DOCUMENT:,} characters")
     try:
         raws = list(yaml.load_all(document.text, yaml.CSafeLoader))
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise Invalid(f"is not YAML: {str(error).splitlines()[0]}") from error
+    except UNREADABLE as error:
+        raise Invalid(f"is not YAML: {first_line(error)}") from error
     return [_definition(raw, document) for raw in raws if raw is not None]
 
 
@@ -100,7 +116,7 @@ def _options(raw: Mapping[str, Any]) -> SyncOptions:
     if not all(isinstance(one, bool) for one in given.values()):
         raise Invalid("options but drift are true or false")
     drift = raw.get("drift", DriftPolicy.HEAL.value)
-    if drift not in set(DriftPolicy):
+    if not isinstance(drift, str) or drift not in set(DriftPolicy):
         raise Invalid(f"drift is {', '.join(DriftPolicy)}")
     given.setdefault("create_namespace", True)
     return SyncOptions(**given, drift=DriftPolicy(drift))

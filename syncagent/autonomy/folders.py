@@ -10,6 +10,7 @@ import yaml
 
 from fleet.bundle import MAX_BUNDLE_BYTES, Bundle, make_bundle
 from fleet.errors import Invalid, Unavailable
+from syncagent.autonomy.definitions import UNREADABLE, first_line
 from syncagent.domain.mirrors import Definition
 from syncagent.ports import Rendered, Renders
 
@@ -53,7 +54,10 @@ class FolderRenders:
 
 
 def _files(root: Path, name: str) -> list[Path]:
-    folder = (root / name).resolve()
+    try:
+        folder = (root / name).resolve()
+    except ValueError as error:
+        raise Invalid(f"{name!r} is no name of a folder: {error}") from None
     if not folder.is_relative_to(root.resolve()):
         raise Invalid(f"the folder {name} leads out of its place")
     if not folder.is_dir():
@@ -89,8 +93,8 @@ def _objects(path: Path) -> list[dict[str, Any]]:
             if path.suffix == ".json"
             else list(yaml.load_all(text, yaml.CSafeLoader))
         )
-    except (orjson.JSONDecodeError, yaml.YAMLError, RecursionError) as error:
-        raise Invalid(f"{path.name} cannot be read: {str(error).splitlines()[0]}") from error
+    except UNREADABLE as error:
+        raise Invalid(f"{path.name} cannot be read: {first_line(error)}") from error
     found = [one for one in whole if one is not None]
     if not all(isinstance(one, dict) for one in found):
         raise Invalid(f"{path.name} holds something that is no object")

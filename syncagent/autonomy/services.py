@@ -29,6 +29,7 @@ from syncagent.ports import (
 log = structlog.get_logger(__name__)
 
 _EVERY_S = 15.0
+_INTERNAL = "internal error of the agent; see its log"
 
 
 class LocalServices:
@@ -107,6 +108,8 @@ class LocalServices:
             await self.look()
         except TowlineError as error:
             log.error("services of this cluster cannot be looked at", error=error.message)
+        except Exception:
+            log.exception("services of this cluster cannot be looked at")
         await self._pause()
 
     async def _pause(self) -> None:
@@ -137,6 +140,10 @@ class LocalServices:
                 await self._bundles.save(rendered.digest, await rendered.load())
         except TowlineError as error:
             self._show(one, service_id, known, error=error.message)
+            return
+        except Exception:
+            log.exception("service cannot be rendered", service=one.name)
+            self._show(one, service_id, known, error=_INTERNAL)
             return
         spec = _spec(one, rendered, known)
         if known is None or known.spec != spec:

@@ -139,7 +139,14 @@ async def test_configmaps_of_the_cluster_define_services_in_git(
 
 @pytest.mark.parametrize(
     "text",
-    ["password: pa55", "url: https://git/x\npassword: [pa55]", "pa55: [", "url: ftp://git/x"],
+    [
+        "password: pa55",
+        "url: https://git/x\npassword: [pa55]",
+        "pa55: [",
+        "url: ftp://git/x",
+        "url: !!bool pa55",
+        "url: !!int ''\npassword: pa55",
+    ],
 )
 def test_a_file_that_is_odd_is_named_without_what_is_in_it(tmp_path: Path, text: str) -> None:
     (tmp_path / "odd.yaml").write_text(text)

@@ -151,6 +151,9 @@ async def test_a_repository_without_a_git_part_is_said(world: World) -> None:
         "name: x" + " " * 300_000,
         "name: 2026-13-45",
         "\0",
+        "name: !!int ''",
+        "name: !!bool x",
+        "name: x\nnamespace: y\nfolder: z\noptions: {drift: [heal]}",
     ],
 )
 def test_odd_definitions_are_named_problems(text: str) -> None:
@@ -163,6 +166,45 @@ def test_options_are_read() -> None:
     text = f"name: x\nnamespace: y\nfolder: z\n{options}\n"
     (one,) = Reader().read([Document("a.yml", text)]).services
     assert one.options.drift is DriftPolicy.REPORT and one.options.keep_on_prune
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a: 2024-99-99",
+        "a: 0b_",
+        "a: !!int ''",
+        "a: !!bool x",
+        "a: !!timestamp x",
+        "a: !!binary aGk=",
+        "1: a",
+        "a: 99999999999999999999",
+        "&a {a: *a}",
+        "a: !!set {b}",
+        "metadata: [a]\nb: !!binary aGk=",
+    ],
+)
+async def test_a_manifest_that_no_reader_can_make_sense_of_holds_up_its_service_only(
+    world: World, text: str
+) -> None:
+    world.define("odd", "name: odd\nnamespace: odd\nfolder: odd\n")
+    (world.folder / "odd").mkdir()
+    (world.folder / "odd" / "b.yaml").write_text(text)
+    await world.services.look()
+    assert [one.spec and one.spec.name for one in world.desired] == ["shop"]
+    assert next(one for one in world.shown if one.name == "odd").error
+
+
+async def test_whatever_goes_wrong_with_one_service_the_others_are_kept(world: World) -> None:
+    class Broken:
+        async def render(self, definition: Definition) -> Rendered:
+            raise AssertionError("a bug")
+
+    text = "name: odd\nnamespace: odd\nfolder: x\nrepository: https://git.example/x.git\n"
+    world.define("odd", text)
+    await world.make(renders=Broken()).look()
+    assert [one.spec and one.spec.name for one in world.desired] == ["shop"]
+    assert next(one for one in world.shown if one.name == "odd").error.startswith("internal")
 
 
 async def test_a_link_out_of_the_folder_is_not_followed(world: World, tmp_path: Path) -> None:
