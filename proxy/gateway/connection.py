@@ -26,11 +26,14 @@ _LONGEST_START = 512
 _LONGEST_METHOD = 16
 DEAD_PEER_MILLISECONDS = 60_000
 _NO_LINGER = struct.pack("ii", 1, 0)
-_CREDIT, _FULL = 1, 2
+_CREDIT, _FULL, _UNREAD = 1, 2, 4
 
 
 class Connection(asyncio.Protocol):
-    """At most one request is under way; bytes behind it wait. After a 101 all bytes are its own."""
+    """At most one request is under way; bytes behind it wait. After a 101 all bytes are its own.
+
+    No request begins while answers to those before it lie unread: nothing else would bound them.
+    """
 
     def __init__(self, gateway: Gateway, application: Application) -> None:
         self.write_paused = False
@@ -40,6 +43,7 @@ class Connection(asyncio.Protocol):
         self._source = ""
         self._side: ApplicationSide | None = None
         self._turn: Exchange | ApplicationTurn | None = None
+        self._unread_deadline = 0.0
         self._pending = b""
         self._last_raw = b""
         self._last_head: RequestHead
@@ -81,17 +85,20 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self.write_paused = True
-        self._set_deadline(self._gateway.timeouts.stalled)
+        self._unread_deadline = self._gateway.clock.monotonic() + self._gateway.timeouts.stalled
         if self._side is not None:
             self._side.pause_writing()
 
     def resume_writing(self) -> None:
         self.write_paused = False
-        self.deadline = None
+        if self._turn is None and not self._in_head:
+            self._set_deadline(self._gateway.timeouts.idle)
         if self._side is not None:
             self._side.resume_writing()
         if (exchange := self.exchange) is not None:
             exchange.drained()
+        self._release(_UNREAD)
+        self._advance()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._detach()
@@ -138,14 +145,17 @@ class Connection(asyncio.Protocol):
     # Deadlines, seen to by the gateway's sweep
 
     def sweep(self, now: float) -> None:
-        """End what has taken too long."""
-        if self.deadline is None or now < self.deadline:
-            return
-        self.deadline = None
-        exchange = self.exchange
+        """End what has taken too long. What waits for the user to read has a time of its own."""
         if self.write_paused:
-            self.abort()
-        elif self._in_head and exchange is None:
+            if now >= self._unread_deadline:
+                self.abort()
+        elif self.deadline is not None and now >= self.deadline:
+            self.deadline = None
+            self._end_late()
+
+    def _end_late(self) -> None:
+        exchange = self.exchange
+        if self._in_head and exchange is None:
             late = f"the head of a request takes more than {self._gateway.timeouts.head:g} s"
             self._refuse(BadHead(408, late), self._pending)
         elif exchange is None or exchange.over:
@@ -174,7 +184,7 @@ class Connection(asyncio.Protocol):
         if not self._pending:
             return False
         if turn is None:
-            return self._begin()
+            return self._begin_when_read()
         if not (turn.raw or (turn.ready or turn.over) and not turn.request_done):
             if len(self._pending) > BACKLOG:
                 self._hold(_FULL)
@@ -188,9 +198,14 @@ class Connection(asyncio.Protocol):
         if not self._keep_alive:
             return False
         self._release(_FULL | _CREDIT)
-        if not self.write_paused:
-            self._set_deadline(self._gateway.timeouts.idle)
+        self._set_deadline(self._gateway.timeouts.idle)
         return True
+
+    def _begin_when_read(self) -> bool:
+        if self.write_paused:
+            self._hold(_UNREAD)
+            return False
+        return self._begin()
 
     def _begin(self) -> bool:
         """Begin the request at the start of the pending bytes; False: too little is there."""
@@ -302,8 +317,8 @@ class Connection(asyncio.Protocol):
         self._gateway.connections.discard(self)
 
     def _hold(self, reason: int) -> None:
-        if not self._held:
-            self._transport.pause_reading()
+        """Also if it is held already: uvicorn reads on by itself when its application does."""
+        self._transport.pause_reading()
         self._held |= reason
 
     def _release(self, reason: int) -> None:
