@@ -21,12 +21,16 @@ _VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update"}
 _VERBS |= {"PATCH": "patch", "DELETE": "delete"}
 _DOT_SEGMENT = re.compile(r"(?i)(^|/|\\|%2f|%5c)(\.|%2e){1,2}(/|\\|%2f|%5c|$)")
 _AMBIGUOUS = re.compile(r"[%;\\]")
+_DROPPED = re.compile(r"(?i);|%(?![0-9a-f]{2})")
 _DOUBTFUL = re.compile(r"[%;\\]|//|/\.|^[^/]")
 
 
 @dataclass(frozen=True, slots=True)
 class RequestAttributes:
-    """As Kubernetes' RequestInfo. For paths that are no resource, `resource` is empty."""
+    """As Kubernetes' RequestInfo. For paths that are no resource, `resource` is empty.
+
+    `asks_to_watch`: the query says so, also where the API server reads it as a plain `get`.
+    """
 
     verb: str
     path: str
@@ -36,6 +40,7 @@ class RequestAttributes:
     resource: str = ""
     subresource: str = ""
     name: str = ""
+    asks_to_watch: bool = False
 
     @property
     def writes(self) -> bool:
@@ -45,7 +50,12 @@ class RequestAttributes:
     @property
     def long_running(self) -> bool:
         """Its answer may take for ever: no time limit."""
-        return self.verb == "watch" or self.subresource in LONG_SUBRESOURCES
+        return self.watches or self.subresource in LONG_SUBRESOURCES
+
+    @property
+    def watches(self) -> bool:
+        """Its answer may be a stream of events."""
+        return self.verb == "watch" or self.asks_to_watch
 
     def __str__(self) -> str:
         if not self.resource:
@@ -72,11 +82,10 @@ def _read(method: str, target: str) -> RequestAttributes:
     attributes = _resource(method, path, parts) or RequestAttributes(method.lower(), path)
     if _DOUBTFUL.search(path):
         _refuse_ambiguous(attributes, parts)
-    if attributes.verb == "get" and attributes.resource and not attributes.name:
-        verb = "watch" if _asks_to_watch(query) else "list"
-        return replace(attributes, verb=verb)
-    if attributes.verb == "get" and attributes.name and _asks_to_watch(query):
-        return replace(attributes, verb="watch")
+    if attributes.verb == "get" and attributes.resource:
+        asked = _asks_to_watch(query)
+        verb = "get" if attributes.name else "watch" if asked else "list"
+        return replace(attributes, verb=verb, asks_to_watch=asked)
     if attributes.verb == "delete" and not attributes.name:
         return replace(attributes, verb="deletecollection")
     return attributes
@@ -119,7 +128,12 @@ def _refuse_ambiguous(attributes: RequestAttributes, parts: list[str]) -> None:
 
 
 def _asks_to_watch(query: str) -> bool:
+    """Whether the first `watch` is anything but a no: nothing behind it is a yes.
+
+    Go drops a pair that has a semicolon or a broken escape, and so does this.
+    """
     if "watch" not in query and "%" not in query:
         return False
-    values = [value for key, value in parse_qsl(query, keep_blank_values=True) if key == "watch"]
-    return bool(values) and values[0].lower() not in {"", "0", "false"}
+    sound = "&".join(pair for pair in query.split("&") if not _DROPPED.search(pair))
+    values = [value for key, value in parse_qsl(sound, keep_blank_values=True) if key == "watch"]
+    return bool(values) and values[0].casefold() not in {"0", "false"}

@@ -213,7 +213,7 @@ class Exchange:
     def end_between_events(self) -> bool:
         """End a watch cleanly if it stands between two events: its client asks for the rest."""
         attributes = self.record.attributes
-        watches = attributes is not None and attributes.verb == "watch"
+        watches = attributes is not None and attributes.watches
         if self.over or not watches or not self._observer.between_events:
             return False
         if self._stream is not None:

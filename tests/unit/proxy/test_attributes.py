@@ -50,6 +50,46 @@ def test_attributes(method: str, target: str, expected: str) -> None:
     assert str(read_attributes(method, target)) == expected
 
 
+@pytest.mark.parametrize(
+    ("query", "watches"),
+    [
+        ("watch", True),
+        ("watch=", True),
+        ("watch=1", True),
+        ("watch=no", True),
+        ("watch=False", False),
+        ("watch=FALSE", False),
+        ("watch=fal%C5%BFe", False),
+        ("watch=false", False),
+        ("watch=0", False),
+        ("watch=00", True),
+        ("watch=+0", True),
+        ("watch=%30", False),
+        ("w%61tch", True),
+        ("Watch=1", False),
+        ("watch=0&watch=1", False),
+        ("watch=1&watch=0", True),
+        ("watch=1;x&watch=0", False),
+        ("watch=%zz&watch=0", False),
+        ("w%atch=1", False),
+        ("limit=x&watch", True),
+        ("unwatched=1", False),
+        ("", False),
+    ],
+)
+def test_who_asks_to_watch(query: str, watches: bool) -> None:
+    """As the API server: the first value counts, and only `0` and `false` are a no.
+
+    Only a request without a name becomes a watch; one with a name is judged as a `get`.
+    """
+    many = read_attributes("GET", f"{PODS}?{query}")
+    assert many.verb == ("watch" if watches else "list")
+    one = read_attributes("GET", f"{PODS}/b?{query}")
+    assert (one.verb, one.long_running) == ("get", watches)
+    assert read_attributes("GET", f"/api/v1/watch/namespaces/a/pods/b?{query}").verb == "watch"
+    assert read_attributes("DELETE", f"{PODS}?{query}").verb == "deletecollection"
+
+
 def test_what_opens_a_connection_into_a_workload_is_a_write() -> None:
     """WebSocket exec is a GET, and yet no read."""
     for subresource in ("exec", "attach", "portforward", "proxy", "ephemeralcontainers"):
