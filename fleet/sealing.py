@@ -111,14 +111,19 @@ def is_placeholder(text: str) -> bool:
 
 
 def masked(text: str, values: Iterable[str]) -> str:
-    """The text without the values of secrets.
+    """The text without the values of secrets, and without the lines of those that have several.
 
-    Shorter ones than four characters stay: they are found in ordinary words.
+    Pieces shorter than four characters stay: they are found in ordinary words.
     """
-    for value in sorted(values, key=len, reverse=True):
-        if len(value) >= _SHORTEST_MASKED:
-            text = text.replace(value, _MASK)
+    for piece in sorted(_pieces(values), key=len, reverse=True):
+        text = text.replace(piece, _MASK)
     return text
+
+
+def _pieces(values: Iterable[str]) -> set[str]:
+    found = set(values)
+    found |= {line.strip() for value in found for line in value.splitlines()}
+    return {one for one in found if len(one) >= _SHORTEST_MASKED}
 
 
 def names_in(one: KubeObject) -> frozenset[str]:

@@ -67,7 +67,8 @@ class AutonomySettings:
     `kinds`: what is written at all, `Kind.group` with commas between (`Deployment.apps,Secret`,
     `*.apps` for a whole group); empty: all. `namespaces`: where; empty: everywhere.
     `trusted_keys`: file with the public keys (PEM) whose signature a bundle needs; none: unsigned
-    bundles are taken.
+    bundles are taken. `jobs`: whether jobs of the control plane run here. `unsigned_jobs`: also
+    where keys are trusted, though nobody signs jobs.
 
     Where this cluster's services are defined; with any of these the agent is autonomous and the
     control plane defines none. `services`: folder of files. `configmaps`: namespace of ConfigMaps
@@ -77,6 +78,8 @@ class AutonomySettings:
     kinds: str = ""
     namespaces: str = ""
     trusted_keys: Path | None = None
+    jobs: bool = True
+    unsigned_jobs: bool = False
     services: Path | None = None
     configmaps: str = ""
     repository: str = ""

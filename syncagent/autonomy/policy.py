@@ -38,6 +38,31 @@ class LocalPolicy:
         raise _refusal(ref, "cluster-wide objects of kinds that are not listed by name")
 
 
+@dataclass(frozen=True, slots=True)
+class JobPolicy:
+    """Which jobs of the control plane run here at all.
+
+    `objects`: the allow-list, which holds for the job and for the Secret that it needs.
+    `signed_only`: there are trusted keys, so what nobody has signed is not run; no job is signed.
+    """
+
+    objects: LocalPolicy
+    enabled: bool = True
+    signed_only: bool = False
+
+    def check(self, refs: Iterable[ObjectRef]) -> None:
+        """Raise Invalid for a job that is not to run; `refs`: all that it would create."""
+        if not self.enabled:
+            raise Invalid("this agent's own settings turn jobs off (autonomy.jobs)")
+        if self.signed_only:
+            raise Invalid(
+                "this agent takes only what its trusted keys have signed, and jobs are not signed; "
+                "its cluster's operator can allow them (autonomy.unsigned_jobs)"
+            )
+        for ref in refs:
+            self.objects.check(ref)
+
+
 def _refusal(ref: ObjectRef, what: str) -> Invalid:
     return Invalid(
         f"{ref} is refused by this agent's own settings: it does not write {what}. Only its "

@@ -6,7 +6,7 @@ again, even if somebody has deleted it.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import structlog
@@ -28,8 +28,9 @@ from syncagent.jobs.template import (
     owned_by,
     progress,
     secret_object,
+    secret_ref,
 )
-from syncagent.ports import Allowed, JobCluster, JobMemory, JobReports, LiveLog, Refused
+from syncagent.ports import JobCluster, JobMemory, JobReports, LiveLog, Refused
 
 log = structlog.get_logger(__name__)
 
@@ -39,6 +40,9 @@ _SLOWEST_LOOK_S = 5.0
 _GRACE_S = 30
 _KEPT_MS = 24 * 3600 * 1000
 _TIDY_EVERY_S = 600.0
+# Answers that may be another soon: of a server in trouble, or of one where rights are changed.
+_FAULTS = frozenset(range(500, 600))
+_REFUSALS = _FAULTS | {403, 409}
 _FINAL = (JobPhase.SUCCEEDED, JobPhase.FAILED, JobPhase.CANCELLED)
 
 
@@ -50,10 +54,20 @@ class _Running:
     status: JobStatus
     values: Mapping[str, str]
     cancelled: asyncio.Event
+    kept: bool = True
+
+    @property
+    def deadline_ms(self) -> int:
+        """When it is given up; milliseconds since 1970."""
+        return self.status.started_ms + (self.spec.timeout_s + _GRACE_S) * 1000
 
 
 class JobRunner:
-    """Fills in `ports.Jobs`."""
+    """Fills in `ports.Jobs`.
+
+    `allowed` raises Invalid for a job, by all objects that it would create, that is not to run
+    here; nothing but these is ever written. What the agent itself asks for is not asked about.
+    """
 
     def __init__(
         self,
@@ -61,7 +75,7 @@ class JobRunner:
         memory: JobMemory,
         reports: JobReports,
         key: SealingKey,
-        allowed: Allowed,
+        allowed: Callable[[Sequence[ObjectRef]], None],
         live: LiveLog,
         clock: Clock,
     ) -> None:
@@ -127,6 +141,7 @@ class JobRunner:
             end = replace(one.status, phase=JobPhase.FAILED, message=message)
         finally:
             self._running.pop(one.spec.command_id, None)
+        await self._tidy_secret(one)
         end = replace(end, finished_ms=self._now_ms(), message=self._masked(one, end.message))
         await self._keep_end(one, end)
 
@@ -144,14 +159,19 @@ class JobRunner:
     async def _whole(self, one: _Running) -> JobStatus:
         """Create the job unless that was done, follow it to its end; how it ended."""
         body = job_object(one.spec)
-        if not one.spec.own:
-            self._allowed(ref_of(body))
+        if one.status.ref is None:
+            self._check(one.spec, ref_of(body))
         opened = {s.name: self._key.open(s, one.spec.command_id) for s in one.spec.secrets}
         one.values = {name: value.decode(errors="replace") for name, value in opened.items()}
         if one.status.ref is None:
-            await self._patiently(lambda: self._create(one, body))
+            until = self._now_ms() + one.spec.timeout_s * 1000
+            await self._patiently(lambda: self._create(one, body), until, _FAULTS)
             self._note(one, replace(one.status, ref=ref_of(body), started_ms=self._now_ms()))
         return await self._watch(one, ref_of(body))
+
+    def _check(self, spec: JobSpec, ref: ObjectRef) -> None:
+        if not spec.own:
+            self._allowed([ref, secret_ref(ref)] if spec.secrets else [ref])
 
     async def _create(self, one: _Running, body: KubeObject) -> None:
         ref = ref_of(body)
@@ -160,8 +180,7 @@ class JobRunner:
             await self._create_ours(secret, one.spec.command_id)
         live = await self._create_ours(body, one.spec.command_id)
         if one.values:
-            owned = ObjectRef("", "v1", "Secret", ref.namespace, ref.name)
-            await self._cluster.merge(owned, owned_by(live))
+            await self._cluster.merge(secret_ref(ref), owned_by(live))
 
     async def _create_ours(self, body: KubeObject, command_id: str) -> KubeObject:
         """Create an object, or find that it was created before."""
@@ -179,14 +198,14 @@ class JobRunner:
 
     async def _watch(self, one: _Running, ref: ObjectRef) -> JobStatus:
         pace, follower = Backoff(first=_FIRST_LOOK_S, limit=_SLOWEST_LOOK_S), None
-        deadline = one.status.started_ms + (one.spec.timeout_s + _GRACE_S) * 1000
         if one.spec.follow:
             follower = Follower(self._cluster, self._live, one.spec.command_id, one.values.values())
         while True:
             try:
                 live = await self._cluster.get(ref)
-                pods = await self._cluster.pods(ref) if live else []
-            except Unavailable:
+                pods = await self._pods(one, ref) if live else []
+            except (Unavailable, Refused) as error:
+                self._give_up_late(one, error)
                 await self._clock.sleep(pace.next())
                 continue
             if live is None or not is_ours(live, one.spec.command_id):
@@ -196,10 +215,24 @@ class JobRunner:
                 follower.look(pods, self._tasks)
             if seen.phase in _FINAL:
                 return await self._end(one, seen, pods)
-            if one.cancelled.is_set() or self._now_ms() > deadline:
+            if one.cancelled.is_set() or self._now_ms() > one.deadline_ms:
                 return await self._end_early(one, ref, live, pods)
             self._note(one, replace(one.status, phase=seen.phase, message=seen.message))
             await self._pause(one, pace.next())
+
+    def _give_up_late(self, one: _Running, error: TowlineError) -> None:
+        """Raise Invalid for a refusal past the job's time; a server that is away is waited for."""
+        if isinstance(error, Refused) and self._now_ms() > one.deadline_ms:
+            raise Invalid(f"how it ended cannot be seen: {error.message}") from error
+
+    async def _pods(self, one: _Running, ref: ObjectRef) -> list[KubeObject]:
+        """Its pods; none if they may not be seen even when the job's time is over."""
+        try:
+            return await self._cluster.pods(ref)
+        except Refused:
+            if self._now_ms() <= one.deadline_ms:
+                raise
+            return []
 
     async def _pause(self, one: _Running, seconds: float) -> None:
         """Wait, or until the job is cancelled."""
@@ -229,26 +262,39 @@ class JobRunner:
         message = "cancelled" if cancelled else f"not done within {one.spec.timeout_s} s"
         phase = JobPhase.CANCELLED if cancelled else JobPhase.FAILED
         end = await self._end(one, Ended(phase, message), pods)
-        await self._patiently(lambda: self._cluster.delete(ref, live))
+        until = self._now_ms() + _GRACE_S * 1000
+        await self._patiently(lambda: self._cluster.delete(ref, live), until, _REFUSALS)
         return end
 
-    async def _patiently(self, work) -> None:
+    async def _patiently(
+        self, work: Callable[[], Awaitable[object]], until_ms: int, statuses: Collection[int]
+    ) -> None:
+        """Try again while the server is away, and until then after answers of these statuses."""
         backoff = Backoff(first=0.5, limit=10.0)
         while True:
             try:
                 await work()
                 return
+            except Refused as error:
+                if error.status not in statuses or self._now_ms() > until_ms:
+                    raise
             except Unavailable:
-                await self._clock.sleep(backoff.next())
+                pass
+            await self._clock.sleep(backoff.next())
 
     def _note(self, one: _Running, status: JobStatus) -> None:
         """Remember and tell how far a job is, if that is news."""
         status = replace(status, message=self._masked(one, status.message))
-        if status == one.status:
+        if status == one.status and one.kept:
             return
-        self._memory.keep(one.spec, status)
-        self._reports.job(status)
-        one.status = status
+        one.status, one.kept = status, False
+        try:
+            self._memory.keep(one.spec, status)
+            self._reports.job(status)
+        except Unavailable as error:
+            log.error("a job's state cannot be kept yet", job=one.spec.command_id, error=str(error))
+        else:
+            one.kept = True
 
     def _tell_end(self, status: JobStatus) -> None:
         self._reports.job(status)
@@ -258,6 +304,18 @@ class JobRunner:
 
     def _masked(self, one: _Running, message: str) -> str:
         return masked(message, one.values.values())
+
+    async def _tidy_secret(self, one: _Running) -> None:
+        """An ended job needs its secrets no more; where the job stays, they go with it."""
+        if not one.values:
+            return
+        ref = secret_ref(ref_of(job_object(one.spec)))
+        try:
+            live = await self._cluster.get(ref)
+            if live is not None and is_ours(live, one.spec.command_id):
+                await self._cluster.delete(ref, live)
+        except TowlineError as error:
+            log.warning("a job's secrets stay", job=one.spec.command_id, error=error.message)
 
     async def _tidy(self) -> None:
         """Forget jobs that ended a day ago, and remove their pods."""

@@ -15,6 +15,8 @@ COMMAND_LABEL = "towline.dev/command"
 _ID = re.compile(r"[a-z0-9]([a-z0-9-]{0,46}[a-z0-9])?")
 _KINDS = {("batch/v1", "Job"), ("v1", "Pod")}
 _KEPT_S = 24 * 3600
+# A Job that vanishes at its end cannot be told from one that somebody deleted.
+_LEAST_KEPT_S = 3600
 _MOST_OUTPUT = 4096
 
 
@@ -47,7 +49,7 @@ def job_object(spec: JobSpec) -> KubeObject:
     inner.setdefault("activeDeadlineSeconds", spec.timeout_s)
     if body["kind"] == "Job":
         inner.setdefault("backoffLimit", 0)
-        inner.setdefault("ttlSecondsAfterFinished", _KEPT_S)
+        inner["ttlSecondsAfterFinished"] = _kept(inner.get("ttlSecondsAfterFinished"))
         template = _member(inner, "template")
         _member(_member(template, "metadata"), "labels")[COMMAND_LABEL] = spec.command_id
         inner = _member(template, "spec")
@@ -72,6 +74,11 @@ def secret_object(ref: ObjectRef, command_id: str, values: Mapping[str, str]) ->
         },
         "stringData": dict(values),
     }
+
+
+def secret_ref(job: ObjectRef) -> ObjectRef:
+    """Where that Secret is."""
+    return ObjectRef("", "v1", "Secret", job.namespace, job.name)
 
 
 def owned_by(live: KubeObject) -> KubeObject:
@@ -180,6 +187,10 @@ def _name_secret(variable: dict[str, Any], secret: str, given: set[str]) -> None
         )
     del variable["value"]
     variable["valueFrom"] = {"secretKeyRef": {"name": secret, "key": name}}
+
+
+def _kept(wanted: Any) -> int:
+    return max(wanted, _LEAST_KEPT_S) if isinstance(wanted, int) else _KEPT_S
 
 
 def _member(parent: dict[str, Any], name: str) -> dict[str, Any]:

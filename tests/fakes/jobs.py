@@ -9,13 +9,17 @@ from syncagent.ports import Deletion, Refused, TakeLine
 
 
 class FakeJobCluster:
-    """Fills in `ports.JobCluster`. `away`: the API server cannot be asked."""
+    """Fills in `ports.JobCluster`.
+
+    `away`: the API server cannot be asked. `refusing`: it answers with this status.
+    """
 
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str], KubeObject] = {}
         self.created: list[str] = []
         self.logs: dict[str, str] = {}
         self.away = False
+        self.refusing = 0
 
     async def create(self, ref: ObjectRef, body: KubeObject) -> KubeObject:
         self._ask()
@@ -77,3 +81,5 @@ class FakeJobCluster:
     def _ask(self) -> None:
         if self.away:
             raise Unavailable("cannot reach the API server")
+        if self.refusing:
+            raise Refused("no", status=self.refusing, reason="No")

@@ -39,6 +39,14 @@
 - name: TOWLINE_AGENT_AUTONOMY_TRUSTED_KEYS
   value: /etc/towline/trusted-keys.pem
 {{- end }}
+{{- if not .jobs }}
+- name: TOWLINE_AGENT_AUTONOMY_JOBS
+  value: "false"
+{{- end }}
+{{- if .unsignedJobs }}
+- name: TOWLINE_AGENT_AUTONOMY_UNSIGNED_JOBS
+  value: "true"
+{{- end }}
 {{- if .services.configMaps }}
 - name: TOWLINE_AGENT_AUTONOMY_CONFIGMAPS
   value: {{ $.Release.Namespace | quote }}

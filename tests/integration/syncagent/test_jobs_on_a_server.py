@@ -73,8 +73,7 @@ async def test_a_job_runs_once_and_its_end_arrives_though_the_link_was_down(benc
         assert end.phase == pb.JOB_PHASE_SUCCEEDED and end.finished_ms >= end.started_ms > 0
         kept = await bench.get("job", NAME)
         assert kept is not None and kept["metadata"]["uid"] == uid
-    owner = (await bench.get("secret", NAME) or {})["metadata"]["ownerReferences"][0]
-    assert owner["uid"] == uid
+    assert await bench.get("secret", NAME) is None
 
 
 async def test_a_failing_job_tells_its_exit_code(bench: Bench) -> None:
@@ -144,6 +143,9 @@ async def test_only_a_signed_bundle_is_applied(keyed: tuple[Bench, Signer]) -> N
         bench.hub.want("a", objects, namespace=bench.namespace, attestation=attestation)
         await bench.hub.until_phase("a", phase)
     assert await bench.get("configmap", "c") is not None
+    ask(bench, job())
+    assert "jobs are not signed" in (await ended(bench.hub)).message
+    assert await bench.get("job", NAME) is None
 
 
 async def test_facts_are_counted_and_the_doctor_finds_all_well(bench: Bench) -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from fleet.errors import Invalid
+from fleet.errors import Invalid, Unavailable
 from fleet.sealing import SealingKey, masked, placeholder, seal
-from syncagent.autonomy.policy import LocalPolicy
+from syncagent.autonomy.policy import JobPolicy, LocalPolicy
 from syncagent.domain.events import CommandDone, Outcome
 from syncagent.domain.jobs import JobPhase, JobSpec, JobStatus
 from syncagent.jobs.runner import JobRunner
@@ -48,7 +48,7 @@ class World:
     def __init__(self, folder: Path) -> None:
         self.cluster, self.told, self.clock = FakeJobCluster(), Told(), FakeClock()
         self.database = Database(folder / "agent.db")
-        self.policy = LocalPolicy()
+        self.policy = JobPolicy(LocalPolicy())
         self.runner = self.make()
 
     def make(self) -> JobRunner:
@@ -59,7 +59,7 @@ class World:
             memory,
             self.told,
             KEY,
-            lambda ref: self.policy.check(ref),
+            lambda refs: self.policy.check(refs),
             live,
             self.clock,
         )
@@ -214,11 +214,112 @@ async def test_secrets_are_references_in_the_job_and_masked_in_what_it_says(
 
 
 async def test_a_job_outside_the_local_allow_list_is_refused(world: World) -> None:
-    world.policy = LocalPolicy.of([], ["shop"])
+    world.policy = JobPolicy(LocalPolicy.of([], ["shop"]))
     await world.run()
     assert world.cluster.created == []
     assert world.told.answers[0].outcome is Outcome.FAILED
     assert "namespace ops" in world.told.answers[0].message
+
+
+@pytest.mark.parametrize(
+    ("policy", "why"),
+    [
+        (JobPolicy(LocalPolicy(), signed_only=True), "are not signed"),
+        (JobPolicy(LocalPolicy(), enabled=False), "turn jobs off"),
+        (JobPolicy(LocalPolicy.of(["Job.batch"], [])), "kind Secret"),
+    ],
+)
+async def test_a_job_that_the_operator_did_not_allow_creates_nothing(
+    world: World, policy: JobPolicy, why: str
+) -> None:
+    """Jobs are unsigned code: where signatures are asked for, and where the Secret may not be."""
+    world.policy = policy
+    await world.run(secrets=(seal(KEY.public, ID, "password", "1", b"hunter2!"),))
+    assert world.cluster.created == [] and why in world.told.answers[0].message
+
+
+async def test_the_agents_own_job_needs_no_allowance(world: World) -> None:
+    world.policy = JobPolicy(LocalPolicy.of(["ConfigMap"], []), signed_only=True)
+    await world.run(own=True)
+    assert world.cluster.created == [f"Job/{NAME}"]
+
+
+@pytest.mark.parametrize("status", [403, 500, 503])
+async def test_a_running_job_outlasts_answers_that_are_no_news_of_it(
+    world: World, status: int
+) -> None:
+    await world.run()
+    world.cluster.runs(NAME)
+    world.cluster.refusing = status
+    await world.clock.advance(30)
+    assert world.told.answers == []
+    world.cluster.refusing = 0
+    world.cluster.ends(NAME)
+    await world.clock.advance(30)
+    assert world.told.answers == [CommandDone(ID, Outcome.SUCCEEDED)]
+
+
+async def test_a_job_that_can_never_be_seen_again_ends_with_its_time(world: World) -> None:
+    await world.run()
+    world.cluster.refusing = 403
+    await world.clock.advance(120)
+    assert "cannot be seen" in world.told.answers[0].message
+
+
+async def test_a_fault_of_the_server_while_creating_is_waited_out(world: World) -> None:
+    world.cluster.refusing = 500
+    await world.run()
+    await world.clock.advance(20)
+    world.cluster.refusing = 0
+    await world.clock.advance(20)
+    assert world.cluster.created == [f"Job/{NAME}"] and world.told.answers == []
+
+
+async def test_a_disk_that_is_full_after_the_creation_does_not_fail_the_job(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, full = SqliteJobs.keep, True
+
+    def keep(memory: SqliteJobs, spec: JobSpec, status: JobStatus) -> None:
+        if full and status.ref is not None:
+            raise Unavailable("the disk is full")
+        kept(memory, spec, status)
+
+    monkeypatch.setattr(SqliteJobs, "keep", keep)
+    await world.run()
+    world.cluster.runs(NAME)
+    await world.clock.advance(10)
+    assert world.told.answers == []
+    full = False
+    await world.clock.advance(10)
+    assert world.last.phase is JobPhase.RUNNING
+    world.cluster.ends(NAME)
+    await world.clock.advance(10)
+    assert world.told.answers == [CommandDone(ID, Outcome.SUCCEEDED)]
+
+
+async def test_secrets_of_an_ended_job_are_gone(world: World) -> None:
+    """Also of one that could not be created, and has nothing to take its Secret with it."""
+    sealed = seal(KEY.public, ID, "password", "1", b"hunter2!")
+    world.cluster.objects["Job", NAME] = {"kind": "Job", "metadata": {"name": NAME}}
+    await world.run(secrets=(sealed,))
+    assert world.last.phase is JobPhase.FAILED
+    assert ("Secret", NAME) not in world.cluster.objects
+
+
+async def test_each_line_of_a_secret_is_masked_in_the_live_log(world: World) -> None:
+    sealed = seal(KEY.public, ID, "key", "1", b"-----BEGIN-----\nfirsthalf\nsecondhalf\n")
+    await world.run(secrets=(sealed,))
+    world.cluster.runs(NAME, log="-----BEGIN-----\nfirsthalf\nis secondhalf.\n")
+    await world.clock.advance(5)
+    assert b"".join(data for _, _, data in world.told.live) == b"***\n***\nis ***.\n"
+
+
+def test_a_job_stays_long_enough_to_be_seen_at_its_end() -> None:
+    for given, kept in ((0, 3600), (7200, 7200), (None, 86400)):
+        inner = {"template": {}, "ttlSecondsAfterFinished": given}
+        made = job_object(JobSpec(ID, "ops", {**JOB, "spec": inner}, 60))
+        assert made["spec"]["ttlSecondsAfterFinished"] == kept
 
 
 async def test_a_secret_of_another_job_does_not_open(world: World) -> None:
