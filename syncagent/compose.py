@@ -17,13 +17,14 @@ from fleet.runtime.clock import Clock, SystemClock
 from fleet.runtime.tasks import Tasks
 from syncagent.autonomy.admission import Admission, Belief
 from syncagent.autonomy.folders import FolderRenders
-from syncagent.autonomy.policy import LocalPolicy
+from syncagent.autonomy.policy import JobPolicy, LocalPolicy
 from syncagent.autonomy.services import LocalServices
 from syncagent.autonomy.sources import ConfigMapSource, FolderSource, RepositorySource
 from syncagent.domain.objects import ObjectRef
 from syncagent.jobs.runner import JobRunner
 from syncagent.kube.access import Access, from_kubeconfig, in_cluster
 from syncagent.kube.client import KubeClient
+from syncagent.kube.cluster import KubeCluster
 from syncagent.kube.configmaps import KubeConfigMaps
 from syncagent.kube.facts import KubeFacts
 from syncagent.kube.guarded import GuardedCluster
@@ -144,11 +145,11 @@ def build(
     bundles, memory = BundleFiles(folder / "bundles"), SqliteMemory(database, belief.check)
     engine = Engine(cluster, bundles, fetcher, memory, reports, clock, key)
     jobs = JobRunner(
-        KubeJobs(client, cluster),
+        KubeJobs(client, KubeCluster(client, clock)),
         SqliteJobs(database),
         reports,
         key,
-        policy.check,
+        _job_policy(settings.autonomy, policy, trusted).check,
         logs.put,
         clock,
     )
@@ -163,7 +164,7 @@ def build(
         local.refresh if local is not None else None,
     )
     facts = Facts(KubeFacts(client).look, clock)
-    upgrader = Upgrader(_home(settings.upgrade), cluster, jobs, reports)
+    upgrader = Upgrader(_home(settings.upgrade), cluster, jobs, reports, clock)
     link = Link(
         endpoint,
         Introduction(instance_id, local is not None, key.public),
@@ -271,6 +272,13 @@ def _home(settings: UpgradeSettings) -> Home | None:
 
 def _policy(settings: AutonomySettings) -> LocalPolicy:
     return LocalPolicy.of(_listed(settings.kinds), _listed(settings.namespaces))
+
+
+def _job_policy(
+    settings: AutonomySettings, objects: LocalPolicy, trusted: TrustedKeys
+) -> JobPolicy:
+    signed_only = bool(trusted) and not settings.unsigned_jobs
+    return JobPolicy(objects, settings.jobs, signed_only)
 
 
 def _listed(text: str) -> list[str]:

@@ -44,13 +44,13 @@ async def examine(environ: Mapping[str, str], show: Show) -> bool:
     return well
 
 
-async def replace(namespace: str, deployment: str, image: str) -> str:
+async def replace(namespace: str, deployment: str, image: str, old: str) -> str:
     """Put an image in the place of this cluster's agent; what was done. Invalid: it is not."""
     clock = SystemClock()
     client = compose.client_of(KubernetesSettings(), clock)
     try:
         home = ObjectRef("apps", "v1", "Deployment", namespace, deployment)
-        return await replace_image(KubeCluster(client, clock), home, image, clock)
+        return await replace_image(KubeCluster(client, clock), home, image, old, clock)
     finally:
         await client.close()
 

@@ -13,13 +13,14 @@ from typing import Any, Protocol
 
 import structlog
 
-from fleet.errors import Invalid, TowlineError
+from fleet.errors import Invalid, TowlineError, Unavailable
+from fleet.runtime.backoff import Backoff
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 from syncagent.domain.events import CommandDone, Outcome
 from syncagent.domain.jobs import JobSpec
 from syncagent.domain.objects import KubeObject, ObjectRef
-from syncagent.ports import Jobs
+from syncagent.ports import Jobs, Refused
 
 log = structlog.get_logger(__name__)
 
@@ -69,8 +70,15 @@ class Upgrader:
     """Takes the command; the work is a job's."""
 
     def __init__(
-        self, home: Home | None, cluster: Deployments, jobs: Jobs, answers: Answers
+        self,
+        home: Home | None,
+        cluster: Deployments,
+        jobs: Jobs,
+        answers: Answers,
+        clock: Clock,
     ) -> None:
+        self._clock = clock
+        self._begun: set[str] = set()
         self._home = home
         self._cluster = cluster
         self._jobs = jobs
@@ -82,20 +90,49 @@ class Upgrader:
 
     def upgrade(self, command_id: str, version: str, image: str) -> None:
         """Begin, or take up what was begun; the job's end is the answer."""
-        self._tasks.spawn("upgrade", self._begin(command_id, image))
+        if command_id not in self._begun:
+            self._begun.add(command_id)
+            self._tasks.spawn("upgrade", self._begin(command_id, image))
 
     async def _begin(self, command_id: str, image: str) -> None:
+        """Begin, once the API server and the disk let it; refuse what can never be."""
+        backoff = Backoff(first=1.0, limit=30.0)
         try:
-            home = self._allowed(image)
-            live = await self._cluster.get(home.ref)
-            if live is None:
-                raise Invalid(f"there is no {home.ref} to upgrade")
-            manifest = upgrade_job(home, live, image)
-            spec = JobSpec(command_id, home.namespace, manifest, TIMEOUT_S, own=True)
-            self._jobs.run(spec)
+            while not await self._begun_now(command_id, image):
+                await self._clock.sleep(backoff.next())
+        finally:
+            self._begun.discard(command_id)
+
+    async def _begun_now(self, command_id: str, image: str) -> bool:
+        """Whether that is decided; not, as long as somebody who is needed is away."""
+        try:
+            self._run(command_id, image, await self._live(image))
         except TowlineError as error:
             log.error("no upgrade", reason=error.message)
-            self._answers.done(CommandDone(command_id, Outcome.REFUSED, error.message))
+            if _may_pass(error):
+                return False
+            return self._refuse(command_id, error.message)
+        return True
+
+    async def _live(self, image: str) -> KubeObject:
+        home = self._allowed(image)
+        live = await self._cluster.get(home.ref)
+        if live is None:
+            raise Invalid(f"there is no {home.ref} to upgrade")
+        return live
+
+    def _run(self, command_id: str, image: str, live: KubeObject) -> None:
+        home = self._allowed(image)
+        manifest = upgrade_job(home, live, image)
+        self._jobs.run(JobSpec(command_id, home.namespace, manifest, TIMEOUT_S, own=True))
+
+    def _refuse(self, command_id: str, reason: str) -> bool:
+        """Whether the refusal could be kept."""
+        try:
+            self._answers.done(CommandDone(command_id, Outcome.REFUSED, reason))
+        except Unavailable:
+            return False
+        return True
 
     def _allowed(self, image: str) -> Home:
         """Whoever may choose the image runs any code here: the cluster's operator decides."""
@@ -129,7 +166,11 @@ def upgrade_job(home: Home, deployment: KubeObject, image: str) -> KubeObject:
     change = {
         "name": "change",
         "image": agent["image"],
-        "command": ["towline", "agent", "replace", *names, f"--image={image}"],
+        "command": [
+            *("towline", "agent", "replace", *names),
+            f"--image={image}",
+            f"--back-to={agent['image']}",
+        ],
     }
     template = {
         **{name: pod[name] for name in _POD if name in pod},
@@ -141,34 +182,84 @@ def upgrade_job(home: Home, deployment: KubeObject, image: str) -> KubeObject:
 
 
 async def replace_image(
-    cluster: Deployments, home: ObjectRef, image: str, clock: Clock, patience_s: int = _WAIT_S
+    cluster: Deployments,
+    home: ObjectRef,
+    image: str,
+    old: str,
+    clock: Clock,
+    patience_s: int = _WAIT_S,
 ) -> str:
     """Put an image in place and wait until it is ready; what was done, for people.
 
-    Invalid: it was not ready in time and the old image is back.
+    An API server that is away for a while changes nothing. Invalid: it was not ready in time, or
+    could not be put in place, and the old image is back. Unavailable: not even that could be done.
     """
-    live = await cluster.get(home)
-    if live is None:
-        raise Invalid(f"there is no {home}")
-    agent = _agent_of(live)
-    old = agent["image"]
-    if old != image:
-        await cluster.merge(home, await _patch(cluster, home, agent["name"], image))
     deadline = clock.monotonic() + patience_s
+    try:
+        await _put(cluster, home, image, clock, deadline)
+        why = await _not_ready(cluster, home, clock, deadline)
+    except TowlineError as error:
+        why = f"could not be put in place: {error.message}"
+    if not why:
+        return f"{home} runs {image} and has connected"
+    await _put(cluster, home, old, clock, clock.monotonic() + patience_s)
+    raise Invalid(f"{image} {why}: {home} is back at {old}")
+
+
+async def _not_ready(cluster: Deployments, home: ObjectRef, clock: Clock, deadline: float) -> str:
+    """Wait until what was put in place is ready; empty, or why it counts as broken."""
+    slow = f"did not connect within {deadline - clock.monotonic():.0f} s"
+    why = slow
     while clock.monotonic() < deadline:
         await clock.sleep(_LOOK_S)
-        if _rolled_out(await cluster.get(home)):
-            return f"{home} runs {image} and has connected"
-    await cluster.merge(home, await _patch(cluster, home, agent["name"], old))
-    raise Invalid(f"{image} did not connect within {patience_s} s: {home} is back at {old}")
+        try:
+            if _rolled_out(await cluster.get(home)):
+                return ""
+            why = slow
+        except TowlineError as error:
+            why = f"could not be seen to connect ({error.message})"
+    return why
 
 
-async def _patch(cluster: Deployments, home: ObjectRef, name: str, image: str) -> KubeObject:
-    """A merge patch replaces lists whole: all containers as they are, one with another image."""
-    live = await cluster.get(home)
-    containers = _pod_of(live or {})["containers"]
-    changed = [one | {"image": image} if one["name"] == name else one for one in containers]
-    return {"spec": {"template": {"spec": {"containers": changed}}}}
+async def _put(
+    cluster: Deployments, home: ObjectRef, image: str, clock: Clock, deadline: float
+) -> None:
+    """Have the Deployment run an image; tried again until the deadline."""
+    while True:
+        try:
+            live = await cluster.get(home)
+            if live is None:
+                raise Invalid(f"there is no {home}")
+            if _agent_of(live)["image"] != image:
+                await cluster.merge(home, _patch(live, image))
+            return
+        except TowlineError as error:
+            if not _may_pass(error) or clock.monotonic() >= deadline:
+                raise
+        await clock.sleep(_LOOK_S)
+
+
+def _may_pass(error: TowlineError) -> bool:
+    """Whether the same may succeed later: nobody was reached, somebody else wrote, a fault."""
+    if isinstance(error, Refused):
+        return error.status == 409 or error.status >= 500
+    return isinstance(error, Unavailable)
+
+
+def _patch(live: KubeObject, image: str) -> KubeObject:
+    """A merge patch replaces lists whole: all containers as they are, one with another image.
+
+    It holds for the version that was read only, so that nobody's change is undone.
+    """
+    name = _agent_of(live)["name"]
+    containers = [
+        one | {"image": image} if one["name"] == name else one
+        for one in _pod_of(live)["containers"]
+    ]
+    return {
+        "metadata": {"resourceVersion": live["metadata"]["resourceVersion"]},
+        "spec": {"template": {"spec": {"containers": containers}}},
+    }
 
 
 def _rolled_out(live: KubeObject | None) -> bool:

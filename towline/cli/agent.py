@@ -88,10 +88,12 @@ def replace(
     namespace: Annotated[str, typer.Option(help="Where the agent runs.")],
     deployment: Annotated[str, typer.Option(help="The agent's Deployment.")],
     image: Annotated[str, typer.Option(help="What is to run there.")],
+    back_to: Annotated[str, typer.Option(help="What runs there if that one does not connect.")],
 ) -> None:
     """Put another image in the agent's place, and the old one back if it does not connect."""
     load("fleet.runtime.logs").configure("info")
-    done = load("asyncio").run(load("towline.agent").replace(namespace, deployment, image))
+    replacing = load("towline.agent").replace(namespace, deployment, image, back_to)
+    done = load("asyncio").run(replacing)
     typer.echo(done)
 
 

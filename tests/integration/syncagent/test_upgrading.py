@@ -63,12 +63,12 @@ async def test_a_version_that_does_not_connect_is_taken_back_by_itself(bench: Be
     try:
         cluster = Playing(client, clock)
         cluster.hangs = NEW
-        with pytest.raises(Invalid, match=f"within 4 s: .*agent is back at {OLD}"):
-            await replace_image(cluster, home, NEW, clock, patience_s=4)
+        with pytest.raises(Invalid, match=f"did not connect .*agent is back at {OLD}"):
+            await replace_image(cluster, home, NEW, OLD, clock, patience_s=4)
         live = await bench.until("deployment", "agent", is_available)
         assert image_of(live) == OLD
         cluster.hangs = ""
-        assert "has connected" in await replace_image(cluster, home, NEW, clock, patience_s=30)
+        assert "has connected" in await replace_image(cluster, home, NEW, OLD, clock, patience_s=30)
     finally:
         await client.close()
     live = await bench.until("deployment", "agent", is_available)

@@ -7,10 +7,11 @@ from typing import Any
 import aiohttp
 import pytest
 
-from fleet.errors import Invalid
+from fleet.errors import Invalid, TowlineError, Unavailable
 from syncagent.domain.events import CommandDone, Outcome
 from syncagent.domain.jobs import JobSpec
 from syncagent.domain.objects import KubeObject, ObjectRef
+from syncagent.ports import Refused
 from syncagent.upkeep.pages import Pages, Vitals
 from syncagent.upkeep.upgrade import Home, Upgrader, name_of_image, replace_image
 from tests.fakes.clock import FakeClock, settle
@@ -31,20 +32,26 @@ class Cluster:
     def __init__(self, working: set[str]) -> None:
         self.working = working
         self.history: list[str] = []
+        self.away: dict[float, TowlineError] = {}
+        self.asked = 0
         side = {"name": "side", "image": "side:1"}
         pod = {"serviceAccountName": "agent", "containers": [side, deepcopy(AGENT)]}
         self.live: KubeObject | None = {
-            "metadata": {"generation": 1},
+            "metadata": {"generation": 1, "resourceVersion": "1"},
             "spec": {"replicas": 1, "template": {"spec": pod}},
             "status": {},
         }
 
     async def get(self, ref: ObjectRef) -> KubeObject | None:
         assert ref == HOME.ref
+        self._answer()
         return deepcopy(self.live)
 
     async def merge(self, ref: ObjectRef, patch: KubeObject) -> None:
         assert self.live is not None
+        self._answer()
+        if patch["metadata"]["resourceVersion"] != self.live["metadata"]["resourceVersion"]:
+            raise Refused("changed meanwhile", status=409, reason="Conflict")
         containers = patch["spec"]["template"]["spec"]["containers"]
         assert [one["name"] for one in containers] == ["side", "agent"]
         self.live["spec"]["template"]["spec"]["containers"] = containers
@@ -58,6 +65,12 @@ class Cluster:
             "updatedReplicas": 1,
             "availableReplicas": works,
         }
+
+    def _answer(self) -> None:
+        """Fail at the requests that are to fail, counted from 1."""
+        self.asked += 1
+        if (error := self.away.get(self.asked)) is not None:
+            raise error
 
 
 class Asked:
@@ -78,8 +91,8 @@ class Asked:
 
 
 async def replaced(cluster: Cluster, clock: FakeClock) -> Any:
-    work = asyncio.ensure_future(replace_image(cluster, HOME.ref, NEW, clock))
-    await clock.advance(400)
+    work = asyncio.ensure_future(replace_image(cluster, HOME.ref, NEW, OLD, clock))
+    await clock.advance(700)
     await settle()
     return await work
 
@@ -98,9 +111,50 @@ async def test_a_version_that_does_not_connect_is_taken_back() -> None:
     assert cluster.history == [NEW, OLD]
 
 
+FAULT = Refused("a fault", status=500, reason="InternalError")
+AWAY = Unavailable("cannot reach the API server")
+
+
+@pytest.mark.parametrize("error", [AWAY, FAULT])
+@pytest.mark.parametrize("works", [True, False])
+async def test_no_hiccup_of_the_api_server_leaves_an_upgrade_half_done(
+    error: TowlineError, works: bool
+) -> None:
+    """At whichever requests: a version that works stays, another is taken back."""
+    for failing in ({1}, {2}, {3, 4, 5}, {102, 103, 104}, {1, 2, 102}, set(range(3, 103))):
+        cluster = Cluster({OLD, NEW} if works else {OLD})
+        cluster.away = dict.fromkeys(failing, error)
+        try:
+            await replaced(cluster, FakeClock())
+            assert cluster.history == [NEW] and works
+        except Invalid:
+            assert cluster.history == [NEW, OLD]
+
+
+async def test_a_refused_change_is_told_with_the_old_image_in_place() -> None:
+    cluster = Cluster({OLD})
+    cluster.away = {2: Refused("not you", status=403, reason="Forbidden")}
+    with pytest.raises(Invalid, match="could not be put in place: not you"):
+        await replaced(cluster, FakeClock())
+    assert cluster.history == []
+
+
+async def test_an_upgrade_waits_for_an_api_server_that_is_away() -> None:
+    """Asked for twice meanwhile, it is begun once, and is not refused."""
+    cluster, asked, clock = Cluster(set()), Asked(), FakeClock()
+    cluster.away = {1: AWAY, 2: FAULT}
+    upgrader = Upgrader(HOME, cluster, asked, asked, clock)
+    for _ in range(2):
+        upgrader.upgrade("c", "1.1", NEW)
+        await settle()
+    await clock.advance(10)
+    await upgrader.stop()
+    assert len(asked.jobs) == 1 and asked.answers == []
+
+
 async def upgraded(home: Home | None, cluster: Cluster, image: str) -> Asked:
     asked = Asked()
-    upgrader = Upgrader(home, cluster, asked, asked)
+    upgrader = Upgrader(home, cluster, asked, asked, FakeClock())
     upgrader.upgrade("c", "1.1", image)
     await settle()
     await upgrader.stop()
@@ -116,7 +170,8 @@ async def test_an_upgrade_is_a_job_with_a_canary_of_the_new_image() -> None:
     assert (canary["image"], change["image"]) == (NEW, OLD)
     assert canary["command"][:3] == ["towline", "agent", "doctor"]
     assert canary["command"][3:] == ["--url=hub:8444", "--token-file=/t"]
-    assert f"--image={NEW}" in change["command"] and canary["env"] == AGENT["env"]
+    assert change["command"][-2:] == [f"--image={NEW}", f"--back-to={OLD}"]
+    assert canary["env"] == AGENT["env"]
     assert pod["serviceAccountName"] == "agent"
 
 
