@@ -21,6 +21,7 @@ from fleet.errors import (
 from fleet.identity import RepositoryId
 from fleet.source import Commit, Rendered, RenderRequest, RepositoryState
 from gitcache.domain import messages
+from gitcache.peers.sockets import OpenSockets
 from gitcache.ports import Member, PeerAway
 
 HOP = "Towline-Hop"
@@ -47,11 +48,13 @@ class PeerClient:
         self._context = context
         self._headers = {HOP: "1"} if hop else {}
         self._session: aiohttp.ClientSession | None = None
+        self._sockets = OpenSockets()
 
     async def close(self) -> None:
         """Close all connections."""
         if self._session is not None:
             await self._session.close()
+            await self._sockets.end()
 
     async def trees(
         self, member: Member, repository_id: RepositoryId, commit: str, folders: Collection[str]
@@ -129,7 +132,11 @@ class PeerClient:
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
             connector = aiohttp.TCPConnector(
-                ssl=self._context, limit=0, limit_per_host=_CONNECTIONS, keepalive_timeout=60
+                ssl=self._context,
+                limit=0,
+                limit_per_host=_CONNECTIONS,
+                keepalive_timeout=60,
+                socket_factory=self._sockets.make,
             )
             self._session = aiohttp.ClientSession(
                 connector=connector,

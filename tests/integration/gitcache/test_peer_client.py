@@ -1,0 +1,75 @@
+"""A replica's connections end with their client, whatever the other side does."""
+
+import asyncio
+import contextlib
+import socket
+import ssl
+from collections.abc import AsyncIterator
+
+import pytest
+
+from fleet.runtime.clock import SystemClock
+from gitcache.peers.authority import Contexts, contexts
+from gitcache.peers.client import PeerClient
+from gitcache.ports import Member
+from tests.integration.gitcache.tier import KEY
+
+STREAM = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.fixture(scope="module")
+def tls() -> Contexts:
+    return contexts(KEY, "x", SystemClock().now())
+
+
+@pytest.fixture
+async def listener() -> AsyncIterator[socket.socket]:
+    """A port whose connections only this test answers."""
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        yield one
+
+
+def begin_stream(listener: socket.socket, context: ssl.SSLContext) -> socket.socket:
+    """Answer a request with a stream that never ends."""
+    connection, _ = listener.accept()
+    stream = context.wrap_socket(connection, server_side=True)
+    stream.recv(1 << 16)
+    stream.sendall(STREAM)
+    return stream
+
+
+def is_ended(connection: socket.socket) -> bool:
+    """Whether the other side has closed its socket, beneath what it said by TLS."""
+    connection.settimeout(2.0)
+    with contextlib.suppress(ConnectionResetError):
+        try:
+            while socket.socket.recv(connection, 1 << 16):
+                pass
+        except TimeoutError:
+            return False
+    return True
+
+
+async def stopped(client: PeerClient, hearing: asyncio.Future[None]) -> None:
+    hearing.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await hearing
+    await client.close()
+
+
+@pytest.mark.parametrize("answers", [True, False])
+async def test_a_replica_that_stands_still_keeps_no_connection(
+    listener: socket.socket, tls: Contexts, answers: bool
+) -> None:
+    """Neither in a stream, where it owes TLS a farewell, nor before TLS has begun."""
+    client = PeerClient(tls.client, hop=False)
+    member = Member("x", f"127.0.0.1:{listener.getsockname()[1]}")
+    hearing = asyncio.ensure_future(client.hear(member, lambda state: None))
+    if answers:
+        connection = await asyncio.to_thread(begin_stream, listener, tls.server)
+    else:
+        connection, _ = await asyncio.to_thread(listener.accept)
+    with connection:
+        await asyncio.sleep(0.1)
+        await stopped(client, hearing)
+        assert await asyncio.to_thread(is_ended, connection)
