@@ -8,7 +8,7 @@ from fleet.errors import Forbidden, Invalid, LimitExceeded, Unauthenticated, Una
 from fleet.identity import ClusterId, TokenKind, token_kind
 from fleet.runtime.clock import Clock
 from proxy.domain.access import Credential, CredentialKind, Grant, Identity, Impersonation
-from proxy.domain.attributes import RequestAttributes
+from proxy.domain.attributes import USUAL_LENGTH, RequestAttributes
 from proxy.domain.audit import RequestRecord
 from proxy.domain.limits import StreamLimits, Timeouts
 from proxy.domain.terminal import TerminalSession
@@ -123,6 +123,16 @@ class Desk:
         self._identities.drop(matches)
         self._grants.clear()
 
+    def sweep(self) -> None:
+        """Let go of verdicts that are too old."""
+        self._identities.sweep()
+        self._grants.sweep()
+
+    @property
+    def remembered(self) -> int:
+        """How many verdicts are held."""
+        return len(self._identities) + len(self._grants)
+
     async def admit(
         self,
         identity: Identity,
@@ -196,7 +206,7 @@ class Desk:
             grant = await self._authorizer.authorize(identity, handle, attributes)
             if handle in self._passthrough:
                 grant = replace(grant, passthrough=True)
-            if before == self.changes:
+            if before == self.changes and len(attributes.path) <= USUAL_LENGTH:
                 self._grants.put(question, grant)
         return grant
 

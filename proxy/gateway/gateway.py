@@ -132,6 +132,7 @@ class Gateway:
         while True:
             await self.clock.sleep(SWEEP_SECONDS)
             now = self.clock.monotonic()
+            self.desk.sweep()
             for connection in tuple(self.connections):
                 connection.sweep(now)
 

@@ -25,9 +25,22 @@ class Memory(Generic[Key, Value]):
 
     def put(self, key: Key, value: Value) -> None:
         """Remember a value from now on."""
+        self._values.pop(key, None)
         if len(self._values) >= LIMIT:
             self._values.clear()
         self._values[key] = (value, self._clock.monotonic() + self._seconds)
+
+    def sweep(self) -> None:
+        """Let go of what is too old; the oldest stand first."""
+        now = self._clock.monotonic()
+        while self._values:
+            oldest = next(iter(self._values))
+            if now < self._values[oldest][1]:
+                return
+            del self._values[oldest]
+
+    def __len__(self) -> int:
+        return len(self._values)
 
     def drop(self, matches: Callable[[Value], bool]) -> None:
         """Forget the values that match."""

@@ -125,6 +125,23 @@ async def test_revocation_drops_all_verdicts(office: Office) -> None:
     assert office.desk.recall(ANN_TOKEN, "dev", PODS) is None
 
 
+async def test_what_is_remembered_is_bounded_and_let_go(office: Office) -> None:
+    """No verdict on a path longer than usual, and none that nobody may use any more."""
+    identity = await office.desk.identify(ANN_TOKEN, "here")
+    await office.desk.admit(identity, "dev", PODS, [])
+    longest = read_attributes("GET", "/api/v1/namespaces/" + "n" * 8000)
+    await office.desk.admit(identity, "dev", longest, [])
+    assert office.desk.remembered == 2
+    office.clock.advance(4)
+    await office.desk.admit(identity, "dev", replace(PODS, namespace="a"), [])
+    office.clock.advance(2)
+    office.desk.sweep()
+    assert office.desk.remembered == 2
+    office.clock.advance(30)
+    office.desk.sweep()
+    assert office.desk.remembered == 0
+
+
 async def test_a_verdict_from_before_a_change_is_not_remembered(office: Office) -> None:
     """Rights that change while they are read: the answer may be the old one, the next is not."""
 
