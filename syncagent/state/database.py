@@ -10,9 +10,15 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fleet.errors import Unavailable
+import structlog
+
+from fleet.errors import Invalid, Unavailable
+
+log = structlog.get_logger(__name__)
 
 _SCHEMA_VERSION = 2
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+_COMPANIONS = ("-wal", "-shm")
 _SCHEMA = """
 CREATE TABLE service (
   id TEXT PRIMARY KEY,
@@ -60,18 +66,24 @@ INSERT INTO counter VALUES ('reports', 0);
 
 
 class Database:
-    """The connection. `refusal` says why the last transaction was refused, empty if it was not."""
+    """The connection. `refusal` says why the last transaction was refused, empty if it was not.
+
+    A damaged file is moved aside (`agent.db.damaged`), and all begins as after a lost disk.
+    Unavailable: the disk refuses. Invalid: a newer version has written the file.
+    """
 
     def __init__(self, path: Path) -> None:
         self.refusal = ""
         with _named_failures():
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._connection = sqlite3.connect(path, isolation_level=None)
-        with _named_failures():
-            self._connection.execute("PRAGMA journal_mode=WAL")
-            self._connection.execute("PRAGMA synchronous=NORMAL")
-            self._connection.execute("PRAGMA cache_size=-2000")
+            self._connection = _open(path)
             version = self._connection.execute("PRAGMA user_version").fetchone()[0]
+        if version > _SCHEMA_VERSION:
+            self._connection.close()
+            raise Invalid(
+                f"{path} was written by a newer version of the agent (schema {version}, known here "
+                f"is {_SCHEMA_VERSION}): run that version, or move the file away to begin anew"
+            )
         if version == 1:
             self._discard()
         if version < _SCHEMA_VERSION:
@@ -123,6 +135,42 @@ class Database:
             for statement in _SCHEMA.split(";\n"):
                 db.execute(statement)
             db.execute(f"PRAGMA user_version={_SCHEMA_VERSION}")
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    """A connection to a whole file."""
+    try:
+        return _checked(path)
+    except sqlite3.DatabaseError as error:
+        if (error.sqlite_errorcode or 0) & 0xFF not in _DAMAGED:
+            raise
+        log.error("the agent's state is damaged and begins anew", file=str(path), error=str(error))
+    _move_aside(path)
+    return _checked(path)
+
+
+def _checked(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None)
+    try:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=NORMAL")
+        connection.execute("PRAGMA cache_size=-2000")
+        (finding,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        if finding != "ok":
+            error = sqlite3.DatabaseError(finding)
+            error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+            raise error
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _move_aside(path: Path) -> None:
+    """Keep the damaged file for people, without the companions that belong to it only."""
+    path.replace(f"{path}.damaged")
+    for companion in _COMPANIONS:
+        Path(f"{path}{companion}").unlink(missing_ok=True)
 
 
 @contextmanager
