@@ -36,6 +36,7 @@ from syncagent.reconcile.watchers import Watchers
 log = structlog.get_logger(__name__)
 
 _TIDY_EVERY_S = 600.0
+_ANSWER_AGAIN_S = 5.0
 # What the cluster itself cannot be told about now.
 _UNSAID = {str(Code.UNAVAILABLE), "Unreachable"}
 
@@ -230,8 +231,7 @@ class Engine:
             await self._walk(service)
         elif service.stopped == service.desired.sequence and commands:
             await self._halt(service)
-        for command_id in commands:
-            self._answer(_result(command_id, service))
+        self._answer_all(service, commands)
         wait = await self._look(service)
         if urgings == service.urgings:
             self._try_later(service, wait)
@@ -240,6 +240,17 @@ class Engine:
             self._reporter.say(service_id)
         else:
             self._reporter.touch(service_id)
+
+    def _answer_all(self, service: Service, commands: list[str]) -> None:
+        """What the disk does not take now is answered by a later run of the lane."""
+        for position, command_id in enumerate(commands):
+            try:
+                self._answer(_result(command_id, service))
+            except Unavailable as error:
+                log.error("a command's answer cannot be kept", reason=error.message)
+                service.commands = commands[position:] + service.commands
+                self._lanes.trigger_in(service.id, _ANSWER_AGAIN_S)
+                return
 
     def _may_walk(self, service: Service) -> bool:
         now = self._clock.monotonic()

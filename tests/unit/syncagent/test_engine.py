@@ -9,9 +9,11 @@ import pytest
 
 from fleet.bundle import make_bundle
 from fleet.errors import NotFound, Unavailable
+from syncagent.domain.events import CommandDone, Outcome
 from syncagent.domain.services import Desired, DriftPolicy, Phase, Removal, ServiceSpec, Status
 from syncagent.ports import LinkDown, Refused
 from syncagent.reconcile.heal import pace
+from syncagent.state.memory import SqliteMemory
 from tests.fakes.engine import SETTLE, Stand, config
 
 KEY = ("", "ConfigMap", "prod", "a")
@@ -239,6 +241,29 @@ async def test_a_report_that_the_disk_refuses_is_not_lost(stand: Stand) -> None:
     stand.hub.status = refuse
     await stand.phase(Phase.HEALTHY)
     assert refused
+
+
+async def test_an_answer_that_the_disk_refuses_is_given_later(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lane goes on, and the command is answered once."""
+    stand.want("a")
+    await stand.phase(Phase.HEALTHY)
+    kept, full = SqliteMemory.answer, True
+
+    def answer(memory: SqliteMemory, done: CommandDone) -> None:
+        if full:
+            raise Unavailable("the disk is full")
+        kept(memory, done)
+
+    monkeypatch.setattr(SqliteMemory, "answer", answer)
+    stand.engine.sync_now("c", "s")
+    await stand.clock.advance(20)
+    assert stand.hub.answers == []
+    full = False
+    await stand.until(lambda: stand.hub.answers)
+    await stand.clock.advance(20)
+    assert stand.hub.answers == [CommandDone("c", Outcome.SUCCEEDED)]
 
 
 async def test_older_words_are_ignored(stand: Stand) -> None:
