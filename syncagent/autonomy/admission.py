@@ -1,7 +1,7 @@
 """Desired state is believed if the render tier has signed it; all else is told and not kept."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
@@ -43,10 +43,10 @@ class Belief:
 class Admission:
     """A `ports.Reconciler` before the real one.
 
-    Without trusted keys everything is believed. A removal needs no signature: what it may delete
-    is bounded by the deletion budget and the allow-list, and a control plane that was taken over
-    could as well say nothing. `local` looks at the services that the cluster defines itself; where
-    it is given, the control plane defines none.
+    Without trusted keys everything is believed. With them a removal, which nobody signs, takes
+    ordinary objects only: that a person has confirmed more is the control plane's word alone, and
+    is to be said on the objects themselves (`towline.dev/delete: "true"`). `local` looks at the
+    services that the cluster defines itself; where it is given, the control plane defines none.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Admission:
             log.error("service refused", service=desired.service_id, reason=error.message)
             self._reports.status(self._refusal(desired, error.message))
             return
-        self._reconciler.desire(desired)
+        self._reconciler.desire(self._bounded(desired))
 
     def check(self, desired: Desired) -> None:
         """Raise Invalid for a bundle that nobody trusted has signed."""
@@ -95,6 +95,12 @@ class Admission:
 
     def refuse(self, command_id: str, reason: str) -> None:
         self._reconciler.refuse(command_id, reason)
+
+    def _bounded(self, desired: Desired) -> Desired:
+        if not (self._trusted and desired.confirmed):
+            return desired
+        log.warning("confirmed deletions of a removal are not signed", service=desired.service_id)
+        return replace(desired, confirmed=())
 
     def _refusal(self, desired: Desired, reason: str) -> Status:
         now_ms = int(self._clock.now().timestamp() * 1000)

@@ -42,10 +42,14 @@ _OPTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Definitions:
-    """What was read. `problems`: places from which nothing may be concluded, and why."""
+    """What was read. `problems`: places from which nothing may be concluded, and why.
+
+    `silent`: a place holds no document at all, which says nothing; an empty one says: none.
+    """
 
     services: tuple[Definition, ...]
     problems: tuple[str, ...]
+    silent: bool = False
 
 
 class Reader:

@@ -1,7 +1,7 @@
 """Services of the cluster's own: read, rendered, desired, and shown to the control plane.
 
 Whatever is unreadable changes nothing: a service goes only when all places that may define it
-could be read as a whole, and none does.
+could be read as a whole, none is without any document, and none does.
 """
 
 import asyncio
@@ -29,6 +29,10 @@ from syncagent.ports import (
 log = structlog.get_logger(__name__)
 
 _EVERY_S = 15.0
+_UNDEFINED = (
+    "is defined nowhere any more, and a place of services holds no document at all: kept. If it is "
+    "to go, leave an empty document there"
+)
 _INTERNAL = "internal error of the agent; see its log"
 
 
@@ -123,13 +127,16 @@ class LocalServices:
     async def _read(self) -> Definitions:
         documents: list[Document] = []
         unread: list[str] = []
+        silent = False
         for source in self._sources:
             try:
-                documents += await source.documents()
+                found = await source.documents()
+                silent = silent or not found
+                documents += found
             except TowlineError as error:
                 unread.append(error.message)
         read = self._reader.read(documents)
-        return Definitions(read.services, (*unread, *read.problems))
+        return Definitions(read.services, (*unread, *read.problems), silent)
 
     async def _keep(self, one: Definition) -> None:
         service_id = local_id(self._cluster, one.name)
@@ -161,10 +168,28 @@ class LocalServices:
         for service_id, known in list(self._known.items()):
             if service_id in defined or known.spec is None:
                 continue
+            if read.silent:
+                self._keep_undefined(known, known.spec)
+                continue
             gone = Desired(service_id, known.sequence + 1, removal=Removal.CASCADE)
             self._desire(gone)
             self._known[service_id] = gone
             self._tell(Mirror(service_id, known.spec.name, known.spec.namespace, removed=True))
+
+    def _keep_undefined(self, known: Desired, spec: ServiceSpec) -> None:
+        """A wrong mount or a lost label must not end all services: who means it says so."""
+        shown = self._mirrors.get(known.service_id) or Mirror(
+            known.service_id,
+            spec.name,
+            spec.namespace,
+            repository=self._local,
+            commit=spec.commit,
+            digest=spec.digest,
+            sequence=known.sequence,
+        )
+        if shown.error != _UNDEFINED:
+            log.error("service is defined no more and kept", service=spec.name, reason=_UNDEFINED)
+        self._tell(replace(shown, error=_UNDEFINED))
 
     def _show(
         self, one: Definition, service_id: str, known: Desired | None, error: str = ""

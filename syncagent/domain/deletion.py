@@ -44,12 +44,19 @@ def awaiting(
 def awaiting_removal(
     candidates: Sequence[Candidate], confirmed: Collection[ObjectKey]
 ) -> list[ObjectRef]:
-    """Those of a service that is removed which still wait: precious ones, and who asks for it."""
+    """Those of a service that is removed which still wait: precious ones, and who asks for it.
+
+    They go once they are confirmed, or once they themselves say so.
+    """
     return [
         one.ref
         for one in candidates
         if one.ref.key not in confirmed
-        and (is_precious(one.ref) or one.directives.delete == Leave.CONFIRM)
+        and (
+            one.directives.delete == Leave.CONFIRM
+            or is_precious(one.ref)
+            and one.directives.delete != Leave.AGREED
+        )
     ]
 
 

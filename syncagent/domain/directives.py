@@ -22,9 +22,13 @@ _FARTHEST_WAVE = 100_000
 
 
 class Leave(StrEnum):
-    """Whether an object may be deleted: freely, once a person agrees, or not at all."""
+    """Whether an object may be deleted: freely, once a person agrees, or not at all.
+
+    `AGREED`: somebody has said so of this very object.
+    """
 
     FREE = "free"
+    AGREED = "agreed"
     CONFIRM = "confirm"
     NEVER = "never"
 
@@ -100,7 +104,7 @@ def _leave(ours: str | None, theirs: str, kept: bool) -> Leave:
         return Leave.CONFIRM
     if said == "false" or kept and ours is None:
         return Leave.NEVER
-    return Leave.FREE
+    return Leave.AGREED if ours is not None and said == "true" else Leave.FREE
 
 
 def _small(text: object) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -9,10 +10,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from fleet.attestation import Signer, Statement, TrustedKeys, read_public_keys
 from fleet.identity import local_id
 from fleet.sealing import SealingKey, seal
-from syncagent.autonomy.admission import Belief
-from syncagent.domain.services import Desired, ServiceSpec, Stamps
+from syncagent.autonomy.admission import Admission, Belief
+from syncagent.domain.objects import ObjectRef
+from syncagent.domain.services import Desired, Removal, ServiceSpec, Stamps, Status
 from syncagent.state.database import Database
 from syncagent.state.memory import SqliteMemory
+from tests.fakes.clock import FakeClock
 
 DIGEST = "sha256:" + "0" * 64
 SIGNER = Signer(Ed25519PrivateKey.generate())
@@ -94,3 +97,29 @@ def test_a_service_that_was_applied_from_a_bundle_no_longer_believed_is_dropped(
     memory.desire(Desired("s", 2, signed(SIGNER)), Stamps())
     belief = Belief(trust(SIGNER), SealingKey.generate(), defines=False)
     assert kept(database, belief)[0] == set()
+
+
+class Desires:
+    """What is let through, and what is said of the rest."""
+
+    def __init__(self) -> None:
+        self.taken: list[Desired] = []
+        self.refused: list[Status] = []
+
+    def desire(self, desired: Desired) -> None:
+        self.taken.append(desired)
+
+    def status(self, status: Status) -> None:
+        self.refused.append(status)
+
+
+@pytest.mark.parametrize("trusted", [trust(), trust(SIGNER)], ids=["any", "signed only"])
+def test_an_unsigned_removal_confirms_nothing_where_signatures_count(trusted: TrustedKeys) -> None:
+    """Ordinary objects go all the same; what is precious is to be agreed to in the cluster."""
+    desires: Any = Desires()
+    claim = ObjectRef("", "v1", "PersistentVolumeClaim", "prod", "data")
+    removal = Desired("s", 2, removal=Removal.CASCADE, confirmed=(claim,))
+    Admission(desires, trusted, desires, FakeClock()).desire(removal)
+    (taken,) = desires.taken
+    assert taken.removal is Removal.CASCADE and not desires.refused
+    assert taken.confirmed == (() if trusted else (claim,))

@@ -86,6 +86,16 @@ async def test_a_removal_takes_all_but_what_is_precious_at_one_word(stand: Stand
     assert not stand.cluster.objects
 
 
+async def test_what_is_precious_goes_where_it_says_so_itself(stand: Stand) -> None:
+    """In a cluster that takes no unsigned word, people say it on the object."""
+    claim = config("data", notes={DELETE: "true"}) | {"kind": "PersistentVolumeClaim"}
+    stand.bring([config("a"), claim])
+    await stand.until(lambda: len(stand.cluster.objects) == 2)
+    remove(stand, Removal.CASCADE)
+    await stand.phase(Phase.REMOVED)
+    assert not stand.cluster.objects
+
+
 async def test_what_is_never_deleted_outlives_its_service_unmarked(stand: Stand) -> None:
     """`delete: false` on cascade: the object stays and is nobody's."""
     stand.bring([config("a"), config("kept", notes={DELETE: "false"})])

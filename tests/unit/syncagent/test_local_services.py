@@ -121,11 +121,34 @@ async def test_what_cannot_be_read_removes_nothing(world: World) -> None:
 
 async def test_a_definition_that_has_gone_removes_its_objects(world: World) -> None:
     await world.services.look()
-    (world.folder / "shop.yaml").unlink()
+    (world.folder / "shop.yaml").write_text("# none")
     await world.services.look()
     await world.services.look()
     assert [one.removal for one in world.desired] == [None, Removal.CASCADE]
     assert world.shown[-1].removed and len(world.shown) == 2
+
+
+async def test_services_stay_when_their_place_is_empty_all_at_once(world: World) -> None:
+    """An empty mount says nothing, also after a restart; that is told once, until it is well."""
+    await world.services.look()
+    (world.folder / "shop.yaml").unlink()
+    await world.services.look()
+    await world.services.look()
+    await world.make().look()
+    assert [one.removal for one in world.desired] == [None]
+    assert [("empty document" in one.error) for one in world.shown] == [False, True, True]
+    assert world.shown[-1].digest == world.shown[0].digest and not world.shown[-1].removed
+    world.define("shop", "name: shop\nnamespace: shop\nfolder: manifests\n")
+    await world.services.look()
+    assert len(world.desired) == 1 and not world.shown[-1].error
+
+
+async def test_one_of_several_definitions_goes_without_ado(world: World) -> None:
+    world.define("other", "name: other\nnamespace: shop\nfolder: manifests\n")
+    await world.services.look()
+    (world.folder / "shop.yaml").unlink()
+    await world.services.look()
+    assert [one.removal for one in world.desired] == [None, None, Removal.CASCADE]
 
 
 async def test_a_repository_without_a_git_part_is_said(world: World) -> None:
@@ -280,9 +303,12 @@ async def test_configmaps_define_services_and_what_cannot_be_asked_removes_none(
     await services.look()
     maps.refusal = Unavailable("the API server is away")
     await services.look()
-    maps.items, maps.refusal = [], None
     assert [one.removal for one in world.desired] == [None]
     assert world.shown[-1].repository == "https://git/x"
+    maps.items, maps.refusal = [], None
+    await services.look()
+    assert [one.removal for one in world.desired] == [None]
+    maps.items = [configmap("")]
     await services.look()
     assert [one.removal for one in world.desired] == [None, Removal.CASCADE]
 
