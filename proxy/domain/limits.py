@@ -27,7 +27,8 @@ class StreamLimits:
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds. `answer`: until the head of an answer, unless the request is long-running.
+    """Seconds. `answer`: until the head of an answer, unless the request is long-running; counted
+    from the last bytes of the request, so that an upload takes the time that it needs.
 
     `stalled`: how long a user may leave data unread. `grace`: how long open requests may go on
     after a drain was asked for. `recheck`: how often open requests are authorized anew.

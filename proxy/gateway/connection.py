@@ -137,6 +137,7 @@ class Connection(asyncio.Protocol):
 
     def on_answered(self, *, keep_alive: bool) -> None:
         self._keep_alive = keep_alive
+        self._set_deadline(self._gateway.timeouts.idle)
         if not keep_alive or self._gone:
             self._transport.close()
         self._release(_FULL | _CREDIT)
@@ -150,19 +151,27 @@ class Connection(asyncio.Protocol):
             if now >= self._unread_deadline:
                 self.abort()
         elif self.deadline is not None and now >= self.deadline:
-            self.deadline = None
+            self._set_deadline(self._gateway.timeouts.answer)
             self._end_late()
 
     def _end_late(self) -> None:
         exchange = self.exchange
-        if self._in_head and exchange is None:
+        if self._transport.is_closing():
+            self.abort()
+        elif self._in_head and exchange is None:
             late = f"the head of a request takes more than {self._gateway.timeouts.head:g} s"
             self._refuse(BadHead(408, late), self._pending)
         elif exchange is None or exchange.over:
             self._transport.close()
         elif exchange.waiting:
-            late = Refusal(504, f'the API server of "{exchange.record.handle}" did not answer')
-            exchange.end(late, EndReason.TIMEOUT)
+            exchange.end(self._late(exchange), EndReason.TIMEOUT)
+
+    def _late(self, exchange: Exchange) -> Refusal:
+        """Who it was that let the other wait."""
+        if exchange.request_done or self._held or not exchange.ready:
+            return Refusal(504, f'the API server of "{exchange.record.handle}" did not answer')
+        seconds = self._gateway.timeouts.answer
+        return Refusal(408, f"nothing of the request's body has come for {seconds:g} s")
 
     # Requests
 
@@ -191,6 +200,8 @@ class Connection(asyncio.Protocol):
             return False
         used = turn.receive(self._pending)
         self._pending = self._pending[used:]
+        if isinstance(turn, Exchange):
+            self._set_deadline(self._gateway.timeouts.answer)
         return True
 
     def _end_turn(self) -> bool:
@@ -295,6 +306,7 @@ class Connection(asyncio.Protocol):
             record = self._new_record(route.handle if route else "", name)
             record.status, record.refused, record.reason = error.status, True, EndReason.REFUSED
             self._gateway.desk.audit.closed(record)
+        self._set_deadline(self._gateway.timeouts.idle)
         self._transport.write(encode(Refusal(error.status, error.message), close=True))
         self._transport.close()
 

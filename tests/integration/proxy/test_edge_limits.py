@@ -278,3 +278,45 @@ async def test_heads_are_bounded_by_settings(authority: TestAuthority) -> None:
     async with door(authority, head=limits) as (stack, _), connected(stack) as user:
         assert (await user.ask(request()))[0] == 200
         assert (await user.ask(request(b"GET", b"/api", b"X: " + b"a" * 600)))[0] == 431
+
+
+UPLOAD = request(b"POST", b"/api/v1/namespaces/d/configmaps", b"Content-Length: 100")
+
+
+async def test_a_steady_upload_takes_the_time_it_needs(authority: TestAuthority) -> None:
+    """The time for the answer runs from the last byte of the request."""
+    async with door(authority, timeouts=Timeouts(answer=1.2)) as (stack, _):
+        async with connected(stack) as user:
+            user.writer.write(UPLOAD)
+            for _ in range(10):
+                await asyncio.sleep(0.4)
+                user.writer.write(bytes(10))
+            assert (await user.answer())[0] == 200
+
+
+async def test_an_upload_that_stops_is_given_up(authority: TestAuthority) -> None:
+    """The user is told that it was the body that did not come."""
+    async with door(authority, timeouts=Timeouts(answer=1.0, idle=0.5)) as (stack, _):
+        async with connected(stack) as user:
+            user.writer.write(UPLOAD + bytes(50))
+            status, _, body = await user.answer()
+            assert (status, b"body has come for 1 s" in body) == (408, True)
+            assert await user.rest() == b""
+    (row,) = stack.installation.closed_rows
+    assert (row.status, row.reason) == (408, EndReason.TIMEOUT)
+
+
+async def test_a_whole_upload_is_answered_in_time(authority: TestAuthority) -> None:
+    """Else the API server is named."""
+    async with door(authority, timeouts=Timeouts(answer=1.0)) as (stack, server):
+        server.script = watching_nothing
+        async with connected(stack) as user:
+            user.writer.write(UPLOAD + bytes(50))
+            await asyncio.sleep(0.5)
+            status, _, body = await user.ask(bytes(50))
+            assert (status, b"did not answer" in body) == (504, True)
+
+
+async def watching_nothing(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+    """Takes all and says nothing."""
+    await reader.read()
