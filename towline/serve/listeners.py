@@ -16,9 +16,10 @@ from fleet.errors import Invalid, Unavailable
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 from towline.authority import Authority, Credentials, expires, names_of
-from towline.settings import TlsSettings
+from towline.settings import ServeSettings, TlsSettings
 
 OFF = "off"
+_NEVER_OFF = frozenset({"listen", "listen_agents"})
 _RENEW_DAYS = 30
 _GRPC_OPTIONS = (
     ("grpc.so_reuseport", 0),
@@ -63,6 +64,14 @@ def address(text: str, setting: str) -> tuple[str, int]:
     if not host or not port.isdecimal() or int(port) > 65535:
         raise Invalid(f"{text!r} is not host:port", field=setting)
     return host.strip("[]"), int(port)
+
+
+def check_addresses(settings: ServeSettings) -> None:
+    """Judge what each listener is told, before any of them is open. Invalid: names the setting."""
+    for name in type(settings).model_fields:
+        text = getattr(settings, name)
+        if name in _NEVER_OFF or (name.startswith("listen_") and text != OFF):
+            address(text, name)
 
 
 def credentials(settings: TlsSettings, folder: Path, clock: Clock) -> Credentials:

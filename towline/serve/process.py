@@ -38,6 +38,7 @@ from towline.serve.listeners import (
     Listener,
     address,
     agents_server,
+    check_addresses,
     credentials,
     http_listener,
     serve,
@@ -101,6 +102,7 @@ class Process:
 
     async def _start(self) -> Addresses:
         settings, clock, ends = self._settings, self._clock, self._ends
+        check_addresses(settings)
         keep_private(settings.data, embedded=settings.database is None)
         tls = credentials(settings.tls, settings.data / "tls", clock)
         egress = Egress(clock)

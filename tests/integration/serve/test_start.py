@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -133,6 +134,17 @@ def test_wrong_settings_are_refused_in_one_line(
     tmp_path: Path, flags: list[str], said: str
 ) -> None:
     assert said in refused(tmp_path, *flags)
+
+
+@pytest.mark.parametrize("flag", ["--listen", "--listen-http"])
+def test_addresses_are_judged_before_any_port_is_bound(tmp_path: Path, flag: str) -> None:
+    """What is wrong with the settings is said first, also where another process has the ports."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = f"127.0.0.1:{other.getsockname()[1]}"
+        ports = {"--listen": taken, "--listen-http": taken, "--listen-agents": taken, flag: "here"}
+        said = refused(tmp_path, *(word for pair in ports.items() for word in pair))
+    assert "'here' is not host:port" in said
+    assert not any(tmp_path.iterdir())
 
 
 def test_a_data_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
