@@ -1,6 +1,10 @@
 """A walk over every field, path and call without a token: nothing answers but a login hint."""
 
-from typing import Any
+import hashlib
+import io
+import tarfile
+from pathlib import Path
+from typing import IO, Any, cast
 
 import grpc
 import pytest
@@ -21,6 +25,7 @@ from fleet.wire.v1 import agent_pb2
 from tests.integration.serve.conftest import Running
 
 CORE = schema._schema
+CHART = "/ext/v1/agent/chart"
 PUBLIC = {"/", "/healthz", "/readyz", "/version"}
 VALUES = {"Int": "1", "Float": "1.0", "Boolean": "true", "Json": '"{}"'}
 
@@ -92,16 +97,40 @@ async def test_no_other_path_answers_strangers(hub: Running) -> None:
     """What is public is health, version and the front page, and holds nothing else."""
     paths = ["/k8s", "/k8s/clusters/x/api", "/k8s/clusters/x/", "/metrics", "/gql", "//gql"]
     paths += ["/admin.token", "/../admin.token", "/%2e%2e/admin.token", "/static/", "/docs"]
-    paths += ["/openapi.json", "/debug", "/webhooks/git/github/x", "/ext/v1/agent/chart", "/oauth"]
-    for path in paths:
-        for method in ("GET", "POST", "PUT", "DELETE", "OPTIONS", "TRACE"):
-            async with hub.http.request(method, f"{hub.url}{path}") as answer:
-                assert 400 <= answer.status < 500, (method, path, answer.status)
-                assert "twu_" not in await answer.text()
+    paths += ["/openapi.json", "/debug", "/webhooks/git/github/x", "/oauth"]
+    methods = ("GET", "POST", "PUT", "DELETE", "OPTIONS", "TRACE")
+    calls = [(path, method) for path in paths for method in methods]
+    calls += [(CHART, method) for method in methods if method != "GET"]
+    for path, method in calls:
+        async with hub.http.request(method, f"{hub.url}{path}") as answer:
+            assert 400 <= answer.status < 500, (method, path, answer.status)
+            assert "twu_" not in await answer.text()
     for path in PUBLIC:
         async with hub.http.get(f"{hub.url}{path}") as answer:
             assert answer.status == 200
             assert len(await answer.text()) < 600
+
+
+async def test_the_agents_chart_is_public_and_holds_nothing_secret(hub: Running) -> None:
+    """The same file to everybody, of files that lie open in the repository; nobody's cookie."""
+    async with hub.http.get(f"{hub.url}{CHART}") as answer:
+        assert (answer.status, answer.content_type) == (200, "application/gzip")
+        data, told = await answer.read(), {name.lower() for name in answer.headers}
+        tag = answer.headers["etag"]
+    # The tag is a digest of what everybody gets: it tells nothing more.
+    assert tag == f'"{hashlib.sha256(data).hexdigest()[:32]}"'
+    assert not told & {"set-cookie", "authorization", "www-authenticate", "server", "x-powered-by"}
+    folder = Path(__file__).parents[3] / "charts" / "towline-agent"
+    secrets = [path.read_bytes().strip() for path in hub.data.rglob("*.token")]
+    assert secrets
+    with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz") as archive:
+        for member in archive.getmembers():
+            content = cast("IO[bytes]", archive.extractfile(member)).read()
+            assert content == (folder.parent / member.name).read_bytes(), member.name
+            assert not any(secret in content for secret in secrets)
+            assert (member.uid, member.gid, member.uname, member.gname) == (0, 0, "", "")
+    async with hub.http.get(f"{hub.url}{CHART}", headers={"if-none-match": tag}) as answer:
+        assert (answer.status, await answer.read()) == (304, b"")
 
 
 @pytest.mark.parametrize("token", ["", "Bearer twa_nonsense", "Bearer <user>", "Basic YTpi"])
