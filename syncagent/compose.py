@@ -17,7 +17,7 @@ from fleet.runtime.clock import Clock, SystemClock
 from fleet.runtime.tasks import Tasks
 from syncagent.autonomy.admission import Admission, Belief
 from syncagent.autonomy.folders import FolderRenders
-from syncagent.autonomy.policy import JobPolicy, LocalPolicy
+from syncagent.autonomy.policy import JobPolicy, LocalPolicy, SourcePolicy
 from syncagent.autonomy.services import LocalServices
 from syncagent.autonomy.sources import ConfigMapSource, FolderSource, RepositorySource
 from syncagent.domain.objects import ObjectRef
@@ -141,7 +141,8 @@ def build(
     endpoint, instance_id = _endpoint(settings.hub, pipe), new_id(clock.now())
     fetcher = HubFetcher(endpoint.metadata)
     trusted = _trusted(settings.autonomy)
-    belief = Belief(trusted, key, settings.autonomy.defines)
+    sources = _source_policy(settings.autonomy, trusted)
+    belief = Belief(trusted, key, settings.autonomy.defines, sources)
     bundles, memory = BundleFiles(folder / "bundles"), SqliteMemory(database, belief.check)
     engine = Engine(cluster, bundles, fetcher, memory, reports, clock, key)
     jobs = JobRunner(
@@ -162,6 +163,7 @@ def build(
         reports,
         clock,
         local.refresh if local is not None else None,
+        sources,
     )
     facts = Facts(KubeFacts(client).look, clock)
     upgrader = Upgrader(_home(settings.upgrade), cluster, jobs, reports, clock)
@@ -272,6 +274,13 @@ def _home(settings: UpgradeSettings) -> Home | None:
 
 def _policy(settings: AutonomySettings) -> LocalPolicy:
     return LocalPolicy.of(_listed(settings.kinds), _listed(settings.namespaces))
+
+
+def _source_policy(settings: AutonomySettings, trusted: TrustedKeys) -> SourcePolicy:
+    """Invalid: there is a list and nothing that is signed to hold against it."""
+    if settings.sources and not trusted:
+        raise Invalid("autonomy.sources needs autonomy.trusted_keys: else nobody vouches for them")
+    return SourcePolicy.of(_listed(settings.sources))
 
 
 def _job_policy(

@@ -67,8 +67,10 @@ class AutonomySettings:
     `kinds`: what is written at all, `Kind.group` with commas between (`Deployment.apps,Secret`,
     `*.apps` for a whole group); empty: all. `namespaces`: where; empty: everywhere.
     `trusted_keys`: file with the public keys (PEM) whose signature a bundle needs; none: unsigned
-    bundles are taken. `jobs`: whether jobs of the control plane run here. `unsigned_jobs`: also
-    where keys are trusted, though nobody signs jobs.
+    bundles are taken. `sources`: of which repository, and folder in it, the signed bundle of a
+    namespace's services must be: `shop=https://git/shop#deploy`, with commas between, `*` for
+    every namespace; empty: any. `jobs`: whether jobs of the control plane run here.
+    `unsigned_jobs`: also where keys are trusted, though nobody signs jobs.
 
     Where this cluster's services are defined; with any of these the agent is autonomous and the
     control plane defines none. `services`: folder of files. `configmaps`: namespace of ConfigMaps
@@ -78,6 +80,7 @@ class AutonomySettings:
     kinds: str = ""
     namespaces: str = ""
     trusted_keys: Path | None = None
+    sources: str = ""
     jobs: bool = True
     unsigned_jobs: bool = False
     services: Path | None = None

@@ -10,6 +10,7 @@ from fleet.errors import Invalid
 from fleet.identity import is_local_id
 from fleet.runtime.clock import Clock
 from fleet.sealing import SealingKey
+from syncagent.autonomy.policy import SourcePolicy
 from syncagent.domain.services import Desired, Phase, Problem, Stamps, Status
 from syncagent.ports import Reconciler, Reports
 
@@ -26,6 +27,7 @@ class Belief:
     trusted: TrustedKeys
     key: SealingKey
     defines: bool
+    sources: SourcePolicy = SourcePolicy()
 
     def check(self, desired: Desired) -> None:
         """Raise Invalid for what would not be taken today; it comes anew, or not."""
@@ -35,7 +37,8 @@ class Belief:
         if desired.spec is None:
             return
         if self.trusted and not local:
-            self.trusted.verify(desired.spec.digest, desired.spec.attestation)
+            statement = self.trusted.verify(desired.spec.digest, desired.spec.attestation)
+            self.sources.check(desired.spec.namespace, statement)
         for box in desired.spec.secrets:
             self.key.open(box, desired.service_id)
 
@@ -56,8 +59,10 @@ class Admission:
         reports: Reports,
         clock: Clock,
         local: Callable[[], None] | None = None,
+        sources: SourcePolicy | None = None,
     ) -> None:
         self._local = local
+        self._sources = sources or SourcePolicy()
         self._reconciler = reconciler
         self._trusted = trusted
         self._reports = reports
@@ -73,11 +78,12 @@ class Admission:
         self._reconciler.desire(self._bounded(desired))
 
     def check(self, desired: Desired) -> None:
-        """Raise Invalid for a bundle that nobody trusted has signed."""
+        """Raise Invalid for a bundle that nobody trusted has signed, or of another source."""
         if self._local is not None and desired.spec is not None:
             raise Invalid("this cluster defines its services itself: define it there")
         if self._trusted and desired.spec is not None:
-            self._trusted.verify(desired.spec.digest, desired.spec.attestation)
+            statement = self._trusted.verify(desired.spec.digest, desired.spec.attestation)
+            self._sources.check(desired.spec.namespace, statement)
 
     def held(self) -> list[tuple[str, int]]:
         return self._reconciler.held()

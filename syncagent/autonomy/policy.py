@@ -1,8 +1,10 @@
-"""Which objects this agent writes at all, whoever asks; set in the cluster only."""
+"""Which objects this agent writes at all, from where and whoever asks; set in the cluster only."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
+from fleet.attestation import Statement
 from fleet.errors import Invalid
 from syncagent.domain.objects import ObjectRef
 
@@ -39,6 +41,50 @@ class LocalPolicy:
 
 
 @dataclass(frozen=True, slots=True)
+class Source:
+    """A repository from which a namespace's services may come; `folder`: only from within it."""
+
+    namespace: str
+    repository: str
+    folder: PurePosixPath
+
+    def allows(self, namespace: str, statement: Statement) -> bool:
+        """Whether this is where the bundle of a service of `namespace` is from."""
+        folder = PurePosixPath(statement.folder)
+        return (
+            self.namespace in ("*", namespace)
+            and self.repository == _plain(statement.repository)
+            and folder.is_relative_to(self.folder)
+            and ".." not in folder.parts
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SourcePolicy:
+    """Which repositories may bring which namespace's services; empty: any may.
+
+    It is checked against what is signed, never against what the control plane says besides.
+    """
+
+    sources: tuple[Source, ...] = ()
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> "SourcePolicy":
+        """From `NAMESPACE=URL` or `NAMESPACE=URL#FOLDER`, `*` for every namespace. Invalid."""
+        return cls(tuple(_source(text) for text in texts))
+
+    def check(self, namespace: str, statement: Statement) -> None:
+        """Raise Invalid if a service of `namespace` is not to come from where it is from."""
+        if not self.sources or any(one.allows(namespace, statement) for one in self.sources):
+            return
+        where = f"{statement.repository or '(no repository)'}, folder {statement.folder or '/'}"
+        raise Invalid(
+            f"services of the namespace {namespace} are not to come from {where}: this agent's own "
+            "settings (autonomy.sources) do not list it. Only its cluster's operator can allow it"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class JobPolicy:
     """Which jobs of the control plane run here at all.
 
@@ -61,6 +107,22 @@ class JobPolicy:
             )
         for ref in refs:
             self.objects.check(ref)
+
+
+def _source(text: str) -> Source:
+    namespace, _, rest = text.partition("=")
+    repository, _, folder = rest.partition("#")
+    if not namespace or not repository:
+        raise Invalid(
+            f"{text!r} is no source of services: NAMESPACE=URL, or NAMESPACE=URL#FOLDER",
+            field="autonomy.sources",
+        )
+    return Source(namespace, _plain(repository), PurePosixPath(folder.strip("/")))
+
+
+def _plain(repository: str) -> str:
+    """A URL without what makes no difference at its end."""
+    return repository.rstrip("/").removesuffix(".git")
 
 
 def _refusal(ref: ObjectRef, what: str) -> Invalid:

@@ -35,6 +35,10 @@
 - name: TOWLINE_AGENT_AUTONOMY_NAMESPACES
   value: {{ join "," . | quote }}
 {{- end }}
+{{- with .sources }}
+- name: TOWLINE_AGENT_AUTONOMY_SOURCES
+  value: {{ join "," . | quote }}
+{{- end }}
 {{- if .trustedKeys }}
 - name: TOWLINE_AGENT_AUTONOMY_TRUSTED_KEYS
   value: /etc/towline/trusted-keys.pem

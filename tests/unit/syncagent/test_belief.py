@@ -8,9 +8,11 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fleet.attestation import Signer, Statement, TrustedKeys, read_public_keys
+from fleet.errors import Invalid
 from fleet.identity import local_id
 from fleet.sealing import SealingKey, seal
 from syncagent.autonomy.admission import Admission, Belief
+from syncagent.autonomy.policy import SourcePolicy
 from syncagent.domain.objects import ObjectRef
 from syncagent.domain.services import Desired, Removal, ServiceSpec, Stamps, Status
 from syncagent.state.database import Database
@@ -123,3 +125,36 @@ def test_an_unsigned_removal_confirms_nothing_where_signatures_count(trusted: Tr
     (taken,) = desires.taken
     assert taken.removal is Removal.CASCADE and not desires.refused
     assert taken.confirmed == (() if trusted else (claim,))
+
+
+@pytest.mark.parametrize(
+    ("source", "taken"),
+    [
+        ("prod=https://git/x", True),
+        ("*=https://git/x.git/#web", True),
+        ("prod=https://git/x#we", False),
+        ("prod=https://git/x#web/shop", False),
+        ("prod=https://git/y", False),
+        ("test=https://git/x", False),
+    ],
+)
+def test_a_signed_bundle_of_a_place_that_is_not_listed_is_refused(source: str, taken: bool) -> None:
+    """Told now or kept on disk: the signature counts for where the bundle is from as well."""
+    desires: Any = Desires()
+    sources = SourcePolicy.of([source])
+    one = Desired("s", 1, signed(SIGNER))
+    Admission(desires, trust(SIGNER), desires, FakeClock(), sources=sources).desire(one)
+    assert bool(desires.taken) is taken
+    belief = Belief(trust(SIGNER), SealingKey.generate(), False, sources)
+    if taken:
+        belief.check(one)
+        return
+    assert "autonomy.sources" in desires.refused[0].problems[0].message
+    with pytest.raises(Invalid, match=r"autonomy\.sources"):
+        belief.check(one)
+
+
+@pytest.mark.parametrize("text", ["prod", "=https://git/x", "prod=", "prod=#web"])
+def test_a_source_that_cannot_be_read_is_an_error(text: str) -> None:
+    with pytest.raises(Invalid, match="NAMESPACE=URL"):
+        SourcePolicy.of([text])
