@@ -216,7 +216,7 @@ class Session:
 
     async def _send_all(self) -> None:
         """Send every difference between what the agent holds and what it should."""
-        wanted = await self._agents.desired(self.cluster_id)
+        wanted = await self._wanted()
         known = {service.id for service in wanted}
         for service in wanted:
             await self._offer(service)
@@ -225,6 +225,14 @@ class Session:
             await self._write(wire.HubMessage(desired=messages.orphan(service_id, sequence)))
         await self._write(wire.HubMessage(desired_end=wire.DesiredEnd(services=len(wanted))))
         await self._send_commands()
+
+    async def _wanted(self) -> list[Service]:
+        """What the agent should hold, counted on from what it does hold."""
+        wanted = await self._agents.desired(self.cluster_id)
+        if any(one.sequence < self._sent.get(one.id, 0) for one in wanted):
+            await self._agents.overtake(self.cluster_id, self._sent)
+            wanted = await self._agents.desired(self.cluster_id)
+        return wanted
 
     async def _offer(self, service: Service) -> None:
         if self._goodbye is not None or self._sent.get(service.id, -1) >= service.sequence:

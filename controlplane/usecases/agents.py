@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 from functools import singledispatchmethod
 from typing import Any
 
+import structlog
+
 from controlplane.domain.clusterjobs import ClusterJob, JobPhase
 from controlplane.domain.clusters import Cluster, Distribution
 from controlplane.domain.commands import Command, CommandKind, CommandState
@@ -40,6 +42,8 @@ from fleet.errors import NotFound, TowlineError
 from fleet.identity import ClusterId, ServiceId, is_local_id
 from fleet.sealing import SealedSecret
 
+log = structlog.get_logger(__name__)
+
 _STAGES = {
     Phase.APPLIED: Stage.APPLIED,
     Phase.HEALTHY: Stage.HEALTHY,
@@ -48,6 +52,8 @@ _STAGES = {
     Phase.REMOVED: Stage.REMOVED,
     Phase.AWAITING: Stage.AWAITING,
 }
+# Half of what a sequence may be; an agent that tells more has made it up.
+_HIGHEST_HELD = 1 << 30
 _COMMANDS_KEPT, _JOBS_KEPT = timedelta(days=7), timedelta(days=30)
 _ENDINGS = {CommandState.FAILED: JobPhase.FAILED, CommandState.REFUSED: JobPhase.FAILED}
 
@@ -151,6 +157,19 @@ class Agents:
         async with self._deps.store.read() as tx:
             services = await tx.services.select(cluster_id=cluster_id, deleted_at=ANY)
         return [service for service in services if service.sequence > 0 and not service.mirrored]
+
+    async def overtake(self, cluster_id: ClusterId, held: Mapping[str, int]) -> None:
+        """Count on from what the agent holds, where that is more than was ever asked of it.
+
+        So it is after the store was restored from a backup: the agent would pass over all that
+        the older sequences say.
+        """
+        async with self._deps.store.write() as tx:
+            for one in await tx.services.select(cluster_id=cluster_id, deleted_at=ANY):
+                ahead = held.get(one.id, 0)
+                if 0 < one.sequence < ahead <= _HIGHEST_HELD and not one.mirrored:
+                    log.warning("the agent is ahead of the store", service=one.id, held=ahead)
+                    await tx.services.change(one.id, sequence=ahead + 1)
 
     async def waiting_commands(self, cluster_id: ClusterId) -> list[Command]:
         """What waits to be asked of the cluster's agent, oldest first."""

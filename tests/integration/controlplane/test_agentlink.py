@@ -169,6 +169,20 @@ async def test_what_the_agent_has_is_not_sent_again(hub: Hub) -> None:
     assert desired.removal == wire.REMOVAL_ORPHAN
 
 
+async def test_an_agent_that_is_ahead_of_a_restored_store_hears_what_it_says(hub: Hub) -> None:
+    """Its higher sequence is overtaken once; one that nobody can have given is not believed."""
+    cluster_id, token = await registered(hub.world)
+    service_id = await a_service(hub.world, cluster_id)
+    agent = await hub.agent(token)
+    await agent.hello({service_id: 50})
+    (told,) = await agent.difference()
+    assert (told.service_id, told.sequence) == (service_id, 51)
+    for held in (51, (1 << 31) - 1):
+        again = await hub.agent(token)
+        await again.hello({service_id: held})
+        assert await again.difference() == []
+
+
 async def test_changes_come_as_they_happen(hub: Hub) -> None:
     """A commit while the agent is connected is pushed without being asked for."""
     cluster_id, token = await registered(hub.world)
