@@ -62,6 +62,7 @@ class Gateway:
     def exchanges(self) -> list[Exchange]:
         """The requests that are under way."""
         found = [connection.exchange for connection in self.connections]
+        found += self.inside.exchanges
         return [one for one in found if one is not None and not one.over]
 
     @property

@@ -25,12 +25,16 @@ _SECONDS = 10.0
 
 
 class InsideReader:
-    """Reads from clusters as users whose identity is known already."""
+    """Reads from clusters as users whose identity is known already.
+
+    `exchanges`: those under way, to be listed, revoked and ended like those of connections.
+    """
 
     def __init__(self, desk: Desk, clock: Clock, limits: HeadLimits) -> None:
         self._desk = desk
         self._clock = clock
         self._limits = limits
+        self.exchanges: set[Exchange] = set()
 
     async def read(
         self, identity: Identity, source: str, route: Route, most: int
@@ -54,6 +58,7 @@ class InsideReader:
             identity=identity,
         )
         exchange = Exchange(answer, self._desk, self._clock, Opening.of(head, route), record)
+        self.exchanges.add(exchange)
         try:
             async with asyncio.timeout(_SECONDS):
                 await exchange.run()
@@ -62,6 +67,7 @@ class InsideReader:
             raise Unavailable(f'cluster "{route.handle}" did not answer in time') from None
         finally:
             exchange.user_gone()
+            self.exchanges.discard(exchange)
         return answer.parsed()
 
 

@@ -1,5 +1,6 @@
 """Reads that the control plane makes for a user: through all decisions of the door."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 
 import orjson
@@ -78,6 +79,40 @@ async def test_an_answer_that_breaks_off_is_none(stack: Stack, cluster: Recordin
     cluster.answer, cluster.close_after = answered(b"x" * 50)[:-10], True
     with pytest.raises(Unavailable):
         await read(stack)
+
+
+async def silence(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """A script that never answers."""
+    await asyncio.sleep(60)
+
+
+async def test_it_is_listed_while_it_is_under_way_and_ends_with_the_right(
+    stack: Stack, cluster: RecordingUpstream
+) -> None:
+    """As the requests of users; afterwards nothing of it is left."""
+    cluster.script = silence
+    reading = stack.tasks.spawn("read", read(stack))
+    await eventually(lambda: cluster.heads)
+    (listed,) = stack.door.open_streams()
+    assert (listed.user, listed.what) == ("ann", "get pods shop/web")
+    assert stack.door.revoke(user="somebody else") == 0
+    assert stack.door.revoke(user=ANN.user_id) == 1
+    async with asyncio.timeout(5):
+        status, _ = await reading
+    assert status == 401
+    assert stack.door.open_streams() == []
+    (row,) = stack.installation.closed_rows
+    assert row.reason == EndReason.REVOKED
+
+
+async def test_a_right_lost_in_between_ends_it(stack: Stack, cluster: RecordingUpstream) -> None:
+    cluster.script = silence
+    reading = stack.tasks.spawn("read", read(stack))
+    await eventually(lambda: cluster.heads)
+    stack.installation.forbidden.add("ann")
+    await stack.door.recheck(ANN.user_id)
+    async with asyncio.timeout(5):
+        assert (await reading)[0] == 403
 
 
 async def test_an_absent_agent_is_said_at_once(stack: Stack) -> None:
