@@ -140,5 +140,6 @@ class Peers:
         while True:
             await self._clock.sleep(BEAT_SECONDS)
             self._links = {link for link in self._links if not link.closed}
+            self._dialled = {at: link for at, link in self._dialled.items() if not link.closed}
             for link in tuple(self._links):
                 link.beat()

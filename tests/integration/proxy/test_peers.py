@@ -1,0 +1,29 @@
+"""Links between replicas that come and go."""
+
+import asyncio
+import gc
+import ssl
+import weakref
+
+from fleet.mux.budget import Budget
+from fleet.runtime.clock import SystemClock
+from proxy.domain.places import Place
+from proxy.replicas.peers import Peers
+from tests.fakes.tls import TestAuthority
+from tests.fakes.tunnel import RecordingMuxOwner
+
+
+async def test_a_link_to_a_replica_that_is_gone_is_forgotten(authority: TestAuthority) -> None:
+    """Replicas get new addresses: nothing of the old ones stays."""
+    server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), authority.client_context()
+    server.load_cert_chain(authority.certificate, authority.key)
+    near, far = (Peers(server, client, Budget(1 << 20), SystemClock()) for _ in range(2))
+    await near.listen("127.0.0.1", 0, RecordingMuxOwner())
+    port = await far.listen("127.0.0.1", 0, RecordingMuxOwner())
+    link = weakref.ref(await near.link(Place("far", f"127.0.0.1:{port}", 1)))
+    await far.stop()
+    async with asyncio.timeout(10):
+        while link() is not None:
+            await asyncio.sleep(0.2)
+            gc.collect()
+    await near.stop()
