@@ -210,6 +210,10 @@ class Components(Reading[Component], Protocol):
 
     async def forget_service(self, service_id: str) -> None: ...
 
+    async def count_in(self, cluster_id: str) -> int:
+        """How many there are of a cluster."""
+        ...
+
 
 class ServiceRows(Rows[Service], Protocol):
     """Services, and all of them at a glance."""

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager, nullcontext
 from functools import cached_property
 from typing import Any
 
-from sqlalchemy import delete
+from sqlalchemy import delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -75,6 +75,10 @@ class SqlComponents(SqlReading[Component]):
         await self._connection.execute(
             delete(self._table).where(self._table.c.service_id == service_id)
         )
+
+    async def count_in(self, cluster_id: str) -> int:
+        counted = select(func.count()).where(self._table.c.cluster_id == cluster_id)
+        return (await self._connection.execute(counted)).scalar_one()
 
 
 class SqlTransaction:

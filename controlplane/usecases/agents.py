@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import singledispatchmethod
 from typing import Any
@@ -52,16 +52,32 @@ _STAGES = {
     Phase.REMOVED: Stage.REMOVED,
     Phase.AWAITING: Stage.AWAITING,
 }
+_TOO_MUCH = (
+    "its agent tells of more services or components than are shown of one cluster: the rest is "
+    "missing here, and runs all the same"
+)
 # Half of what a sequence may be; an agent that tells more has made it up.
 _HIGHEST_HELD = 1 << 30
 _COMMANDS_KEPT, _JOBS_KEPT = timedelta(days=7), timedelta(days=30)
 _ENDINGS = {CommandState.FAILED: JobPhase.FAILED, CommandState.REFUSED: JobPhase.FAILED}
 
 
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much one cluster may have shown here: services that it defines, and components."""
+
+    mirrored: int = 1000
+    components: int = 200_000
+
+
 class _Batch:
     """Reports that are committed together: services are read once and written once."""
 
-    def __init__(self, tx: Transaction, cluster_id: str) -> None:
+    def __init__(self, tx: Transaction, cluster_id: str, bounds: Bounds) -> None:
+        self.refused = self.shrunk = False
+        self._bounds = bounds
+        self._mirrored: int | None = None
+        self._components: int | None = None
         self.tx = tx
         self.cluster_id = cluster_id
         self.services: dict[str, Service] = {}
@@ -70,9 +86,11 @@ class _Batch:
         self._columns: dict[str, dict[str, Any]] = {}
 
     @classmethod
-    async def of(cls, tx: Transaction, cluster_id: str, reports: Iterable[Report]) -> "_Batch":
+    async def of(
+        cls, tx: Transaction, cluster_id: str, reports: Iterable[Report], bounds: Bounds
+    ) -> "_Batch":
         """A batch that knows the services of which the reports speak."""
-        batch = cls(tx, cluster_id)
+        batch = cls(tx, cluster_id, bounds)
         named = {getattr(one.body, "service_id", None) for one in reports} - {None}
         if named:
             found = await tx.services.select(id=named, cluster_id=cluster_id, deleted_at=ANY)
@@ -92,8 +110,45 @@ class _Batch:
 
     def forget(self, service: Service) -> None:
         """A service is gone."""
+        self.shrunk = True
+        self._mirrored = self._components = None
         self.services.pop(service.id, None)
         self._columns.pop(service.id, None)
+
+    async def may_mirror(self) -> bool:
+        """Whether one more service of the cluster's own is shown; it then counts."""
+        if self._mirrored is None:
+            found = await self.tx.services.select(cluster_id=self.cluster_id, mirrored=True)
+            self._mirrored = len(found)
+        if self._mirrored >= self._bounds.mirrored:
+            self._refuse("services")
+            return False
+        self._mirrored += 1
+        return True
+
+    async def fitting(self, present: list[Component]) -> list[Component]:
+        """Those for which there is room; those that are known have theirs."""
+        most, more = self._bounds.components, len(present)
+        if self._components is None or self._components + more > most:
+            self._components = await self.tx.components.count_in(self.cluster_id)
+        if self._components + more > most:
+            known = await self.tx.components.select(id={one.id for one in present})
+            ids = {one.id for one in known}
+            self._refuse("components")
+            return [one for one in present if one.id in ids]
+        self._components += more
+        return present
+
+    def _refuse(self, what: str) -> None:
+        if not self.refused:
+            log.warning("a cluster tells of too much", cluster=self.cluster_id, what=what)
+        self.refused = True
+
+    def alarm(self, before: str) -> str:
+        """What is wrong with the cluster's agents after this batch."""
+        if self.refused:
+            return _TOO_MUCH
+        return "" if self.shrunk and before == _TOO_MUCH else before
 
     async def write(self) -> None:
         """Write what has gathered; the ledger in the order of the reports."""
@@ -105,8 +160,11 @@ class _Batch:
 class Agents:
     """Verbs of agents. `secrets` are what their services' objects name."""
 
-    def __init__(self, deps: Deps, secrets: ServiceSecrets | None = None) -> None:
+    def __init__(
+        self, deps: Deps, secrets: ServiceSecrets | None = None, bounds: Bounds | None = None
+    ) -> None:
         self._deps = deps
+        self._bounds = bounds or Bounds()
         self._secrets = secrets or NoSecrets()
 
     async def connected(self, cluster_id: ClusterId, agent: Greeting) -> Cluster:
@@ -205,7 +263,7 @@ class Agents:
         """Note that a command can never be sent to its agent, and why."""
         body = CommandReport(command.id, CommandState.REFUSED, f"not sent: {message}")
         async with self._deps.store.write() as tx:
-            batch = await _Batch.of(tx, cluster_id, ())
+            batch = await _Batch.of(tx, cluster_id, (), self._bounds)
             await self._take(body, batch, self._deps.clock.now())
             await batch.write()
         self._publish(batch.changed)
@@ -302,7 +360,7 @@ class Agents:
             await tx.ledger.append(offered)
             last = cluster.acknowledged
             news = [report for report in reports if report.number > last]
-            batch = await _Batch.of(tx, cluster_id, news)
+            batch = await _Batch.of(tx, cluster_id, news, self._bounds)
             for report in news:
                 if report.number > last:
                     await self._take(report.body, batch, report.at)
@@ -310,9 +368,11 @@ class Agents:
             await batch.write()
             if _tells_health(news):
                 batch.changed |= await wakes(tx, cluster_id)
-            await tx.clusters.change(
-                cluster_id, acknowledged=last, pinged_at=self._deps.clock.now()
-            )
+            told: dict[str, Any] = {"acknowledged": last, "pinged_at": self._deps.clock.now()}
+            if (alarm := batch.alarm(cluster.alarm)) != cluster.alarm:
+                told["alarm"] = alarm
+                batch.changed.add((CLUSTER, cluster_id))
+            await tx.clusters.change(cluster_id, **told)
         self._publish(batch.changed)
         return last
 
@@ -363,10 +423,12 @@ class Agents:
         present = [_component(body.service_id, cluster_id, one, at) for one in body.present]
         if body.complete:
             before = await tx.components.select(service_id=body.service_id)
-            await tx.components.forget({c.id for c in before} - {c.id for c in present})
+            gone = {c.id for c in before} - {c.id for c in present}
         else:
-            await tx.components.forget([_component_id(body.service_id, key) for key in body.gone])
-        await tx.components.upsert(present)
+            gone = {_component_id(body.service_id, key) for key in body.gone}
+        await tx.components.forget(gone)
+        batch.shrunk = batch.shrunk or bool(gone)
+        await tx.components.upsert(await batch.fitting(present))
         changed.add((SERVICE, body.service_id))
 
     @_take.register
@@ -451,7 +513,7 @@ class Agents:
         if body.removed and known is not None:
             batch.forget(known)
             await erase(tx, known)
-        elif not body.removed:
+        elif not body.removed and (known is not None or await batch.may_mirror()):
             await _mirror(tx, known, body, ClusterId(cluster_id), at)
             await batch.look(body.service_id)
         changed.update({(SERVICE, body.service_id), (CLUSTER, cluster_id)})

@@ -21,6 +21,7 @@ from controlplane.domain.services import (
     SyncOptions,
 )
 from controlplane.ports import PageQuery
+from controlplane.usecases.agents import Agents, Bounds
 from controlplane.usecases.services import ServiceChange
 from fleet.attestation import Attestation
 from fleet.errors import Conflict, Invalid
@@ -283,6 +284,40 @@ async def test_mirrors_touch_no_service_of_others(world: World, service: Service
     await tell(world, stranger.id, 2, mirrored=mirrored(removed=True))
     await tell(world, stranger.id, 3, mirrored=mirrored(name="Not A Label"))
     assert len((await world.services.page(world.admin, PageQuery())).items) == 2
+
+
+async def test_what_a_cluster_may_have_shown_is_bounded(world: World) -> None:
+    """The rest is refused with an alarm, until something goes; what is known is still updated."""
+    world.agents = Agents(world.deps, bounds=Bounds(mirrored=2, components=3))
+    cluster = await world.cluster()
+
+    async def alarm() -> str:
+        return (await world.clusters.get(world.admin, cluster.id)).alarm
+
+    def inventory(*names: str, complete: bool = False) -> wire.Inventory:
+        place = {"version": "v1", "kind": "Pod", "namespace": "shop"}
+        present = [wire.Component(object=wire.ObjectRef(**place, name=one)) for one in names]
+        return wire.Inventory(
+            service_id=local_id("cluster", "a"), complete=complete, present=present
+        )
+
+    async def shown() -> set[str]:
+        async with world.deps.store.read() as tx:
+            return {one.name for one in await tx.components.select(cluster_id=cluster.id)}
+
+    for number, name in enumerate("abc", 1):
+        told = mirrored(name, service_id=local_id("cluster", name))
+        await tell(world, cluster.id, number, mirrored=told)
+    names = {one.name for one in (await world.services.page(world.admin, PageQuery())).items}
+    assert names == {"a", "b"} and "more services" in await alarm()
+    gone = mirrored("b", service_id=local_id("cluster", "b"), removed=True)
+    await tell(world, cluster.id, 4, mirrored=gone)
+    assert await alarm() == ""
+    await tell(world, cluster.id, 5, inventory=inventory("1", "2", "3"))
+    await tell(world, cluster.id, 6, inventory=inventory("3", "4"))
+    assert await shown() == {"1", "2", "3"} and "components" in await alarm()
+    await tell(world, cluster.id, 7, inventory=inventory("4", complete=True))
+    assert await shown() == {"4"} and await alarm() == ""
 
 
 async def test_agents_that_fight_for_a_cluster_are_shown_with_both_addresses(
