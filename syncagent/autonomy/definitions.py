@@ -19,6 +19,7 @@ from syncagent.domain.services import DriftPolicy, SyncOptions
 
 MOST_SERVICES = 1000
 LONGEST_DOCUMENT = 256 << 10
+_MOST_MERGED = 100_000
 # What a YAML or JSON reader raises; those of values (`2024-99-99`, `!!int ""`, `!!bool x`) raise
 # whatever they come across.
 UNREADABLE = (
@@ -50,6 +51,15 @@ class Definitions:
     services: tuple[Definition, ...]
     problems: tuple[str, ...]
     silent: bool = False
+
+
+class Loader(yaml.CSafeLoader):
+    """Reads YAML whose merge keys (`<<`) do not multiply beyond any object's size."""
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        super().flatten_mapping(node)
+        if len(node.value) > _MOST_MERGED:
+            raise Invalid(f"a map grows beyond {_MOST_MERGED:,} fields by its merge keys")
 
 
 class Reader:
@@ -92,7 +102,7 @@ def _parsed(document: Document) -> list[Definition]:
     if len(document.text) > LONGEST_DOCUMENT:
         raise Invalid(f"longer than {LONGEST_DOCUMENT:,} characters")
     try:
-        raws = list(yaml.load_all(document.text, yaml.CSafeLoader))
+        raws = list(yaml.load_all(document.text, Loader))
     except UNREADABLE as error:
         raise Invalid(f"is not YAML: {first_line(error)}") from error
     return [_definition(raw, document) for raw in raws if raw is not None]

@@ -143,6 +143,38 @@ async def test_services_stay_when_their_place_is_empty_all_at_once(world: World)
     assert len(world.desired) == 1 and not world.shown[-1].error
 
 
+ALIASES = "a: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 10)}]\n" for level in range(1, 40)
+)
+MERGES = "a: &a0 {x: y}\n" + "".join(
+    f"a{level}: &a{level} {{<<: [{', '.join([f'*a{level - 1}'] * 10)}]}}\n"
+    for level in range(1, 40)
+)
+
+
+@pytest.mark.parametrize(
+    "bomb", [ALIASES, MERGES, "a: &a [*a, *a]"], ids=["aliases", "merges", "itself"]
+)
+async def test_aliases_do_not_multiply(world: World, bomb: str) -> None:
+    """A small file that stands for a huge object is refused before it is written out."""
+    world.manifest("b.yaml", bomb)
+    await world.services.look()
+    assert world.desired == []
+    assert any(word in world.shown[-1].error for word in ("grows beyond", "an alias"))
+
+
+def test_a_definition_whose_maps_multiply_is_a_named_problem() -> None:
+    read = Reader().read([Document("odd.yaml", MERGES)])
+    assert "grows beyond" in read.problems[0]
+
+
+async def test_anchors_are_ordinary_yaml(world: World) -> None:
+    text = CONFIG.replace("name: a", "name: b").replace("{k: v}", "&d {k: v}") + "more: *d\n"
+    world.manifest("b.yaml", text)
+    await world.services.look()
+    assert len(world.desired) == 1 and not world.shown[-1].error
+
+
 async def test_one_of_several_definitions_goes_without_ado(world: World) -> None:
     world.define("other", "name: other\nnamespace: shop\nfolder: manifests\n")
     await world.services.look()
