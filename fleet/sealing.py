@@ -161,7 +161,8 @@ def fill(one: KubeObject, values: Mapping[str, bytes]) -> KubeObject:
 
 def _may_hold(one: KubeObject, path: tuple[str, ...], text: str) -> bool:
     is_secret = one.get("kind") == "Secret" and one.get("apiVersion") == "v1"
-    if not is_secret or len(path) != 2:
+    are_maps = all(isinstance(one.get(part) or {}, dict) for part in ("data", "stringData"))
+    if not is_secret or not are_maps or len(path) != 2:
         return False
     if path[0] == "data":
         return _NAMED.fullmatch(text) is not None

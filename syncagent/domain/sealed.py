@@ -31,9 +31,13 @@ def filled(body: KubeObject, values: Mapping[str, bytes]) -> KubeObject:
     The body has what was named amid text in `data` too, as text: there drift is seen.
     """
     data = body.get("data") or {}
-    texts = {k: v for k, v in data.items() if MARK.decode() in v and not is_placeholder(v)}
+    texts = {k: v for k, v in data.items() if _names_amid_text(v)}
     plain = {k: v for k, v in data.items() if k not in texts}
     opened = fill(body | {"data": plain, "stringData": texts}, values)
     encoded = {k: base64.b64encode(v.encode()).decode() for k, v in opened["stringData"].items()}
     whole = {k: v for k, v in opened.items() if k != "stringData"}
     return whole | {"data": {**opened["data"], **encoded}}
+
+
+def _names_amid_text(value: object) -> bool:
+    return isinstance(value, str) and MARK.decode() in value and not is_placeholder(value)

@@ -58,6 +58,8 @@ def test_values_are_filled_into_secrets_and_the_object_keeps_its_placeholders() 
             "data": {"p": PASSWORD},
         },
         secret(data={"p": "x" + PASSWORD}),
+        secret(data=[PASSWORD]),
+        secret(data=["x"], stringData={"p": PASSWORD}),
         secret(metadata={"name": "db", "annotations": {"p": PASSWORD}}),
         secret(stringData={PASSWORD: "x"}),
         secret(stringData={"p": "${towline.secret:not a name}"}),
