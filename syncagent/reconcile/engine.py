@@ -178,7 +178,7 @@ class Engine:
             self._reports.done(answer)
         elif service is None or service.desired.spec is None:
             self._answer(CommandDone(command_id, Outcome.REFUSED, "no such service here"))
-        else:
+        elif command_id not in service.commands:
             service.stopped = service.desired.sequence
             service.commands.append(command_id)
             self._now(service)

@@ -236,7 +236,9 @@ async def test_terminate_ends_hooks_and_stays_ended(stand: Stand) -> None:
     stand.bring([job(hook="pre-sync"), config("a")])
     await stand.until(lambda: has(stand, *JOB))
     stand.engine.terminate("c1", "s")
+    stand.engine.terminate("c1", "s")
     status = await stand.phase(Phase.FAILED)
+    assert [one.command_id for one in stand.hub.answers] == ["c1"]
     await stand.until(lambda: not has(stand, *JOB))
     assert status.problems[0].reason == "Terminated"
     await stand.restart()
