@@ -23,13 +23,19 @@ async def tail_of(cluster: JobCluster, pods: Sequence[KubeObject]) -> str:
         return ""
     pod = pods[-1]
     names, parts = containers_of(pod), []
+    most = TAIL_BYTES // max(1, len(names))
     for name in names:
         try:
-            text = await cluster.job_log(ref_of(pod), name, TAIL_BYTES // len(names))
+            text = _whole_lines(await cluster.job_log(ref_of(pod), name, most), most)
         except TowlineError as error:
             text = f"(its log cannot be read: {error.message})"
         parts.append(text if len(names) == 1 else f"==> {name} <==\n{text}")
-    return "\n".join(parts)[-TAIL_BYTES:]
+    return _whole_lines("\n".join(parts)[-TAIL_BYTES:], TAIL_BYTES)
+
+
+def _whole_lines(text: str, most: int) -> str:
+    """Without the rest of a line that was cut: half a secret would not be masked."""
+    return text if len(text.encode()) < most else text.partition("\n")[2] or text
 
 
 class Follower:

@@ -10,6 +10,7 @@ from fleet.sealing import SealingKey, masked, placeholder, seal
 from syncagent.autonomy.policy import JobPolicy, LocalPolicy
 from syncagent.domain.events import CommandDone, Outcome
 from syncagent.domain.jobs import JobPhase, JobSpec, JobStatus
+from syncagent.jobs.logs import TAIL_BYTES
 from syncagent.jobs.runner import JobRunner
 from syncagent.jobs.template import job_object
 from syncagent.state.database import Database
@@ -313,6 +314,16 @@ async def test_each_line_of_a_secret_is_masked_in_the_live_log(world: World) -> 
     world.cluster.runs(NAME, log="-----BEGIN-----\nfirsthalf\nis secondhalf.\n")
     await world.clock.advance(5)
     assert b"".join(data for _, _, data in world.told.live) == b"***\n***\nis ***.\n"
+
+
+async def test_a_secret_that_the_tail_of_a_log_cuts_in_two_does_not_show(world: World) -> None:
+    sealed = seal(KEY.public, ID, "password", "1", b"hunter2hunter2")
+    await world.run(secrets=(sealed,), follow=False)
+    lines = "hunter2hunter2\n" + "x" * (TAIL_BYTES - 8) + "\n"
+    world.cluster.runs(NAME, log=lines)
+    world.cluster.ends(NAME)
+    await world.clock.advance(10)
+    assert world.last.log_tail == b"x" * (TAIL_BYTES - 8) + b"\n"
 
 
 def test_a_job_stays_long_enough_to_be_seen_at_its_end() -> None:
