@@ -1,6 +1,7 @@
 """The hub's end of WebSockets that carry agents' connections (see `fleet.links.websocket`)."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 
 import structlog
@@ -11,31 +12,40 @@ from fleet.links.websocket import PATH, splice
 
 log = structlog.get_logger(__name__)
 
-MOST_OPEN = 10_000
+MOST_OPEN, MOST_OF_SOURCE = 10_000, 2_000
 TRY_AGAIN_LATER = 1013
 
 
-def agents_route(listener: tuple[str, int]) -> WebSocketRoute:
-    """Leads to the agents' listener at (host, port), which asks who comes; here nobody does."""
-    pipes = _Pipes(listener)
+def agents_route(listener: tuple[str, int], most_of_source: int = MOST_OF_SOURCE) -> WebSocketRoute:
+    """Leads to the agents' listener at (host, port), which asks who comes; here nobody does.
+
+    No address has more than `most_of_source` open; the listener ends those without a call.
+    """
+    pipes = _Pipes(listener, most_of_source)
     return WebSocketRoute(PATH, pipes.serve)
 
 
 class _Pipes:
-    def __init__(self, listener: tuple[str, int]) -> None:
-        self._listener = listener
-        self._open = 0
+    def __init__(self, listener: tuple[str, int], most_of_source: int) -> None:
+        self._listener, self._most_of_source = listener, most_of_source
+        self._open: Counter[str] = Counter()
 
     async def serve(self, socket: WebSocket) -> None:
         """One agent's connection, to its end."""
-        if self._open >= MOST_OPEN:
+        source = socket.client.host if socket.client else ""
+        if self._open.total() >= MOST_OPEN or self._open[source] >= self._most_of_source:
             await socket.close(TRY_AGAIN_LATER, "too many agents are connected")
             return
-        self._open += 1
+        self._open[source] += 1
         try:
             await self._carry(socket)
         finally:
-            self._open -= 1
+            self._leave(source)
+
+    def _leave(self, source: str) -> None:
+        self._open[source] -= 1
+        if not self._open[source]:
+            del self._open[source]
 
     async def _carry(self, socket: WebSocket) -> None:
         try:

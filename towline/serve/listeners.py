@@ -21,6 +21,8 @@ from towline.settings import ServeSettings, TlsSettings
 OFF = "off"
 _NEVER_OFF = frozenset({"listen", "listen_agents"})
 _RENEW_DAYS = 30
+# An agent always has a call open; one whose token is refused has none.
+_WITHOUT_CALL_SECONDS = 30.0
 _GRPC_OPTIONS = (
     ("grpc.so_reuseport", 0),
     ("grpc.max_receive_message_length", 4 << 20),
@@ -142,12 +144,25 @@ async def serve(tasks: Tasks, name: str, listener: Listener) -> int:
 
 
 async def agents_server(
-    handlers: tuple[grpc.GenericRpcHandler, ...], where: tuple[str, int], tls: Credentials
+    handlers: tuple[grpc.GenericRpcHandler, ...],
+    where: tuple[str, int],
+    tls: Credentials,
+    without_call: float = _WITHOUT_CALL_SECONDS,
 ) -> tuple[grpc.aio.Server, int]:
-    """The gRPC server for agents, not yet started, and its port. Unavailable: it is taken."""
+    """The gRPC server for agents, not yet started, and its port. Unavailable: it is taken.
+
+    It ends connections on which for `without_call` seconds there was no TLS, or no open call.
+    """
     # gRPC binds by itself, and says what hinders it to its own log only.
     _bind(where, "agents").close()
-    server = grpc.aio.server(options=_GRPC_OPTIONS)
+    milliseconds = int(without_call * 1000)
+    server = grpc.aio.server(
+        options=(
+            *_GRPC_OPTIONS,
+            ("grpc.max_connection_idle_ms", milliseconds),
+            ("grpc.server_handshake_timeout_ms", milliseconds),
+        )
+    )
     server.add_generic_rpc_handlers(handlers)
     pair = (tls.key.read_bytes(), tls.certificate.read_bytes())
     try:
