@@ -6,6 +6,7 @@ A version is part of a render's inputs: another one may give another result.
 import asyncio
 import os
 import shutil
+import tempfile
 from asyncio.subprocess import DEVNULL, PIPE
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -72,14 +73,16 @@ def _installed(name: str) -> str | None:
 
 async def _asked(command: tuple[str, ...], question: tuple[str, ...]) -> Tool:
     """A command with the version that it tells."""
-    process = await asyncio.create_subprocess_exec(
-        *question,
-        stdin=DEVNULL,
-        stdout=PIPE,
-        stderr=DEVNULL,
-        env={"PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8"},
-    )
-    out, _ = await process.communicate()
+    with tempfile.TemporaryDirectory(prefix="towline-tool-") as home:
+        process = await asyncio.create_subprocess_exec(
+            *question,
+            stdin=DEVNULL,
+            stdout=PIPE,
+            stderr=DEVNULL,
+            # Without a home kubectl writes its cache into the working directory.
+            env={"HOME": home, "PATH": os.environ.get("PATH", ""), "LC_ALL": "C.UTF-8"},
+        )
+        out, _ = await process.communicate()
     if process.returncode:
         raise Unavailable(f"`{' '.join(question)}` failed; {command[0]} cannot be used")
     return Tool(command, f"{Path(command[0]).name} {out.decode(errors='replace')}")

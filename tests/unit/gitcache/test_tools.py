@@ -1,0 +1,28 @@
+"""Tools of this machine are asked for their versions, and leave nothing behind."""
+
+from pathlib import Path
+
+import pytest
+
+from gitcache.render.tool import Tools
+
+KUBECTL = """#!/bin/sh
+/bin/mkdir -p "${HOME:+$HOME/}.kube/cache"
+echo Client Version: v1
+"""
+
+
+async def test_kubectl_keeps_its_cache_out_of_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a home it writes its cache where the server was started."""
+    programs, started = tmp_path / "bin", tmp_path / "started"
+    programs.mkdir()
+    started.mkdir()
+    (programs / "kubectl").write_text(KUBECTL)
+    (programs / "kubectl").chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs))
+    monkeypatch.chdir(started)
+    found = await Tools().find("kustomize")
+    assert found.version == "kubectl Client Version: v1\n"
+    assert list(started.iterdir()) == []
