@@ -4,7 +4,7 @@ It says what a test tells it to, keeps what the agent reports, and acknowledges 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
 import grpc
@@ -88,10 +88,19 @@ class FakeHub(AgentServicer):
         self._say(pb.Desired(service_id=service_id, sequence=self._next(service_id), spec=message))
         return bundle
 
-    def remove(self, service_id: str, removal: pb.Removal = pb.REMOVAL_CASCADE) -> None:
-        """The service is to go."""
+    def remove(
+        self,
+        service_id: str,
+        removal: pb.Removal = pb.REMOVAL_CASCADE,
+        confirmed: Iterable[pb.ObjectRef] = (),
+    ) -> None:
+        """The service is to go, and what is precious in it as far as it is confirmed."""
         sequence = self._next(service_id)
-        self._say(pb.Desired(service_id=service_id, sequence=sequence, removal=removal))
+        self._say(
+            pb.Desired(
+                service_id=service_id, sequence=sequence, removal=removal, confirmed=confirmed
+            )
+        )
 
     def send(self, message: pb.HubMessage) -> None:
         """Anything else; only while linked."""

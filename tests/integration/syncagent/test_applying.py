@@ -106,7 +106,7 @@ async def test_a_copy_of_an_object_is_not_ours(bench: Bench) -> None:
 
 
 async def test_definition_and_its_object_in_one_bundle(bench: Bench) -> None:
-    """The object waits for its kind to be served; later the kind goes with the service."""
+    """The object waits for its kind to be served; later the kind goes once that is confirmed."""
     hub, group = bench.hub, f"g{next(_numbers)}.example.org"
     widget = {
         "apiVersion": f"{group}/v1",
@@ -119,6 +119,8 @@ async def test_definition_and_its_object_in_one_bundle(bench: Bench) -> None:
         await hub.until_phase("crd", pb.PHASE_HEALTHY)
         assert (await bench.get(f"widgets.{group}", "w"))["spec"] == {"size": 3}
         hub.remove("crd")
+        status = await hub.until_phase("crd", pb.PHASE_AWAITING)
+        hub.remove("crd", confirmed=status.awaiting)
         await hub.until_phase("crd", pb.PHASE_REMOVED)
 
 
