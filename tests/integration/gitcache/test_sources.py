@@ -128,7 +128,7 @@ async def test_several_sources_are_merged_and_collisions_are_named(
         await objects(sha, sources=(SourceFolder(other_id, theirs, "prod", "../api"),))
 
 
-@pytest.mark.skipif(shutil.which("helm") is None, reason="no helm on the PATH")
+@pytest.mark.skipif(shutil.which("helm") is None, reason="platform: no helm on the PATH")
 async def test_the_helm_of_this_machine_renders_too(
     repository: Repository, objects: Objects
 ) -> None:
