@@ -15,6 +15,9 @@ from tests.integration.proxy.recording import RecordingUpstream, recording_upstr
 from tests.integration.replicas.fleet import Agent, Fleet, Replica, an_agent
 from tests.servers.redis import Redis
 
+# Several processes start for these: a busy machine takes its time.
+pytestmark = pytest.mark.timeout(300)
+
 PODS = "/api/v1/namespaces/a/pods"
 WATCH = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{ev}\n\r\n"
 MAKE_TOKEN = 'mutation { createAccessToken(attributes: {name: "watch"}) { id token } }'
