@@ -1,6 +1,6 @@
 """What all definitions of services for many clusters have in common: their verbs and checks."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
@@ -22,6 +22,8 @@ from controlplane.usecases.targets import Targets, forget, rows
 from fleet.errors import Conflict, Invalid, NotFound
 
 D = TypeVar("D", bound=Owner)
+Fill = Callable[[Transaction, D], Awaitable[D]]
+"""Gives a definition what only its own kind has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,30 @@ class Definitions(Generic[D]):
             await self._deps.audit(tx, actor, f"sync{self.noun}", one.name, id, confirmed=confirm)
         self._wake(id)
         return replace(one, confirmed=confirm or one.confirmed)
+
+    async def _make(self, actor: Actor, blank: D, fill: Fill[D]) -> D:
+        """A new one, kept if the actor may define services there."""
+        async with self._deps.store.write() as tx:
+            await check_place(tx, actor, blank.project_id)
+            one = await fill(tx, blank)
+            await check_selector(tx, one)
+            await self._added(tx, actor, one)
+        self._wake(one.id)
+        return one
+
+    async def _renew(
+        self, actor: Actor, id: str, columns_of: Callable[[D], dict[str, Any]], fill: Fill[D]
+    ) -> D:
+        """One with the columns that are given for what it was."""
+        async with self._deps.store.write() as tx:
+            before = await self._open(tx, actor, id)
+            columns = columns_of(before)
+            given = replace(before, **columns, updated_at=self._deps.clock.now())
+            one = await fill(tx, given)
+            await check_selector(tx, one)
+            await self._changed(tx, actor, one, list(columns))
+        self._wake(id)
+        return one
 
     async def _planned(self, actor: Actor, one: D) -> TargetPlan:
         """What a definition would do as it is given; for those who may write it."""

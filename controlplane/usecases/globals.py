@@ -22,7 +22,6 @@ from controlplane.usecases.definitions import (
     DefinitionChange,
     Definitions,
     check_place,
-    check_selector,
     template_from,
 )
 from controlplane.usecases.evaluation import template_of
@@ -73,28 +72,22 @@ class Globals(Definitions[GlobalService]):
         """Define one; it is replicated at once."""
         require_member(actor)
         blank = GlobalService(**self._blank(change.common))
-        async with self._deps.store.write() as tx:
-            await check_place(tx, actor, blank.project_id)
-            one = await self._with_source(tx, actor, blank, change)
-            await check_selector(tx, one)
-            await self._added(tx, actor, one)
-        self._wake(one.id)
-        return one
+
+        async def fill(tx: Transaction, one: GlobalService) -> GlobalService:
+            return await self._with_source(tx, actor, one, change)
+
+        return await self._make(actor, blank, fill)
 
     async def update(self, actor: Actor, id: str, change: GlobalChange) -> GlobalService:
         """Change one; all its services follow."""
         require_member(actor)
-        async with self._deps.store.write() as tx:
-            before = await self._open(tx, actor, id)
-            columns = change.common.columns(before)
-            given = replace(before, **columns, updated_at=self._deps.clock.now())
-            one = given
+
+        async def fill(tx: Transaction, one: GlobalService) -> GlobalService:
             if change.source_id or change.template:
-                one = await self._with_source(tx, actor, given, change)
-            await check_selector(tx, one)
-            await self._changed(tx, actor, one, list(columns))
-        self._wake(id)
-        return one
+                return await self._with_source(tx, actor, one, change)
+            return one
+
+        return await self._renew(actor, id, change.common.columns, fill)
 
     async def preview(self, actor: Actor, id: str | None, change: GlobalChange) -> TargetPlan:
         """What creating or updating one so would do; nothing is changed."""

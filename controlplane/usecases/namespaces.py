@@ -11,8 +11,6 @@ from controlplane.ports import Transaction
 from controlplane.usecases.definitions import (
     DefinitionChange,
     Definitions,
-    check_place,
-    check_selector,
     template_from,
 )
 from controlplane.usecases.services import ServiceChange
@@ -47,26 +45,19 @@ class Namespaces(Definitions[ManagedNamespace]):
         require_member(actor)
         blank = ManagedNamespace(**self._blank(change.common))
         blank = replace(blank, **{"namespace": blank.name, **change.columns()}).checked()
-        async with self._deps.store.write() as tx:
-            await check_place(tx, actor, blank.project_id)
-            one = await _with_template(tx, actor, blank, change)
-            await check_selector(tx, one)
-            await self._added(tx, actor, one)
-        self._wake(one.id)
-        return one
+        return await self._make(
+            actor, blank, lambda tx, one: _with_template(tx, actor, one, change)
+        )
 
     async def update(self, actor: Actor, id: str, change: NamespaceChange) -> ManagedNamespace:
         """Change one; all clusters follow."""
         require_member(actor)
-        async with self._deps.store.write() as tx:
-            before = await self._open(tx, actor, id)
-            columns = change.common.columns(before) | change.columns()
-            given = replace(before, **columns, updated_at=self._deps.clock.now()).checked()
-            one = await _with_template(tx, actor, given, change)
-            await check_selector(tx, one)
-            await self._changed(tx, actor, one, list(columns))
-        self._wake(id)
-        return one
+        return await self._renew(
+            actor,
+            id,
+            lambda before: change.common.columns(before) | change.columns(),
+            lambda tx, one: _with_template(tx, actor, one.checked(), change),
+        )
 
 
 async def _with_template(

@@ -40,26 +40,14 @@ class Sets(Definitions[ServiceSet]):
         if change.template is None:
             raise Invalid("must be given", field="template")
         blank = ServiceSet(**self._blank(change.common))
-        async with self._deps.store.write() as tx:
-            await check_place(tx, actor, blank.project_id)
-            one = await _with(tx, actor, blank, change)
-            await check_selector(tx, one)
-            await self._added(tx, actor, one)
-        self._wake(one.id)
-        return one
+        return await self._make(actor, blank, lambda tx, one: _with(tx, actor, one, change))
 
     async def update(self, actor: Actor, id: str, change: SetChange) -> ServiceSet:
         """Change one; its services follow."""
         require_member(actor)
-        async with self._deps.store.write() as tx:
-            before = await self._open(tx, actor, id)
-            columns = change.common.columns(before)
-            given = replace(before, **columns, updated_at=self._deps.clock.now())
-            one = await _with(tx, actor, given, change)
-            await check_selector(tx, one)
-            await self._changed(tx, actor, one, list(columns))
-        self._wake(id)
-        return one
+        return await self._renew(
+            actor, id, change.common.columns, lambda tx, one: _with(tx, actor, one, change)
+        )
 
     async def preview(self, actor: Actor, id: str | None, change: SetChange) -> TargetPlan:
         """What creating or updating one so would do; nothing is changed."""
