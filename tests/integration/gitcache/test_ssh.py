@@ -36,7 +36,7 @@ def sshd(tmp_path: Path) -> Iterator[Sshd]:
     """An ssh server that lets the test's key in."""
     program = find_sshd()
     if program is None:
-        pytest.skip("platform: no ssh server that this user could run")
+        pytest.skip("no ssh server that this user could run: .ci/run installs one")
     folder = tmp_path / "sshd"
     folder.mkdir()
     server = Sshd(folder, program)
