@@ -59,7 +59,7 @@ charts: setup ## lint the Helm charts and package them into dist/charts
 lint: setup ## style, types, import rules, generated files
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --check --quiet . || { echo "make fmt puts this in order:" >&2; $(BIN)/ruff format --check .; }
-	@$(BIN)/ty check --quiet $(PACKAGES)
+	@$(BIN)/ty check --quiet $(PACKAGES) || $(BIN)/ty check $(PACKAGES)
 	@rules=$$($(BIN)/lint-imports --no-logo) || { echo "$$rules" >&2; exit 1; }
 	@generated=$$(mktemp -d); trap 'rm -rf "$$generated"' EXIT; \
 	$(MAKE) --no-print-directory proto schema INTO="$$generated"; \
