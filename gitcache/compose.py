@@ -15,7 +15,7 @@ from gitcache.coordination.local import SoleReplica
 from gitcache.domain.seals import Seal, derived
 from gitcache.mirror.admission import Admission
 from gitcache.mirror.mirror import Mirror, MirrorOptions
-from gitcache.ports import ContentStore, Egress, LiveDigests, Peers, Replicas
+from gitcache.ports import ContentStore, Decryptor, Egress, LiveDigests, Peers, Replicas
 from gitcache.render.pool import Limits, WorkerPool
 from gitcache.settings import GitCacheSettings, RenderSettings
 from gitcache.store.eviction import Eviction, ToldLive
@@ -50,10 +50,12 @@ def build(
     egress: Egress | None = None,
     company: Company | None = None,
     live: LiveDigests | None = None,
+    decryptor: Decryptor | None = None,
 ) -> GitCache:
     """The git cache, alone or one replica in company; its files are below the data directory.
 
-    Without `live` it is never known that a bundle is needed no more, and all stay.
+    Without `live` it is never known that a bundle is needed no more, and all stay. Without
+    `decryptor` files are rendered as they lie in git.
     """
     data, poll = settings.data_dir, settings.poll
     mirror = Mirror(data / "repositories", _mirror_options(settings), clock, egress=egress)
@@ -87,7 +89,7 @@ def build(
     replicas = company.replicas if company else SoleReplica()
     cache = GitCache(
         Source(mirror.lister, mirror.clones, mirror.reader, replicas, replicas.me.name),
-        Renders(mirror.reader, content, memo, workers, charts, clock),
+        Renders(mirror.reader, content, memo, workers, charts, clock, decryptor=decryptor),
         content,
         clock,
         Pace(poll.seconds, poll.seconds_with_webhook),

@@ -102,6 +102,26 @@ class TreeReader(Protocol):
         ...
 
 
+class Decryptor(Protocol):
+    """Opens files that lie encrypted in git, right before they are rendered."""
+
+    def keys(self, spec: RepositorySpec) -> str:
+        """A name for the keys that open this repository's files, empty if there are none.
+
+        It is part of the digest of all inputs, so what one repository's keys have opened is not
+        given to another. It must not tell anything of the keys.
+        """
+        ...
+
+    def is_encrypted(self, path: str, data: bytes) -> bool:
+        """Whether `decrypt` is for this file: a quick look, once for each file of a render."""
+        ...
+
+    async def decrypt(self, spec: RepositorySpec, path: str, data: bytes) -> bytes:
+        """The file in the clear. Invalid, Unavailable: why not; the message names the file."""
+        ...
+
+
 class ContentStore(Protocol):
     """Immutable bytes by their digest (`sha256:<hex>`)."""
 

@@ -14,7 +14,7 @@ from gitcache.peers.client import PeerClient
 from gitcache.peers.content import PeerContent
 from gitcache.peers.remote import RemoteGitCache
 from gitcache.peers.service import Service
-from gitcache.ports import Egress, LiveDigests, Member, Replicas
+from gitcache.ports import Decryptor, Egress, LiveDigests, Member, Replicas
 from gitcache.settings import GitCacheSettings, PeerSettings
 from gitcache.store.eviction import ToldLive
 from gitcache.sync.cache import GitCache
@@ -41,6 +41,7 @@ def build_replica(
     *,
     egress: Egress | None = None,
     live: LiveDigests | None = None,
+    decryptor: Decryptor | None = None,
 ) -> Replica:
     """A replica that others and control planes reach at `listens` (host:port).
 
@@ -58,7 +59,14 @@ def build_replica(
         replicas = RedisReplicas(redis, me, Seal(key), clock, _terms(peers))
     client, nearest, told = PeerClient(tls.client, hop=True), files(settings), ToldLive()
     company = Company(replicas, client, nearest, PeerContent(client, me, replicas.members))
-    cache = build(settings, clock, egress=egress, company=company, live=live or told)
+    cache = build(
+        settings,
+        clock,
+        egress=egress,
+        company=company,
+        live=live or told,
+        decryptor=decryptor,
+    )
     return Replica(me.name, cache, Service(cache, nearest, told.tell), tls)
 
 

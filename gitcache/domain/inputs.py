@@ -25,7 +25,7 @@ class Inputs:
     that is moved with equal content and no outside references keeps its digest. `root` is the
     folder that the renderer starts at, relative too. `charts` maps places to digests of fetched
     archives, `mounts` places to the git ids of folders that are put there. `submodules` tells
-    whether their files are the folder's too.
+    whether their files are the folder's too. `keys` names those that open encrypted files.
     """
 
     renderer: Renderer
@@ -37,6 +37,7 @@ class Inputs:
     charts: Mapping[str, str] | None = None
     mounts: Sequence[tuple[str, str]] = ()
     submodules: bool = False
+    keys: Sequence[str] = ()
 
     def digest(self) -> str:
         """`sha256:<hex>` over the canonical JSON of these inputs."""
@@ -52,6 +53,7 @@ class Inputs:
                 "charts": dict(self.charts or {}),
                 "mounts": [list(one) for one in self.mounts],
                 "submodules": self.submodules,
+                **({"keys": list(self.keys)} if self.keys else {}),
             }
         )
 

@@ -14,6 +14,7 @@ from gitcache.ports import (
     ChartPin,
     ChartRef,
     Charts,
+    Decryptor,
     Memo,
     Reads,
     References,
@@ -77,8 +78,16 @@ class Plan:
 class Planner:
     """Finds out what a request reads."""
 
-    def __init__(self, reader: TreeReader, memo: Memo, workers: Workers, charts: Charts) -> None:
+    def __init__(
+        self,
+        reader: TreeReader,
+        memo: Memo,
+        workers: Workers,
+        charts: Charts,
+        decryptor: Decryptor | None = None,
+    ) -> None:
         self._reader = reader
+        self._decryptor = decryptor
         self._groups = Groups(memo)
         self._workers = workers
         self._charts = charts
@@ -146,7 +155,14 @@ class Planner:
             },
             mounts=mounts,
             submodules=origin.spec.submodules,
+            keys=self._keys(plan),
         ).digest()
+
+    def _keys(self, plan: Plan) -> list[str]:
+        if self._decryptor is None:
+            return []
+        specs = {part.spec.id: part.spec for part in plan.parts}
+        return sorted({name for one in specs.values() if (name := self._decryptor.keys(one))})
 
     async def _mounted(self, origin: Origin, source: SourceFolder, folder: str) -> Part:
         """A folder of another source, put below the service's folder."""

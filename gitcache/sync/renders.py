@@ -12,6 +12,7 @@ from gitcache.domain.objects import Entry
 from gitcache.ports import (
     Charts,
     ContentStore,
+    Decryptor,
     Memo,
     RenderFailed,
     RenderJob,
@@ -44,6 +45,7 @@ class Renders:
         charts: Charts,
         clock: Clock,
         *,
+        decryptor: Decryptor | None = None,
         failure_seconds: float = 5.0,
     ) -> None:
         self._reader = reader
@@ -52,7 +54,8 @@ class Renders:
         self._memo = memo
         self._workers = workers
         self._charts = charts
-        self._planner = Planner(reader, memo, workers, charts)
+        self._decryptor = decryptor
+        self._planner = Planner(reader, memo, workers, charts, decryptor)
         self._clock = clock
         self._failure_seconds = failure_seconds
         self._failures: OrderedDict[str, tuple[float, str]] = OrderedDict()
@@ -140,6 +143,7 @@ class Renders:
                     around |= entries[id(other)]
             wanted = {p: e for p, e in entries[id(part)].items() if _is_needed(p, plan)}
             found = await contents(self._reader, part.spec, wanted, around)
+            await self._open_files(part.spec, found)
             for path, data in found.items():
                 at = paths.child(part.at, path.removeprefix(part.path).lstrip("/"))
                 at = at.rstrip("/")
@@ -147,6 +151,13 @@ class Renders:
                     raise Invalid(f"{at} comes from two sources; which one is meant?")
                 files[at] = data
         return files
+
+    async def _open_files(self, spec: RepositorySpec, files: dict[str, bytes]) -> None:
+        """Put those that lie encrypted in git in the clear."""
+        if (given := self._decryptor) is None:
+            return
+        for path in [one for one, data in files.items() if given.is_encrypted(one, data)]:
+            files[path] = await given.decrypt(spec, path, files[path])
 
     async def _entries(self, part: Part) -> Mapping[str, Entry]:
         """The files of a part by their path in its own repository."""

@@ -14,7 +14,7 @@ from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 from fleet.source import RepositorySpec
 from gitcache import compose, replica
-from gitcache.ports import Egress, LiveDigests
+from gitcache.ports import Decryptor, Egress, LiveDigests
 from gitcache.settings import GitCacheSettings
 from gitcache.sync.cache import GitCache
 from towline.serve.hosting import OpenRequests
@@ -48,6 +48,7 @@ class GitPart:
         *,
         egress: Egress | None = None,
         live: LiveDigests | None = None,
+        decryptor: Decryptor | None = None,
     ) -> None:
         self._settings = settings
         self._ends = AsyncExitStack()
@@ -63,11 +64,19 @@ class GitPart:
         elif settings.redis is not None or is_tier:
             redis = settings.redis.get_secret_value() if settings.redis else None
             self._replica = replica.build_replica(
-                git, clock, redis, settings.listen_peers, egress=egress, live=live
+                git,
+                clock,
+                redis,
+                settings.listen_peers,
+                egress=egress,
+                live=live,
+                decryptor=decryptor,
             )
             self.manifests = self._replica.cache
         else:
-            self.manifests = compose.build(git, clock, egress=egress, live=live)
+            self.manifests = compose.build(
+                git, clock, egress=egress, live=live, decryptor=decryptor
+            )
 
     @property
     def meters(self) -> Collection[Collector]:

@@ -8,7 +8,7 @@ import pytest
 from fleet.errors import Invalid, Unavailable
 from fleet.identity import RepositoryId
 from fleet.source import Renderer, RenderRequest, RepositorySpec
-from gitcache.ports import RenderFailed
+from gitcache.ports import Decryptor, RenderFailed
 from gitcache.sync.renders import Renders
 from tests.fakes.clock import FakeClock
 from tests.fakes.gitcache import FakeCharts, FakeContent, FakeGit, FakeMemo, FakeWorkers, sha_of
@@ -27,10 +27,16 @@ class Room:
         self.git.tree(ROOT, files)
         self.restart()
 
-    def restart(self) -> None:
+    def restart(self, decryptor: Decryptor | None = None) -> None:
         """Forget what is only in memory."""
         self.renders = Renders(
-            self.git, self.content, self.memo, self.workers, FakeCharts(), self.clock
+            self.git,
+            self.content,
+            self.memo,
+            self.workers,
+            FakeCharts(),
+            self.clock,
+            decryptor=decryptor,
         )
 
     async def render(self, request: RenderRequest = REQUEST):
@@ -251,3 +257,48 @@ async def test_a_folder_that_moves_with_equal_content_keeps_its_digest() -> None
     first = await room.render(replace(REQUEST, folder="a"))
     second = await room.render(replace(REQUEST, folder="b"))
     assert first.source == second.source and second.cached
+
+
+class Boxes:
+    """Opens what begins with `box:` for the repositories whose keys it has."""
+
+    def __init__(self, **keys: str) -> None:
+        self.names = keys
+
+    def keys(self, spec: RepositorySpec) -> str:
+        return self.names.get(spec.id, "")
+
+    def is_encrypted(self, path: str, data: bytes) -> bool:
+        return data.startswith(b"box:")
+
+    async def decrypt(self, spec: RepositorySpec, path: str, data: bytes) -> bytes:
+        if not self.keys(spec):
+            raise Invalid(f"{path} is encrypted, and no key of this repository opens it")
+        return data.removeprefix(b"box:")
+
+
+SEALED = {"web/a.yaml": b"a", "web/s.yaml": b"box:secret"}
+
+
+async def test_encrypted_files_reach_a_worker_in_the_clear() -> None:
+    room = Room(SEALED)
+    room.restart(Boxes(r="mine"))
+    await room.render()
+    assert room.workers.jobs[0].files == {"web/a.yaml": b"a", "web/s.yaml": b"secret"}
+
+
+async def test_what_one_repositorys_keys_opened_is_not_given_to_another() -> None:
+    """Both hold the same encrypted file; only one of them may have it opened."""
+    room = Room(SEALED)
+    room.restart(Boxes(r="mine"))
+    await room.render()
+    other = replace(SPEC, id=RepositoryId("other"))
+    with pytest.raises(Invalid, match=r"web/s\.yaml is encrypted"):
+        await room.renders.render(other, ROOT, replace(REQUEST, repository_id=other.id))
+
+
+async def test_without_keys_a_render_keeps_the_digest_that_it_had() -> None:
+    room = Room(PLAIN)
+    before = await room.render()
+    room.restart(Boxes())
+    assert await room.render() == replace(before, cached=True)
