@@ -14,6 +14,14 @@ class Mode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     MODE_MANAGED: _ClassVar[Mode]
     MODE_AUTONOMOUS: _ClassVar[Mode]
 
+class Comparison(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    COMPARISON_UNSPECIFIED: _ClassVar[Comparison]
+    COMPARISON_LESS: _ClassVar[Comparison]
+    COMPARISON_AT_MOST: _ClassVar[Comparison]
+    COMPARISON_GREATER: _ClassVar[Comparison]
+    COMPARISON_AT_LEAST: _ClassVar[Comparison]
+
 class Removal(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     REMOVAL_UNSPECIFIED: _ClassVar[Removal]
@@ -82,6 +90,11 @@ class GoodbyeReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
 MODE_UNSPECIFIED: Mode
 MODE_MANAGED: Mode
 MODE_AUTONOMOUS: Mode
+COMPARISON_UNSPECIFIED: Comparison
+COMPARISON_LESS: Comparison
+COMPARISON_AT_MOST: Comparison
+COMPARISON_GREATER: Comparison
+COMPARISON_AT_LEAST: Comparison
 REMOVAL_UNSPECIFIED: Removal
 REMOVAL_CASCADE: Removal
 REMOVAL_ORPHAN: Removal
@@ -234,18 +247,44 @@ class Welcome(_message.Message):
     def __init__(self, protocol: _Optional[int] = ..., cluster_id: _Optional[str] = ..., handle: _Optional[str] = ..., hub_version: _Optional[str] = ..., pulse_ms: _Optional[int] = ..., acknowledged: _Optional[int] = ...) -> None: ...
 
 class Desired(_message.Message):
-    __slots__ = ("service_id", "sequence", "spec", "removal", "confirmed")
+    __slots__ = ("service_id", "sequence", "spec", "removal", "confirmed", "verification")
     SERVICE_ID_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
     REMOVAL_FIELD_NUMBER: _ClassVar[int]
     CONFIRMED_FIELD_NUMBER: _ClassVar[int]
+    VERIFICATION_FIELD_NUMBER: _ClassVar[int]
     service_id: str
     sequence: int
     spec: ServiceSpec
     removal: Removal
     confirmed: _containers.RepeatedCompositeFieldContainer[ObjectRef]
-    def __init__(self, service_id: _Optional[str] = ..., sequence: _Optional[int] = ..., spec: _Optional[_Union[ServiceSpec, _Mapping]] = ..., removal: _Optional[_Union[Removal, str]] = ..., confirmed: _Optional[_Iterable[_Union[ObjectRef, _Mapping]]] = ...) -> None: ...
+    verification: Verification
+    def __init__(self, service_id: _Optional[str] = ..., sequence: _Optional[int] = ..., spec: _Optional[_Union[ServiceSpec, _Mapping]] = ..., removal: _Optional[_Union[Removal, str]] = ..., confirmed: _Optional[_Iterable[_Union[ObjectRef, _Mapping]]] = ..., verification: _Optional[_Union[Verification, _Mapping]] = ...) -> None: ...
+
+class Verification(_message.Message):
+    __slots__ = ("soak_seconds", "max_restarts", "metric", "lifted")
+    SOAK_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    MAX_RESTARTS_FIELD_NUMBER: _ClassVar[int]
+    METRIC_FIELD_NUMBER: _ClassVar[int]
+    LIFTED_FIELD_NUMBER: _ClassVar[int]
+    soak_seconds: int
+    max_restarts: int
+    metric: MetricCheck
+    lifted: bool
+    def __init__(self, soak_seconds: _Optional[int] = ..., max_restarts: _Optional[int] = ..., metric: _Optional[_Union[MetricCheck, _Mapping]] = ..., lifted: _Optional[bool] = ...) -> None: ...
+
+class MetricCheck(_message.Message):
+    __slots__ = ("address", "query", "comparison", "threshold")
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    QUERY_FIELD_NUMBER: _ClassVar[int]
+    COMPARISON_FIELD_NUMBER: _ClassVar[int]
+    THRESHOLD_FIELD_NUMBER: _ClassVar[int]
+    address: str
+    query: str
+    comparison: Comparison
+    threshold: float
+    def __init__(self, address: _Optional[str] = ..., query: _Optional[str] = ..., comparison: _Optional[_Union[Comparison, str]] = ..., threshold: _Optional[float] = ...) -> None: ...
 
 class ServiceSpec(_message.Message):
     __slots__ = ("name", "namespace", "digest", "bundle_bytes", "object_count", "commit", "options", "attestation", "secrets", "bundle")
@@ -382,20 +421,28 @@ class DesiredEnd(_message.Message):
     def __init__(self, services: _Optional[int] = ...) -> None: ...
 
 class Command(_message.Message):
-    __slots__ = ("id", "sync_now", "run_job", "cancel_job", "terminate", "upgrade")
+    __slots__ = ("id", "sync_now", "run_job", "cancel_job", "terminate", "upgrade", "render")
     ID_FIELD_NUMBER: _ClassVar[int]
     SYNC_NOW_FIELD_NUMBER: _ClassVar[int]
     RUN_JOB_FIELD_NUMBER: _ClassVar[int]
     CANCEL_JOB_FIELD_NUMBER: _ClassVar[int]
     TERMINATE_FIELD_NUMBER: _ClassVar[int]
     UPGRADE_FIELD_NUMBER: _ClassVar[int]
+    RENDER_FIELD_NUMBER: _ClassVar[int]
     id: str
     sync_now: SyncNow
     run_job: RunJob
     cancel_job: CancelJob
     terminate: Terminate
     upgrade: UpgradeAgent
-    def __init__(self, id: _Optional[str] = ..., sync_now: _Optional[_Union[SyncNow, _Mapping]] = ..., run_job: _Optional[_Union[RunJob, _Mapping]] = ..., cancel_job: _Optional[_Union[CancelJob, _Mapping]] = ..., terminate: _Optional[_Union[Terminate, _Mapping]] = ..., upgrade: _Optional[_Union[UpgradeAgent, _Mapping]] = ...) -> None: ...
+    render: RenderOrder
+    def __init__(self, id: _Optional[str] = ..., sync_now: _Optional[_Union[SyncNow, _Mapping]] = ..., run_job: _Optional[_Union[RunJob, _Mapping]] = ..., cancel_job: _Optional[_Union[CancelJob, _Mapping]] = ..., terminate: _Optional[_Union[Terminate, _Mapping]] = ..., upgrade: _Optional[_Union[UpgradeAgent, _Mapping]] = ..., render: _Optional[_Union[RenderOrder, _Mapping]] = ...) -> None: ...
+
+class RenderOrder(_message.Message):
+    __slots__ = ("box",)
+    BOX_FIELD_NUMBER: _ClassVar[int]
+    box: bytes
+    def __init__(self, box: _Optional[bytes] = ...) -> None: ...
 
 class RunJob(_message.Message):
     __slots__ = ("namespace", "manifest", "timeout_s", "secrets", "follow")
@@ -438,7 +485,7 @@ class SyncNow(_message.Message):
     def __init__(self, service_id: _Optional[str] = ...) -> None: ...
 
 class Report(_message.Message):
-    __slots__ = ("number", "at_ms", "status", "inventory", "result", "drift", "job", "facts", "mirrored")
+    __slots__ = ("number", "at_ms", "status", "inventory", "result", "drift", "job", "facts", "mirrored", "verified")
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     AT_MS_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
@@ -448,6 +495,7 @@ class Report(_message.Message):
     JOB_FIELD_NUMBER: _ClassVar[int]
     FACTS_FIELD_NUMBER: _ClassVar[int]
     MIRRORED_FIELD_NUMBER: _ClassVar[int]
+    VERIFIED_FIELD_NUMBER: _ClassVar[int]
     number: int
     at_ms: int
     status: ServiceStatus
@@ -457,7 +505,24 @@ class Report(_message.Message):
     job: JobStatus
     facts: ClusterFacts
     mirrored: MirroredService
-    def __init__(self, number: _Optional[int] = ..., at_ms: _Optional[int] = ..., status: _Optional[_Union[ServiceStatus, _Mapping]] = ..., inventory: _Optional[_Union[Inventory, _Mapping]] = ..., result: _Optional[_Union[CommandResult, _Mapping]] = ..., drift: _Optional[_Union[Drift, _Mapping]] = ..., job: _Optional[_Union[JobStatus, _Mapping]] = ..., facts: _Optional[_Union[ClusterFacts, _Mapping]] = ..., mirrored: _Optional[_Union[MirroredService, _Mapping]] = ...) -> None: ...
+    verified: Verified
+    def __init__(self, number: _Optional[int] = ..., at_ms: _Optional[int] = ..., status: _Optional[_Union[ServiceStatus, _Mapping]] = ..., inventory: _Optional[_Union[Inventory, _Mapping]] = ..., result: _Optional[_Union[CommandResult, _Mapping]] = ..., drift: _Optional[_Union[Drift, _Mapping]] = ..., job: _Optional[_Union[JobStatus, _Mapping]] = ..., facts: _Optional[_Union[ClusterFacts, _Mapping]] = ..., mirrored: _Optional[_Union[MirroredService, _Mapping]] = ..., verified: _Optional[_Union[Verified, _Mapping]] = ...) -> None: ...
+
+class Verified(_message.Message):
+    __slots__ = ("service_id", "sequence", "digest", "ok", "reason", "instead")
+    SERVICE_ID_FIELD_NUMBER: _ClassVar[int]
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    OK_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    INSTEAD_FIELD_NUMBER: _ClassVar[int]
+    service_id: str
+    sequence: int
+    digest: str
+    ok: bool
+    reason: str
+    instead: str
+    def __init__(self, service_id: _Optional[str] = ..., sequence: _Optional[int] = ..., digest: _Optional[str] = ..., ok: _Optional[bool] = ..., reason: _Optional[str] = ..., instead: _Optional[str] = ...) -> None: ...
 
 class ServiceStatus(_message.Message):
     __slots__ = ("service_id", "sequence", "digest", "phase", "problems", "received_ms", "fetched_ms", "applied_ms", "healthy_ms", "written", "pruned", "awaiting", "message", "planned")
@@ -581,14 +646,30 @@ class Component(_message.Message):
     def __init__(self, object: _Optional[_Union[ObjectRef, _Mapping]] = ..., uid: _Optional[str] = ..., owner_uid: _Optional[str] = ..., health: _Optional[_Union[Health, str]] = ..., message: _Optional[str] = ..., synced: _Optional[bool] = ..., images: _Optional[_Iterable[str]] = ..., labels: _Optional[_Mapping[str, str]] = ..., generation: _Optional[int] = ..., hash: _Optional[str] = ..., finalizers: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class CommandResult(_message.Message):
-    __slots__ = ("command_id", "outcome", "message")
+    __slots__ = ("command_id", "outcome", "message", "render")
     COMMAND_ID_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    RENDER_FIELD_NUMBER: _ClassVar[int]
     command_id: str
     outcome: Outcome
     message: str
-    def __init__(self, command_id: _Optional[str] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., message: _Optional[str] = ...) -> None: ...
+    render: RenderResult
+    def __init__(self, command_id: _Optional[str] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., message: _Optional[str] = ..., render: _Optional[_Union[RenderResult, _Mapping]] = ...) -> None: ...
+
+class RenderResult(_message.Message):
+    __slots__ = ("digest", "source", "size", "count", "reads")
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    READS_FIELD_NUMBER: _ClassVar[int]
+    digest: str
+    source: str
+    size: int
+    count: int
+    reads: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, digest: _Optional[str] = ..., source: _Optional[str] = ..., size: _Optional[int] = ..., count: _Optional[int] = ..., reads: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Drift(_message.Message):
     __slots__ = ("service_id", "object", "manager", "paths", "deleted", "healed", "changes")
@@ -710,3 +791,17 @@ class Chunk(_message.Message):
     total: int
     data: bytes
     def __init__(self, offset: _Optional[int] = ..., total: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
+
+class Part(_message.Message):
+    __slots__ = ("command_id", "data")
+    COMMAND_ID_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    command_id: str
+    data: bytes
+    def __init__(self, command_id: _Optional[str] = ..., data: _Optional[bytes] = ...) -> None: ...
+
+class Uploaded(_message.Message):
+    __slots__ = ("digest",)
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    digest: str
+    def __init__(self, digest: _Optional[str] = ...) -> None: ...

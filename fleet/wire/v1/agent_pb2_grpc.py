@@ -44,6 +44,11 @@ class AgentStub:
                 request_serializer=fleet_dot_wire_dot_v1_dot_agent__pb2.FetchRequest.SerializeToString,
                 response_deserializer=fleet_dot_wire_dot_v1_dot_agent__pb2.Chunk.FromString,
                 _registered_method=True)
+        self.Upload = channel.stream_unary(
+                '/fleet.v1.Agent/Upload',
+                request_serializer=fleet_dot_wire_dot_v1_dot_agent__pb2.Part.SerializeToString,
+                response_deserializer=fleet_dot_wire_dot_v1_dot_agent__pb2.Uploaded.FromString,
+                _registered_method=True)
 
 
 class AgentServicer:
@@ -64,6 +69,14 @@ class AgentServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Upload(self, request_iterator, context):
+        """The bundle that a RenderOrder asked for, before its CommandResult. NOT_FOUND when no such
+        order waits for this agent.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AgentServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -76,6 +89,11 @@ def add_AgentServicer_to_server(servicer, server):
                     servicer.Fetch,
                     request_deserializer=fleet_dot_wire_dot_v1_dot_agent__pb2.FetchRequest.FromString,
                     response_serializer=fleet_dot_wire_dot_v1_dot_agent__pb2.Chunk.SerializeToString,
+            ),
+            'Upload': grpc.stream_unary_rpc_method_handler(
+                    servicer.Upload,
+                    request_deserializer=fleet_dot_wire_dot_v1_dot_agent__pb2.Part.FromString,
+                    response_serializer=fleet_dot_wire_dot_v1_dot_agent__pb2.Uploaded.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -132,6 +150,33 @@ class Agent:
             '/fleet.v1.Agent/Fetch',
             fleet_dot_wire_dot_v1_dot_agent__pb2.FetchRequest.SerializeToString,
             fleet_dot_wire_dot_v1_dot_agent__pb2.Chunk.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Upload(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_unary(
+            request_iterator,
+            target,
+            '/fleet.v1.Agent/Upload',
+            fleet_dot_wire_dot_v1_dot_agent__pb2.Part.SerializeToString,
+            fleet_dot_wire_dot_v1_dot_agent__pb2.Uploaded.FromString,
             options,
             channel_credentials,
             insecure,
