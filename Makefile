@@ -37,12 +37,48 @@ $(READY): requirements-dev.lock pyproject.toml
 	$$install --no-deps --no-build-isolation -e .
 	@touch $@
 
+CONSOLE_FILES := $(shell git ls-files --cached --others --exclude-standard console 2>/dev/null)
+NODE_MODULES := console/node_modules/.ready
+NPM_CI := npm ci --ignore-scripts --no-audit --no-fund --loglevel error
+
+$(NODE_MODULES): console/package-lock.json
+	@echo "installing the console's packages" >&2; cd console && $(NPM_CI)
+	@touch $@
+
+console/dist/index.html: $(NODE_MODULES) $(filter-out console/tests/%,$(CONSOLE_FILES))
+	@cd console && npm run --silent build
+
+.PHONY: console
+console: ## build the web console, which the control plane then serves; needs npm
+	@command -v npm >/dev/null || { echo "The console is built by npm: install Node.js 20 or newer" >&2; exit 1; }
+	@$(MAKE) --no-print-directory console/dist/index.html
+
+# Whatever runs the product has the console with it, where npm is.
+.PHONY: console-if-npm
+console-if-npm:
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory console/dist/index.html >&2; \
+	else echo "npm is not here: everything runs, without the web console" >&2; fi
+
+.PHONY: lint-console
+lint-console: ## style and types of the console, and whether its generated types are fresh
+	@$(MAKE) --no-print-directory $(NODE_MODULES)
+	@cd console && npm run --silent lint && npm run --silent types
+	@generated=$$(mktemp); trap 'rm -f "$$generated"' EXIT; \
+	(cd console && node scripts/generate.js "$$generated"); \
+	diff -u console/src/api/generated.ts "$$generated" || { echo "console/src/api/generated.ts is not what its source generates: run npm run generate in console" >&2; exit 1; }
+
+.PHONY: test-console
+test-console: ## the console's component tests
+	@$(MAKE) --no-print-directory $(NODE_MODULES)
+	@cd console && npm test --silent
+
 .PHONY: demo
-demo: setup ## the whole product on this machine, until Ctrl-C; DEMO="--check" plays its story and ends
+demo: setup console-if-npm ## the whole product on this machine, until Ctrl-C; DEMO="--check" plays its story and ends
 	@$(BIN)/towline demo $(DEMO)
 
 .PHONY: test
-test: setup lint servers charts ## everything that is checked; PYTEST="-k gate" passes options on
+test: setup lint servers charts console-if-npm ## everything that is checked; PYTEST="-k gate" passes options on
+	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory lint-console test-console; fi
 	@# The kubectl that was built serves where the machine has none.
 	@PATH="$$PATH:$$($(BIN)/python -m towline.demo.clusters build)" $(BIN)/pytest -q -n 2 --dist loadgroup $(PYTEST)
 
@@ -101,5 +137,5 @@ lock: setup ## resolve the pinned requirements anew; needs uv
 
 .PHONY: clean
 clean: ## remove all that make has made here; clusters stay built in the user's cache
-	@rm -rf $(VENV) artifacts build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) artifacts build dist console/dist console/node_modules .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -prune -exec rm -rf {} +

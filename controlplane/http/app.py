@@ -1,35 +1,52 @@
 """The Starlette application."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from controlplane.http.console import Console
 from controlplane.http.graphql import MOST_REQUEST_BYTES
 from fleet import __version__
 
 MOST_BODY_BYTES = 5 << 20
 
+_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "font-src 'self'",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    )
+)
 _SECURITY_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
-    (b"content-security-policy", b"default-src 'self'; frame-ancestors 'none'"),
+    (b"content-security-policy", _POLICY.encode()),
 )
-_FRONT_PAGE = """<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>Towline</title>
-<h1>Towline is running</h1>
-<p>The API answers at <code>/gql</code>, clusters at <code>/k8s/clusters/&lt;handle&gt;/</code>.
-Sign in with <code>towline login</code>.</p></html>
-"""
 
 Readiness = Callable[[], Awaitable[str | None]]
 
 
-def make_app(graphql: ASGIApp, readiness: Readiness, routes: Sequence[BaseRoute] = ()) -> ASGIApp:
-    """The application. `readiness` gives the reason why requests should go elsewhere, or None."""
+def make_app(
+    graphql: ASGIApp,
+    readiness: Readiness,
+    routes: Sequence[BaseRoute] = (),
+    console: Path | None = None,
+) -> ASGIApp:
+    """The application. `readiness` gives the reason why requests should go elsewhere, or None.
+
+    `console` is the folder of the built console; None: this installation has none.
+    """
 
     async def healthz(_: Request) -> Response:
         return PlainTextResponse("ok")
@@ -41,9 +58,6 @@ def make_app(graphql: ASGIApp, readiness: Readiness, routes: Sequence[BaseRoute]
     async def version(_: Request) -> Response:
         return JSONResponse({"version": __version__})
 
-    async def front_page(_: Request) -> Response:
-        return HTMLResponse(_FRONT_PAGE)
-
     app = Starlette(
         routes=[
             Route("/gql", graphql, max_body_size=MOST_REQUEST_BYTES),
@@ -52,11 +66,11 @@ def make_app(graphql: ASGIApp, readiness: Readiness, routes: Sequence[BaseRoute]
             Route("/healthz", healthz),
             Route("/readyz", readyz),
             Route("/version", version),
-            Route("/", front_page),
             *routes,
         ],
         max_body_size=MOST_BODY_BYTES,
     )
+    app.router.default = Console(console)
     return SecurityHeaders(app)
 
 

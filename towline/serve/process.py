@@ -30,6 +30,7 @@ from proxy import compose as proxy
 from proxy.tunnel.egress import Egress
 from proxy.tunnel.websocket import agents_route
 from towline.serve.chart import chart_route
+from towline.serve.console import console_folder
 from towline.serve.door import DoorAccess, DoorAudit, DoorIdentity, DoorStreams
 from towline.serve.first import keep_private, leave_first_token, leave_setup_link
 from towline.serve.gitpart import GitPart, git_settings
@@ -125,8 +126,9 @@ class Process:
             self._git.manifests,
             clock,
             self._git.delivers,
+            self._git.hosts,
         )
-        self.plane.targets.evaluator.hosting = self._git.hosting
+        self.plane.targets.evaluator.hosting = self._git.hosts
         ends.push_async_callback(self._git.stop)
         ends.push_async_callback(self.plane.stop)
         await leave_first_token(self.plane, settings.data / "admin.token")
@@ -228,6 +230,7 @@ class Process:
                 self.plane.audit_export.route,
                 chart_route(),
             ],
+            console_folder(),
         )
         self._ends.push_async_callback(self._drain)
         addresses = Addresses(

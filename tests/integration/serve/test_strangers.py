@@ -108,7 +108,7 @@ async def test_no_other_path_answers_strangers(hub: Running) -> None:
     for path in PUBLIC:
         async with hub.http.get(f"{hub.url}{path}") as answer:
             assert answer.status == 200
-            assert len(await answer.text()) < 600
+            assert len(await answer.text()) < 1500
 
 
 async def test_the_agents_chart_is_public_and_holds_nothing_secret(hub: Running) -> None:

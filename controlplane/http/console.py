@@ -1,0 +1,103 @@
+"""The built web console: its files, and its page for every address that a browser navigates to."""
+
+import gzip
+import hashlib
+import mimetypes
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.types import Receive, Scope, Send
+
+_INDEX = "index.html"
+_HASHED = "assets/"
+_PACKED = frozenset({".html", ".js", ".css", ".svg", ".json"})
+_PROGRAMS = ("/gql", "/k8s/", "/oauth/", "/ext/", "/webhooks/", "/assets/")
+_WITHOUT = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>Towline</title>
+<h1>Towline is running</h1>
+<p>This installation was built without its web console. In a checkout, <code>make console</code>
+builds it; that needs Node.js 20 or newer with npm. Then start again.</p>
+<p>The API answers at <code>/gql</code>, clusters at <code>/k8s/clusters/&lt;handle&gt;/</code>.
+Sign in with <code>towline login</code>.</p></html>
+"""
+
+
+@dataclass(frozen=True)
+class _File:
+    """A file of the console, kept in memory; compressed when first asked for."""
+
+    name: str
+    data: bytes
+
+    @cached_property
+    def tag(self) -> str:
+        return f'"{hashlib.sha256(self.data).hexdigest()[:32]}"'
+
+    @cached_property
+    def packed(self) -> bytes:
+        return gzip.compress(self.data, mtime=0)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        is_hashed = self.name.startswith(_HASHED)
+        age = "public, max-age=31536000, immutable" if is_hashed else "no-cache"
+        return {"cache-control": age, "etag": self.tag, "vary": "accept-encoding"}
+
+    def answer(self, request: Request) -> Response:
+        """The file, or the word that it has not changed."""
+        if request.headers.get("if-none-match") == self.tag:
+            return Response(status_code=304, headers=self.headers)
+        media = mimetypes.guess_type(self.name)[0] or "application/octet-stream"
+        takes_gzip = "gzip" in request.headers.get("accept-encoding", "")
+        if takes_gzip and Path(self.name).suffix in _PACKED:
+            headers = {**self.headers, "content-encoding": "gzip"}
+            return Response(self.packed, headers=headers, media_type=media)
+        return Response(self.data, headers=self.headers, media_type=media)
+
+
+class Console:
+    """Answers GET and HEAD for what no other route has; an ASGI application.
+
+    `folder` holds the built files. Without one, `/` says how to build it. Any other address of a
+    page gets the console's page, which knows its own addresses; what programs ask for is 404.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self._files = _read(folder) if folder is not None else {}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1000, "reason": ""})
+            return
+        request = Request(scope, receive)
+        await self._answer(request)(scope, receive, send)
+
+    def _answer(self, request: Request) -> Response:
+        path = request.url.path
+        is_read = request.method in ("GET", "HEAD")
+        found = self._files.get(path.removeprefix("/"))
+        if is_read and found is not None:
+            return found.answer(request)
+        if is_read and (path == "/" or _is_page(request)):
+            index = self._files.get(_INDEX)
+            return index.answer(request) if index is not None else _without(path)
+        return PlainTextResponse("Not Found", 404)
+
+
+def _is_page(request: Request) -> bool:
+    """Whether a person goes there with a browser."""
+    wants_page = "text/html" in request.headers.get("accept", "")
+    return wants_page and not request.url.path.startswith(_PROGRAMS)
+
+
+def _without(path: str) -> Response:
+    return HTMLResponse(_WITHOUT, 200 if path == "/" else 404, {"cache-control": "no-store"})
+
+
+def _read(folder: Path) -> dict[str, _File]:
+    """Every file below a folder by its name: nothing else can ever be asked for."""
+    names = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
+    return {name: _File(name, (folder / name).read_bytes()) for name in names}
