@@ -26,7 +26,7 @@ from controlplane.loops.retention import RetentionLoop
 from controlplane.loops.targets import TargetLoop
 from controlplane.notify.outward import GuardedOutward
 from controlplane.oidc.issuers import Client, OidcIssuers
-from controlplane.ports import Issuer, Manifests
+from controlplane.ports import GitWriter, Issuer, Manifests
 from controlplane.secrets.envelope import EnvelopeSealer, load_or_make_key
 from controlplane.secrets.passwords import ArgonPasswords
 from controlplane.settings import AuditSettings, AuthSettings, ControlPlaneSettings
@@ -142,15 +142,17 @@ async def build(
     manifests: Manifests,
     clock: Clock,
     delivers: Callable[[str], bool] = _always,
+    writer: GitWriter | None = None,
 ) -> ControlPlane:
     """The control plane on a migrated store, not yet started.
 
     `delivers`: whether a repository is this process' to deliver, where several hear of it.
+    `writer`: what takes commits and requests to merge.
     """
     engine = open_engine(settings)
     try:
         await migrate(engine)
-        return await _joined(SqlStore(engine), settings, manifests, clock, delivers)
+        return await _joined(SqlStore(engine), settings, manifests, clock, delivers, writer)
     except BaseException:
         await engine.dispose()
         raise
@@ -162,11 +164,12 @@ async def _joined(
     manifests: Manifests,
     clock: Clock,
     delivers: Callable[[str], bool],
+    writer: GitWriter | None,
 ) -> ControlPlane:
     shared_bus = RedisBus(settings.redis.get_secret_value(), clock) if settings.redis else None
     bus, logs = shared_bus or MemoryBus(), MemoryLiveLogs()
     sealer = EnvelopeSealer(load_or_make_key(settings.data_dir / "encryption.key"))
-    deps = Deps(store, bus, manifests, sealer, clock)
+    deps = Deps(store, bus, manifests, sealer, clock, writer)
     issuers = OidcIssuers(_clients(settings.auth), clock, settings.auth.oidc_ca_file)
     federation, passwords = Federation(deps, issuers), ArgonPasswords()
     identity, accounts = Identity(deps, federation), Accounts(deps, issuers)

@@ -35,6 +35,7 @@ from controlplane.domain.streams import OpenStream, RecordingPart
 from controlplane.domain.tunnels import Replica, Tunnel
 from fleet.identity import RepositoryId
 from fleet.source import Commit, Rendered, RenderRequest, RepositorySpec, RepositoryState
+from fleet.changes import Edit, MergeRequest
 
 T = TypeVar("T")
 MOST_ROWS_A_PAGE = 100
@@ -582,6 +583,61 @@ class SecretValue:
 
 class ServiceSecrets(Protocol):
     """What the objects of services name as `${towline.secret:NAME}`.
+class GitWriter(Protocol):
+    """What goes back to followed repositories: commits, and requests to merge them.
+
+    All of it may be asked for again: what is there already is not made twice. `provider` as in
+    `Hosting`.
+    """
+
+    async def commit(
+        self,
+        repository_id: RepositoryId,
+        edits: Sequence[Edit],
+        *,
+        branch: str,
+        base: str,
+        author: str,
+        message: str,
+    ) -> str | None:
+        """Commit edits on top of a branch and push it; the sha of its tip afterwards.
+
+        A branch that does not exist begins at `base`, another branch; None if that has it all
+        already, so that no branch is made. `author` is `Name <mail>`, and signs off. Conflict: the
+        branch moves all the time. Forbidden: the server declines. NotFound: neither branch is
+        there. Invalid: an edit cannot be made. Unavailable: try again.
+        """
+        ...
+
+    async def open_request(
+        self,
+        repository_id: RepositoryId,
+        *,
+        branch: str,
+        base: str,
+        title: str,
+        body: str = "",
+        provider: str = "",
+    ) -> MergeRequest:
+        """The open request to merge a branch into a base; made unless there is one.
+
+        Invalid, NotFound, Unavailable: why there can be none.
+        """
+        ...
+
+    async def request(
+        self, repository_id: RepositoryId, number: int, provider: str = ""
+    ) -> MergeRequest:
+        """What has become of a request. NotFound, Unavailable."""
+        ...
+
+    async def close_request(
+        self, repository_id: RepositoryId, number: int, provider: str = ""
+    ) -> MergeRequest:
+        """Close an open request unmerged; its branch stays. What has become of it."""
+        ...
+
+
 
     Who changes a value raises the `sequence` of each service that names it; its agent hears of it
     no sooner.

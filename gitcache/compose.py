@@ -25,7 +25,7 @@ from gitcache.sync.cache import GitCache
 from gitcache.sync.follower import Pace, Source
 from gitcache.sync.renders import Renders
 from gitcache.sync.tiers import TieredContent
-from gitcache.write.hosts import Hosts
+from gitcache.write.side import WriteSide
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +106,9 @@ def build(
     return cache
 
 
-def hosting(settings: GitCacheSettings, clock: Clock, egress: Egress | None) -> Hosts:
-    """The hosts of repositories, as this process reaches them; it need not have the clones."""
-    return Hosts(_mirror_options(settings), clock, egress)
+def write_side(settings: GitCacheSettings, clock: Clock, egress: Egress | None) -> WriteSide:
+    """What goes back to the servers of repositories, as this process reaches them."""
+    return WriteSide(settings.data_dir / "written", _mirror_options(settings), clock, egress)
 
 
 def signer(settings: GitCacheSettings) -> Signer:

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from controlplane.domain.access import Actor
 from controlplane.domain.ledger import AuditEntry, Verdict
-from controlplane.ports import Bus, Manifests, Sealer, Store, Transaction
+from controlplane.ports import Bus, GitWriter, Manifests, Sealer, Store, Transaction
 from fleet.identity import new_id
 from fleet.runtime.clock import Clock
 
@@ -36,7 +36,7 @@ LINKED: Final = "linked"
 
 @dataclass(frozen=True, slots=True)
 class Deps:
-    """The ports, handed to each group of verbs."""
+    """The ports, handed to each group of verbs; without `writer` nothing goes back to git."""
 
     store: Store
     bus: Bus
@@ -45,6 +45,7 @@ class Deps:
     clock: Clock
 
     def new_id(self) -> str:
+    writer: GitWriter | None = None
         """A fresh id of this moment."""
         return new_id(self.clock.now())
 

@@ -3,10 +3,10 @@
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import yaml
 
+from fleet.changes import Scalar
 from fleet.errors import Invalid
 from gitcache.domain.paths import folder_path
 
@@ -19,54 +19,8 @@ _DIGEST = r"(@sha256:[0-9a-f]{64})?"
 _PLAIN = re.compile(rf"[A-Za-z_/][\w./-]*(:[\w./-]+)?{_DIGEST}|\d+\.\d+\.\d+[\w.-]*")
 _WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 _IMAGE = re.compile(rf"(?P<name>[^@]+?)(:[\w][\w.-]{{0,127}})?{_DIGEST}")
+_TAGGED = ((("name", "newName"), "newTag"), (("repository",), "tag"))
 _TAG = re.compile(r"[\w][\w.-]{0,127}")
-
-Scalar = str | int | bool
-
-
-@dataclass(frozen=True, slots=True)
-class PutFile:
-    """Have a file with this content, made or replaced."""
-
-    path: str
-    content: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteFile:
-    """Have no file (or folder) of this name."""
-
-    path: str
-
-
-@dataclass(frozen=True, slots=True)
-class CopyFolder:
-    """Have a folder with what another one holds."""
-
-    source: str
-    target: str
-
-
-@dataclass(frozen=True, slots=True)
-class SetField:
-    """Give a field that is there another value; `document` counts from 0 in its file."""
-
-    path: str
-    field: Sequence[str | int]
-    value: Scalar
-    document: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class SetImage:
-    """Run another tag of an image wherever a file names it, kustomizations too."""
-
-    path: str
-    image: str
-    tag: str
-
-
-Edit = PutFile | DeleteFile | CopyFolder | SetField | SetImage
 
 
 def file_path(text: str) -> str:
@@ -121,12 +75,29 @@ def _image_changes(
 def _image_fields(
     fields: Mapping[str, yaml.Node], image: str, tag: str
 ) -> Iterator[tuple[yaml.Node, Scalar]]:
-    """`image: x:1` of a container, and `name: x` with `newTag: 1` of a kustomization."""
-    named, new_tag, used = fields.get("name"), fields.get("newTag"), fields.get("image")
-    if isinstance(new_tag, yaml.ScalarNode) and named is not None and named.value == image:
-        yield new_tag, tag
+    """As `SetImage` says. Invalid: a kustomization names it by digest, which would win."""
+    used = fields.get("image")
     if isinstance(used, yaml.ScalarNode) and _name_of(used.value) == image:
         yield used, f"{image}:{tag}"
+    for names, tagged in _TAGGED:
+        there = fields.get(tagged)
+        if not isinstance(there, yaml.ScalarNode) or not _names(fields, names, image):
+            continue
+        if "digest" in fields and fields["digest"].value:
+            raise Invalid(f"{image[:200]!r} is named by its digest, which wins over a tag")
+        yield there, tag
+
+
+def _names(fields: Mapping[str, yaml.Node], names: Sequence[str], image: str) -> bool:
+    named = (fields[one].value for one in names if one in fields)
+    return image in named or image == _with_registry(fields)
+
+
+def _with_registry(fields: Mapping[str, yaml.Node]) -> str | None:
+    """What charts mean that give `registry` apart from `repository`."""
+    parts = [fields.get("registry"), fields.get("repository")]
+    texts = [one.value for one in parts if isinstance(one, yaml.ScalarNode)]
+    return "/".join(texts) if len(texts) == len(parts) else None
 
 
 def _name_of(text: str) -> str | None:

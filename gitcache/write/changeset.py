@@ -4,22 +4,11 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from fleet.changes import CopyFolder, DeleteFile, Edit, PutFile, SetField, SetImage
 from fleet.errors import Invalid
 from fleet.source import RepositorySpec
 from gitcache.domain import paths
-from gitcache.domain.edits import (
-    MAX_EDITS,
-    MAX_FILE,
-    CopyFolder,
-    DeleteFile,
-    Edit,
-    PutFile,
-    SetField,
-    SetImage,
-    file_path,
-    set_field,
-    set_image,
-)
+from gitcache.domain.edits import MAX_EDITS, MAX_FILE, file_path, set_field, set_image
 from gitcache.domain.objects import Entry
 from gitcache.ports import TreeReader
 

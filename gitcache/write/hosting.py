@@ -11,6 +11,7 @@ from urllib.parse import quote
 import orjson
 from yarl import URL
 
+from fleet.changes import MergeRequest, RequestState
 from fleet.errors import Invalid, NotFound, Unavailable
 from fleet.source import RepositorySpec
 from gitcache.mirror.apptokens import api_of
@@ -31,24 +32,6 @@ class Provider(StrEnum):
     GITHUB = "github"
     GITLAB = "gitlab"
     GITEA = "gitea"
-
-
-class RequestState(StrEnum):
-    """What has become of a request."""
-
-    OPEN = "OPEN"
-    MERGED = "MERGED"
-    CLOSED = "CLOSED"
-
-
-@dataclass(frozen=True, slots=True)
-class MergeRequest:
-    """A pull or merge request; `merged` is the commit it became, once it has."""
-
-    number: int
-    url: str
-    state: RequestState
-    merged: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +99,16 @@ class Hosting:
 
         return await self._routes.use(spec, work)
 
+    async def close_request(
+        self, spec: RepositorySpec, provider: Provider | None, number: int
+    ) -> MergeRequest:
+        """Close a request unmerged; its branch stays. NotFound, Invalid, Unavailable."""
+
+        async def work(route: Route) -> MergeRequest:
+            return await _Host(self._http, route, provider).close(number)
+
+        return await self._routes.use(spec, work)
+
 
 class _Host:
     """The REST interface of the host of one repository."""
@@ -173,6 +166,22 @@ class _Host:
     async def get(self, number: int) -> MergeRequest:
         """One request."""
         return _parsed(await self._ask("GET", URL(f"{self._requests}/{number}", encoded=True)))
+
+    async def close(self, number: int) -> MergeRequest:
+        """One request, closed if it was open."""
+        method, change = (
+            ("PUT", {"state_event": "close"})
+            if self._is_gitlab
+            else (
+                "PATCH",
+                {"state": "closed"},
+            )
+        )
+        found = await self.get(number)
+        if found.state is not RequestState.OPEN:
+            return found
+        url = URL(f"{self._requests}/{number}", encoded=True)
+        return _parsed(await self._ask(method, url, change))
 
     async def _ask(
         self,

@@ -10,19 +10,21 @@ from pathlib import Path
 
 import structlog
 
+from fleet.changes import Edit
 from fleet.errors import Conflict, Forbidden, Invalid, NotFound
 from fleet.runtime.clock import Clock
 from fleet.source import RepositorySpec
 from gitcache.domain import refs
-from gitcache.domain.edits import Edit
 from gitcache.mirror.access import environment
 from gitcache.mirror.mirror import Mirror
 from gitcache.mirror.runner import GitError, GitRunner
-from gitcache.ports import ASKED_PIN, RefLister
+from gitcache.ports import RefLister
 from gitcache.write.changeset import Changes, Changeset
 
 log = structlog.get_logger(__name__)
 
+_PIN = "written"
+"""Keeps the newest commit that was written to: the next one differs by little from it."""
 _TRIES = 6
 _SECONDS = 120.0
 _MAX_MESSAGE = 16 << 10
@@ -51,10 +53,11 @@ class Writer:
         edits: Sequence[Edit],
         author: str,
         message: str,
-    ) -> str:
+    ) -> str | None:
         """Commit edits on top of a branch and push it; the sha, the tip's if nothing changes.
 
-        A branch that does not exist begins at `base`, another one. `author` is `Name <mail>` and
+        A branch that does not exist begins at `base`, another one; None if that has it all
+        already, so that no branch is made. `author` is `Name <mail>` and
         signs off. Should the branch move meanwhile, the edits are made again on its new tip.
         Conflict: it never stood still. Forbidden: the server declines. NotFound, Invalid,
         Unavailable.
@@ -64,7 +67,7 @@ class Writer:
             tip, expected = await self._tip(spec, branch, base)
             sha = await self._make(spec, tip, edits, person, message, push=(branch, expected))
             if sha is not None:
-                return sha
+                return sha if expected or sha != tip else None
             await self._clock.sleep(random.uniform(0, 0.1 * 2**attempt))
         raise Conflict(f"the branch {branch} moves all the time; the commit was not pushed")
 
@@ -90,7 +93,7 @@ class Writer:
         """The pushed commit; None: someone else was quicker."""
         record = await self._mirror.reader.commit(spec, tip)
         if record is None:
-            await self._mirror.clones.fetch(spec, {f"{ASKED_PIN}{tip}": tip})
+            await self._mirror.clones.fetch(spec, {_PIN: tip})
             record = await self._mirror.reader.commit(spec, tip)
         if record is None:
             raise Invalid(f"{tip} is not a commit")

@@ -17,7 +17,7 @@ from gitcache import compose, replica
 from gitcache.ports import Decryptor, Egress, LiveDigests
 from gitcache.settings import GitCacheSettings
 from gitcache.sync.cache import GitCache
-from towline.serve.hosting import OpenRequests
+from towline.serve.hosting import GitHosts
 from towline.serve.listeners import OFF, Listener, address, serve
 from towline.settings import ServeSettings, Target
 
@@ -54,8 +54,8 @@ class GitPart:
         self._ends = AsyncExitStack()
         self._replica: replica.Replica | None = None
         self._tasks = Tasks("peers")
-        self._hosts = compose.hosting(git_settings(settings), clock, egress)
-        self.hosting = OpenRequests(self._hosts, lambda: self.manifests.specs())
+        self._side = compose.write_side(git_settings(settings), clock, egress)
+        self.hosts = GitHosts(self._side, lambda: self.manifests.specs())
         self.manifests: RunningManifests
         git = git_settings(settings)
         is_tier = settings.target is Target.GITCACHE
@@ -92,7 +92,7 @@ class GitPart:
 
     async def start(self) -> str | None:
         """Begin; where other replicas reach this one. Unavailable: the port is taken."""
-        self._ends.push_async_callback(self._hosts.close)
+        self._ends.push_async_callback(self._side.close)
         self._ends.push_async_callback(self.manifests.stop)
         if self._replica is None:
             await self.manifests.start()

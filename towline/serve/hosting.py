@@ -1,31 +1,80 @@
-"""The control plane's port `Hosting` over the hosts that the git cache knows how to ask."""
+"""The control plane's ports `Hosting` and `GitWriter`, over the write side of the git cache."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
 
 from controlplane.domain.sets import OpenRequest
+from fleet.changes import Edit, MergeRequest
 from fleet.errors import Invalid, Unavailable
 from fleet.identity import RepositoryId
 from fleet.source import RepositorySpec
-from gitcache.write.hosting import Hosting, Provider
+from gitcache.write.hosting import Provider
+from gitcache.write.side import WriteSide
 
 
-class OpenRequests:
-    """Open requests of followed repositories, asked with what these are read with."""
+class GitHosts:
+    """The servers of followed repositories, spoken to with what these are read with."""
 
-    def __init__(self, hosting: Hosting, specs: Callable[[], Collection[RepositorySpec]]) -> None:
-        self._hosting = hosting
+    def __init__(self, side: WriteSide, specs: Callable[[], Collection[RepositorySpec]]) -> None:
+        self._side = side
         self._specs = specs
 
     async def open_requests(
         self, repository_id: RepositoryId, provider: str = ""
     ) -> list[OpenRequest]:
         """As `controlplane.ports.Hosting`."""
+        spec = self._spec(repository_id)
+        found = await self._side.open_requests(spec, _provider(provider))
+        return [OpenRequest(**asdict(one)) for one in found]
+
+    async def commit(
+        self,
+        repository_id: RepositoryId,
+        edits: Sequence[Edit],
+        *,
+        branch: str,
+        base: str,
+        author: str,
+        message: str,
+    ) -> str | None:
+        """As `controlplane.ports.GitWriter`."""
+        spec = self._spec(repository_id)
+        sha = await self._side.commit(spec, branch, base, edits, author, message)
+        await self._side.keep_only(self._specs())
+        return sha
+
+    async def open_request(
+        self,
+        repository_id: RepositoryId,
+        *,
+        branch: str,
+        base: str,
+        title: str,
+        body: str = "",
+        provider: str = "",
+    ) -> MergeRequest:
+        """As `controlplane.ports.GitWriter`."""
+        spec = self._spec(repository_id)
+        return await self._side.open_request(spec, _provider(provider), branch, base, title, body)
+
+    async def request(
+        self, repository_id: RepositoryId, number: int, provider: str = ""
+    ) -> MergeRequest:
+        """As `controlplane.ports.GitWriter`."""
+        return await self._side.request(self._spec(repository_id), _provider(provider), number)
+
+    async def close_request(
+        self, repository_id: RepositoryId, number: int, provider: str = ""
+    ) -> MergeRequest:
+        """As `controlplane.ports.GitWriter`."""
+        spec = self._spec(repository_id)
+        return await self._side.close_request(spec, _provider(provider), number)
+
+    def _spec(self, repository_id: RepositoryId) -> RepositorySpec:
         spec = next((one for one in self._specs() if one.id == repository_id), None)
         if spec is None:
             raise Unavailable(f"repository {repository_id} is not followed yet")
-        found = await self._hosting.open_requests(spec, _provider(provider))
-        return [OpenRequest(**asdict(one)) for one in found]
+        return spec
 
 
 def _provider(name: str) -> Provider | None:

@@ -9,16 +9,28 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from fleet.errors import Conflict, Forbidden, Invalid, NotFound
+from fleet.changes import (
+    CopyFolder,
+    DeleteFile,
+    MergeRequest,
+    PutFile,
+    RequestState,
+    SetField,
+    SetImage,
+)
+from fleet.errors import Conflict, Forbidden, Invalid, NotFound, Unavailable
+from fleet.identity import RepositoryId
 from fleet.runtime.clock import SystemClock
 from fleet.source import GitCredentials, RepositorySpec
-from gitcache.domain.edits import CopyFolder, DeleteFile, PutFile, SetField, SetImage
+from gitcache.compose import write_side
 from gitcache.mirror.mirror import Mirror, MirrorOptions
-from gitcache.write.hosting import Hosting, MergeRequest, Provider, RequestState
+from gitcache.settings import GitCacheSettings
+from gitcache.write.hosting import Hosting, Provider
 from gitcache.write.writer import Writer
 from tests.integration.gitcache.hostile import git
 from tests.integration.gitcache.stand import spec
 from towline.demo.gitserver import GitServer, Repository
+from towline.serve.hosting import GitHosts
 
 ANN = "Ann Example <ann@example.org>"
 FILES = {
@@ -92,12 +104,16 @@ async def test_a_new_branch_begins_at_its_base_and_nothing_to_change_is_no_commi
 ) -> None:
     base = repository.resolve("refs/heads/main")
     edit = PutFile("web/b.yaml", b"b: 1\n")
-    assert await writer.commit(follow, "bump", "main", [edit], ANN, "No change") == base
+    assert await writer.commit(follow, "main", "main", [edit], ANN, "No change") == base
+    assert await writer.commit(follow, "bump", "main", [edit], ANN, "No change") is None
+    assert "bump" not in git(repository.path, "branch", "--list")
     sha = await writer.commit(
         follow, "bump", "main", [SetField("web/b.yaml", ["b"], 5)], ANN, "Bump"
     )
     assert repository.resolve("refs/heads/bump") == sha
     assert repository.resolve("refs/heads/main") == base
+    again = SetField("web/b.yaml", ["b"], 5)
+    assert await writer.commit(follow, "bump", "main", [again], ANN, "Bump") == sha
 
 
 async def test_writers_at_the_same_time_lose_nothing(
@@ -210,6 +226,11 @@ class Host:
         )
         if request.method == "POST":
             return web.json_response(self._open(await request.json(), gitlab), status=201)
+        if request.method in {"PUT", "PATCH"}:
+            given = await request.json()
+            assert given == ({"state_event": "close"} if gitlab else {"state": "closed"})
+            assert (request.method == "PUT") == gitlab
+            self.requests[int(request.path.rpartition("/")[2]) - 1]["state"] = "closed"
         last = request.path.rpartition("/")[2]
         if last.isdecimal():
             return web.json_response(self.requests[int(last) - 1])
@@ -262,6 +283,42 @@ async def test_a_request_is_opened_once_and_seen_to_be_merged(
     host.requests[0] |= {"merged_at": "2026-01-01", "merge_commit_sha": "1" * 40}
     merged = await hosting.request(follow, provider, 1)
     assert (merged.state, merged.merged) == (RequestState.MERGED, "1" * 40)
+    assert await hosting.close_request(follow, provider, 1) == merged
+
+
+@pytest.mark.parametrize("provider", list(Provider))
+async def test_a_request_that_is_superseded_is_closed_unmerged(
+    mirror: Mirror, host: Host, provider: Provider
+) -> None:
+    hosting = Hosting(mirror.http, mirror.routes)
+    follow = spec(f"{host.url}/team/shop.git", credentials=GitCredentials(password="t0ken"))
+    await hosting.open_request(follow, provider, "bump", "main", "Bump")
+    closed = await hosting.close_request(follow, provider, 1)
+    assert closed == MergeRequest(1, "u/1", RequestState.CLOSED)
+    assert (await hosting.open_request(follow, provider, "bump", "main", "Bump")).number == 2
+
+
+async def test_the_control_planes_port_writes_without_the_copies_that_are_read(
+    tmp_path: Path, repository: Repository, follow: RepositorySpec
+) -> None:
+    """Two at once, then a second commit on what the first has left."""
+    side = write_side(GitCacheSettings(data_dir=tmp_path), SystemClock(), None)
+    port = GitHosts(side, lambda: [follow])
+
+    async def bump(name: str) -> str | None:
+        edits = [PutFile(f"{name}.yaml", b"n: 1\n")]
+        return await port.commit(
+            follow.id, edits, branch="main", base="main", author=ANN, message=f"Add {name}"
+        )
+
+    assert None not in await asyncio.gather(bump("a"), bump("b"))
+    assert await bump("c") == repository.resolve("refs/heads/main")
+    names = git(repository.path, "ls-tree", "--name-only", "main").split()
+    assert {"a.yaml", "b.yaml", "c.yaml"} <= set(names)
+    assert len(list((tmp_path / "written").glob("*.git"))) == 1
+    with pytest.raises(Unavailable, match="not followed"):
+        await port.request(RepositoryId("other"), 1)
+    await side.close()
 
 
 async def test_requests_need_a_token_and_a_known_host(mirror: Mirror) -> None:

@@ -68,11 +68,29 @@ def test_an_image_gets_another_tag_where_it_is_meant() -> None:
     [
         ("images:\n- name: shop\n  newTag: '1.0'\n", "images:\n- name: shop\n  newTag: '1.1'\n"),
         ("a: [{image: shop}]\n", "a: [{image: shop:1.1}]\n"),
+        (
+            "images:\n- name: x\n  newName: shop\n  newTag: '1.0'\n",
+            "images:\n- name: x\n  newName: shop\n  newTag: '1.1'\n",
+        ),
+        ('image: {repository: shop, tag: "1.0"}\n', 'image: {repository: shop, tag: "1.1"}\n'),
         (f"image: shop:1.0@sha256:{'a' * 64}\n", "image: shop:1.1\n"),
     ],
 )
 def test_images_of_kustomizations_and_digests(text: str, found: str) -> None:
     assert set_image(text, "shop", "1.1") == found
+
+
+def test_a_charts_registry_belongs_to_the_images_name() -> None:
+    values = "image:\n  registry: ghcr.test\n  repository: team/shop\n  tag: v1\n"
+    assert set_image(values, "ghcr.test/team/shop", "v2") == values.replace("v1", "v2")
+    with pytest.raises(Invalid, match="does not name"):
+        set_image(values, "ghcr.test/team/shopping", "v2")
+
+
+def test_a_tag_that_a_digest_would_override_is_refused() -> None:
+    text = f"images: [{{name: shop, newTag: v1, digest: 'sha256:{'a' * 64}'}}]\n"
+    with pytest.raises(Invalid, match="by its digest"):
+        set_image(text, "shop", "v2")
 
 
 @pytest.mark.parametrize(

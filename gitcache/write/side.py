@@ -1,0 +1,63 @@
+"""The write side in one piece, for processes that need not have the copies that are read from."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from fleet.changes import Edit
+from fleet.identity import RepositoryId
+from fleet.runtime.clock import Clock
+from fleet.source import RepositorySpec
+from gitcache.mirror.mirror import Mirror, MirrorOptions
+from gitcache.ports import Egress
+from gitcache.write.hosting import Hosting
+from gitcache.write.writer import Writer
+
+
+class WriteSide(Hosting):
+    """`Hosting`, and `Writer` on copies of its own below `home`, made when first needed.
+
+    So a commit never waits for a fetch of those who read, and whoever owns a repository among
+    replicas makes no difference. To be closed.
+    """
+
+    def __init__(
+        self, home: Path, options: MirrorOptions, clock: Clock, egress: Egress | None = None
+    ) -> None:
+        self._mirror = Mirror(home, options, clock, egress=egress)
+        self._writer = Writer(self._mirror, clock)
+        self._opening = asyncio.Lock()
+        self._is_open = False
+        self._turns: defaultdict[RepositoryId, asyncio.Lock] = defaultdict(asyncio.Lock)
+        super().__init__(self._mirror.http, self._mirror.routes)
+
+    async def commit(
+        self,
+        spec: RepositorySpec,
+        branch: str,
+        base: str,
+        edits: Sequence[Edit],
+        author: str,
+        message: str,
+    ) -> str | None:
+        """As `Writer.commit`; commits to one repository are made one after another."""
+        await self._open()
+        async with self._turns[spec.id]:
+            sha = await self._writer.commit(spec, branch, base, edits, author, message)
+            await self._mirror.clones.maintain(spec)
+        return sha
+
+    async def keep_only(self, specs: Collection[RepositorySpec]) -> None:
+        """Delete the copies of all other repositories."""
+        await self._mirror.clones.keep_only(specs)
+
+    async def close(self) -> None:
+        """End processes and close connections."""
+        await self._mirror.close()
+
+    async def _open(self) -> None:
+        async with self._opening:
+            if not self._is_open:
+                await self._mirror.open()
+                self._is_open = True
