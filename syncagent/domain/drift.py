@@ -123,7 +123,8 @@ def _differences(before: Any, after: Any, path: Path) -> Iterator[Path]:
             yield from _differences(before.get(name), after.get(name), (*path, name))
     elif isinstance(before, list) and isinstance(after, list):
         yield from _list_differences(before, after, path)
-    elif before != after:
+    elif before != after or isinstance(before, bool) != isinstance(after, bool):
+        # Python's False is equal to 0, a cluster's is not.
         yield path
 
 

@@ -1,6 +1,6 @@
 """Projection, paths and managers."""
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from syncagent.domain.drift import (
@@ -35,6 +35,7 @@ def test_fields_of_others_do_not_count(manifest, added) -> None:
 
 
 @given(JSON, JSON)
+@example([False, False], [False, 0])
 def test_different_values_have_a_path(before, after) -> None:
     """There is a path exactly if something differs."""
     nothing_is_nothing = _without_null(before) == _without_null(after)
