@@ -45,11 +45,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that need clusters, and keep them on one worker of pytest-xdist."""
+    """Mark the tests that need clusters; those of one folder stay on one worker of pytest-xdist."""
     for item in items:
         if any(name in _CLUSTERS for name in getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.cluster)
-            item.add_marker(pytest.mark.xdist_group("cluster"))
+            item.add_marker(pytest.mark.xdist_group(f"cluster-{item.path.parent.name}"))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -1,13 +1,13 @@
 """Stores of both dialects, migrated and empty."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from controlplane.storage.engine import make_engine, sqlite_url
-from controlplane.storage.migrate import migrate
 from controlplane.storage.store import SqlStore
+from tests import migrated
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -18,11 +18,21 @@ def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return request.getfixturevalue("postgres_url")
 
 
+@pytest.fixture(params=["sqlite", "postgres"])
+def migrated_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """The URL of a database that the migrations have been through."""
+    if request.param == "sqlite":
+        yield migrated.put_sqlite(tmp_path)
+        return
+    server = request.getfixturevalue("postgres")
+    url = migrated.new_postgres(server)
+    yield url
+    server.drop_database(url)
+
+
 @pytest.fixture
-async def store(store_url: str) -> AsyncIterator[SqlStore]:
+async def store(migrated_url: str) -> AsyncIterator[SqlStore]:
     """A migrated, empty store."""
-    engine = make_engine(store_url)
-    await migrate(engine)
-    opened = SqlStore(engine)
+    opened = SqlStore(make_engine(migrated_url))
     yield opened
     await opened.close()

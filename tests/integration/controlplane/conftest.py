@@ -25,8 +25,7 @@ from controlplane.domain.services import Phase, Problem, Service
 from controlplane.events.livelogs import MemoryLiveLogs
 from controlplane.events.memory import MemoryBus
 from controlplane.secrets.envelope import EnvelopeSealer
-from controlplane.storage.engine import make_engine, sqlite_url
-from controlplane.storage.migrate import migrate
+from controlplane.storage.engine import make_engine
 from controlplane.storage.store import SqlStore
 from controlplane.usecases.agents import Agents
 from controlplane.usecases.clusterjobs import ClusterJobs
@@ -45,6 +44,7 @@ from controlplane.usecases.requests import AccessRequests
 from controlplane.usecases.rights import Rights
 from controlplane.usecases.services import ServiceChange, Services
 from fleet.sealing import SealingKey
+from tests import migrated
 from tests.fakes.clock import FakeClock
 from tests.fakes.manifests import FakeManifests
 
@@ -134,9 +134,7 @@ class World:
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[World]:
     """An empty control plane."""
-    engine = make_engine(sqlite_url(tmp_path))
-    await migrate(engine)
-    store = SqlStore(engine)
+    store = SqlStore(make_engine(migrated.put_sqlite(tmp_path)))
     clock, manifests = FakeClock(), FakeManifests()
     sealer = EnvelopeSealer(b"k" * 32)
     yield World(Deps(store, MemoryBus(), manifests, sealer, clock), manifests, clock)

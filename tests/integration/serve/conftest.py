@@ -11,6 +11,7 @@ import aiohttp
 import orjson
 import pytest
 
+from tests import migrated
 from tests.integration.serve.waiting import until
 from towline.serve.process import Addresses, Process
 from towline.settings import ServeSettings
@@ -136,5 +137,6 @@ async def running(data: Path, **more: Any) -> AsyncGenerator[Running, None]:
 @pytest.fixture
 async def hub(tmp_path: Path) -> AsyncIterator[Running]:
     """A control plane of the test's own."""
+    migrated.put_sqlite(tmp_path / "data")
     async with running(tmp_path / "data") as one:
         yield one
