@@ -573,16 +573,6 @@ class Hosting(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class SecretValue:
-    """A value that objects name; `version` changes when and only when `plain` does. No repr."""
-
-    version: str
-    plain: bytes
-
-
-class ServiceSecrets(Protocol):
-    """What the objects of services name as `${towline.secret:NAME}`.
 class GitWriter(Protocol):
     """What goes back to followed repositories: commits, and requests to merge them.
 
@@ -638,6 +628,16 @@ class GitWriter(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class SecretValue:
+    """A value that objects name; `version` changes when and only when `plain` does. No repr."""
+
+    version: str
+    plain: bytes
+
+
+class ServiceSecrets(Protocol):
+    """What the objects of services name as `${towline.secret:NAME}`.
 
     Who changes a value raises the `sequence` of each service that names it; its agent hears of it
     no sooner.
