@@ -43,9 +43,9 @@ class Deps:
     manifests: Manifests
     sealer: Sealer
     clock: Clock
+    writer: GitWriter | None = None
 
     def new_id(self) -> str:
-    writer: GitWriter | None = None
         """A fresh id of this moment."""
         return new_id(self.clock.now())
 
