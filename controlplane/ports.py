@@ -14,6 +14,7 @@ from controlplane.domain.clusterjobs import ClusterJob
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.commands import Command
 from controlplane.domain.contexts import ContextBinding, ServiceContext
+from controlplane.domain.datakeys import DataKey
 from controlplane.domain.deployment import DeploymentSettings
 from controlplane.domain.dora import Deployment, Figures, Period
 from controlplane.domain.globals import GlobalOverride, GlobalService
@@ -27,15 +28,16 @@ from controlplane.domain.people import Group, Login, Membership, Token, User
 from controlplane.domain.promotion import Pipeline
 from controlplane.domain.repositories import Repository
 from controlplane.domain.search import Found, Place, Question
+from controlplane.domain.secrets import Secret, SecretSource, SecretUse, SecretVersion
 from controlplane.domain.services import Component, Revision, Service
 from controlplane.domain.sets import OpenRequest, ServiceSet
 from controlplane.domain.signin import Challenge, Failures, TrustRule
 from controlplane.domain.sources import ServiceSource
 from controlplane.domain.streams import OpenStream, RecordingPart
 from controlplane.domain.tunnels import Replica, Tunnel
+from fleet.changes import Edit, MergeRequest
 from fleet.identity import RepositoryId
 from fleet.source import Commit, Rendered, RenderRequest, RepositorySpec, RepositoryState
-from fleet.changes import Edit, MergeRequest
 
 T = TypeVar("T")
 MOST_ROWS_A_PAGE = 100
@@ -341,6 +343,14 @@ class Transaction(Protocol):
     def contexts(self) -> Rows[ServiceContext]: ...
     @property
     def context_bindings(self) -> Rows[ContextBinding]: ...
+    @property
+    def secrets(self) -> Rows[Secret]: ...
+    @property
+    def secret_versions(self) -> Rows[SecretVersion]: ...
+    @property
+    def secret_uses(self) -> Rows[SecretUse]: ...
+    @property
+    def data_keys(self) -> Rows[DataKey]: ...
     @property
     def service_sources(self) -> Rows[ServiceSource]: ...
     @property
@@ -692,3 +702,51 @@ class Sealer(Protocol):
     def seal(self, plain: bytes, context: str) -> bytes: ...
 
     def open(self, sealed: bytes, context: str) -> bytes: ...
+
+    def is_current(self, sealed: bytes) -> bool:
+        """Whether that was sealed with the key that seals now."""
+        ...
+
+
+class KeyRing(Sealer, Protocol):
+    """A sealer whose keys come and go; what any of them has sealed can be opened."""
+
+    def holds(self, id: str) -> bool:
+        """Whether it has a key."""
+        ...
+
+    def take(self, id: str, key: bytes) -> None:
+        """Have one more key, of 32 bytes, to open with."""
+        ...
+
+    def seal_with(self, id: str) -> None:
+        """Seal with this key from now on."""
+        ...
+
+
+class KeyEncryption(Protocol):
+    """A key that leaves its place never, or only into this process: it wraps the data keys."""
+
+    @property
+    def name(self) -> str:
+        """What names the key; no other has the same name."""
+        ...
+
+    async def wrap(self, key: bytes, context: str) -> bytes:
+        """A key, wrapped. Unavailable: whoever has the key-encryption key does not answer."""
+        ...
+
+    async def unwrap(self, wrapped: bytes, context: str) -> bytes:
+        """The key again. Unavailable; Invalid: wrapped with another one, or altered."""
+        ...
+
+
+class ExternalSecrets(Protocol):
+    """Values that are kept elsewhere."""
+
+    async def read(self, source: SecretSource, project: str) -> bytes:
+        """The value now; `project` is the name of the project that asks.
+
+        NotFound, Forbidden, Unavailable, Invalid: name the source and the reference, no value.
+        """
+        ...

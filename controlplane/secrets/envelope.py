@@ -1,6 +1,6 @@
-"""Envelope encryption: each secret has its own data key, wrapped by the installation's key.
+"""Envelope encryption: each secret has its own key, wrapped by a data key of the installation.
 
-Sealed form: version (1 byte), key id (8), wrapped data key with nonce (12 + 32 + 16), nonce
+Sealed form: version (1 byte), id of the data key (8), wrapped key with nonce (12 + 32 + 16), nonce
 (12), ciphertext and tag. AES-256-GCM (NIST SP 800-38D) both times; the context (`kind:id`) is
 authenticated, so a sealed value copied to another row does not open.
 """
@@ -18,39 +18,60 @@ from fleet.runtime.files import write_whole
 
 _VERSION = b"\x01"
 _ID = 8
+_HEAD = 1 + _ID
 _NONCE = 12
 _WRAPPED = _NONCE + 32 + 16
 
 
 class EnvelopeSealer:
-    """The `Sealer` port with a 32-byte key-encryption key."""
+    """The `KeyRing` port over 32-byte keys; it begins with the one that it is given."""
 
     def __init__(self, key: bytes) -> None:
-        if len(key) != 32:
-            raise Invalid(f"the encryption key has {len(key)} bytes, 32 are needed", field="key")
-        self._id = hashlib.sha256(key).digest()[:_ID]
-        self._kek = AESGCM(key)
+        self._id = key_id(key)
+        self._keys = {self._id: AESGCM(key)}
+        self._named: dict[str, bytes] = {}
+
+    def holds(self, id: str) -> bool:
+        return id in self._named
+
+    def take(self, id: str, key: bytes) -> None:
+        short = key_id(key)
+        self._named[id] = short
+        self._keys[short] = AESGCM(key)
+
+    def seal_with(self, id: str) -> None:
+        self._id = self._named[id]
+
+    def is_current(self, sealed: bytes) -> bool:
+        return sealed[1:_HEAD] == self._id
 
     def seal(self, plain: bytes, context: str) -> bytes:
         bound = context.encode()
-        data_key, wrap_nonce, nonce = secrets.token_bytes(32), os.urandom(12), os.urandom(12)
-        wrapped = wrap_nonce + self._kek.encrypt(wrap_nonce, data_key, bound)
-        return _VERSION + self._id + wrapped + nonce + AESGCM(data_key).encrypt(nonce, plain, bound)
+        own_key, wrap_nonce, nonce = secrets.token_bytes(32), os.urandom(12), os.urandom(12)
+        wrapped = wrap_nonce + self._keys[self._id].encrypt(wrap_nonce, own_key, bound)
+        return _VERSION + self._id + wrapped + nonce + AESGCM(own_key).encrypt(nonce, plain, bound)
 
     def open(self, sealed: bytes, context: str) -> bytes:
-        head = 1 + _ID
-        if sealed[:1] != _VERSION or sealed[1:head] != self._id:
+        data_key = self._keys.get(sealed[1:_HEAD])
+        if sealed[:1] != _VERSION or data_key is None:
             raise TowlineError(
                 "a secret was sealed with another key: start with the key that this store "
                 "was used with"
             )
-        wrapped, rest = sealed[head : head + _WRAPPED], sealed[head + _WRAPPED :]
+        wrapped, rest = sealed[_HEAD : _HEAD + _WRAPPED], sealed[_HEAD + _WRAPPED :]
         bound = context.encode()
         try:
-            data_key = self._kek.decrypt(wrapped[:_NONCE], wrapped[_NONCE:], bound)
-            return AESGCM(data_key).decrypt(rest[:_NONCE], rest[_NONCE:], bound)
+            own_key = data_key.decrypt(wrapped[:_NONCE], wrapped[_NONCE:], bound)
+            return AESGCM(own_key).decrypt(rest[:_NONCE], rest[_NONCE:], bound)
         except InvalidTag as error:
             raise TowlineError("a sealed secret was altered, or moved to another row") from error
+
+
+def key_id(key: bytes) -> bytes:
+    """What names a key in what it sealed. Invalid: it has not 32 bytes."""
+    if len(key) != 32:
+        raise Invalid(f"the encryption key has {len(key)} bytes, 32 are needed", field="key")
+    return hashlib.sha256(key).digest()[:_ID]
 
 
 def load_or_make_key(path: Path) -> bytes:

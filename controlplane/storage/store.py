@@ -17,6 +17,7 @@ from controlplane.domain.clusterjobs import ClusterJob
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.commands import Command
 from controlplane.domain.contexts import ContextBinding, ServiceContext
+from controlplane.domain.datakeys import DataKey
 from controlplane.domain.deployment import DeploymentSettings
 from controlplane.domain.dora import Deployment
 from controlplane.domain.globals import GlobalOverride, GlobalService
@@ -27,12 +28,13 @@ from controlplane.domain.people import Group, Login, Membership, Token, User
 from controlplane.domain.promotion import Pipeline
 from controlplane.domain.repositories import Repository
 from controlplane.domain.search import split_image
+from controlplane.domain.secrets import Secret, SecretUse, SecretVersion
 from controlplane.domain.services import Component, Revision, Service
 from controlplane.domain.sets import ServiceSet
 from controlplane.domain.signin import Challenge, Failures, TrustRule
 from controlplane.domain.sources import ServiceSource
 from controlplane.domain.tunnels import Replica, Tunnel
-from controlplane.storage import definitions, tables
+from controlplane.storage import definitions, secrets, tables
 from controlplane.storage.audit import SqlAudit
 from controlplane.storage.connection import Connection, failures_named, transaction
 from controlplane.storage.deployments import SqlDeployments
@@ -111,6 +113,22 @@ class SqlTransaction:
     @cached_property
     def context_bindings(self) -> SqlRows[ContextBinding]:
         return SqlRows(self._connection, tables.context_bindings, ContextBinding)
+
+    @cached_property
+    def secrets(self) -> SqlRows[Secret]:
+        return SqlRows(self._connection, secrets.secrets, Secret, ("name", "description"))
+
+    @cached_property
+    def secret_versions(self) -> SqlRows[SecretVersion]:
+        return SqlRows(self._connection, secrets.secret_versions, SecretVersion)
+
+    @cached_property
+    def secret_uses(self) -> SqlRows[SecretUse]:
+        return SqlRows(self._connection, secrets.secret_uses, SecretUse)
+
+    @cached_property
+    def data_keys(self) -> SqlRows[DataKey]:
+        return SqlRows(self._connection, secrets.data_keys, DataKey)
 
     @cached_property
     def service_sources(self) -> SqlRows[ServiceSource]:

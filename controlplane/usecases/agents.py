@@ -36,7 +36,7 @@ from controlplane.usecases.delivery import parameters_of, render_anew
 from controlplane.usecases.dependencies import wakes
 from controlplane.usecases.deps import CLUSTER, CLUSTER_JOB, LINKED, REVOKED, SERVICE, Deps
 from controlplane.usecases.removal import end_if_empty, erase
-from controlplane.usecases.servicesecrets import NoSecrets, sealed_values
+from controlplane.usecases.servicesecrets import StoredSecrets, sealed_values
 from controlplane.usecases.sources import sources_of, take
 from fleet.errors import NotFound, TowlineError
 from fleet.identity import ClusterId, ServiceId, is_local_id
@@ -165,7 +165,7 @@ class Agents:
     ) -> None:
         self._deps = deps
         self._bounds = bounds or Bounds()
-        self._secrets = secrets or NoSecrets()
+        self._secrets = secrets or StoredSecrets(deps)
 
     async def connected(self, cluster_id: ClusterId, agent: Greeting) -> Cluster:
         """Note that an agent has come, and give what is known of its cluster."""

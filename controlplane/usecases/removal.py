@@ -69,6 +69,8 @@ async def erase(tx: Transaction, service: Service) -> None:
     await tx.components.forget_service(service.id)
     for binding in await tx.context_bindings.select(service_id=service.id):
         await tx.context_bindings.remove(binding.id)
+    for use in await tx.secret_uses.select(service_id=service.id):
+        await tx.secret_uses.remove(use.id)
     for source in await tx.service_sources.select(service_id=service.id):
         await tx.service_sources.remove(source.id)
     await tx.plans.remove(service.id)

@@ -4,15 +4,32 @@ from collections.abc import Mapping
 
 from controlplane.domain.services import Service
 from controlplane.ports import SecretValue
+from controlplane.usecases.deps import Deps
 from fleet.errors import Conflict
 from fleet.sealing import SealedSecret, seal
 
 
-class NoSecrets:
-    """Fills in `ports.ServiceSecrets` where nothing keeps any."""
+class StoredSecrets:
+    """Fills in `ports.ServiceSecrets`: the versions that the service's uses name."""
+
+    def __init__(self, deps: Deps) -> None:
+        self._deps = deps
 
     async def of(self, service: Service) -> Mapping[str, SecretValue]:
-        return {}
+        async with self._deps.store.read() as tx:
+            uses = await tx.secret_uses.select(service_id=service.id)
+            ids = {one.secret_id for one in uses}
+            rows = await tx.secret_versions.select(secret_id=ids, revoked_at=None) if ids else []
+        versions = {(one.secret_id, one.number): one for one in rows}
+        found = {}
+        for use in uses:
+            row = versions.get((use.secret_id, use.version))
+            if row is None or row.sealed is None:
+                raise Conflict(f"version {use.version} of the secret {use.name!r} was revoked")
+            plain = self._deps.sealer.open(row.sealed, row.context)
+            # The id tells apart a secret that was deleted and made anew with another value.
+            found[use.name] = SecretValue(row.id, plain)
+        return found
 
 
 def sealed_values(

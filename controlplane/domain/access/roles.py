@@ -146,6 +146,7 @@ EDITOR = Role(
     rules=(
         Rule((Verb.READ, Verb.WRITE), tuple(k for k in _THINGS if k is not Kind.PROJECT)),
         Rule((Verb.READ,), (Kind.PROJECT,)),
+        Rule((Verb.USE,), (Kind.SECRET,)),
         Rule((Verb.CONNECT,), (Kind.CLUSTER,)),
         Rule((Verb.APPROVE,), (Kind.PIPELINE,)),
     ),

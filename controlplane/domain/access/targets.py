@@ -23,6 +23,8 @@ class Verb(StrEnum):
     WRITE = "write"
     APPROVE = "approve"
     CONNECT = "connect"
+    USE = "use"
+    """Let a service have a secret; it shows no value to anybody."""
     ADMINISTER = "administer"
 
 

@@ -1,0 +1,62 @@
+"""Key-encryption keys that this process holds itself: 32 bytes, or an age identity."""
+
+import os
+from pathlib import Path
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from controlplane.secrets.envelope import key_id
+from fleet.age import MARK, AgeIdentity, encrypt, identities_in
+from fleet.errors import Invalid
+
+_NONCE = 12
+
+
+class LocalKek:
+    """The port `KeyEncryption` with a 32-byte key: AES-256-GCM, the context authenticated."""
+
+    def __init__(self, key: bytes) -> None:
+        self.name = f"local:{key_id(key).hex()}"
+        self._key = AESGCM(key)
+
+    async def wrap(self, key: bytes, context: str) -> bytes:
+        nonce = os.urandom(_NONCE)
+        return nonce + self._key.encrypt(nonce, key, context.encode())
+
+    async def unwrap(self, wrapped: bytes, context: str) -> bytes:
+        try:
+            return self._key.decrypt(wrapped[:_NONCE], wrapped[_NONCE:], context.encode())
+        except InvalidTag:
+            raise Invalid(f"{self.name} did not wrap this key, or it was altered") from None
+
+
+class AgeKek:
+    """The port `KeyEncryption` with an age X25519 identity (C2SP age, v1).
+
+    age authenticates no context: it stands in front of the key inside.
+    """
+
+    def __init__(self, identity: str) -> None:
+        self._identity = AgeIdentity(identity)
+        self.name = f"age:{self._identity.recipient}"
+
+    async def wrap(self, key: bytes, context: str) -> bytes:
+        return encrypt(context.encode() + b"\0" + key, [self._identity.recipient])
+
+    async def unwrap(self, wrapped: bytes, context: str) -> bytes:
+        place, _, key = self._identity.open(wrapped).partition(b"\0")
+        if place != context.encode():
+            raise Invalid(f"{self.name} did not wrap this key, or it was altered")
+        return key
+
+
+def age_identity(path: Path) -> str:
+    """The first identity of a file as `age-keygen` writes it. Invalid: there is none."""
+    try:
+        found = identities_in(path.read_text())
+    except (OSError, UnicodeDecodeError):
+        raise Invalid(f"{path} cannot be read as an age identity file") from None
+    if not found:
+        raise Invalid(f"{path} holds no age identity ({MARK}…)")
+    return found[0].text

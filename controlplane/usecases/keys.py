@@ -1,0 +1,151 @@
+"""The keys that seal what is sealed in the store: beginning, rotating, sealing anew."""
+
+import secrets
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from controlplane.domain.access import Actor, Kind, Target, Verb, require
+from controlplane.domain.datakeys import DataKey
+from controlplane.ports import KeyEncryption, KeyRing, Rows, Transaction
+from controlplane.usecases.deps import SECRET, Deps
+from fleet.errors import Invalid, Unavailable
+
+HEAD_START = timedelta(seconds=60)
+"""A new key seals so much later: by then every replica has looked for it."""
+_BATCH = 100
+
+
+@dataclass(frozen=True, slots=True)
+class KeyState:
+    """The keys for people: which seals, and how much is still sealed with older ones."""
+
+    keys: tuple[DataKey, ...]
+    current: DataKey | None
+    behind: int
+    kek: str
+
+
+class Keys:
+    """Verbs on the keys. `previous` are key-encryption keys that older rows may be wrapped by."""
+
+    def __init__(
+        self,
+        deps: Deps,
+        ring: KeyRing,
+        kek: KeyEncryption,
+        previous: Mapping[str, KeyEncryption] | None = None,
+    ) -> None:
+        self._deps = deps
+        self._ring = ring
+        self._kek = kek
+        self._known = {**(previous or {}), kek.name: kek}
+
+    async def load(self) -> None:
+        """Take all keys of the store into the ring, and seal with the newest that has begun.
+
+        Invalid: a key is wrapped by a key-encryption key that is not in the settings. Unavailable.
+        """
+        now = self._deps.clock.now()
+        async with self._deps.store.read() as tx:
+            rows = await tx.data_keys.select()
+        for row in rows:
+            if not self._ring.holds(row.id):
+                self._ring.take(row.id, await self._opened(row))
+        begun = [one for one in rows if one.begins_at <= now]
+        if begun:
+            self._ring.seal_with(max(begun, key=lambda one: (one.begins_at, one.id)).id)
+
+    async def rewrap(self) -> int:
+        """Wrap with the key-encryption key of now what another one has wrapped; how many rows."""
+        async with self._deps.store.read() as tx:
+            rows = [one for one in await tx.data_keys.select() if one.kek != self._kek.name]
+        return await self._wrap_anew(rows)
+
+    async def rotate(self, actor: Actor) -> DataKey:
+        """Begin a new data key, and wrap all others anew. What is sealed follows by itself."""
+        require(actor, Verb.ADMINISTER, Target.whole(Kind.INSTALLATION))
+        now = self._deps.clock.now()
+        id = self._deps.new_id()
+        blank = DataKey(id, b"", self._kek.name, now, now + HEAD_START)
+        wrapped = await self._kek.wrap(secrets.token_bytes(32), blank.context)
+        key = replace(blank, wrapped=wrapped)
+        await self._opened(key)
+        async with self._deps.store.read() as tx:
+            rows = await tx.data_keys.select()
+        await self._wrap_anew(rows)
+        async with self._deps.store.write() as tx:
+            await tx.data_keys.add(key)
+            await self._deps.audit(tx, actor, "rotateEncryptionKeys", self._kek.name, id)
+        self._deps.bus.publish(SECRET)
+        await self.load()
+        return key
+
+    async def state(self, actor: Actor) -> KeyState:
+        """Which keys there are, and how many rows are still to be sealed anew."""
+        require(actor, Verb.ADMINISTER, Target.whole(Kind.INSTALLATION))
+        async with self._deps.store.read() as tx:
+            rows = sorted(await tx.data_keys.select(), key=lambda one: one.begins_at)
+            behind = 0
+            for place in _sealed(tx):
+                behind += len([one async for one in self._behind(place)])
+        begun = [one for one in rows if one.begins_at <= self._deps.clock.now()]
+        return KeyState(tuple(rows), begun[-1] if begun else None, behind, self._kek.name)
+
+    async def seal_anew(self) -> int:
+        """Seal some rows that an older key has sealed with the one of now; how many."""
+        done = 0
+        async with self._deps.store.write() as tx:
+            for place in _sealed(tx):
+                async for id, sealed in self._behind(place):
+                    if done >= _BATCH:
+                        return done
+                    plain = self._deps.sealer.open(sealed, f"{place.context}:{id}")
+                    again = self._deps.sealer.seal(plain, f"{place.context}:{id}")
+                    await place.rows.change(id, **{place.column: again})
+                    done += 1
+        return done
+
+    async def _behind(self, place: "_Place") -> AsyncIterator[tuple[str, bytes]]:
+        for row in await place.rows.select():
+            sealed = getattr(row, place.column)
+            if sealed and not self._deps.sealer.is_current(sealed):
+                yield row.id, sealed
+
+    async def _opened(self, row: DataKey) -> bytes:
+        kek = self._known.get(row.kek)
+        if kek is None:
+            raise Invalid(
+                f"a data key is wrapped by {row.kek}, which is not in the settings: name it in "
+                "secrets.previous"
+            )
+        key = await kek.unwrap(row.wrapped, row.context)
+        if len(key) != 32:
+            raise Unavailable(f"{row.kek} gave a key of {len(key)} bytes, 32 are needed")
+        return key
+
+    async def _wrap_anew(self, rows: list[DataKey]) -> int:
+        for row in rows:
+            wrapped = await self._kek.wrap(await self._opened(row), row.context)
+            async with self._deps.store.write() as tx:
+                await tx.data_keys.change(row.id, wrapped=wrapped, kek=self._kek.name)
+        return len(rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A column of sealed values; what each is bound to is `<context>:<id of the row>`."""
+
+    rows: Rows
+    column: str
+    context: str
+
+
+def _sealed(tx: Transaction) -> Iterator[_Place]:
+    """Every place in the store that holds sealed values."""
+    yield _Place(tx.repositories, "sealed", "repository")
+    yield _Place(tx.repositories, "sealed_webhook", "webhook")
+    yield _Place(tx.contexts, "sealed", "context")
+    yield _Place(tx.cluster_jobs, "sealed", "cluster-job")
+    yield _Place(tx.sinks, "sealed", "sink")
+    yield _Place(tx.secret_versions, "sealed", "secret")

@@ -1,0 +1,298 @@
+"""Secrets: giving them values, saying who uses them, and taking values away.
+
+Values only ever come in. What leaves is sealed to the agent of the cluster that needs it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from controlplane.domain.access import Actor, Kind, Target, Verb, require, require_member
+from controlplane.domain.names import check_text
+from controlplane.domain.people import UserKind
+from controlplane.domain.rotation import Decision, Rotation, RotationPlan
+from controlplane.domain.secrets import (
+    MOST_VERSIONS,
+    Secret,
+    SecretSource,
+    SecretUse,
+    SecretVersion,
+    SourceKind,
+    Wanted,
+    check_name,
+    check_refresh,
+    check_value,
+)
+from controlplane.domain.services import Service
+from controlplane.ports import Page, PageQuery, Transaction
+from controlplane.usecases import rotations
+from controlplane.usecases.deps import SECRET, Deps
+from controlplane.usecases.freezes import check_thawed
+from controlplane.usecases.people import require_covers_user
+from controlplane.usecases.scopes import project_for
+from controlplane.usecases.secretuses import follow, services_of, set_uses, wake
+from controlplane.usecases.services import find_defined
+from fleet.errors import Conflict, Invalid, NotFound
+
+_LONGEST_TEXT = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class SecretChange:
+    """What to change of a secret; None leaves it as it is.
+
+    `value` and `source` exclude each other: where one is given, the other ends. With a `plan` the
+    new value is rolled out in two phases.
+    """
+
+    value: bytes | None = field(default=None, repr=False)
+    source: SecretSource | None = None
+    description: str | None = None
+    project_id: str | None = None
+    refresh_s: int | None = None
+    plan: RotationPlan | None = None
+
+    def columns(self) -> dict[str, Any]:
+        """The checked fields but the value. Invalid: names the field."""
+        if self.value is not None and self.source is not None:
+            raise Invalid("give either a value or a source", field="value")
+        found: dict[str, Any] = {}
+        if self.description is not None:
+            text = self.description
+            found["description"] = check_text(text, "description", _LONGEST_TEXT) if text else ""
+        if self.refresh_s is not None:
+            found["refresh_s"] = check_refresh(self.refresh_s)
+        if self.source is not None:
+            found["source"] = self.source.checked()
+        if self.value is not None:
+            found |= {"source": None, "due_at": None, "problem": "", "refreshed_at": None}
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class UseView:
+    """A use with its service. `applied`: the service's agent has that version in its cluster."""
+
+    use: SecretUse
+    service: Service
+    secret: Secret
+
+    @property
+    def applied(self) -> bool:
+        return self.service.observed >= self.use.sequence
+
+
+class Secrets:
+    """Verbs on secrets."""
+
+    def __init__(self, deps: Deps) -> None:
+        self._deps = deps
+
+    async def page(self, actor: Actor, query: PageQuery) -> Page[Secret]:
+        require_member(actor)
+        query = replace(query, visible=actor.policy.visible(Kind.SECRET))
+        async with self._deps.store.read() as tx:
+            return await tx.secrets.page(query)
+
+    async def get(self, actor: Actor, id: str | None, name: str | None = None) -> Secret:
+        """By id or name, without any value. NotFound: none, or not to be seen."""
+        require_member(actor)
+        async with self._deps.store.read() as tx:
+            return await _seen(tx, actor, Verb.READ, id, name)
+
+    async def versions(self, actor: Actor, id: str) -> list[SecretVersion]:
+        """What is known of its versions, newest first; no value."""
+        require_member(actor)
+        async with self._deps.store.read() as tx:
+            secret = await _seen(tx, actor, Verb.READ, id)
+            found = await tx.secret_versions.select(secret_id=secret.id)
+        bare = [replace(one, sealed=None) for one in found]
+        return sorted(bare, key=lambda one: one.number, reverse=True)
+
+    async def consumers(self, actor: Actor, id: str) -> list[UseView]:
+        """Who uses a secret, as far as the actor may see the services."""
+        require_member(actor)
+        async with self._deps.store.read() as tx:
+            secret = await _seen(tx, actor, Verb.READ, id)
+            uses = await tx.secret_uses.select(secret_id=id)
+            services = await services_of(tx, uses)
+        views = [
+            UseView(u, services[u.service_id], secret) for u in uses if u.service_id in services
+        ]
+        seen = [one for one in views if actor.may(Verb.READ, one.service.target)]
+        return sorted(seen, key=lambda one: (one.service.name, one.service.id, one.use.name))
+
+    async def used_by(self, actor: Actor, service_id: str) -> list[UseView]:
+        """What a service uses, as far as the actor may see the secrets."""
+        require_member(actor)
+        async with self._deps.store.read() as tx:
+            service = await find_defined(tx, service_id)
+            require(actor, Verb.READ, service.target)
+            uses = await tx.secret_uses.select(service_id=service_id)
+            rows = await tx.secrets.select(id={one.secret_id for one in uses}) if uses else []
+        known = {one.id: one for one in rows if actor.may(Verb.READ, one.target)}
+        views = [UseView(u, service, known[u.secret_id]) for u in uses if u.secret_id in known]
+        return sorted(views, key=lambda one: one.use.name)
+
+    async def save(self, actor: Actor, name: str, change: SecretChange) -> Secret:
+        """Create or change the secret of this name.
+
+        A new value is a new version; the same value again is not. Services that follow the secret
+        get it at once, with a plan batch by batch. Conflict: a rotation of it goes on.
+        """
+        require_member(actor)
+        columns, now = change.columns(), self._deps.clock.now()
+        async with self._deps.store.write() as tx:
+            before = await tx.secrets.find(name=check_name(name))
+            if before is None:
+                project = await project_for(tx, actor, Kind.SECRET, change.project_id)
+                before = Secret(self._deps.new_id(), name, now, now, project)
+                await tx.secrets.add(before)
+            require(actor, Verb.WRITE, before.target)
+            _check_project(before, change)
+            if change.source is not None:
+                await _check_reader(self._deps, tx, actor, change.source)
+                columns["due_at"] = now
+            after = replace(before, **columns, updated_at=now)
+            moved: list[Service] = []
+            if change.value is not None:
+                who = (actor.email or actor.name)[:320]
+                after, moved = await renewed(
+                    self._deps, tx, after, check_value(change.value), who, change.plan
+                )
+            await tx.secrets.put(after)
+            await self._deps.audit(
+                tx, actor, "saveSecret", name, after.id, version=after.newest,
+                changed=sorted(columns.keys() - {"due_at", "problem", "refreshed_at"}),
+            )  # fmt: skip
+        self._woken(after, moved)
+        return after
+
+    async def delete(self, actor: Actor, id: str) -> Secret:
+        """Delete a secret with all its values. Conflict: services still use it."""
+        require_member(actor)
+        async with self._deps.store.write() as tx:
+            secret = await _seen(tx, actor, Verb.WRITE, id)
+            uses = await tx.secret_uses.select(secret_id=id)
+            if uses:
+                names = sorted({s.name for s in (await services_of(tx, uses)).values()})
+                raise Conflict(
+                    f"{len(names)} services use secret {secret.name!r}: {', '.join(names[:5])}"
+                )
+            for version in await tx.secret_versions.select(secret_id=id):
+                await tx.secret_versions.remove(version.id)
+            await tx.secrets.remove(id)
+            await self._deps.audit(tx, actor, "deleteSecret", secret.name, id)
+        return secret
+
+    async def use(self, actor: Actor, service_id: str, wanted: Wanted) -> list[UseView]:
+        """Let a service use exactly these secrets. Conflict: its cluster is frozen."""
+        require_member(actor)
+        async with self._deps.store.write() as tx:
+            service = await find_defined(tx, service_id)
+            require(actor, Verb.WRITE, service.target)
+            await check_thawed(tx, service.cluster_id)
+            if await set_uses(self._deps, tx, actor, service, wanted):
+                await self._deps.audit(
+                    tx, actor, "useSecrets", service.name, service_id, names=sorted(wanted)[:50]
+                )
+        wake(self._deps, [service])
+        return await self.used_by(actor, service_id)
+
+    async def revoke(self, actor: Actor, id: str, number: int) -> Secret:
+        """Destroy a version's value. Conflict: it is the current one, or still used."""
+        require_member(actor)
+        async with self._deps.store.write() as tx:
+            secret = await _seen(tx, actor, Verb.WRITE, id)
+            if secret.rotating:
+                raise Conflict(f"a rotation of {secret.name!r} goes on: end it first")
+            await rotations.destroy(self._deps, tx, secret, number)
+            await self._deps.audit(
+                tx, actor, "revokeSecretVersion", secret.name, id, version=number
+            )
+        self._woken(secret, [])
+        return secret
+
+    async def decide(self, actor: Actor, id: str, decision: Decision) -> Secret:
+        """A person's word on the rotation that goes on. Conflict: not now, or none does."""
+        require_member(actor)
+        async with self._deps.store.write() as tx:
+            secret = await _seen(tx, actor, Verb.WRITE, id)
+            who = (actor.email or actor.name)[:320]
+            after, moved = await rotations.decided(self._deps, tx, secret, decision, who)
+            await self._deps.audit(
+                tx, actor, "decideSecretRotation", secret.name, id, decision=decision.value
+            )
+        self._woken(after, moved)
+        return after
+
+    def _woken(self, secret: Secret, moved: Sequence[Service]) -> None:
+        self._deps.bus.publish(SECRET, secret.id)
+        wake(self._deps, moved)
+
+
+async def renewed(
+    deps: Deps,
+    tx: Transaction,
+    secret: Secret,
+    value: bytes,
+    by: str,
+    plan: RotationPlan | None = None,
+) -> tuple[Secret, list[Service]]:
+    """A secret with one more version, if the value is another one; whose agents must hear.
+
+    The caller writes the row. Conflict: a rotation goes on.
+    """
+    if secret.rotating:
+        raise Conflict(f"a rotation of {secret.name!r} goes on: let it end, or abort it")
+    if secret.newest and await _is_same(deps, tx, secret, value):
+        return secret, []
+    await _check_room(tx, secret)
+    version = SecretVersion(deps.new_id(), secret.id, secret.newest + 1, deps.clock.now(), by)
+    sealed = deps.sealer.seal(value, version.context)
+    await tx.secret_versions.add(replace(version, sealed=sealed))
+    number = version.number
+    if plan is not None and secret.current:
+        rotation = Rotation(secret.current, number, deps.clock.now(), by, plan.checked())
+        return replace(secret, newest=number, rotation=rotation), []
+    after = replace(secret, newest=number, current=number)
+    return after, await follow(deps, tx, after, by)
+
+
+async def _is_same(deps: Deps, tx: Transaction, secret: Secret, value: bytes) -> bool:
+    row = await tx.secret_versions.find(secret_id=secret.id, number=secret.current)
+    if row is None or row.sealed is None:
+        return False
+    return deps.sealer.open(row.sealed, row.context) == value
+
+
+async def _check_room(tx: Transaction, secret: Secret) -> None:
+    held = await tx.secret_versions.select(secret_id=secret.id, revoked_at=None)
+    if len(held) >= MOST_VERSIONS:
+        raise Invalid(f"{MOST_VERSIONS} versions hold a value: revoke some first", field="value")
+
+
+async def _seen(
+    tx: Transaction, actor: Actor, verb: Verb, id: str | None, name: str | None = None
+) -> Secret:
+    secret = await tx.secrets.find(id=id) if id else await tx.secrets.find(name=name or "")
+    if secret is None:
+        raise NotFound
+    require(actor, verb, secret.target)
+    return secret
+
+
+def _check_project(before: Secret, change: SecretChange) -> None:
+    if change.project_id and change.project_id != before.project_id:
+        raise Conflict(f"secret {before.name!r} stays in its project: make it anew in the other")
+
+
+async def _check_reader(deps: Deps, tx: Transaction, actor: Actor, source: SecretSource) -> None:
+    """Who names a service account to read as must be able to do all that it can."""
+    if source.kind is not SourceKind.KUBERNETES:
+        return
+    require(actor, Verb.ADMINISTER, Target.whole(Kind.USER))
+    user = await tx.users.get(source.reader_id)
+    if user is None or user.kind is not UserKind.SERVICE_ACCOUNT:
+        raise Invalid("is not a service account", field="source.readerId")
+    await require_covers_user(tx, actor, user, deps.clock.now())

@@ -1,0 +1,178 @@
+"""Which service is to have which version of which secret, and how agents come to hear of it."""
+
+from collections.abc import Collection, Iterable, Sequence
+
+from controlplane.domain.access import Actor, Verb, require
+from controlplane.domain.ledger import LedgerEntry, Stage
+from controlplane.domain.rotation import Consumer
+from controlplane.domain.secrets import MOST_USES, Secret, SecretUse, Wanted, check_name
+from controlplane.domain.services import Phase, Service
+from controlplane.ports import ANY, Transaction
+from controlplane.usecases.deps import DESIRED, SERVICE, Deps
+from controlplane.usecases.freezes import frozen_clusters
+from fleet.errors import Conflict, Invalid, NotFound
+
+
+async def set_uses(
+    deps: Deps, tx: Transaction, actor: Actor, service: Service, wanted: Wanted
+) -> bool:
+    """Let a service use exactly these secrets; whether that changed anything.
+
+    NotFound: no such secret, or not to be seen. Forbidden: the actor may not hand it to services.
+    """
+    if len(wanted) > MOST_USES:
+        raise Invalid(f"{MOST_USES} at most", field="uses")
+    held = {one.name: one for one in await tx.secret_uses.select(service_id=service.id)}
+    secrets = {name: await _usable(tx, actor, id) for name, (id, _) in sorted(wanted.items())}
+    names: list[str] = []
+    for name, secret in secrets.items():
+        version = await _version(tx, secret, wanted[name][1])
+        before, pinned = held.get(name), wanted[name][1] is not None
+        if before is not None and _same(before, secret, version, pinned=pinned):
+            continue
+        if before is not None:
+            await tx.secret_uses.remove(before.id)
+        await tx.secret_uses.add(
+            SecretUse(
+                deps.new_id(),
+                secret.id,
+                service.id,
+                check_name(name, "uses.name"),
+                version,
+                service.sequence + bool(service.digest),
+                deps.clock.now(),
+                pinned,
+            )
+        )
+        names.append(f"{name} is version {version} of {secret.name}")
+    for name in sorted(held.keys() - wanted.keys()):
+        await tx.secret_uses.remove(held[name].id)
+        names.append(f"{name} is gone")
+    if names:
+        await _raise(deps, tx, service, names, actor.email or actor.name)
+    return bool(names)
+
+
+async def move(
+    deps: Deps, tx: Transaction, secret: Secret, uses: Iterable[SecretUse], version: int, by: str
+) -> list[Service]:
+    """Have these uses be of a version; the services whose agents must hear of it."""
+    moved: dict[str, Service] = {}
+    for use in sorted(uses, key=lambda one: (one.service_id, one.id)):
+        service = await tx.services.find(id=use.service_id, deleted_at=ANY)
+        if service is None:
+            continue
+        sequence = service.sequence + bool(service.digest)
+        await tx.secret_uses.change(
+            use.id, version=version, sequence=sequence, changed_at=deps.clock.now()
+        )
+        if service.id not in moved:
+            said = f"{use.name} is version {version} of {secret.name}"
+            await _raise(deps, tx, service, [said], by)
+            moved[service.id] = service
+    return list(moved.values())
+
+
+async def follow(deps: Deps, tx: Transaction, secret: Secret, by: str) -> list[Service]:
+    """Bring all that follow a secret to its current version, where nothing is frozen."""
+    if secret.rotating or not secret.current:
+        return []
+    uses = await tx.secret_uses.select(secret_id=secret.id, pinned=False)
+    behind = [one for one in uses if one.version != secret.current]
+    free = await _thawed(tx, behind)
+    return await move(deps, tx, secret, free, secret.current, by)
+
+
+async def consumers(tx: Transaction, secret: Secret) -> list[Consumer]:
+    """Who uses a secret, and how each is with it."""
+    uses = await tx.secret_uses.select(secret_id=secret.id)
+    services = await services_of(tx, uses)
+    free = {one.id for one in await _thawed(tx, uses, services)}
+    return [
+        _consumer(use, services[use.service_id], movable=use.id in free and not use.pinned)
+        for use in uses
+        if use.service_id in services
+    ]
+
+
+async def services_of(tx: Transaction, uses: Collection[SecretUse]) -> dict[str, Service]:
+    """The services of some uses by id."""
+    ids = {one.service_id for one in uses}
+    found = await tx.services.select(id=ids) if ids else []
+    return {one.id: one for one in found}
+
+
+def wake(deps: Deps, services: Iterable[Service]) -> None:
+    """Tell agents and watchers, after the commit, that desired states have changed."""
+    for service in services:
+        deps.bus.publish(SERVICE, service.id)
+        deps.bus.publish(DESIRED, f"{service.cluster_id}/{service.id}")
+
+
+def _consumer(use: SecretUse, service: Service, *, movable: bool) -> Consumer:
+    has_it = service.observed >= use.sequence
+    return Consumer(
+        use.id,
+        service.name,
+        use.version,
+        settled=has_it and service.phase is Phase.HEALTHY,
+        failed=has_it and service.phase in (Phase.FAILED, Phase.DEGRADED),
+        movable=movable,
+    )
+
+
+async def _thawed(
+    tx: Transaction, uses: Sequence[SecretUse], services: dict[str, Service] | None = None
+) -> list[SecretUse]:
+    """The uses in clusters that are not frozen."""
+    frozen = await frozen_clusters(tx) if uses else {}
+    if not frozen:
+        return list(uses)
+    known = services if services is not None else await services_of(tx, uses)
+    free = {id for id, one in known.items() if one.cluster_id not in frozen}
+    return [one for one in uses if one.service_id in free]
+
+
+async def _raise(
+    deps: Deps, tx: Transaction, service: Service, said: Sequence[str], by: str
+) -> None:
+    """Raise the sequence of a service: its agent hears of it, and gets its values anew."""
+    sequence = service.sequence + bool(service.digest)
+    await tx.services.change(service.id, sequence=sequence)
+    entry = LedgerEntry(
+        service_id=service.id,
+        cluster_id=service.cluster_id,
+        stage=Stage.CONFIGURED,
+        at=deps.clock.now(),
+        sequence=sequence,
+        digest=service.digest,
+        revision_id=service.revision_id,
+        actor=by[:320],
+        message=f"secrets: {', '.join(said)}"[:1000],
+    )
+    await tx.ledger.append([entry])
+
+
+async def _usable(tx: Transaction, actor: Actor, id: str) -> Secret:
+    secret = await tx.secrets.get(id)
+    if secret is None:
+        raise NotFound
+    require(actor, Verb.USE, secret.target)
+    return secret
+
+
+async def _version(tx: Transaction, secret: Secret, asked: int | None) -> int:
+    """The version that a new use gets. Conflict: there is none, or it was revoked."""
+    rotation = secret.rotation
+    number = rotation.new if rotation is not None and rotation.active else secret.current
+    number = asked or number
+    row = await tx.secret_versions.find(secret_id=secret.id, number=number)
+    if row is None or row.revoked_at is not None:
+        what = f"version {number}" if number else "value yet"
+        raise Conflict(f"secret {secret.name!r} has no {what}")
+    return number
+
+
+def _same(before: SecretUse, secret: Secret, version: int, *, pinned: bool) -> bool:
+    is_same = before.secret_id == secret.id and before.pinned == pinned
+    return is_same and (before.version == version or not pinned)

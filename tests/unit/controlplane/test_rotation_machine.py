@@ -1,0 +1,170 @@
+"""Rotation of a secret: what may never happen, whatever consumers, people and time do."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from controlplane.domain.rotation import (
+    Consumer,
+    Decision,
+    Rotation,
+    RotationPhase,
+    RotationPlan,
+    Step,
+    decide,
+    step,
+)
+from fleet.errors import Conflict, Invalid
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+OLD, NEW = 3, 4
+
+
+def begun(**plan: Any) -> Rotation:
+    return Rotation(OLD, NEW, NOW, "ada", RotationPlan(**plan))
+
+
+def consumer(id: str, version: int = OLD, **state: bool) -> Consumer:
+    return Consumer(id, f"service-{id}", version, **state)
+
+
+def test_consumers_move_batch_by_batch_and_then_soak() -> None:
+    """The whole way with two consumers, one at a time, until a person revokes."""
+    a, b = consumer("a", settled=True), consumer("b", settled=True)
+    first = step(begun(batch=1, soak_s=10), [a, b], NOW)
+    assert first.move == ("a",)
+    a = consumer("a", NEW)
+    assert step(first.rotation, [a, b], NOW).move == ()
+    a = replace(a, settled=True)
+    second = step(first.rotation, [a, b], NOW)
+    assert second.move == ("b",)
+    b = consumer("b", NEW, settled=True)
+    verifying = step(second.rotation, [a, b], NOW).rotation
+    assert verifying.phase is RotationPhase.VERIFYING
+    assert step(verifying, [a, b], NOW + timedelta(seconds=9)).rotation == verifying
+    ready = step(verifying, [a, b], NOW + timedelta(seconds=10)).rotation
+    assert ready.phase is RotationPhase.READY
+    done = decide(ready, Decision.REVOKE, [a, b], NOW)
+    assert done.revoke and done.rotation.phase is RotationPhase.REVOKED
+
+
+def test_a_consumer_that_fails_holds_the_rotation() -> None:
+    """And says which; whoever has mended it goes on, or takes all back."""
+    failed = consumer("a", NEW, failed=True)
+    held = step(begun(), [failed, consumer("b")], NOW)
+    assert held.rotation.phase is RotationPhase.HELD and held.move == ()
+    assert "service-a" in held.rotation.reason
+    assert step(held.rotation, [consumer("a", NEW, settled=True)], NOW).rotation == held.rotation
+    resumed = decide(held.rotation, Decision.RESUME, [], NOW).rotation
+    assert resumed.phase is RotationPhase.ROLLING
+    assert decide(held.rotation, Decision.ABORT, [], NOW).rotation.phase is RotationPhase.ABORTED
+
+
+def test_a_consumer_that_never_answers_holds_it_too() -> None:
+    rotation = step(begun(timeout_s=60), [consumer("a")], NOW).rotation
+    late = step(rotation, [consumer("a", NEW)], NOW + timedelta(seconds=60)).rotation
+    assert late.phase is RotationPhase.HELD and "60 s" in late.reason
+
+
+def test_pinned_consumers_are_named_and_never_moved() -> None:
+    held = step(begun(), [consumer("a", movable=False)], NOW)
+    assert held.rotation.phase is RotationPhase.HELD and held.move == ()
+    assert "service-a" in held.rotation.reason
+
+
+def test_without_consumers_only_the_soak_is_waited_for() -> None:
+    verifying = step(begun(soak_s=0, automatic=True), [], NOW).rotation
+    done = step(verifying, [], NOW)
+    assert done.revoke and done.rotation.ended_at == NOW
+
+
+@pytest.mark.parametrize("field", ["batch", "soak_s", "timeout_s"])
+def test_plans_that_cannot_be_are_refused(field: str) -> None:
+    with pytest.raises(Invalid):
+        replace(RotationPlan(), **{field: -1}).checked()
+
+
+class Rotating(RuleBasedStateMachine):
+    """Agents, people and time in any order; the old version is gone only when nobody needs it."""
+
+    @initialize(
+        count=st.integers(0, 6),
+        batch=st.integers(1, 3),
+        automatic=st.booleans(),
+        pinned=st.sets(st.integers(0, 5), max_size=2),
+    )
+    def begin(self, count: int, batch: int, automatic: bool, pinned: set[int]) -> None:
+        self.now = NOW
+        self.revoked = False
+        self.rotation = begun(batch=batch, soak_s=30, timeout_s=120, automatic=automatic)
+        self.consumers = {
+            str(n): consumer(str(n), settled=True, movable=n not in pinned) for n in range(count)
+        }
+
+    def take(self, done: Step) -> None:
+        """What the use case does with a step; doing it from the same state again is the same."""
+        again = step(self.rotation, self.all, self.now)
+        assert again == step(self.rotation, self.all, self.now)
+        for id in done.move:
+            assert self.consumers[id].movable and self.consumers[id].version == OLD
+            changed = replace(self.consumers[id], version=NEW, settled=False, failed=False)
+            self.consumers[id] = changed
+        if done.revoke:
+            assert not any(one.version == OLD for one in self.all)
+            assert all(one.settled for one in self.all) or not self.rotation.plan.automatic
+            self.revoked = True
+        self.rotation = done.rotation
+        if self.rotation.phase is RotationPhase.ABORTED:
+            for id, one in self.consumers.items():
+                self.consumers[id] = replace(one, version=OLD)
+
+    @property
+    def all(self) -> list[Consumer]:
+        return list(self.consumers.values())
+
+    @rule(seconds=st.integers(0, 100))
+    def time_passes(self, seconds: int) -> None:
+        self.now += timedelta(seconds=seconds)
+        self.take(step(self.rotation, self.all, self.now))
+
+    @precondition(lambda self: self.consumers)
+    @rule(data=st.data(), healthy=st.booleans())
+    def an_agent_reports(self, data: st.DataObject, healthy: bool) -> None:
+        id = data.draw(st.sampled_from(sorted(self.consumers)))
+        self.consumers[id] = replace(self.consumers[id], settled=healthy, failed=not healthy)
+        self.take(step(self.rotation, self.all, self.now))
+
+    @rule(number=st.integers(6, 9), version=st.sampled_from([OLD, NEW]))
+    def somebody_joins(self, number: int, version: int) -> None:
+        if self.revoked:
+            version = NEW
+        self.consumers[str(number)] = consumer(str(number), version)
+
+    @rule(decision=st.sampled_from(list(Decision)))
+    def a_person_decides(self, decision: Decision) -> None:
+        try:
+            done = decide(self.rotation, decision, self.all, self.now)
+        except Conflict:
+            return
+        self.take(done)
+
+    @invariant()
+    def at_most_a_batch_is_under_way_while_the_old_one_is_good(self) -> None:
+        if not hasattr(self, "rotation"):
+            return
+        own = [one for id, one in self.consumers.items() if int(id) < 6]
+        new = [one for one in own if one.version == NEW and not one.settled and not one.failed]
+        if self.rotation.phase is RotationPhase.ROLLING and not self.revoked:
+            # Those that settled once may waver again; what was just moved is within the batch.
+            assert len(step(self.rotation, self.all, self.now).move) <= self.rotation.plan.batch
+        if self.revoked:
+            assert self.rotation.phase is RotationPhase.REVOKED
+            assert not any(one.version == OLD for one in own)
+        assert len(new) <= len(own)
+
+
+TestRotating = Rotating.TestCase
