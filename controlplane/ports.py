@@ -26,6 +26,7 @@ from controlplane.domain.notifications import Delivery, Mark, Notification, Rout
 from controlplane.domain.objects import Plan
 from controlplane.domain.people import Group, Login, Membership, Token, User
 from controlplane.domain.promotion import Pipeline
+from controlplane.domain.renderstate import RenderState
 from controlplane.domain.repositories import Repository
 from controlplane.domain.search import Found, Place, Question
 from controlplane.domain.secrets import Secret, SecretSource, SecretUse, SecretVersion
@@ -339,6 +340,8 @@ class Transaction(Protocol):
     def repositories(self) -> Rows[Repository]: ...
     @property
     def services(self) -> ServiceRows: ...
+    @property
+    def render_states(self) -> Reading[RenderState]: ...
     @property
     def contexts(self) -> Rows[ServiceContext]: ...
     @property

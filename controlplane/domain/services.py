@@ -264,11 +264,6 @@ class Service:
         names = ", ".join(self.dependencies)
         return (Problem("dependencies", f"waits until all of these are healthy: {names}"),)
 
-    @property
-    def paths(self) -> Iterable[str]:
-        """Folders and files of the repository that the next render will read, as far as known."""
-        return self.reads or (self.folder,)
-
     def _waiting_for_a_person(self) -> tuple[Problem, ...]:
         if self.phase is not Phase.AWAITING or not self.awaiting:
             return ()

@@ -26,6 +26,7 @@ from controlplane.domain.notifications import Mark, Router, Sink
 from controlplane.domain.objects import Plan
 from controlplane.domain.people import Group, Login, Membership, Token, User
 from controlplane.domain.promotion import Pipeline
+from controlplane.domain.renderstate import RenderState
 from controlplane.domain.repositories import Repository
 from controlplane.domain.search import split_image
 from controlplane.domain.secrets import Secret, SecretUse, SecretVersion
@@ -105,6 +106,10 @@ class SqlTransaction:
     @cached_property
     def services(self) -> SqlServices:
         return SqlServices(self._connection, tables.services, Service, ("name", "namespace"))
+
+    @cached_property
+    def render_states(self) -> SqlReading[RenderState]:
+        return SqlReading(self._connection, tables.services, RenderState)
 
     @cached_property
     def contexts(self) -> SqlRows[ServiceContext]:

@@ -12,6 +12,7 @@ import structlog
 
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.ledger import LedgerEntry, Stage
+from controlplane.domain.renderstate import RenderState
 from controlplane.domain.repositories import Repository
 from controlplane.domain.services import Revision, Service
 from controlplane.domain.sources import ServiceSource
@@ -41,7 +42,7 @@ _BATCH = 32
 class _Outcome:
     """What a look at one service gave: a render, or the reason why there is none."""
 
-    service: Service
+    service: Service | RenderState
     commit: Commit | None
     rendered: Rendered | None = None
     reads: Mapping[str, str] | None = None
@@ -49,6 +50,15 @@ class _Outcome:
     waiting: bool = False
     taken: Taken = Taken()
     trees: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stale:
+    """What a service that is to be rendered stood at, and what its paths are at the commit."""
+
+    state: RenderState
+    commit: Commit
+    ids: Mapping[str, str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,21 +88,30 @@ class Delivery:
                 return 0
             further = await tx.service_sources.select(repository_id=repository_id)
             frozen = await frozen_clusters(tx)
-            found = await tx.services.select(repository_id=repository_id, **wanted)
-            services = [one for one in found if one.cluster_id not in frozen]
-            clusters = {
-                c.id: c
-                for c in await tx.clusters.select(id={service.cluster_id for service in services})
-            }
+            found = await tx.render_states.select(repository_id=repository_id, **wanted)
+        states = [one for one in found if one.cluster_id not in frozen]
         commits = self._commits(repository)
         if only is None:
             await wake_users(self._deps, repository.id, commits, further)
-        changed, failed = await self._changed(repository, commits, services)
+        stale, failed = await self._changed(repository, commits, states)
         count = await self._keep(failed) if failed else 0
-        looks = {look.service.id: look for look in changed}
-        for group in in_order([look.service for look in changed]):
+        return count + await self._render_all(stale) if stale else count
+
+    async def _render_all(self, stale: Mapping[str, _Stale]) -> int:
+        """Render services, those first on which others depend; how many were offered to agents."""
+        async with self._deps.store.read() as tx:
+            services = await tx.services.select(id=stale)
+            homes = {service.cluster_id for service in services}
+            clusters = {c.id: c for c in await tx.clusters.select(id=homes)}
+        # Whoever has changed one meanwhile has asked for another delivery.
+        same = [one for one in services if not _was_changed(stale[one.id].state, one)]
+        count = 0
+        for group in in_order(same):
             for start in range(0, len(group), _BATCH):
-                batch = [looks[one.id] for one in group[start : start + _BATCH]]
+                batch = [
+                    _Look(one, stale[one.id].commit, stale[one.id].ids)
+                    for one in group[start : start + _BATCH]
+                ]
                 count += await self._keep(await self._outcomes(batch, clusters))
         return count
 
@@ -135,29 +154,30 @@ class Delivery:
         self,
         repository: Repository,
         commits: Mapping[str, Commit],
-        services: Iterable[Service],
-    ) -> tuple[list[_Look], list[_Outcome]]:
-        """What to render, and the services that cannot be."""
-        wanted: dict[str, list[Service]] = {}
+        states: Iterable[RenderState],
+    ) -> tuple[dict[str, _Stale], list[_Outcome]]:
+        """What to render by the service's id, and the services that cannot be."""
+        wanted: dict[str, list[RenderState]] = {}
         failed = []
-        state = self._deps.manifests.state(repository.id)
-        missing = state.missing if state is not None else frozenset()
-        for service in services:
-            if _is_settled(service):
+        known = self._deps.manifests.state(repository.id)
+        missing = known.missing if known is not None else frozenset()
+        for one in states:
+            if one.is_settled:
                 continue
-            ref = service.pinned or service.ref
+            ref = one.wanted_ref
             if ref in commits:
-                wanted.setdefault(ref, []).append(service)
+                wanted.setdefault(ref, []).append(one)
             elif ref in missing:
                 problem = f"{repository.url} has no branch, tag or commit {ref!r}"
-                failed.append(_Outcome(service, None, error=problem))
-        changed: list[_Look] = []
+                if one.render_error != problem:
+                    failed.append(_Outcome(one, None, error=problem))
+        stale: dict[str, _Stale] = {}
         for ref, group in wanted.items():
             commit = commits[ref]
-            paths = {path for service in group for path in service.paths}
+            paths = {path for one in group for path in one.paths}
             ids = await self._deps.manifests.trees(repository.id, commit.sha, paths)
-            changed += [_Look(s, commit, ids) for s in group if _is_stale(s, ids)]
-        return changed, failed
+            stale |= {one.id: _Stale(one, commit, ids) for one in group if one.is_stale(ids)}
+        return stale, failed
 
     async def _render(
         self, look: _Look, parameters: Mapping[str, Any], sources: Sequence[ServiceSource]
@@ -270,23 +290,7 @@ async def reads_of(
     return {path: ids.get(path) or "" for path in paths}
 
 
-def _is_settled(service: Service) -> bool:
-    """Whether no commit can change the service: its pipeline brings them, or it is held."""
-    if service.pinned is None or service.promoted:
-        return service.promoted
-    held = service.sha == service.pinned and service.source is not None
-    return held and service.render_error is None
-
-
-def _is_stale(service: Service, ids: Mapping[str, str | None]) -> bool:
-    """Whether the last render read something that is another thing now."""
-    undone = service.waiting or service.source is None or service.render_error is not None
-    if undone or not service.reads:
-        return True
-    return any(ids.get(path) != was for path, was in service.reads.items())
-
-
-def _was_changed(before: Service, now: Service) -> bool:
+def _was_changed(before: Service | RenderState, now: Service) -> bool:
     """Whether people changed the service while it was being rendered."""
     return (before.updated_at, before.pinned) != (now.updated_at, now.pinned)
 

@@ -8,8 +8,8 @@ import orjson
 from controlplane.domain.access import Actor, Kind, Verb, require, require_member
 from controlplane.domain.credentials import changed, method_of
 from controlplane.domain.names import check_text
+from controlplane.domain.renderstate import RenderState
 from controlplane.domain.repositories import GitHealth, Repository
-from controlplane.domain.services import Service
 from controlplane.domain.sources import ServiceSource
 from controlplane.ports import ANY, Page, PageQuery, Transaction
 from controlplane.usecases.deps import DELIVER, Deps
@@ -94,7 +94,7 @@ class Repositories:
             await _check_via(tx, actor, change)
             after = self._changed(before, change)
             await tx.repositories.put(after)
-            services = await tx.services.select(repository_id=id)
+            services = await tx.render_states.select(repository_id=id)
             sources = await tx.service_sources.select(repository_id=id)
             await self._deps.audit(tx, actor, "updateGitRepository", after.url, id)
         self.follow(after, services, sources)
@@ -151,9 +151,9 @@ class Repositories:
         """Tell the git cache, at start, of every repository and the refs in use."""
         async with self._deps.store.read() as tx:
             repositories = await tx.repositories.select()
-            services = await tx.services.select()
+            services = await tx.render_states.select()
             sources = await tx.service_sources.select()
-        users: dict[str, list[Service]] = {}
+        users: dict[str, list[RenderState]] = {}
         for service in services:
             users.setdefault(service.repository_id or "", []).append(service)
         further: dict[str, list[ServiceSource]] = {}
@@ -165,17 +165,15 @@ class Repositories:
     async def follow_for(self, repository_id: str, service_id: str) -> None:
         """See to it that the git cache follows the ref of a service."""
         async with self._deps.store.read() as tx:
-            service = await tx.services.get(service_id)
-        if service is None or (service.pinned or service.ref) not in self._followed.get(
-            repository_id, ()
-        ):
+            service = await tx.render_states.get(service_id)
+        if service is None or service.wanted_ref not in self._followed.get(repository_id, ()):
             await self.follow_again(repository_id)
 
     async def follow_again(self, repository_id: str) -> None:
         """Tell the git cache of the refs that are in use now."""
         async with self._deps.store.read() as tx:
             repository = await tx.repositories.get(repository_id)
-            services = await tx.services.select(repository_id=repository_id)
+            services = await tx.render_states.select(repository_id=repository_id)
             sources = await tx.service_sources.select(repository_id=repository_id)
         if repository is not None:
             self.follow(repository, services, sources)
@@ -183,11 +181,11 @@ class Repositories:
     def follow(
         self,
         repository: Repository,
-        services: Sequence[Service],
+        services: Sequence[RenderState],
         sources: Sequence[ServiceSource] = (),
     ) -> None:
         """Hand a repository with the refs and folders that services use to the git cache."""
-        refs = {service.pinned or service.ref for service in services}
+        refs = {service.wanted_ref for service in services}
         refs |= {source.ref for source in sources}
         folders = {path for service in services for path in service.paths}
         folders |= {source.folder for source in sources}
