@@ -34,7 +34,7 @@ from controlplane.domain.services import Component, Revision, Service
 from controlplane.domain.sets import OpenRequest, ServiceSet
 from controlplane.domain.signin import Challenge, Failures, TrustRule
 from controlplane.domain.sources import ServiceSource
-from controlplane.domain.streams import OpenStream, RecordingPart
+from controlplane.domain.streams import FoundStreams, OpenStream, RecordingPart, StreamFilter
 from controlplane.domain.tunnels import Replica, Tunnel
 from fleet.changes import Edit, MergeRequest
 from fleet.identity import RepositoryId
@@ -674,12 +674,14 @@ class LiveLogs(Protocol):
 
 
 class Door(Protocol):
-    """The Kubernetes door of this process: requests that are under way, and recordings."""
+    """The Kubernetes door: requests that are under way, and recordings, of all replicas."""
 
-    def open_streams(self) -> list[OpenStream]: ...
+    async def open_streams(self, wanted: StreamFilter) -> FoundStreams:
+        """Those that are wanted, as many as are shown at most."""
+        ...
 
-    def end_stream(self, id: str, by: str) -> bool:
-        """End one; False: there is none of this id."""
+    async def end_stream(self, stream: OpenStream, by: str) -> bool:
+        """End one; False: it has ended. Unavailable: its replica does not answer."""
         ...
 
     async def recording(self, request_id: str, offset: int, most: int) -> RecordingPart:

@@ -15,7 +15,8 @@ from fleet.mux.mux import MuxSettings
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 from proxy.domain.access import Identity
-from proxy.domain.streams import OpenStream
+from proxy.domain.streams import EVERYTHING, FoundStreams, OpenStream, StreamFilter, longest_open
+from proxy.domain.terminal import RecordingPart
 from proxy.gateway.connection import make_door
 from proxy.gateway.desk import Desk
 from proxy.gateway.gateway import Gateway
@@ -30,7 +31,9 @@ from proxy.ports import (
     TunnelRegistry,
     Way,
 )
-from proxy.recording.files import FileRecorder, RecordingPart
+from proxy.recording.files import FileRecorder
+from proxy.replicas.answering import Answers
+from proxy.replicas.asking import Inquiries
 from proxy.replicas.peers import Peers
 from proxy.replicas.relay import Relay
 from proxy.replicas.ways import Ways
@@ -51,11 +54,31 @@ class Neighbours:
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """What shares agents with other replicas."""
+    """What shares agents with other replicas. `per_agent`: requests to one agent of this one."""
 
     ways: Ways
     peers: Peers
-    relay: Relay
+    inquiries: Inquiries
+    per_agent: int
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """The port `Insight` over this process."""
+
+    gateway: Gateway
+    recorder: FileRecorder | None
+
+    def open_streams(self, wanted: StreamFilter) -> list[OpenStream]:
+        return self.gateway.open_streams(wanted)
+
+    def end_stream(self, id: str, by: str) -> bool:
+        return self.gateway.end_stream(id, by)
+
+    async def recording(self, id: str, offset: int, most: int) -> RecordingPart:
+        if self.recorder is None:
+            raise NotFound("nothing is recorded here")
+        return await self.recorder.read(id, offset, most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +120,24 @@ class Door:
         """Authorize open requests anew now: those of a user whose rights have changed, or all."""
         await self.gateway.recheck(user)
 
-    def open_streams(self) -> list[OpenStream]:
-        """The requests that are under way here."""
-        return self.gateway.open_streams()
+    @property
+    def here(self) -> Here:
+        """What this replica alone knows."""
+        return Here(self.gateway, self.recorder)
 
-    def end_stream(self, id: str, by: str) -> bool:
-        """End one of them; False: there is none of this id."""
-        return self.gateway.end_stream(id, by)
+    async def open_streams(self, wanted: StreamFilter = EVERYTHING) -> FoundStreams:
+        """The requests that are under way, here and in other replicas."""
+        here = self.here.open_streams(wanted)
+        if self.sharing is None:
+            return FoundStreams(here)
+        there = await self.sharing.inquiries.streams(wanted)
+        return FoundStreams(longest_open([*here, *there.streams]), there.silent)
+
+    async def end_stream(self, stream: OpenStream, by: str) -> bool:
+        """End one of them where it is; False: it has ended. Unavailable: that does not answer."""
+        if not stream.replica or self.sharing is None:
+            return self.here.end_stream(stream.id, by)
+        return await self.sharing.inquiries.end(stream.replica, stream.id, by)
 
     async def read(
         self, identity: Identity, source: str, route: Route, most: int
@@ -124,7 +158,10 @@ class Door:
         """Take links of other replicas; the port. OSError: it is taken."""
         if self.sharing is None:
             raise ValueError("a door without neighbours has nobody to listen for")
-        bound = await self.sharing.peers.listen(host, port, self.sharing.relay)
+        sharing = self.sharing
+        answers = Answers(self.here, sharing.peers.tasks)
+        relay = Relay(sharing.ways, sharing.per_agent, answers)
+        bound = await sharing.peers.listen(host, port, relay)
         self.sharing.ways.start()
         return bound
 
@@ -143,10 +180,16 @@ class Door:
         self.tunnels.revoke(token_id)
 
     async def recording(self, id: str, offset: int, most: int) -> RecordingPart:
-        """A part of the recording of a request. NotFound: there is none."""
-        if self.recorder is None:
-            raise NotFound("nothing is recorded here")
-        return await self.recorder.read(id, offset, most)
+        """A part of the recording of a request, from whichever replica keeps it.
+
+        NotFound: there is none. Unavailable: one that may have it does not answer.
+        """
+        try:
+            return await self.here.recording(id, offset, most)
+        except NotFound:
+            if self.sharing is None:
+                raise
+        return await self.sharing.inquiries.recording(id, offset, most)
 
     @property
     def meters(self) -> Meters:
@@ -225,4 +268,5 @@ def _sharing(
 ) -> Sharing:
     peers = Peers(neighbours.server, neighbours.client, budget, clock)
     ways = Ways(tunnels, neighbours.registry, peers, neighbours.me, clock)
-    return Sharing(ways, peers, Relay(ways, settings.streams.per_agent))
+    inquiries = Inquiries(neighbours.registry, peers)
+    return Sharing(ways, peers, inquiries, settings.streams.per_agent)

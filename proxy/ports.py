@@ -1,6 +1,6 @@
 """What the door asks of the rest of the installation."""
 
-from collections.abc import Mapping, Sized
+from collections.abc import Mapping, Sequence, Sized
 from datetime import datetime
 from typing import Protocol
 
@@ -10,8 +10,9 @@ from fleet.mux.stream import StreamOwner
 from proxy.domain.access import Credential, Grant, Identity
 from proxy.domain.attributes import RequestAttributes
 from proxy.domain.audit import RequestRecord
-from proxy.domain.places import Place
-from proxy.domain.terminal import TerminalSession
+from proxy.domain.places import Neighbour, Place
+from proxy.domain.streams import OpenStream, StreamFilter
+from proxy.domain.terminal import RecordingPart, TerminalSession
 
 
 class Authenticator(Protocol):
@@ -178,4 +179,24 @@ class TunnelRegistry(Protocol):
 
     async def lost(self, held: Mapping[ClusterId, int]) -> Mapping[ClusterId, Place]:
         """Of links held here with these epochs, those that were claimed since, and where."""
+        ...
+
+    async def neighbours(self) -> Sequence[Neighbour]:
+        """The other replicas that live. Unavailable: as above."""
+        ...
+
+
+class Insight(Protocol):
+    """What one replica knows of its requests, and the recordings that it keeps."""
+
+    def open_streams(self, wanted: StreamFilter) -> list[OpenStream]:
+        """Those under way that are wanted, longest open first."""
+        ...
+
+    def end_stream(self, id: str, by: str) -> bool:
+        """End one; False: there is none of this id."""
+        ...
+
+    async def recording(self, id: str, offset: int, most: int) -> RecordingPart:
+        """A part of a recording. NotFound: it is not kept here."""
         ...

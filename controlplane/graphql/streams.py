@@ -22,6 +22,9 @@ class OpenStream:
     bytes_in: float
     bytes_out: float
     recorded: bool
+    replica: str = strawberry.field(
+        description="The replica that it came in at; empty: the one that answers."
+    )
 
     @classmethod
     def of(cls, row: StreamRow) -> "OpenStream":
@@ -38,7 +41,17 @@ class OpenStream:
             bytes_in=float(row.bytes_in),
             bytes_out=float(row.bytes_out),
             recorded=row.recorded,
+            replica=row.replica,
         )
+
+
+@strawberry.type(
+    description="Open requests, longest open first, of all replicas but `silent` ones: those that "
+    "have not answered, by their addresses."
+)
+class OpenStreams:
+    nodes: list[OpenStream]
+    silent: list[str]
 
 
 @strawberry.type(
@@ -53,13 +66,15 @@ class SessionRecording:
 
 @strawberry.type
 class StreamQuery:
-    @strawberry.field(description="Open requests, longest open first; one's own, or all of a "
+    @strawberry.field(description="Requests that are under way: one's own, and all into a "
                                   "cluster for who administers it.")  # fmt: skip
     async def open_streams(
         self, info: Info, cluster: str | None = None, user: str | None = None
-    ) -> list[OpenStream]:
-        rows = await info.context.verbs.streams.page(info.context.actor, cluster, user)
-        return [OpenStream.of(row) for row in rows]
+    ) -> OpenStreams:
+        found = await info.context.verbs.streams.page(info.context.actor, cluster, user)
+        return OpenStreams(
+            nodes=[OpenStream.of(row) for row in found.streams], silent=list(found.silent)
+        )
 
     @strawberry.field(description="What was recorded of a request, by its `requestId`.")
     async def session_recording(

@@ -1,16 +1,16 @@
 """Looking at requests to clusters while they are under way, and at what was recorded of them."""
 
-from collections.abc import Collection
+from dataclasses import replace
 
 from controlplane.domain.access import Actor, Kind, Target, Verb, require, require_member
-from controlplane.domain.clusters import Cluster
-from controlplane.domain.streams import OpenStream, RecordingPart
-from controlplane.ports import Door
+from controlplane.domain.streams import FoundStreams, OpenStream, RecordingPart, StreamFilter
+from controlplane.ports import Door, PageQuery
 from controlplane.usecases.deps import Deps
 from fleet.errors import NotFound, Unavailable
+from fleet.identity import ClusterId
 
-MOST_STREAMS = 1_000
 PART_BYTES = 256 << 10
+_MOST_CLUSTERS = 20_000
 _GONE = "no such request is under way: it has ended, or you may not see it"
 
 
@@ -26,36 +26,30 @@ class Streams:
 
     async def page(
         self, actor: Actor, cluster: str | None = None, user: str | None = None
-    ) -> list[OpenStream]:
-        """Open requests, longest open first, `MOST_STREAMS` at most.
+    ) -> FoundStreams:
+        """Open requests of all replicas, longest open first.
 
         `cluster` is a handle, `user` the name of one.
         """
-        require_member(actor)
-        found = [
-            one
-            for one in (self.door.open_streams() if self.door else [])
-            if cluster in (None, one.handle) and user in (None, one.user)
-        ]
-        clusters = await self._clusters({one.cluster_id for one in found})
-        visible = [one for one in found if _may_see(actor, one, clusters.get(one.cluster_id))]
-        return sorted(visible, key=lambda one: one.since)[:MOST_STREAMS]
+        return await self._find(actor, StreamFilter(handle=cluster, user=user))
 
     async def end(self, actor: Actor, id: str) -> OpenStream:
-        """End an open request, which its user is told. NotFound: it is not there."""
-        require_member(actor)
-        found = [one for one in (self.door.open_streams() if self.door else []) if one.id == id]
-        clusters = await self._clusters({one.cluster_id for one in found})
-        visible = [one for one in found if _may_see(actor, one, clusters.get(one.cluster_id))]
-        if not visible or self.door is None:
+        """End an open request, which its user is told. NotFound: it is not there.
+
+        Unavailable: it may be in a replica that does not answer.
+        """
+        found = await self._find(actor, StreamFilter(id=id))
+        if not found.streams and found.silent:
+            raise Unavailable(f"{_GONE}; no answer from {', '.join(found.silent)}")
+        if not found.streams or self.door is None:
             raise NotFound(_GONE)
-        stream = visible[0]
+        stream = found.streams[0]
         async with self._deps.store.write() as tx:
             target = f"{stream.handle}: {stream.what}"
             await self._deps.audit(
                 tx, actor, "endStream", target, stream.cluster_id, user=stream.user, stream=id
             )
-        if not self.door.end_stream(id, actor.email or actor.name):
+        if not await self.door.end_stream(stream, actor.email or actor.name):
             raise NotFound(_GONE)
         return stream
 
@@ -70,14 +64,20 @@ class Streams:
                 await self._deps.audit(tx, actor, "readRecording", request_id, request_id)
         return part
 
-    async def _clusters(self, ids: Collection[str]) -> dict[str, Cluster]:
-        if not ids:
-            return {}
+    async def _find(self, actor: Actor, wanted: StreamFilter) -> FoundStreams:
+        require_member(actor)
+        if self.door is None:
+            return FoundStreams([])
+        clusters = await self._administered(actor)
+        return await self.door.open_streams(replace(wanted, owner=actor.id, clusters=clusters))
+
+    async def _administered(self, actor: Actor) -> tuple[ClusterId, ...] | None:
+        """The clusters whose streams are shown besides one's own; None: all of them."""
+        visible = actor.policy.visible(Kind.CLUSTER, Verb.ADMINISTER)
+        if not visible:
+            return None
+        if not all(visible):
+            return ()
         async with self._deps.store.read() as tx:
-            return {one.id: one for one in await tx.clusters.select(id=list(ids))}
-
-
-def _may_see(actor: Actor, stream: OpenStream, cluster: Cluster | None) -> bool:
-    if stream.user_id == actor.id:
-        return True
-    return cluster is not None and actor.may(Verb.ADMINISTER, cluster.target)
+            page = await tx.clusters.page(PageQuery(_MOST_CLUSTERS, visible=visible))
+        return tuple(one.id for one in page.items)

@@ -29,10 +29,10 @@ VERSION = 1
 
 CANCELLED, PROTOCOL, FLOW, NOT_HERE = range(4)
 
-# A passage is a request between replicas of the hub; no agent serves one.
-KIND_HTTP, KIND_TCP, KIND_PASSAGE = range(3)
+# Passages and questions are between replicas of the hub; no agent serves them.
+KIND_HTTP, KIND_TCP, KIND_PASSAGE, KIND_QUESTION = range(4)
 # Feature bits of HELLO.
-FEATURE_TCP, FEATURE_ZSTD = 1 << 0, 1 << 1
+FEATURE_TCP, FEATURE_ZSTD, FEATURE_QUESTIONS = 1 << 0, 1 << 1, 1 << 2
 
 FLAG_HEAD, FLAG_UPGRADE, FLAG_NOBODY, FLAG_PASSTHROUGH = 1, 2, 4, 8
 
@@ -81,8 +81,8 @@ class Open:
     """A request to the agent: who asks (`identity`, header lines) and the request head.
 
     `head` has no Host field and ends in an empty line; for KIND_TCP it is `host:port`, for
-    KIND_PASSAGE that of the request behind what `proxy.replicas.passage` says. `flags`
-    are FLAG_*. `window`, as received, is what the hub grants for the answer.
+    KIND_PASSAGE that of the request behind what `proxy.replicas.passage` says, for KIND_QUESTION
+    nothing: the question is the stream's data. `flags` are FLAG_*. `window`, as received, is what the hub grants for the answer.
     """
 
     head: bytes

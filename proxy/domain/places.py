@@ -15,3 +15,11 @@ class Place:
     address: str
     epoch: int
     instance: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """Another replica that lives, by its id and by the address (host:port) where it listens."""
+
+    replica_id: str
+    address: str

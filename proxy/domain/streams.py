@@ -1,14 +1,20 @@
 """Open requests as people look at them."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
 from fleet.identity import ClusterId
 
+MOST_LISTED = 1_000
+
 
 @dataclass(frozen=True, slots=True)
 class OpenStream:
-    """One request that is under way. `kind`: `upgrade`, `watch` or `plain`; bytes of bodies."""
+    """One request that is under way. `kind`: `upgrade`, `watch` or `plain`; bytes of bodies.
+
+    `replica`: where it came in, by its address; empty: here.
+    """
 
     id: str
     since: datetime
@@ -24,3 +30,49 @@ class OpenStream:
     bytes_in: int
     bytes_out: int
     recorded: bool
+    replica: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamFilter:
+    """Which open requests are meant: those that fit each field that is not None.
+
+    `clusters`: those into one of these, besides those of `owner`, who is the id of a user.
+    """
+
+    id: str | None = None
+    handle: str | None = None
+    user: str | None = None
+    owner: str = ""
+    clusters: tuple[ClusterId, ...] | None = None
+
+    def chosen(self, streams: Iterable[OpenStream]) -> list[OpenStream]:
+        """Those that fit, longest open first, `MOST_LISTED` at most."""
+        clusters = frozenset(self.clusters or ())
+
+        def fits(one: OpenStream) -> bool:
+            open_to = self.clusters is None or one.user_id == self.owner
+            return (
+                self.id in (None, one.id)
+                and self.handle in (None, one.handle)
+                and self.user in (None, one.user)
+                and (open_to or one.cluster_id in clusters)
+            )
+
+        return longest_open(one for one in streams if fits(one))
+
+
+@dataclass(frozen=True, slots=True)
+class FoundStreams:
+    """Open requests of all replicas; `silent`: addresses of those that have not answered."""
+
+    streams: list[OpenStream]
+    silent: tuple[str, ...] = ()
+
+
+EVERYTHING = StreamFilter()
+
+
+def longest_open(streams: Iterable[OpenStream]) -> list[OpenStream]:
+    """In the order in which they are shown, `MOST_LISTED` at most."""
+    return sorted(streams, key=lambda one: one.since)[:MOST_LISTED]

@@ -9,7 +9,7 @@ from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 from proxy.domain.audit import EndReason, RequestRecord
 from proxy.domain.limits import HeadLimits, StreamLimits, Timeouts
-from proxy.domain.streams import OpenStream
+from proxy.domain.streams import OpenStream, StreamFilter
 from proxy.gateway.answers import Refusal
 from proxy.gateway.desk import Desk
 from proxy.gateway.exchange import Exchange
@@ -20,6 +20,7 @@ log = structlog.get_logger(__name__)
 
 SWEEP_SECONDS = 1.0
 DRAIN_STEP = 0.05
+_LONGEST_TEXT = 512
 
 
 class OpenConnection(Protocol):
@@ -70,9 +71,9 @@ class Gateway:
         """As many connections are open as may be."""
         return len(self.connections) >= self._most_connections
 
-    def open_streams(self) -> list[OpenStream]:
-        """The requests that were let in and have not ended."""
-        return [_open_stream(one.record) for one in self.exchanges if one.ready]
+    def open_streams(self, wanted: StreamFilter) -> list[OpenStream]:
+        """The wanted ones of the requests that were let in and have not ended."""
+        return wanted.chosen(_open_stream(one.record) for one in self.exchanges if one.ready)
 
     def end_stream(self, id: str, by: str) -> bool:
         """End an open request because `by` says so; whether there was one of this id."""
@@ -157,10 +158,10 @@ def _open_stream(record: RequestRecord) -> OpenStream:
         user_id=record.identity.user_id if record.identity else "",
         user=record.identity.name if record.identity else "",
         acting_as=record.acting_as or "",
-        what=str(record.attributes),
+        what=str(record.attributes)[:_LONGEST_TEXT],
         kind=kind_of(record),
         source=record.source,
-        user_agent=record.user_agent,
+        user_agent=record.user_agent[:_LONGEST_TEXT],
         bytes_in=record.bytes_in,
         bytes_out=record.bytes_out,
         recorded=record.recorded,

@@ -7,7 +7,6 @@ take too much room or are too old.
 import asyncio
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
@@ -17,7 +16,7 @@ from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 from proxy.domain.audit import RequestRecord
 from proxy.domain.limits import RecordingLimits
-from proxy.domain.terminal import TerminalSession
+from proxy.domain.terminal import RecordingPart, TerminalSession
 from proxy.recording.cast import Cast
 from proxy.recording.tape import SessionTape
 
@@ -27,18 +26,6 @@ WRITE_SECONDS = 0.5
 PRUNE_SECONDS = 600.0
 DAY = 86_400.0
 _ID = re.compile(r"[0-9a-f]{32}\Z")
-
-
-@dataclass(frozen=True, slots=True)
-class RecordingPart:
-    """Bytes of a recording; `next` is where the following part begins, None at its end.
-
-    `going_on`: the session has not ended, more may come behind the end.
-    """
-
-    data: bytes
-    next: int | None
-    going_on: bool
 
 
 class FileRecorder:

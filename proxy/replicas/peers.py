@@ -8,12 +8,11 @@ import structlog
 
 from fleet.errors import Unavailable
 from fleet.mux.budget import Budget
-from fleet.mux.codec import Drain, Hello, Open, ProtocolError
+from fleet.mux.codec import FEATURE_QUESTIONS, Drain, Hello, Open, ProtocolError
 from fleet.mux.mux import Mux, MuxOwner, MuxSettings
 from fleet.mux.stream import Stream
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
-from proxy.domain.places import Place
 from proxy.replicas.wire import WireLink
 
 log = structlog.get_logger(__name__)
@@ -83,28 +82,28 @@ class Peers:
             link.close("the control plane stops")
         await self.tasks.stop()
 
-    def known(self, place: Place) -> Mux | None:
-        """The link to a replica, if there is one."""
-        link = self._dialled.get(place.address)
+    def known(self, address: str) -> Mux | None:
+        """The link to the replica at an address (host:port), if there is one."""
+        link = self._dialled.get(address)
         return link if link is not None and link.open_for_new else None
 
-    async def link(self, place: Place) -> Mux:
+    async def link(self, address: str) -> Mux:
         """The same, dialled if need be. Unavailable: the replica does not answer."""
-        known = self.known(place)
+        known = self.known(address)
         if known is not None:
             return known
-        task = self._dialling.get(place.address)
+        task = self._dialling.get(address)
         if task is None:
-            task = self._dialling[place.address] = self.tasks.spawn("dial", self._dial(place))
-            task.add_done_callback(lambda _: self._dialling.pop(place.address, None))
+            task = self._dialling[address] = self.tasks.spawn("dial", self._dial(address))
+            task.add_done_callback(lambda _: self._dialling.pop(address, None))
         await asyncio.wait({task})
         link = None if task.cancelled() else task.result()
         if link is None:
-            raise Unavailable("the replica that holds the agent does not answer", retry_after=1.0)
+            raise Unavailable(f"the replica at {address} does not answer", retry_after=1.0)
         return link
 
-    async def _dial(self, place: Place) -> Mux | None:
-        host, _, port = place.address.rpartition(":")
+    async def _dial(self, address: str) -> Mux | None:
+        host, _, port = address.rpartition(":")
         owner, wire, loop = Asker(), WireLink(), asyncio.get_running_loop()
         mux = self._join(wire, owner, hub=True)
         try:
@@ -115,11 +114,11 @@ class Peers:
                 await owner.ready.wait()
         except (OSError, TimeoutError) as error:
             mux.close("not reached")
-            log.warning("replica not reached", at=place.address, why=str(error) or "no answer")
+            log.warning("replica not reached", at=address, why=str(error) or "no answer")
             return None
         if mux.closed:
             return None
-        self._dialled[place.address] = mux
+        self._dialled[address] = mux
         return mux
 
     def _join(self, link: WireLink, owner: MuxOwner, *, hub: bool) -> Mux:
@@ -127,7 +126,7 @@ class Peers:
             link,
             owner,
             hub=hub,
-            hello=Hello(self._instance, SETTINGS.window),
+            hello=Hello(self._instance, SETTINGS.window, features=FEATURE_QUESTIONS),
             clock=self._clock,
             timers=asyncio.get_running_loop(),
             budget=self._budget,

@@ -5,9 +5,10 @@ from typing import Protocol
 import structlog
 
 from fleet.identity import ClusterId
-from fleet.mux.codec import CLOSE, END, NOT_HERE, Buffer, Drain, Hello, Open
+from fleet.mux.codec import CLOSE, END, KIND_QUESTION, NOT_HERE, Buffer, Drain, Hello, Open
 from fleet.mux.mux import Mux
 from fleet.mux.stream import Stream
+from proxy.replicas.answering import Answers
 from proxy.replicas.passage import unwrap
 
 log = structlog.get_logger(__name__)
@@ -62,13 +63,16 @@ class Half:
 class Relay:
     """Owner of the links that other replicas have opened to this one."""
 
-    def __init__(self, held: Held, most: int) -> None:
-        self._held, self._most = held, most
+    def __init__(self, held: Held, most: int, answers: Answers) -> None:
+        self._held, self._most, self._answers = held, most, answers
 
     def on_ready(self, hello: Hello) -> None:
         log.debug("a replica has connected")
 
     def on_open(self, stream: Stream, request: Open) -> None:
+        if request.kind == KIND_QUESTION:
+            self._answers.accept(stream)
+            return
         passage = unwrap(request)
         stream.owner = near = Half()
         link = self._held.held(passage.cluster_id, passage.epoch)

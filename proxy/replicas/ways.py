@@ -159,7 +159,7 @@ class Ways:
         if place.replica_id == self._me:
             here = self._local.held(cluster_id, place.epoch)
             return here if here is not None and here.open_for_new else None
-        mux = await self._peers.link(place)
+        mux = await self._peers.link(place.address)
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
         far = self._known[cluster_id] = FarLink(mux, cluster_id, place, self.again, self.tasks)

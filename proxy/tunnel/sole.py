@@ -1,7 +1,7 @@
 """Who holds which link where there is one process: always this one."""
 
 from collections import defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import structlog
@@ -9,7 +9,7 @@ import structlog
 from fleet.errors import LimitExceeded
 from fleet.identity import ClusterId
 from fleet.runtime.clock import Clock
-from proxy.domain.places import Place
+from proxy.domain.places import Neighbour, Place
 
 log = structlog.get_logger(__name__)
 
@@ -56,6 +56,10 @@ class SoleRegistry:
     async def lost(self, held: Mapping[ClusterId, int]) -> Mapping[ClusterId, Place]:
         """As `TunnelRegistry.lost`: none ever is."""
         return {}
+
+    async def neighbours(self) -> Sequence[Neighbour]:
+        """As `TunnelRegistry.neighbours`: none."""
+        return ()
 
     def _note_swap(self, cluster_id: ClusterId, holder: _Holder, peer: str) -> None:
         now, swaps = self._clock.monotonic(), holder.swaps

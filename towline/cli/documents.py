@@ -245,9 +245,10 @@ RESEND = f"""mutation Resend($id: ID!) {{
     resendNotification(id: $id) {{ {_DELIVERY} }}
 }}"""
 
-_STREAM = "id since cluster user actingAs what kind source userAgent bytesIn bytesOut recorded"
+_STREAM = """id since cluster user actingAs what kind source userAgent bytesIn bytesOut recorded
+    replica"""
 STREAMS = f"""query Streams($cluster: String, $user: String) {{
-    openStreams(cluster: $cluster, user: $user) {{ {_STREAM} }}
+    openStreams(cluster: $cluster, user: $user) {{ nodes {{ {_STREAM} }} silent }}
 }}"""
 END_STREAM = f"mutation EndStream($id: ID!) {{ endStream(id: $id) {{ {_STREAM} }} }}"
 RECORDING = """query Recording($id: ID!, $offset: Int!) {

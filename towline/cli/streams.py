@@ -37,8 +37,10 @@ def list_streams(
     Example:
       towline streams list --cluster production
     """
-    rows = connect(context).ask(documents.STREAMS, cluster=cluster, user=user)["openStreams"]
-    show(rows, COLUMNS, output, "id")
+    found = connect(context).ask(documents.STREAMS, cluster=cluster, user=user)["openStreams"]
+    show(found["nodes"], COLUMNS, output, "id")
+    if found["silent"]:
+        say(f"no answer from {', '.join(found['silent'])}: their requests are missing here")
 
 
 @app.command("end")

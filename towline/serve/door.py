@@ -11,7 +11,7 @@ import structlog
 from controlplane.domain.access import SYSTEM
 from controlplane.domain.access.roles import KubernetesRequest
 from controlplane.domain.ledger import AuditEntry, Verdict
-from controlplane.domain.streams import OpenStream, RecordingPart
+from controlplane.domain.streams import FoundStreams, OpenStream, RecordingPart, StreamFilter
 from controlplane.usecases.access import Access
 from controlplane.usecases.identity import Identity as Identities
 from controlplane.usecases.strangers import Strangers
@@ -20,6 +20,7 @@ from fleet.identity import ClusterId, TokenId, TokenKind, UserId, token_kind
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 from proxy.compose import Door
+from proxy.domain import streams
 from proxy.domain.access import (
     Credential,
     CredentialKind,
@@ -91,11 +92,13 @@ class DoorStreams:
     def __init__(self, door: Door) -> None:
         self._door = door
 
-    def open_streams(self) -> list[OpenStream]:
-        return [OpenStream(**asdict(one)) for one in self._door.open_streams()]
+    async def open_streams(self, wanted: StreamFilter) -> FoundStreams:
+        found = await self._door.open_streams(streams.StreamFilter(**asdict(wanted)))
+        shown = [OpenStream(**asdict(one)) for one in found.streams]
+        return FoundStreams(shown, found.silent)
 
-    def end_stream(self, id: str, by: str) -> bool:
-        return self._door.end_stream(id, by)
+    async def end_stream(self, stream: OpenStream, by: str) -> bool:
+        return await self._door.end_stream(streams.OpenStream(**asdict(stream)), by)
 
     async def recording(self, request_id: str, offset: int, most: int) -> RecordingPart:
         part = await self._door.recording(request_id, offset, most)

@@ -1,7 +1,7 @@
 """One control plane process among several: who holds which agent, and the others' way here."""
 
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -17,7 +17,7 @@ from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 from gitcache.peers.authority import contexts
 from proxy.compose import Door, Neighbours
-from proxy.domain.places import Place
+from proxy.domain.places import Neighbour, Place
 from towline.serve.listeners import address
 from towline.settings import ServeSettings
 
@@ -25,6 +25,7 @@ log = structlog.get_logger(__name__)
 
 BEAT_SECONDS = 5.0
 DEAD_SECONDS = 15.0
+FRESH_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,17 @@ class StoreTunnels:
         rows = await self._tunnels.lost(self.me, held)
         return {row.id: Place(row.replica_id or "", "", row.epoch, row.instance) for row in rows}
 
+    async def neighbours(self) -> Sequence[Neighbour]:
+        """As `TunnelRegistry.neighbours`. Of two at one address the older one was killed."""
+        if self._clock.monotonic() - self._read > FRESH_SECONDS:
+            await self.beat()
+        known = {
+            member.address: Neighbour(id, member.address)
+            for id, member in sorted(self._members.items(), key=lambda one: one[1].changed)
+            if member.address not in ("", self.address) and self._lives(member)
+        }
+        return tuple(known.values())
+
     async def beat(self) -> None:
         """Say that this replica lives, and hear of the others. Unavailable: the store is away."""
         rows = await self._tunnels.beat(self.me, self.address)
@@ -90,9 +102,12 @@ class StoreTunnels:
 
     def _place(self, row: Tunnel) -> Place | None:
         member = self._members.get(row.replica_id or "")
-        if member is None or self._clock.monotonic() - member.changed > DEAD_SECONDS:
+        if member is None or not self._lives(member):
             return None
         return Place(row.replica_id or "", member.address, row.epoch, row.instance)
+
+    def _lives(self, member: _Member) -> bool:
+        return self._clock.monotonic() - member.changed <= DEAD_SECONDS
 
 
 class ReplicaPart:

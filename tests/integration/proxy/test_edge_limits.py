@@ -11,6 +11,7 @@ from fleet.identity import TokenKind, new_token
 from proxy.domain.access import ImpersonationRule
 from proxy.domain.audit import EndReason
 from proxy.domain.limits import HeadLimits, StreamLimits, Timeouts
+from proxy.domain.streams import EVERYTHING
 from proxy.settings import ProxySettings
 from syncagent.tunnel.guard import Guard, ImpersonationPolicy
 from tests.fakes.door import ANN
@@ -135,18 +136,18 @@ async def test_open_requests_are_listed_and_ended(
     """By id; the user's connection breaks, and the row says why."""
     recorder.script = watching
     user.writer.write(request(b"GET", b"/api/v1/namespaces/a/pods?watch=1"))
-    await eventually(lambda: any(one.bytes_out for one in stack.door.open_streams()))
-    (stream,) = stack.door.open_streams()
+    await eventually(lambda: any(one.bytes_out for one in stack.door.here.open_streams(EVERYTHING)))
+    (stream,) = stack.door.here.open_streams(EVERYTHING)
     assert (stream.user, stream.handle, stream.what) == ("ann", "dev", "watch pods a")
     assert stream.kind == "watch"
-    assert not stack.door.end_stream("nothing", "root")
-    assert stack.door.end_stream(stream.id, "root")
+    assert not stack.door.here.end_stream("nothing", "root")
+    assert stack.door.here.end_stream(stream.id, "root")
     with pytest.raises(ConnectionError):
         await user.rest()
     (row,) = stack.installation.closed_rows
     assert row.reason is EndReason.ENDED
     assert stack.installation.began_rows == [row]
-    assert stack.door.open_streams() == []
+    assert stack.door.here.open_streams(EVERYTHING) == []
 
 
 async def test_revoking_a_grant_ends_what_it_let_in(
@@ -155,7 +156,7 @@ async def test_revoking_a_grant_ends_what_it_let_in(
     """And nothing else."""
     recorder.script = watching
     user.writer.write(request(b"GET", b"/api/v1/pods?watch=1"))
-    await eventually(lambda: stack.door.open_streams())
+    await eventually(lambda: stack.door.here.open_streams(EVERYTHING))
     assert stack.door.revoke(grant="other") == 0
     assert stack.door.revoke(grant="g1") == 1
     assert stack.installation.closed_rows[0].reason is EndReason.REVOKED
@@ -241,12 +242,12 @@ async def test_a_reader_that_stops_holds_up_nobody(
     recorder.script = script
     user.writer.transport.pause_reading()  # ty: ignore[missing-attribute]
     user.writer.write(request())
-    await eventually(lambda: any(one.bytes_out for one in stack.door.open_streams()))
+    await eventually(lambda: any(one.bytes_out for one in stack.door.here.open_streams(EVERYTHING)))
     recorder.script = None
     async with connected(stack) as other:
         for _ in range(20):
             assert (await other.ask(request()))[0] == 200
-    assert stack.door.open_streams()[0].bytes_out < 32 << 20
+    assert stack.door.here.open_streams(EVERYTHING)[0].bytes_out < 32 << 20
 
 
 async def test_passthrough_sends_the_users_own_token_only(authority: TestAuthority) -> None:

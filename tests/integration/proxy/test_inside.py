@@ -8,6 +8,7 @@ import pytest
 
 from fleet.errors import LimitExceeded, Unavailable
 from proxy.domain.audit import EndReason
+from proxy.domain.streams import EVERYTHING
 from proxy.gateway.route import Route
 from tests.fakes.door import ANN
 from tests.integration.proxy.recording import RecordingUpstream, recording_upstream
@@ -93,14 +94,14 @@ async def test_it_is_listed_while_it_is_under_way_and_ends_with_the_right(
     cluster.script = silence
     reading = stack.tasks.spawn("read", read(stack))
     await eventually(lambda: cluster.heads)
-    (listed,) = stack.door.open_streams()
+    (listed,) = stack.door.here.open_streams(EVERYTHING)
     assert (listed.user, listed.what) == ("ann", "get pods shop/web")
     assert stack.door.revoke(user="somebody else") == 0
     assert stack.door.revoke(user=ANN.user_id) == 1
     async with asyncio.timeout(5):
         status, _ = await reading
     assert status == 401
-    assert stack.door.open_streams() == []
+    assert stack.door.here.open_streams(EVERYTHING) == []
     (row,) = stack.installation.closed_rows
     assert row.reason == EndReason.REVOKED
 

@@ -7,7 +7,6 @@ import weakref
 
 from fleet.mux.budget import Budget
 from fleet.runtime.clock import SystemClock
-from proxy.domain.places import Place
 from proxy.replicas.peers import Peers
 from tests.fakes.tls import TestAuthority
 from tests.fakes.tunnel import RecordingMuxOwner
@@ -20,7 +19,7 @@ async def test_a_link_to_a_replica_that_is_gone_is_forgotten(authority: TestAuth
     near, far = (Peers(server, client, Budget(1 << 20), SystemClock()) for _ in range(2))
     await near.listen("127.0.0.1", 0, RecordingMuxOwner())
     port = await far.listen("127.0.0.1", 0, RecordingMuxOwner())
-    link = weakref.ref(await near.link(Place("far", f"127.0.0.1:{port}", 1)))
+    link = weakref.ref(await near.link(f"127.0.0.1:{port}"))
     await far.stop()
     async with asyncio.timeout(10):
         while link() is not None:

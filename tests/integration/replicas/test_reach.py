@@ -21,6 +21,8 @@ pytestmark = pytest.mark.timeout(300)
 PODS = "/api/v1/namespaces/a/pods"
 WATCH = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{ev}\n\r\n"
 MAKE_TOKEN = 'mutation { createAccessToken(attributes: {name: "watch"}) { id token } }'
+STREAMS = "{ openStreams { nodes { id kind replica } silent } }"
+END_STREAM = "mutation ($id: ID!) { endStream(id: $id) { id } }"
 END_TOKEN = "mutation ($id: ID!) { deleteAccessToken(id: $id) { id } }"
 
 
@@ -224,3 +226,30 @@ async def test_a_rolling_restart_fails_no_request(
     await asyncio.gather(*users)
     assert len(statuses) > 100
     assert set(statuses) == {200}
+
+
+async def test_an_open_watch_is_listed_and_ended_from_any_replica(
+    replicas: Fleet, agent: Agent, door: Door, recorder: RecordingUpstream
+) -> None:
+    """With where it is; a replica that stands still is named, not silently missing."""
+    a, b, c = replicas.replicas
+    await door.until_reached(b)
+    recorder.script = endless
+    headers = {"authorization": f"Bearer {b.token}"}
+    watch = await door.open(b, PODS + "?watch=1", headers)
+    assert await watch.content.readany()
+    for replica, place in ((a, f"127.0.0.1:{b.replicas}"), (b, "")):
+        found = (await asyncio.to_thread(replica.ask, STREAMS))["openStreams"]
+        assert [(one["kind"], one["replica"]) for one in found["nodes"]] == [("watch", place)]
+        assert found["silent"] == []
+    c.say(signal.SIGSTOP)
+    try:
+        silent = (await asyncio.to_thread(a.ask, STREAMS))["openStreams"]["silent"]
+        assert silent == [f"127.0.0.1:{c.replicas}"]
+    finally:
+        c.say(signal.SIGCONT)
+    await asyncio.to_thread(a.ask, END_STREAM, id=found["nodes"][0]["id"])
+    with pytest.raises(aiohttp.ClientError):
+        async with asyncio.timeout(5):
+            await watch.content.read()
+    watch.close()

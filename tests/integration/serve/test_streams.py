@@ -13,7 +13,7 @@ from tests.integration.serve.test_cluster import agent
 from tests.integration.serve.waiting import until
 from towline.demo.clusters.cluster import Cluster
 
-STREAMS = "{ openStreams { id cluster user what kind bytesOut recorded } }"
+STREAMS = "{ openStreams { nodes { id cluster user what kind bytesOut recorded replica } silent } }"
 WATCH = "/k8s/clusters/dev/api/v1/namespaces/default/configmaps?watch=1"
 
 
@@ -49,7 +49,7 @@ async def test_an_open_watch_is_listed_and_ended(
 ) -> None:
     """Its user sees the connection break; the trail has who ended it, and the watch's end."""
     hub, answer = watched
-    (stream,) = (await hub.ask(STREAMS))["openStreams"]
+    (stream,) = (await hub.ask(STREAMS))["openStreams"]["nodes"]
     assert (stream["cluster"], stream["user"], stream["kind"]) == ("dev", "admin", "watch")
     assert stream["what"] == "watch configmaps default"
     assert stream["bytesOut"] > 0
@@ -57,7 +57,7 @@ async def test_an_open_watch_is_listed_and_ended(
     assert (await hub.ask(document, id=stream["id"]))["endStream"]["id"] == stream["id"]
     with pytest.raises(aiohttp.ClientError):
         await answer.content.read()
-    assert (await hub.ask(STREAMS))["openStreams"] == []
+    assert (await hub.ask(STREAMS))["openStreams"]["nodes"] == []
     error = await hub.refusal(document, id=stream["id"])
     assert error["extensions"]["code"] == "NOT_FOUND"
     assert [row["action"] for row in await rows(hub, "endStream")] == ["endStream"]
@@ -91,9 +91,9 @@ async def test_nobody_sees_what_is_not_theirs(
 ) -> None:
     """A viewer sees no stream of others, ends none, reads no recording; strangers nothing."""
     hub, _ = watched
-    (stream,) = (await hub.ask(STREAMS))["openStreams"]
+    (stream,) = (await hub.ask(STREAMS))["openStreams"]["nodes"]
     token = await viewer(hub)
-    assert (await hub.post(STREAMS, token=token))["data"]["openStreams"] == []
+    assert (await hub.post(STREAMS, token=token))["data"]["openStreams"]["nodes"] == []
     end = "mutation ($id: ID!) { endStream(id: $id) { id } }"
     read = "query ($id: ID!) { sessionRecording(requestId: $id) { data } }"
     for document, code in ((end, "NOT_FOUND"), (read, "FORBIDDEN")):
@@ -101,7 +101,7 @@ async def test_nobody_sees_what_is_not_theirs(
         assert answer["errors"][0]["extensions"]["code"] == code
     answer = await hub.post(STREAMS, token="")
     assert answer["errors"][0]["extensions"]["code"] == "UNAUTHENTICATED"
-    assert (await hub.ask(STREAMS))["openStreams"][0]["id"] == stream["id"]
+    assert (await hub.ask(STREAMS))["openStreams"]["nodes"][0]["id"] == stream["id"]
 
 
 async def viewer(hub: Running) -> str:

@@ -13,9 +13,11 @@ from fleet.mux.mux import Mux, MuxOwner, MuxSettings
 from fleet.runtime.tasks import Tasks
 from proxy.domain.places import Place
 from proxy.ports import Way
+from proxy.replicas.answering import Answers
 from proxy.replicas.crossing import FarLink
 from proxy.replicas.passage import Passage, unwrap, wrap
 from proxy.replicas.relay import Relay
+from tests.fakes.insight import FakeInsight
 from tests.fakes.tunnel import ManualLoop, MemoryLink, RecordingMuxOwner, RecordingOwner
 
 CLUSTER = ClusterId("c1")
@@ -82,11 +84,13 @@ class Two:
     def __init__(self) -> None:
         self.loop = ManualLoop()
         self.agent = RecordingMuxOwner()
+        self.tasks = Tasks("test")
         self.to_agent = Pair(self.loop, RecordingMuxOwner(), self.agent)
-        self.between = Pair(self.loop, RecordingMuxOwner(), Relay(self, 100))
+        self.between = Pair(
+            self.loop, RecordingMuxOwner(), Relay(self, 100, Answers(FakeInsight(), self.tasks))
+        )
         self.elsewhere: Way | None = None
         self.asked: list[int] = []
-        self.tasks = Tasks("test")
         self.settle()
 
     def held(self, cluster_id: ClusterId, epoch: int) -> Mux | None:

@@ -1,0 +1,92 @@
+"""The replica that is asked: questions of others, answered from what is known here."""
+
+import structlog
+from pydantic import ValidationError
+
+from fleet.errors import NotFound, TowlineError
+from fleet.mux.codec import END, PROTOCOL, Buffer
+from fleet.mux.stream import Stream
+from fleet.runtime.tasks import Tasks
+from proxy.ports import Insight
+from proxy.replicas.questions import (
+    ENDED,
+    MOST_QUESTION,
+    PART,
+    QUESTION,
+    STREAMS,
+    AskEnd,
+    AskRecording,
+    AskStreams,
+    Question,
+)
+
+log = structlog.get_logger(__name__)
+
+UNAVAILABLE = 503
+
+
+class Answers:
+    """Takes the streams that carry questions."""
+
+    def __init__(self, insight: Insight, tasks: Tasks) -> None:
+        self._insight, self._tasks = insight, tasks
+
+    def accept(self, stream: Stream) -> None:
+        """A replica asks; the question has yet to come."""
+        stream.owner = _Asked(stream, self)
+
+    def begin(self, stream: Stream, text: bytes) -> None:
+        """Answer a question that has come whole."""
+        self._tasks.spawn("answer", self._answer(stream, text))
+
+    async def _answer(self, stream: Stream, text: bytes) -> None:
+        try:
+            answer = await self._find(QUESTION.validate_json(text))
+        except ValidationError:
+            stream.reset(PROTOCOL, "a question that is not understood here")
+        except TowlineError as error:
+            log.warning("another replica's question is not answered", why=error.message)
+            stream.reset(UNAVAILABLE, error.message)
+        else:
+            stream.send(answer, END)
+
+    async def _find(self, question: Question) -> bytes:
+        match question:
+            case AskStreams():
+                return STREAMS.dump_json(self._insight.open_streams(question.wanted))
+            case AskEnd():
+                return ENDED.dump_json(self._insight.end_stream(question.id, question.by))
+            case AskRecording():
+                return await self._part(question)
+
+    async def _part(self, question: AskRecording) -> bytes:
+        try:
+            asked = question.id, question.offset, question.most
+            return PART.dump_json(await self._insight.recording(*asked))
+        except NotFound:
+            return PART.dump_json(None)
+
+
+class _Asked:
+    """Owner of the stream of one question."""
+
+    __slots__ = ("_answers", "_stream", "_text")
+
+    def __init__(self, stream: Stream, answers: Answers) -> None:
+        self._stream, self._answers = stream, answers
+        self._text = bytearray()
+
+    def on_data(self, data: Buffer) -> None:
+        self._text += data
+        self._stream.consumed(len(data))
+        if len(self._text) > MOST_QUESTION:
+            self._stream.reset(PROTOCOL, "a question that is too long")
+
+    def on_end(self, close: bool) -> None:
+        self._answers.begin(self._stream, bytes(self._text))
+
+    def on_writable(self) -> None:
+        """The answer is handed over whole."""
+
+    def on_reset(self, code: int, text: str) -> None:
+        """Nobody waits for the answer any more."""

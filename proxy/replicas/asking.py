@@ -1,0 +1,145 @@
+"""The replica that asks the others what they know of themselves."""
+
+import asyncio
+import secrets
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+import structlog
+from pydantic import TypeAdapter, ValidationError
+
+from fleet.errors import NotFound, TowlineError, Unavailable
+from fleet.mux.codec import END, FEATURE_QUESTIONS, KIND_QUESTION, Buffer, Open
+from fleet.mux.mux import Mux
+from fleet.mux.stream import Stream
+from proxy.domain.places import Neighbour
+from proxy.domain.streams import FoundStreams, StreamFilter, longest_open
+from proxy.domain.terminal import RecordingPart
+from proxy.ports import TunnelRegistry
+from proxy.replicas.peers import Peers
+from proxy.replicas.questions import (
+    ENDED,
+    MOST_ANSWER,
+    PART,
+    QUESTION,
+    STREAMS,
+    AskEnd,
+    AskRecording,
+    AskStreams,
+    Question,
+)
+
+log = structlog.get_logger(__name__)
+
+PATIENCE_SECONDS = 3.0
+_ASKER = b"replica"
+
+Answer = TypeVar("Answer")
+
+
+class Inquiries:
+    """Asks over the links that requests go over; whoever does not answer in time is named."""
+
+    def __init__(self, registry: TunnelRegistry, peers: Peers) -> None:
+        self._registry, self._peers = registry, peers
+
+    async def streams(self, wanted: StreamFilter) -> FoundStreams:
+        """Open requests of the other replicas."""
+        answers, silent = await self._ask_all(AskStreams(wanted), STREAMS)
+        found = [replace(one, replica=at) for at, streams in answers for one in streams]
+        return FoundStreams(longest_open(found), silent)
+
+    async def end(self, replica: str, id: str, by: str) -> bool:
+        """End a request at the replica of this address. Unavailable: it does not answer."""
+        return await self._ask(replica, AskEnd(id, by), ENDED)
+
+    async def recording(self, id: str, offset: int, most: int) -> RecordingPart:
+        """A part of a recording, wherever it is kept.
+
+        NotFound: by nobody. Unavailable: somebody who may have it does not answer.
+        """
+        answers, silent = await self._ask_all(AskRecording(id, offset, most), PART)
+        for _, part in answers:
+            if part is not None:
+                return part
+        if silent:
+            raise Unavailable(
+                "no recording of this request was found, and these replicas do not answer: "
+                + ", ".join(silent)
+            )
+        raise NotFound("there is no recording of this request, or no more")
+
+    async def _ask_all(
+        self, question: Question, kind: TypeAdapter[Answer]
+    ) -> tuple[list[tuple[str, Answer]], tuple[str, ...]]:
+        """Answers by address, and the addresses of those that gave none."""
+        others = await self._registry.neighbours()
+        told = await asyncio.gather(*(self._hear(one, question, kind) for one in others))
+        return [one for one in told if one is not None], _unheard(others, told)
+
+    async def _hear(
+        self, other: Neighbour, question: Question, kind: TypeAdapter[Answer]
+    ) -> tuple[str, Answer] | None:
+        try:
+            return other.address, await self._ask(other.address, question, kind)
+        except TowlineError as error:
+            log.warning("a replica does not answer", at=other.address, why=error.message)
+            return None
+
+    async def _ask(self, address: str, question: Question, kind: TypeAdapter[Answer]) -> Answer:
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                link = await self._peers.link(address)
+                return kind.validate_json(await _answer(link, question))
+        except TimeoutError:
+            raise Unavailable(f"the replica at {address} has not answered in time") from None
+        except ValidationError:
+            raise Unavailable(f"the answer of the replica at {address} is not understood") from None
+
+
+async def _answer(link: Mux, question: Question) -> bytes:
+    """Unavailable: it breaks off, or is of a version that is asked nothing."""
+    if not link.features & FEATURE_QUESTIONS:
+        raise Unavailable("it is of a version that answers no questions")
+    answer = _Answer()
+    request = Open(b"", b"", secrets.token_bytes(16), kind=KIND_QUESTION)
+    stream = answer.stream = link.open(answer, request, tenant=_ASKER)
+    stream.send(QUESTION.dump_json(question), END)
+    try:
+        return await answer.whole
+    finally:
+        stream.reset()
+
+
+class _Answer:
+    """Owner of the stream of one question: collects the answer."""
+
+    def __init__(self) -> None:
+        self.whole: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self.stream: Stream
+        self._data = bytearray()
+
+    def on_data(self, data: Buffer) -> None:
+        self._data += data
+        self.stream.consumed(len(data))
+        if len(self._data) > MOST_ANSWER:
+            self._fail("its answer is too long")
+
+    def on_end(self, close: bool) -> None:
+        if not self.whole.done():
+            self.whole.set_result(bytes(self._data))
+
+    def on_writable(self) -> None:
+        """The question is handed over whole."""
+
+    def on_reset(self, code: int, text: str) -> None:
+        self._fail(text or "it has broken its answer off")
+
+    def _fail(self, why: str) -> None:
+        if not self.whole.done():
+            self.whole.set_exception(Unavailable(why))
+
+
+def _unheard(others: Sequence[Neighbour], told: Sequence[object | None]) -> tuple[str, ...]:
+    return tuple(one.address for one, answer in zip(others, told, strict=True) if answer is None)

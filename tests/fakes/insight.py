@@ -1,0 +1,55 @@
+"""What a replica knows of its requests, answered from memory."""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from fleet.errors import NotFound
+from fleet.identity import ClusterId
+from proxy.domain.streams import OpenStream, StreamFilter
+from proxy.domain.terminal import RecordingPart
+
+BEGAN = datetime(2026, 5, 4, 9, tzinfo=UTC)
+
+
+def a_stream(id: str, *, user: str = "ann", cluster: str = "c1", minute: int = 0) -> OpenStream:
+    """An open watch."""
+    return OpenStream(
+        id=id,
+        since=BEGAN + timedelta(minutes=minute),
+        cluster_id=ClusterId(cluster),
+        handle=f"handle-{cluster}",
+        user_id=f"id-{user}",
+        user=user,
+        acting_as=user,
+        what="watch pods",
+        kind="watch",
+        source="10.0.0.1:1",
+        user_agent="kubectl",
+        bytes_in=0,
+        bytes_out=7,
+        recorded=False,
+    )
+
+
+@dataclass
+class FakeInsight:
+    """Fills `Insight`. `ended`: (id, by) of the requests that were ended."""
+
+    streams: list[OpenStream] = field(default_factory=list)
+    recordings: dict[str, bytes] = field(default_factory=dict)
+    ended: list[tuple[str, str]] = field(default_factory=list)
+
+    def open_streams(self, wanted: StreamFilter) -> list[OpenStream]:
+        return wanted.chosen(self.streams)
+
+    def end_stream(self, id: str, by: str) -> bool:
+        known = any(one.id == id for one in self.streams)
+        if known:
+            self.ended.append((id, by))
+        return known
+
+    async def recording(self, id: str, offset: int, most: int) -> RecordingPart:
+        if id not in self.recordings:
+            raise NotFound("not kept here")
+        data = self.recordings[id][offset : offset + most]
+        return RecordingPart(data, offset + most if len(data) == most else None, False)

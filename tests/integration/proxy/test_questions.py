@@ -1,0 +1,184 @@
+"""What one replica asks the others about themselves, over links like those between replicas."""
+
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fleet.errors import NotFound, Unavailable
+from fleet.identity import ClusterId
+from fleet.mux.budget import Budget
+from fleet.mux.codec import END, KIND_QUESTION, Open
+from fleet.mux.mux import Mux
+from fleet.runtime.clock import SystemClock
+from proxy.domain.places import Neighbour, Place
+from proxy.domain.streams import EVERYTHING, MOST_LISTED, StreamFilter
+from proxy.replicas import asking
+from proxy.replicas.answering import Answers
+from proxy.replicas.asking import Inquiries
+from proxy.replicas.peers import Peers
+from proxy.replicas.questions import MOST_QUESTION, QUESTION, AskEnd
+from proxy.replicas.relay import Relay
+from tests.fakes.insight import FakeInsight, a_stream
+from tests.fakes.tls import TestAuthority
+from tests.fakes.tunnel import RecordingOwner
+from tests.integration.proxy.stack import eventually
+
+
+@dataclass
+class Known:
+    """A registry that knows neighbours only."""
+
+    others: list[Neighbour]
+
+    async def neighbours(self) -> Sequence[Neighbour]:
+        return self.others
+
+    async def claim(self, cluster_id: ClusterId, instance: str, peer: str) -> int:
+        raise AssertionError("nobody claims here")
+
+    async def release(self, cluster_id: ClusterId, epoch: int) -> None:
+        raise AssertionError("nobody claims here")
+
+    async def locate(self, cluster_id: ClusterId) -> Place | None:
+        return None
+
+    async def lost(self, held: Mapping[ClusterId, int]) -> Mapping[ClusterId, Place]:
+        return {}
+
+
+class Nothing:
+    """Holds no agent."""
+
+    def held(self, cluster_id: ClusterId, epoch: int) -> Mux | None:
+        return None
+
+
+@dataclass
+class Trio:
+    """A replica that asks, and two that answer."""
+
+    asker: Peers
+    inquiries: Inquiries
+    registry: Known
+    insights: list[FakeInsight]
+    addresses: list[str]
+
+
+@asynccontextmanager
+async def replicas(authority: TestAuthority) -> AsyncGenerator[Trio]:
+    server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), authority.client_context()
+    server.load_cert_chain(authority.certificate, authority.key)
+    asker, *others = (Peers(server, client, Budget(1 << 20), SystemClock()) for _ in range(3))
+    insights, addresses = [FakeInsight(), FakeInsight()], []
+    for insight, peers in zip(insights, others, strict=True):
+        relay = Relay(Nothing(), 10, Answers(insight, peers.tasks))
+        addresses.append(f"127.0.0.1:{await peers.listen('127.0.0.1', 0, relay)}")
+    registry = Known([Neighbour(at, at) for at in addresses])
+    try:
+        yield Trio(asker, Inquiries(registry, asker), registry, insights, addresses)
+    finally:
+        for peers in (asker, *others):
+            await peers.stop()
+
+
+@pytest.fixture
+async def trio(authority: TestAuthority) -> AsyncIterator[Trio]:
+    async with replicas(authority) as three:
+        yield three
+
+
+async def test_requests_of_all_replicas_are_found_and_ended_where_they_are(trio: Trio) -> None:
+    """Longest open first, each with where it is; another replica's is not ended here."""
+    (first, second), (here, there) = trio.insights, trio.addresses
+    first.streams = [a_stream("b" * 32, minute=2)]
+    second.streams = [a_stream("a" * 32, minute=1), a_stream("c" * 32, minute=3)]
+    found = await trio.inquiries.streams(EVERYTHING)
+    assert [(one.id[0], one.replica) for one in found.streams] == [
+        ("a", there),
+        ("b", here),
+        ("c", there),
+    ]
+    assert found.silent == ()
+    assert replace(found.streams[1], replica="") == first.streams[0]
+    assert await trio.inquiries.end(there, "c" * 32, "root")
+    assert not await trio.inquiries.end(here, "c" * 32, "root")
+    assert (first.ended, second.ended) == ([], [("c" * 32, "root")])
+
+
+async def test_only_what_may_be_seen_leaves_a_replica(trio: Trio) -> None:
+    first = trio.insights[0]
+    first.streams = [
+        a_stream("1" * 32, user="ann", cluster="c1"),
+        a_stream("2" * 32, user="ben", cluster="c1"),
+        a_stream("3" * 32, user="ben", cluster="c2"),
+    ]
+
+    async def ids(wanted: StreamFilter) -> list[str]:
+        return [one.id[0] for one in (await trio.inquiries.streams(wanted)).streams]
+
+    assert await ids(StreamFilter(owner="id-ann", clusters=())) == ["1"]
+    assert await ids(StreamFilter(owner="id-ann", clusters=(ClusterId("c2"),))) == ["1", "3"]
+    assert await ids(StreamFilter(user="ben", handle="handle-c1")) == ["2"]
+    assert await ids(StreamFilter(id="3" * 32, owner="id-ann", clusters=())) == []
+
+
+async def test_a_replica_that_does_not_answer_is_named(
+    trio: Trio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether nobody listens there, or it listens and says nothing; the others are told all."""
+    monkeypatch.setattr(asking, "PATIENCE_SECONDS", 0.3)
+    first, second = trio.insights
+    second.streams = [a_stream("a" * 32)]
+    trio.registry.others.append(Neighbour("gone", "127.0.0.1:1"))
+
+    async def never(id: str, offset: int, most: int) -> None:
+        await SystemClock().sleep(60)
+
+    monkeypatch.setattr(first, "recording", never)
+    found = await trio.inquiries.streams(EVERYTHING)
+    assert (len(found.streams), found.silent) == (1, ("127.0.0.1:1",))
+    with pytest.raises(Unavailable, match=trio.addresses[0]):
+        await trio.inquiries.recording("f" * 32, 0, 10)
+    with pytest.raises(Unavailable):
+        await trio.inquiries.end("127.0.0.1:1", "a" * 32, "root")
+
+
+async def test_a_recording_is_read_wherever_it_is_kept(trio: Trio) -> None:
+    text = b'{"version":2}\n' + b'[1.0,"o","x"]\n' * 30_000
+    trio.insights[1].recordings["e" * 32] = text
+    data, offset = b"", 0
+    while offset is not None:
+        part = await trio.inquiries.recording("e" * 32, offset, 256 << 10)
+        data, offset = data + part.data, part.next
+    assert data == text
+    with pytest.raises(NotFound):
+        await trio.inquiries.recording("f" * 32, 0, 10)
+
+
+async def test_a_long_list_is_cut_and_arrives(trio: Trio) -> None:
+    trio.insights[0].streams = [a_stream(f"{n:032x}", minute=-n) for n in range(2 * MOST_LISTED)]
+    found = await trio.inquiries.streams(EVERYTHING)
+    assert len(found.streams) == MOST_LISTED
+    assert int(found.streams[0].id, 16) == 2 * MOST_LISTED - 1
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b'{"ask":"all"}', b"x" * (MOST_QUESTION + 1)])
+async def test_what_is_no_question_is_refused(trio: Trio, text: bytes) -> None:
+    """And the link goes on."""
+    link = await trio.asker.link(trio.addresses[0])
+    owner = RecordingOwner()
+    stream = link.open(owner, Open(b"", b"", b"q" * 16, kind=KIND_QUESTION), tenant=b"replica")
+    stream.send(text, END)
+    await eventually(lambda: owner.reset is not None)
+    assert await trio.inquiries.end(trio.addresses[0], "a" * 32, "root") is False
+
+
+@given(st.text(max_size=40), st.text(max_size=40))
+def test_a_question_is_read_as_it_was_written(id: str, by: str) -> None:
+    asked = AskEnd(id, by)
+    assert QUESTION.validate_json(QUESTION.dump_json(asked)) == asked
