@@ -1,7 +1,7 @@
 """Puts the control plane together; the only module that knows settings and concrete classes."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -26,7 +26,7 @@ from controlplane.loops.retention import RetentionLoop
 from controlplane.loops.targets import TargetLoop
 from controlplane.notify.outward import GuardedOutward
 from controlplane.oidc.issuers import Client, OidcIssuers
-from controlplane.ports import GitWriter, Issuer, Manifests
+from controlplane.ports import GitWriter, Issuer, Lender, Manifests
 from controlplane.secrets.envelope import EnvelopeSealer, load_or_make_key
 from controlplane.secrets.passwords import ArgonPasswords
 from controlplane.settings import AuditSettings, AuthSettings, ControlPlaneSettings
@@ -58,6 +58,7 @@ from controlplane.usecases.pipelines import Pipelines
 from controlplane.usecases.projects import Projects
 from controlplane.usecases.promotions import Promotions
 from controlplane.usecases.records import Records
+from controlplane.usecases.renders import PlacedManifests
 from controlplane.usecases.repositories import Repositories
 from controlplane.usecases.requests import AccessRequests
 from controlplane.usecases.rights import Rights
@@ -143,16 +144,18 @@ async def build(
     clock: Clock,
     delivers: Callable[[str], bool] = _always,
     writer: GitWriter | None = None,
+    lender: Lender | None = None,
 ) -> ControlPlane:
     """The control plane on a migrated store, not yet started.
 
     `delivers`: whether a repository is this process' to deliver, where several hear of it.
-    `writer`: what takes commits and requests to merge.
+    `writer`: what takes commits and requests to merge. `lender`: what gives agents credentials
+    to render with; without one the control plane renders everything.
     """
     engine = open_engine(settings)
     try:
         await migrate(engine)
-        return await _joined(SqlStore(engine), settings, manifests, clock, delivers, writer)
+        return await _joined(SqlStore(engine), settings, manifests, clock, delivers, writer, lender)
     except BaseException:
         await engine.dispose()
         raise
@@ -165,11 +168,14 @@ async def _joined(
     clock: Clock,
     delivers: Callable[[str], bool],
     writer: GitWriter | None,
+    lender: Lender | None,
 ) -> ControlPlane:
     shared_bus = RedisBus(settings.redis.get_secret_value(), clock) if settings.redis else None
     bus, logs = shared_bus or MemoryBus(), MemoryLiveLogs()
     sealer = EnvelopeSealer(load_or_make_key(settings.data_dir / "encryption.key"))
     deps = Deps(store, bus, manifests, sealer, clock, writer)
+    if lender is not None:
+        deps = replace(deps, manifests=PlacedManifests(manifests, lender, deps))
     issuers = OidcIssuers(_clients(settings.auth), clock, settings.auth.oidc_ca_file)
     federation, passwords = Federation(deps, issuers), ArgonPasswords()
     identity, accounts = Identity(deps, federation), Accounts(deps, issuers)

@@ -38,7 +38,14 @@ from controlplane.domain.streams import FoundStreams, OpenStream, RecordingPart,
 from controlplane.domain.tunnels import Replica, Tunnel
 from fleet.changes import Edit, MergeRequest
 from fleet.identity import RepositoryId
-from fleet.source import Commit, Rendered, RenderRequest, RepositorySpec, RepositoryState
+from fleet.source import (
+    Commit,
+    GitCredentials,
+    Rendered,
+    RenderRequest,
+    RepositorySpec,
+    RepositoryState,
+)
 
 T = TypeVar("T")
 MOST_ROWS_A_PAGE = 100
@@ -558,6 +565,17 @@ class Manifests(Protocol):
 
     async def keep(self, data: bytes) -> Rendered:
         """Keep a bundle that comes from no repository. Unavailable."""
+        ...
+
+
+class Lender(Protocol):
+    """What agents that render may read repositories with."""
+
+    async def lend(self, repository_id: RepositoryId) -> GitCredentials | None:
+        """Credentials that end within the hour and read this repository, no other.
+
+        None: there are none to lend; the agent needs none, or has its own. Unavailable.
+        """
         ...
 
 

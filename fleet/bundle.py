@@ -73,6 +73,25 @@ def open_bundle(digest: str, data: bytes) -> Bundle:
     return Bundle(digest, data, data.count(b"\n") + 1 if data else 0)
 
 
+def bundle_of(data: bytes) -> Bundle:
+    """The bundle that bytes of unknown origin are. Invalid: they are none in canonical form."""
+    if len(data) > MAX_BUNDLE_BYTES:
+        raise Invalid(f"{len(data):,} bytes of manifests; {MAX_BUNDLE_BYTES:,} at most")
+    bundle = make_bundle(_objects(data))
+    return open_bundle(bundle.digest, data)
+
+
+def _objects(data: bytes) -> Iterator[KubeObject]:
+    for line in data.splitlines():
+        try:
+            one = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            one = None
+        if not isinstance(one, dict):
+            raise Invalid("these bytes are no bundle: a line of it is not a JSON object")
+        yield one
+
+
 def digest_of(data: bytes) -> str:
     """`sha256:<hex>` of bytes."""
     return "sha256:" + hashlib.sha256(data).hexdigest()

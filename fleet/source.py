@@ -139,7 +139,8 @@ class RenderRequest:
 
     `kustomize_path` is relative to `folder`. `parameters` is JSON-like; templates may use it
     only where `templated` is set, and only what they use makes a difference. `sources` are
-    merged into the folder in their order.
+    merged into the folder in their order. `by` names the cluster whose agent renders it; None:
+    whoever is asked. The result is the same wherever it is made.
     """
 
     repository_id: RepositoryId
@@ -151,6 +152,7 @@ class RenderRequest:
     parameters: Mapping[str, Any] = field(default_factory=dict)
     helm: HelmRelease | None = None
     sources: tuple[SourceFolder, ...] = ()
+    by: ClusterId | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,8 +37,9 @@ from syncagent.link.fetch import HubFetcher
 from syncagent.link.logs import LogQueue
 from syncagent.link.reports import OutboxReports
 from syncagent.link.supervisor import Introduction, Link
-from syncagent.ports import DefinitionSource, Renders, Repositories
+from syncagent.ports import DefinitionSource, OrderedRenders, Renders, Repositories
 from syncagent.reconcile.engine import Engine
+from syncagent.rendering.orders import Orders
 from syncagent.settings import (
     AutonomySettings,
     HealthSettings,
@@ -77,6 +78,7 @@ class Agent:
     client: KubeClient
     database: Database
     upgrader: Upgrader
+    orders: Orders
     local: LocalServices | None = None
     pages: Pages | None = None
     pipe: Pipe | None = None
@@ -90,6 +92,7 @@ class Agent:
         try:
             self.engine.start()
             self.jobs.start()
+            await self.orders.start()
             if self.pages is not None:
                 await self.pages.start()
             if self.local is not None:
@@ -104,6 +107,7 @@ class Agent:
             if self.pages is not None:
                 await self.pages.stop()
             await self.upgrader.stop()
+            await self.orders.stop()
             await self.jobs.stop()
             await self.engine.stop()
             await self.client.close()
@@ -121,12 +125,16 @@ class Agent:
 
 
 def build(
-    settings: Settings, clock: Clock | None = None, repositories: Repositories | None = None
+    settings: Settings,
+    clock: Clock | None = None,
+    repositories: Repositories | None = None,
+    renders: OrderedRenders | None = None,
 ) -> Agent:
     """An agent as the settings describe it. Invalid: no way to the cluster; Unavailable: no disk.
 
     Must be called in the event loop in which it is to run. `repositories` renders services that
-    this cluster defines in git; without it there are none such.
+    this cluster defines in git; without it there are none such. `renders` makes what the control
+    plane orders; without it such orders are refused.
     """
     clock = clock or SystemClock()
     folder, policy = settings.state.directory, _policy(settings.autonomy)
@@ -167,11 +175,12 @@ def build(
     )
     facts = Facts(KubeFacts(client).look, clock)
     upgrader = Upgrader(_home(settings.upgrade), cluster, jobs, reports, clock)
+    orders = Orders(key, renders, fetcher, reports)
     link = Link(
         endpoint,
         Introduction(instance_id, local is not None, key.public),
         admission,
-        Commands(admission, jobs, upgrader),
+        Commands(admission, jobs, upgrader, orders),
         outbox,
         logs,
         fetcher,
@@ -181,7 +190,20 @@ def build(
         lambda: database.refusal,
     )
     pages = _pages(settings.health, engine, link, outbox, jobs, database)
-    return Agent(engine, jobs, facts, reports, link, client, database, upgrader, local, pages, pipe)
+    return Agent(
+        engine,
+        jobs,
+        facts,
+        reports,
+        link,
+        client,
+        database,
+        upgrader,
+        orders,
+        local,
+        pages,
+        pipe,
+    )
 
 
 def _local(

@@ -4,7 +4,9 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import fleet.source
 from fleet.errors import TowlineError, Unavailable
+from fleet.orders import RenderOrder
 from syncagent.domain.events import CommandDone, DriftFound, Sighting
 from syncagent.domain.fields import Entry
 from syncagent.domain.inventory import InventoryChange, Owned
@@ -354,6 +356,34 @@ class Repositories(Renders, Protocol):
 
     async def refresh(self) -> None:
         """Ask the servers now."""
+        ...
+
+
+class OrderedRenders(Protocol):
+    """Renders from repositories that are read for that only."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    async def carry_out(self, order: RenderOrder) -> tuple[fleet.source.Rendered, bytes]:
+        """What an order asks for, and its bundle. Invalid, NotFound, Unavailable: why not."""
+        ...
+
+
+class Uploader(Protocol):
+    """The way of a rendered bundle to who ordered it."""
+
+    async def upload(self, command_id: str, digest: str, data: bytes) -> None:
+        """Send it. LinkDown; NotFound: nobody waits for it any more; Invalid: it was refused."""
+        ...
+
+
+class Answers(Protocol):
+    """Where commands are answered."""
+
+    def done(self, done: CommandDone) -> None:
+        """Answer. Unavailable: the disk refuses."""
         ...
 
 

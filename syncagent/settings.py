@@ -97,15 +97,18 @@ class AutonomySettings:
 
 @dataclass(frozen=True, slots=True)
 class GitSettings:
-    """How the agent itself reads the repositories of services that this cluster defines.
+    """How the agent itself reads repositories: of services that this cluster defines, and of what
+    it is asked to render.
 
     `credentials`: folder of YAML files, such as a mounted Secret: each has the `url` of a
     repository, or what several URLs begin with, and how to sign in there. `poll_seconds`: how
-    often servers are asked.
+    often servers are asked. `renders`: whether it renders what the control plane asks it to, for
+    its own services or for those of other clusters.
     """
 
     credentials: Path | None = None
     poll_seconds: int = 15
+    renders: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,8 @@ async def run(environ: Mapping[str, str]) -> None:
     defines = settings.autonomy.defines
     # Most agents need no git: what they do not import they do not hold in memory.
     repositories = load("towline.agentgit").build(settings, clock) if defines else None
-    agent = compose.build(settings, clock, repositories)
+    renders = load("towline.agentrenders").build(settings, clock) if settings.git.renders else None
+    agent = compose.build(settings, clock, repositories, renders)
     # What has been imported stays: it need not be looked through again and again.
     gc.freeze()
     async with stop_on_signal() as stop:

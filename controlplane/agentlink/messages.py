@@ -1,5 +1,6 @@
 """Wire messages to values of the domain and back: the only translator."""
 
+import base64
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
@@ -24,8 +25,10 @@ from controlplane.domain.reports import (
     JobReport,
     MirrorReport,
     ObservedComponent,
+    RenderMade,
     Report,
     StatusReport,
+    VerifiedReport,
 )
 from controlplane.domain.services import (
     ComponentState,
@@ -216,6 +219,9 @@ def command(one: Command) -> wire.Command:
         case CommandKind.UPGRADE:
             upgrade = wire.UpgradeAgent(version=one.payload["version"], image=one.payload["image"])
             return wire.Command(id=one.id, upgrade=upgrade)
+        case CommandKind.RENDER:
+            box = base64.b64decode(one.payload["box"])
+            return wire.Command(id=one.id, render=wire.RenderOrder(box=box))
         case _:
             return wire.Command(id=one.id, sync_now=wire.SyncNow(service_id=one.service_id or ""))
 
@@ -304,7 +310,24 @@ def _component(message: wire.Component) -> ObservedComponent:
 
 def _result(message: wire.CommandResult) -> CommandReport:
     state = _OUTCOMES.get(message.outcome, CommandState.FAILED)
-    return CommandReport(message.command_id, state, _plain(message.message))
+    made = _made(message.render) if message.HasField("render") else None
+    return CommandReport(message.command_id, state, _plain(message.message), made)
+
+
+def _made(message: wire.RenderResult) -> RenderMade:
+    reads = tuple(_plain(path) for path in message.reads)
+    return RenderMade(message.digest, message.source, reads)
+
+
+def _verified(message: wire.Verified) -> VerifiedReport:
+    return VerifiedReport(
+        service_id=message.service_id,
+        sequence=message.sequence,
+        digest=message.digest,
+        ok=message.ok,
+        reason=_plain(message.reason),
+        instead=message.instead,
+    )
 
 
 def _drift(message: wire.Drift) -> DriftReport:
@@ -409,4 +432,5 @@ _BODIES = {
     "job": _job,
     "facts": _facts,
     "mirrored": _mirror,
+    "verified": _verified,
 }

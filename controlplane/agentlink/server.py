@@ -15,6 +15,7 @@ from controlplane.ports import MISSED, Bus, LiveLogs
 from controlplane.usecases.agents import Agents
 from controlplane.usecases.deps import CLUSTER_JOB, DESIRED, LINKED, REVOKED
 from controlplane.usecases.identity import Identity
+from fleet.bundle import MAX_BUNDLE_BYTES
 from fleet.errors import Code, Invalid, TowlineError, Unauthenticated
 from fleet.identity import ClusterId
 from fleet.runtime.clock import Clock
@@ -31,6 +32,8 @@ _NOTE_EVERY = 1.0
 _RECHECK_EVERY = 30.0
 _TIDY_EVERY = 3600.0
 _STOP_SECONDS = 5.0
+_UPLOADS = 4
+_UPLOAD_SECONDS = 75.0
 _STATUS = {
     Code.UNAUTHENTICATED: grpc.StatusCode.UNAUTHENTICATED,
     Code.FORBIDDEN: grpc.StatusCode.PERMISSION_DENIED,
@@ -61,6 +64,7 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
         self._heard: dict[ClusterId, datetime] = {}
         self._offered: list[LedgerEntry] = []
         self._calls: set[asyncio.Task[None]] = set()
+        self._uploading = asyncio.Semaphore(_UPLOADS)
         self.tasks = Tasks("agentlink")
 
     def start(self) -> None:
@@ -146,6 +150,37 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
         for offset in range(request.offset, max(len(data), 1), CHUNK_BYTES):
             part = data[offset : offset + CHUNK_BYTES]
             yield wire.Chunk(offset=offset, total=len(data), data=part)
+
+    async def Upload(
+        self, request_iterator: AsyncIterator[wire.Part], context: Context
+    ) -> wire.Uploaded:
+        """The bundle that an order to render asked for; see agent.proto."""
+        try:
+            cluster_id, _ = await self._authenticate(context)
+            async with self._uploading:
+                async with asyncio.timeout(_UPLOAD_SECONDS):
+                    command_id, data = await self._received(cluster_id, request_iterator)
+                digest = await self._agents.keep_render(cluster_id, command_id, data)
+        except TimeoutError:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "the upload took too long")
+        except TowlineError as error:
+            await context.abort(_STATUS[error.code], error.message)
+        return wire.Uploaded(digest=digest)
+
+    async def _received(
+        self, cluster_id: ClusterId, parts: AsyncIterator[wire.Part]
+    ) -> tuple[str, bytes]:
+        """The command and all bytes of an upload. NotFound, before more than one part is kept."""
+        command_id, data = "", bytearray()
+        async for part in parts:
+            limits.check(part)
+            if not command_id:
+                command_id = part.command_id
+                await self._agents.awaits_render(cluster_id, command_id)
+            data += part.data
+            if len(data) > MAX_BUNDLE_BYTES:
+                raise Invalid(f"a bundle has {MAX_BUNDLE_BYTES:,} bytes at most")
+        return command_id, bytes(data)
 
     def _remember_call(self) -> None:
         call = asyncio.current_task()

@@ -17,6 +17,7 @@ class CommandKind(StrEnum):
     RUN_JOB = "run-job"
     CANCEL_JOB = "cancel-job"
     UPGRADE = "upgrade"
+    RENDER = "render"
 
 
 class CommandState(StrEnum):
@@ -33,7 +34,8 @@ class Command:
     """Sent to the agent until it has answered; executed once by its id.
 
     `payload` is what its kind needs: `job` (the id of the job to be cancelled), `version` and
-    `image` (of an upgrade). A command that runs a job has the job's id.
+    `image` (of an upgrade), `box` (of a render: the order, sealed, in base64), which `digest`,
+    `source` and `reads` of the result replace. A command that runs a job has the job's id.
     """
 
     id: str

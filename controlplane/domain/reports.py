@@ -81,12 +81,37 @@ class InventoryReport:
 
 
 @dataclass(frozen=True, slots=True)
+class RenderMade:
+    """What came of a render in a cluster; see `fleet.source.Rendered`."""
+
+    digest: str
+    source: str
+    reads: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class CommandReport:
-    """How a command ended."""
+    """How a command ended; `made`: of one that renders."""
 
     command_id: str
     state: CommandState
     message: str
+    made: RenderMade | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedReport:
+    """The end of a bundle's verification by its agent: it is good, or the `reason` why not.
+
+    `instead` is the bundle that the agent went back to; empty: there was none.
+    """
+
+    service_id: str
+    sequence: int
+    digest: str
+    ok: bool
+    reason: str
+    instead: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +167,7 @@ Body = (
     | JobReport
     | FactsReport
     | MirrorReport
+    | VerifiedReport
 )
 
 

@@ -178,6 +178,7 @@ class Service:
     services of the same cluster: as long as one is not healthy, the service is `waiting` and keeps
     what it has, unless a person has `waived` that once. With an `owner_id` it comes from a global
     service, a service set or a managed namespace, which alone changes what it hands on.
+    `rendered_by` names the cluster whose agent renders it; None: the control plane does.
     """
 
     id: ServiceId
@@ -230,6 +231,7 @@ class Service:
     waived: bool = False
     owner_kind: OwnerKind | None = None
     owner_id: str | None = None
+    rendered_by: ClusterId | None = None
 
     @property
     def target(self) -> Target:
@@ -290,6 +292,7 @@ class Service:
             parameters=parameters,
             helm=release_of(self.name, self.namespace, self.helm),
             sources=sources,
+            by=self.rendered_by,
         )
 
 

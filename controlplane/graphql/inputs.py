@@ -30,6 +30,9 @@ from fleet.source import GitCredentials
 _DEFAULT_DAYS = 90
 
 
+_RENDERED_BY = "The cluster whose agent renders it; empty: the control plane."
+
+
 @strawberry.input
 class TagAttributes:
     name: str
@@ -314,6 +317,7 @@ class ServiceDeploymentAttributes:
     sources: list[ServiceSourceAttributes] | None = None
     read_bindings: list[PolicyBindingAttributes | None] | None = None
     write_bindings: list[PolicyBindingAttributes | None] | None = None
+    rendered_by: strawberry.ID | None = strawberry.field(default=None, description=_RENDERED_BY)
 
     def change(self) -> ServiceChange:
         return ServiceChange(
@@ -343,6 +347,7 @@ class ServiceUpdateAttributes:
     sources: list[ServiceSourceAttributes] | None = None
     read_bindings: list[PolicyBindingAttributes | None] | None = None
     write_bindings: list[PolicyBindingAttributes | None] | None = None
+    rendered_by: strawberry.ID | None = strawberry.field(default=None, description=_RENDERED_BY)
 
     def change(self) -> ServiceChange:
         return ServiceChange(paused=self.paused, **_service_fields(self))
@@ -428,6 +433,7 @@ def _service_fields(
         else {one.name: one.value or "" for one in configuration},
         "options": given.sync_config.options() if given.sync_config else None,
         "docs_path": given.docs_path,
+        "rendered_by": given.rendered_by,
         "dependencies": None
         if given.dependencies is None
         else [one.name for one in given.dependencies],

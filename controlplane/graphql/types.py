@@ -286,6 +286,8 @@ class ServiceDeployment:
     """A folder of a repository that should run in a cluster.
 
     `waiting`: one of its `dependencies` is not healthy; it keeps what it has until all are.
+    `renderedBy`: the cluster whose agent renders it; null: the control plane, or, if it is
+    `mirrored`, its own.
     """
 
     id: strawberry.ID
@@ -320,6 +322,7 @@ class ServiceDeployment:
     awaiting: list[ObjectReference]
     sync_config: SyncConfig
     docs_path: str | None
+    rendered_by: strawberry.ID | None
     dependencies: list[ServiceDependency]
     waiting: bool
     contexts: list[ServiceContext]
@@ -376,6 +379,7 @@ class ServiceDeployment:
             awaiting=[ObjectReference.of(one) for one in row.awaiting],
             sync_config=_sync_config(row),
             docs_path=row.docs_path,
+            rendered_by=strawberry.ID(row.rendered_by) if row.rendered_by else None,
             dependencies=[ServiceDependency(name=one) for one in row.dependencies],
             waiting=row.waiting,
             contexts=contexts or [],

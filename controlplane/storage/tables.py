@@ -394,6 +394,7 @@ services = Table(
     Column("waived", Boolean, nullable=False),
     Column("owner_kind", Word(OwnerKind)),
     Column("owner_id", String(36), index=True),
+    Column("rendered_by", String(36)),
 )
 Index("uq_services_cluster_id_name", services.c.cluster_id, services.c.name, unique=True)
 Index("ix_services_mark_id", services.c.mark, services.c.id)

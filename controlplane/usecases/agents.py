@@ -1,8 +1,9 @@
 """What agents ask and tell. Each verb is bound to the cluster that the agent signed in for."""
 
+import asyncio
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from functools import singledispatchmethod
 from typing import Any
@@ -38,6 +39,7 @@ from controlplane.usecases.deps import CLUSTER, CLUSTER_JOB, LINKED, REVOKED, SE
 from controlplane.usecases.removal import end_if_empty, erase
 from controlplane.usecases.servicesecrets import StoredSecrets, sealed_values
 from controlplane.usecases.sources import sources_of, take
+from fleet.bundle import bundle_of
 from fleet.errors import NotFound, TowlineError
 from fleet.identity import ClusterId, ServiceId, is_local_id
 from fleet.sealing import SealedSecret
@@ -316,6 +318,21 @@ class Agents:
         except TowlineError:
             return b""
 
+    async def awaits_render(self, cluster_id: ClusterId, command_id: str) -> None:
+        """NotFound: the cluster's agent was not asked for a render by this command."""
+        async with self._deps.store.read() as tx:
+            found = await tx.commands.find(id=command_id, cluster_id=cluster_id)
+        waits = found is not None and found.state is CommandState.WAITING
+        if not waits or found.kind is not CommandKind.RENDER:
+            raise NotFound("no such render is waited for: too late, or never asked for")
+
+    async def keep_render(self, cluster_id: ClusterId, command_id: str, data: bytes) -> str:
+        """Keep the bundle that a command asked for; its digest. NotFound, Unavailable; Invalid: it
+        is no bundle."""
+        await self.awaits_render(cluster_id, command_id)
+        bundle = await asyncio.to_thread(bundle_of, data)
+        return (await self._deps.manifests.keep(bundle.data)).digest
+
     async def refused(
         self, cluster_id: ClusterId, service_id: str, sequence: int, message: str
     ) -> None:
@@ -436,12 +453,11 @@ class Agents:
         tx, cluster_id, changed = batch.tx, batch.cluster_id, batch.changed
         command = await tx.commands.find(id=body.command_id, cluster_id=cluster_id)
         if command is not None and command.state is CommandState.WAITING:
-            await tx.commands.change(
-                command.id, state=body.state, message=body.message, finished_at=at
-            )
+            await tx.commands.change(command.id, finished_at=at, **_ended(command, body))
             if command.kind is CommandKind.RUN_JOB and body.state in _ENDINGS:
                 await _end_job(tx, command.id, _ENDINGS[body.state], body.message, at)
-            if (cluster := await tx.clusters.get(cluster_id)) is not None:
+            cluster = await tx.clusters.get(cluster_id)
+            if cluster is not None and command.kind is not CommandKind.RENDER:
                 told = audit_agents.carried_out(cluster, command, body.state, body.message, at)
                 await tx.audit.append([told])
             changed.add((CLUSTER_JOB, command.id))
@@ -517,6 +533,14 @@ class Agents:
             await _mirror(tx, known, body, ClusterId(cluster_id), at)
             await batch.look(body.service_id)
         changed.update({(SERVICE, body.service_id), (CLUSTER, cluster_id)})
+
+
+def _ended(command: Command, body: CommandReport) -> dict[str, Any]:
+    """What a command's row holds of its answer; of a render the result takes the order's place."""
+    columns: dict[str, Any] = {"state": body.state, "message": body.message}
+    if command.kind is CommandKind.RENDER:
+        columns["payload"] = asdict(body.made) if body.made else {}
+    return columns
 
 
 def _columns(about: FactsReport) -> dict[str, Any]:

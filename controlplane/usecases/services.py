@@ -48,6 +48,7 @@ _RENDERED_FROM = frozenset(
         "configuration",
         "templated",
         "dependencies",
+        "rendered_by",
     }
 )
 _APPLIED_WITH = frozenset({"dry_run", "paused", "options"})
@@ -55,7 +56,10 @@ _APPLIED_WITH = frozenset({"dry_run", "paused", "options"})
 
 @dataclass(frozen=True, slots=True)
 class ServiceChange:
-    """What to change of a service; None leaves it as it is."""
+    """What to change of a service; None leaves it as it is.
+
+    `rendered_by`: the cluster whose agent is to render it; empty: the control plane.
+    """
 
     name: str | None = None
     namespace: str | None = None
@@ -76,6 +80,7 @@ class ServiceChange:
     dependencies: Sequence[str] | None = None
     context_ids: Sequence[str] | None = None
     sources: Sequence[SourceChange] | None = None
+    rendered_by: str | None = None
 
     def checked(self) -> dict[str, Any]:
         """The columns to write. Invalid: a value that cannot be."""
@@ -111,6 +116,8 @@ class ServiceChange:
             columns["docs_path"] = check_folder(self.docs_path) or None
         if self.dependencies is not None:
             columns["dependencies"] = check_names(self.dependencies)
+        if self.rendered_by is not None:
+            columns["rendered_by"] = self.rendered_by or None
         if self.version:
             columns["version"] = check_text(self.version, "version", 64)
         return columns
@@ -236,6 +243,7 @@ class Services:
                 **columns,
             )
             await check_dependencies(tx, service)
+            await _check_renders(tx, actor, columns)
             await tx.services.add(service)
             await bind(self._deps, tx, actor, service, change.context_ids or ())
             await set_sources(self._deps, tx, actor, service, change.sources or ())
@@ -256,6 +264,7 @@ class Services:
             require(actor, Verb.WRITE, before.target)
             changed = {k: v for k, v in columns.items() if getattr(before, k) != v}
             await check_changeable(tx, actor, before, changed)
+            await _check_renders(tx, actor, changed)
             if changed.keys() & {"ref", "folder"} and not before.promoted:
                 changed["pinned"] = None
             if changed.keys() & _RENDERED_FROM:
@@ -524,6 +533,13 @@ async def _readable(tx: Transaction, actor: Actor, **equals: str) -> Service:
 
 def _readables(actor: Actor, rows: Sequence[Any]) -> dict[str, Any]:
     return {row.id: row for row in rows if actor.may(Verb.READ, row.target)}
+
+
+async def _check_renders(tx: Transaction, actor: Actor, columns: Mapping[str, Any]) -> None:
+    """NotFound: no such cluster. Forbidden: its agent is not the actor's to have work done by."""
+    if cluster_id := columns.get("rendered_by"):
+        cluster = await find_cluster(tx, cluster_id)
+        require(actor, Verb.WRITE, cluster.target)
 
 
 async def _repository_of(

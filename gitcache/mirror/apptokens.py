@@ -2,8 +2,10 @@
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 import jwt
 import orjson
@@ -41,13 +43,22 @@ class AppTokens:
 
     async def token(self, credentials: GitCredentials, route: Route) -> str:
         """A token that is good for a while. Unavailable, Invalid: why there is none."""
-        key = _key(credentials)
+        return await self._kept(credentials, route, None)
+
+    async def scoped(self, credentials: GitCredentials, route: Route) -> str:
+        """The same, for the route's repository and no other."""
+        name = route.remote.path.rpartition("/")[2].removesuffix(".git")
+        return await self._kept(credentials, route, name)
+
+    async def _kept(self, credentials: GitCredentials, route: Route, name: str | None) -> str:
+        key = (*_key(credentials), name)
         if (found := self._good(key)) is not None:
             return found
         async with self._asking:
             if (found := self._good(key)) is not None:
                 return found
-            token = await self._ask(credentials, route)
+            scope = {"repositories": [name], "permissions": {"contents": "read"}} if name else None
+            token = await self._ask(credentials, route, scope)
             self._tokens[key] = token
             if len(self._tokens) > _MAX_TOKENS:
                 self._tokens.popitem(last=False)
@@ -55,10 +66,11 @@ class AppTokens:
 
     def forget(self, credentials: GitCredentials) -> bool:
         """Drop a token that was refused; False if it is so new that another would be no better."""
-        token = self._tokens.get(_key(credentials))
+        key = (*_key(credentials), None)
+        token = self._tokens.get(key)
         if token is None or self._clock.now() - token.made_at < _MIN_AGE:
             return False
-        del self._tokens[_key(credentials)]
+        del self._tokens[key]
         return True
 
     def _good(self, key: tuple[str | None, ...]) -> str | None:
@@ -67,8 +79,10 @@ class AppTokens:
             return None
         return token.text
 
-    async def _ask(self, credentials: GitCredentials, route: Route) -> _Token:
-        """`POST /app/installations/{id}/access_tokens`, for reading contents only."""
+    async def _ask(
+        self, credentials: GitCredentials, route: Route, scope: Mapping[str, Any] | None = None
+    ) -> _Token:
+        """`POST /app/installations/{id}/access_tokens`; without a scope for all that it may."""
         url = URL(
             f"{api_of(credentials, route)}/app/installations/"
             f"{credentials.installation_id}/access_tokens"
@@ -78,7 +92,8 @@ class AppTokens:
             "Accept": "application/vnd.github+json",
             "User-Agent": "towline",
         }
-        async with self._http.request("POST", route, url, headers=headers) as answer:
+        body = orjson.dumps(scope) if scope else None
+        async with self._http.request("POST", route, url, headers=headers, body=body) as answer:
             data = await read(answer, _MAX_ANSWER, "the answer for a token")
         if answer.status != 201:
             raise Unavailable(

@@ -9,7 +9,7 @@ from fleet.errors import Invalid, Unavailable
 from fleet.identity import ClusterId
 from fleet.remotes import checked_proxy, parse_remote
 from fleet.runtime.clock import Clock
-from fleet.source import RepositorySpec
+from fleet.source import GitCredentials, RepositorySpec
 from gitcache.mirror.admission import Admission
 from gitcache.mirror.apptokens import AppTokens
 from gitcache.mirror.route import Refused, Route
@@ -49,6 +49,24 @@ class Routes:
 
     async def to(self, spec: RepositorySpec) -> Route:
         """The route for requests whose addresses are judged on connecting. Invalid, Unavailable."""
+        route = await self._unsigned(spec)
+        if route.credentials is not None and route.credentials.app_id is not None:
+            route = await self._with_token(route)
+        return route
+
+    async def lend(self, spec: RepositorySpec) -> GitCredentials | None:
+        """What another may read this repository with, and no other, for an hour at most.
+
+        None: it is not read as a GitHub App, and what lasts longer is not lent. Unavailable.
+        """
+        given = spec.credentials
+        if given is None or given.app_id is None or self._tokens is None:
+            return None
+        token = await self._tokens.scoped(given, await self._unsigned(spec))
+        return GitCredentials(username="x-access-token", password=token, authority=given.authority)
+
+    async def _unsigned(self, spec: RepositorySpec) -> Route:
+        """The way there, without the token of a GitHub App."""
         key = (spec.url, spec.credentials, spec.via)
         kept = self._kept.get(spec.id)
         if kept is None or kept[0] != key:
@@ -56,8 +74,6 @@ class Routes:
         route = kept[1]
         if spec.via is not None:
             route = replace(route, proxy=await self._through(spec.via), trusted_proxy=True)
-        if route.credentials is not None and route.credentials.app_id is not None:
-            route = await self._with_token(route)
         return route
 
     async def use(self, spec: RepositorySpec, work: Callable[[Route], Awaitable[Result]]) -> Result:

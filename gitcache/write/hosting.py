@@ -13,7 +13,7 @@ from yarl import URL
 
 from fleet.changes import MergeRequest, RequestState
 from fleet.errors import Invalid, NotFound, Unavailable
-from fleet.source import RepositorySpec
+from fleet.source import GitCredentials, RepositorySpec
 from gitcache.mirror.apptokens import api_of
 from gitcache.mirror.http import HttpClient, read
 from gitcache.mirror.route import Route
@@ -75,6 +75,10 @@ class Hosting:
             return found or await host.open(branch, base, title[:_MAX_TITLE], body[:_MAX_BODY])
 
         return await self._routes.use(spec, work)
+
+    async def lend(self, spec: RepositorySpec) -> GitCredentials | None:
+        """As `Routes.lend`."""
+        return await self._routes.lend(spec)
 
     async def open_requests(
         self, spec: RepositorySpec, provider: Provider | None = None

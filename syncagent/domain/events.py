@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from fleet.source import Rendered
 from syncagent.domain.changes import FieldChange
 from syncagent.domain.objects import Api, KubeObject, ObjectKey, ObjectRef
 
@@ -72,11 +73,12 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CommandDone:
-    """The answer to a command."""
+    """The answer to a command; `rendered`: to one that asked for a render."""
 
     command_id: str
     outcome: Outcome
     message: str = ""
+    rendered: Rendered | None = None
 
 
 @dataclass(frozen=True, slots=True)

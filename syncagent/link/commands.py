@@ -16,15 +16,28 @@ class Upgrades(Protocol):
         ...
 
 
+class Orders(Protocol):
+    """Renders what the control plane asks for."""
+
+    def render(self, command_id: str, box: bytes) -> None:
+        """Begin, and answer at the end. Invalid."""
+        ...
+
+
 class Commands:
     """Takes commands; what no part here can do is answered with a refusal."""
 
     def __init__(
-        self, reconciler: Reconciler, jobs: Jobs | None = None, upgrades: Upgrades | None = None
+        self,
+        reconciler: Reconciler,
+        jobs: Jobs | None = None,
+        upgrades: Upgrades | None = None,
+        orders: Orders | None = None,
     ) -> None:
         self._reconciler = reconciler
         self._jobs = jobs
         self._upgrades = upgrades
+        self._orders = orders
 
     def take(self, command: pb.Command) -> None:
         """Carry out, or begin to. Unavailable: it could not be remembered; it comes again."""
@@ -47,6 +60,8 @@ class Commands:
             case "upgrade" if self._upgrades is not None:
                 upgrade = command.upgrade
                 self._upgrades.upgrade(command.id, upgrade.version, upgrade.image)
+            case "render" if self._orders is not None:
+                self._orders.render(command.id, command.render.box)
             case _:
                 return False
         return True

@@ -1,6 +1,7 @@
-"""Bundles from the control plane, resumed where a broken link cut them off."""
+"""Bundles from the control plane, resumed where a broken link cut them off, and those for it."""
 
 import asyncio
+from collections.abc import AsyncIterator
 
 import grpc
 import grpc.aio
@@ -15,11 +16,12 @@ from syncagent.ports import LinkDown
 
 _TOGETHER = 8
 _PARTS_KEPT = 16
+_PART_BYTES = 64 << 10
 _OFFERED_BYTES = 16 << 20
 
 
 class HubFetcher:
-    """Fills in `ports.Fetcher` as long as there is a link."""
+    """Fills in `ports.Fetcher` and `ports.Uploader` as long as there is a link."""
 
     def __init__(self, metadata: Metadata) -> None:
         self._metadata = metadata
@@ -58,6 +60,17 @@ class HubFetcher:
         open_bundle(digest, whole)
         return whole
 
+    async def upload(self, command_id: str, digest: str, data: bytes) -> None:
+        """As `ports.Uploader`."""
+        if self._stub is None:
+            raise LinkDown("no link to the control plane to send a bundle through")
+        try:
+            kept = await self._stub.Upload(_parts(command_id, data), metadata=self._metadata)
+        except grpc.aio.AioRpcError as error:
+            raise _refusal(error) from error
+        if kept.digest != digest:
+            raise Invalid(f"the control plane keeps {kept.digest} of what was sent as {digest}")
+
     async def _receive(self, digest: str, data: bytearray) -> None:
         if self._stub is None:
             raise LinkDown("no link to the control plane to fetch the bundle through")
@@ -83,6 +96,20 @@ class HubFetcher:
         self._parts[digest] = data
         while len(self._parts) > _PARTS_KEPT:
             del self._parts[next(iter(self._parts))]
+
+
+async def _parts(command_id: str, data: bytes) -> AsyncIterator[pb.Part]:
+    for offset in range(0, max(len(data), 1), _PART_BYTES):
+        yield pb.Part(command_id=command_id, data=data[offset : offset + _PART_BYTES])
+
+
+def _refusal(error: grpc.aio.AioRpcError) -> TowlineError:
+    detail = error.details() or error.code().name
+    if error.code() == grpc.StatusCode.NOT_FOUND:
+        return NotFound(detail)
+    if error.code() == grpc.StatusCode.INVALID_ARGUMENT:
+        return Invalid(detail)
+    return LinkDown(f"a bundle cannot be sent: {detail}")
 
 
 def _failure(digest: str, error: grpc.aio.AioRpcError) -> TowlineError:

@@ -7,6 +7,7 @@ import orjson
 from fleet.attestation import Attestation
 from fleet.errors import Invalid
 from fleet.sealing import SealedSecret
+from fleet.source import Rendered
 from fleet.wire.v1 import agent_pb2 as pb
 from syncagent.domain.changes import FieldChange, PlannedChange
 from syncagent.domain.events import ClusterFacts, CommandDone, DriftFound
@@ -153,8 +154,19 @@ def done_to_wire(done: CommandDone) -> pb.Report:
         command_id=done.command_id,
         outcome=f"OUTCOME_{done.outcome.name}",
         message=_cut(done.message, 4096),
+        render=_render(done.rendered) if done.rendered else None,
     )
     return pb.Report(result=body)
+
+
+def _render(rendered: Rendered) -> pb.RenderResult:
+    return pb.RenderResult(
+        digest=rendered.digest,
+        source=rendered.source,
+        size=rendered.size,
+        count=rendered.count,
+        reads=rendered.reads,
+    )
 
 
 def job_of(command_id: str, message: pb.RunJob) -> JobSpec:

@@ -7,7 +7,7 @@ from controlplane.domain.sets import OpenRequest
 from fleet.changes import Edit, MergeRequest
 from fleet.errors import Invalid, Unavailable
 from fleet.identity import RepositoryId
-from fleet.source import RepositorySpec
+from fleet.source import GitCredentials, RepositorySpec
 from gitcache.write.hosting import Provider
 from gitcache.write.side import WriteSide
 
@@ -26,6 +26,10 @@ class GitHosts:
         spec = self._spec(repository_id)
         found = await self._side.open_requests(spec, _provider(provider))
         return [OpenRequest(**asdict(one)) for one in found]
+
+    async def lend(self, repository_id: RepositoryId) -> GitCredentials | None:
+        """As `controlplane.ports.Lender`."""
+        return await self._side.lend(self._spec(repository_id))
 
     async def commit(
         self,

@@ -127,6 +127,7 @@ class Process:
             clock,
             self._git.delivers,
             self._git.hosts,
+            lender=self._git.hosts,
         )
         self.plane.targets.evaluator.hosting = self._git.hosts
         ends.push_async_callback(self._git.stop)

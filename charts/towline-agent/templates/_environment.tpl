@@ -63,6 +63,10 @@
 - name: TOWLINE_AGENT_AUTONOMY_FOLDER
   value: {{ .services.folder | quote }}
 {{- end }}
+{{- if .renders }}
+- name: TOWLINE_AGENT_GIT_RENDERS
+  value: "true"
+{{- end }}
 {{- if .gitCredentialsSecret }}
 - name: TOWLINE_AGENT_GIT_CREDENTIALS
   value: /etc/towline-git

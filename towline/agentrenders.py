@@ -1,0 +1,78 @@
+"""What an agent renders for the control plane: a git cache for that alone."""
+
+from collections import Counter
+from dataclasses import replace
+
+from fleet.identity import RepositoryId
+from fleet.orders import RenderOrder
+from fleet.runtime.clock import Clock
+from fleet.runtime.tasks import Tasks
+from fleet.source import Rendered, RepositorySpec
+from gitcache import compose
+from gitcache.settings import GitCacheSettings, PollSettings, RenderSettings, StoreSettings
+from gitcache.sync.cache import GitCache
+from syncagent.settings import Settings
+from towline.agentgit import CredentialFiles
+
+_POLL_S = 3600
+_IDLE_S = 300.0
+
+
+def build(settings: Settings, clock: Clock) -> "GitRenders":
+    """What `syncagent.compose.build` takes; one worker renders, little stays in memory."""
+    cache = compose.build(
+        GitCacheSettings(
+            data_dir=settings.state.directory / "renders",
+            poll=PollSettings(seconds=_POLL_S),
+            render=RenderSettings(workers=1),
+            store=StoreSettings(memory=4 << 20, keep_days=1),
+        ),
+        clock,
+    )
+    return GitRenders(cache, CredentialFiles(settings.git.credentials), clock)
+
+
+class GitRenders:
+    """Fills in `syncagent.ports.OrderedRenders`.
+
+    A repository is followed for some minutes after an order needed it: what was lent to read it
+    is in memory until then, and never on disk.
+    """
+
+    def __init__(self, cache: GitCache, own: CredentialFiles, clock: Clock) -> None:
+        self._cache = cache
+        self._own = own
+        self._clock = clock
+        self._users: Counter[RepositoryId] = Counter()
+        self._tasks = Tasks("renders")
+
+    async def start(self) -> None:
+        await self._cache.start()
+
+    async def stop(self) -> None:
+        await self._tasks.stop()
+        await self._cache.stop()
+
+    async def carry_out(self, order: RenderOrder) -> tuple[Rendered, bytes]:
+        """As the port says."""
+        specs = [self._reachable(one) for one in order.repositories]
+        self._users.update(one.id for one in specs)
+        try:
+            for spec in specs:
+                self._cache.follow(spec)
+            rendered = await self._cache.render(order.request)
+            return rendered, await self._cache.bundle(rendered.digest)
+        finally:
+            self._tasks.spawn("release", self._release([one.id for one in specs]))
+
+    def _reachable(self, spec: RepositorySpec) -> RepositorySpec:
+        """With what this agent itself has for its URL, if nothing was lent."""
+        return replace(spec, credentials=spec.credentials or self._own.for_url(spec.url))
+
+    async def _release(self, ids: list[RepositoryId]) -> None:
+        await self._clock.sleep(_IDLE_S)
+        self._users.subtract(ids)
+        for id in ids:
+            if self._users[id] <= 0:
+                del self._users[id]
+                self._cache.forget(id)
