@@ -6,6 +6,8 @@ const server = process.env["TOWLINE_URL"] ?? "http://127.0.0.1:8080";
 
 const token = process.env["TOWLINE_TOKEN"];
 const headers = token === undefined ? {} : { Authorization: `Bearer ${token}` };
+// The server lets nobody sign in from a page of another origin than the Host that it is asked for.
+const plain = { target: server, changeOrigin: false };
 
 export default defineConfig({
   plugins: [react()],
@@ -18,10 +20,12 @@ export default defineConfig({
   },
   server: {
     proxy: {
-      "/gql": { target: server, ws: true, headers },
-      "/k8s": { target: server, ws: true, headers },
-      "/oauth": server,
-      "/setup": server,
+      "/gql": { ...plain, ws: true, headers },
+      "/k8s": { ...plain, ws: true, headers },
+      "/oauth": plain,
+      "/setup": plain,
+      "/readyz": plain,
+      "/audit/export": plain,
     },
   },
   test: { environment: "jsdom", include: ["tests/**/*.test.{ts,tsx}"], restoreMocks: true },

@@ -1,41 +1,73 @@
 // The one connection to the control plane: queries over HTTP, changes over one WebSocket.
-import { cacheExchange } from "@urql/exchange-graphcache";
-import { Client, fetchExchange, subscriptionExchange } from "@urql/core";
+import { cacheExchange, type KeyGenerator } from "@urql/exchange-graphcache";
+import { Client, fetchExchange, mapExchange, subscriptionExchange, type CombinedError } from "@urql/core";
 import { createClient as createSocket } from "graphql-ws";
-import { reached, unreachable } from "../live/reach";
+import { onReached, reached, unreachable } from "../live/reach";
+import { activeExchange, askAgain } from "./active";
+import { TicketDocument } from "./generated";
+import { refused } from "./session";
 
 /** Says that the request comes from this page and not from a form of another site. */
-export const CSRF = { "X-Towline-Console": "1" };
+export const CSRF = { "X-Towline-CSRF": "console" };
+
+const SIGNED_OUT = 4401;
+const NORMAL = 1000;
 
 const socketUrl = () => `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/gql`;
 
+/** A secret that opens one WebSocket: browsers put no headers into its request. */
+export async function ticket(): Promise<string> {
+  const { data, error } = await client.mutation(TicketDocument, {}).toPromise();
+  if (data === undefined) throw error ?? new Error("no ticket was given");
+  return data.createTicket;
+}
+
 const socket = createSocket({
   url: socketUrl,
+  lazyCloseTimeout: 3000,
+  connectionParams: async () => ({ token: await ticket() }),
   retryAttempts: Number.POSITIVE_INFINITY,
   shouldRetry: () => true,
   // Full jitter, so that a restarted control plane is not met by all consoles at once.
   retryWait: (retries) => pause(Math.random() * Math.min(20_000, 500 * 2 ** retries)),
   keepAlive: 12_000,
-  on: { connected: reached, closed: unreachable },
+  on: {
+    connected: reached,
+    closed: (event) => {
+      const code = event instanceof CloseEvent ? event.code : 0;
+      if (code === SIGNED_OUT) refused();
+      else if (code !== NORMAL) unreachable();
+    },
+  },
 });
 
 function pause(milliseconds: number): Promise<void> {
   return new Promise((resolve) => setTimeout(resolve, milliseconds));
 }
 
+const unkeyed: KeyGenerator = () => null;
+
+// What has no id of its own is kept within what it belongs to.
+const WITHOUT_KEY = [
+  "AccessHolder", "AccessReason", "AffectedService", "AuditChain", "ClusterFacts", "ClusterJobLog", "ClusterMoment",
+  "CommitTrace", "CommitWalk", "ComponentEvent", "ContextBinding", "DefinitionState", "DeliveryCounts", "DeliveryReport",
+  "DeploymentRecord", "DeprecatedApi", "DiffNormalizer", "DryRunPlan", "FieldChange", "FieldDifference", "FleetChange",
+  "FleetDelta", "FleetDiff", "FleetDiffGroup", "FleetMap", "FleetMapRow", "FleetMoment", "FoundObject", "GateApproval",
+  "GitRef", "HelmSpec", "Installation", "Kustomize", "KubernetesRightsType", "KubernetesRuleType", "NamespaceMetadata", "ObjectChange",
+  "ObjectReference", "PageInfo", "PipelineEvent", "Place", "PlannedChange", "PlannedService", "RefCommit", "RoleRule",
+  "ServiceConfiguration", "ServiceDelta", "ServiceDependency", "ServiceDiff", "ServiceError", "ServiceMetadata",
+  "ServiceMoment", "ServiceRevision", "ServiceSource", "SessionRecording", "StageService", "StageTime", "SyncConfig", "Tag", "ComponentContent", "ComponentLive",
+];
+
 const answers = cacheExchange({
-  keys: {
-    PageInfo: () => null,
-    Tag: () => null,
-    GitRef: () => null,
-    ServiceError: () => null,
-    ServiceRevision: () => null,
-    Installation: () => null,
-    StageService: () => null,
-    PipelineEvent: () => null,
-    GateApproval: () => null,
-  },
+  keys: Object.fromEntries(WITHOUT_KEY.map((name) => [name, unkeyed])),
 });
+
+/** The server's code of a failure: `FORBIDDEN`, `NOT_FOUND`, …; empty if it did not answer. */
+export function codeOf(error: CombinedError | undefined): string {
+  const code = error?.graphQLErrors[0]?.extensions["code"];
+  return typeof code === "string" ? code : "";
+}
 
 async function watchedFetch(input: RequestInfo | URL, init?: RequestInit): Promise<Response> {
   try {
@@ -56,6 +88,12 @@ export const client = new Client({
   fetchOptions: { credentials: "same-origin", headers: CSRF },
   requestPolicy: "cache-and-network",
   exchanges: [
+    mapExchange({
+      onResult: ({ error }) => {
+        if (codeOf(error) === "UNAUTHENTICATED") refused();
+      },
+    }),
+    activeExchange,
     answers,
     fetchExchange,
     subscriptionExchange({
@@ -70,3 +108,8 @@ export const client = new Client({
     }),
   ],
 });
+
+/** After a sign-in: what is on the screen is asked for again, and nothing typed is lost. */
+export const refresh = (): void => askAgain(client);
+
+onReached(refresh);

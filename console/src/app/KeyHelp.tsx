@@ -24,7 +24,7 @@ export function KeyHelp() {
   const jumps = PAGES.flatMap(({ nav }) => (nav === undefined ? [] : [[`g ${nav.key}`, nav.title] as const]));
   return (
     <>
-      <button type="button" onClick={() => dialog.current?.showModal()} title="Keys">
+      <button type="button" className="plain" onClick={() => dialog.current?.showModal()} title="Keys">
         ?<span className="hidden-text"> Keys</span>
       </button>
       <dialog ref={dialog} className="keys" aria-labelledby="keys-title">

@@ -1,14 +1,30 @@
-import type { ReactNode } from "react";
+import { useEffect, type ReactNode } from "react";
 import { useQuery } from "urql";
+import { refresh } from "../api/client";
 import { MeDocument } from "../api/generated";
+import { signedIn, useSession } from "../api/session";
 import { Skeleton } from "../ui/Skeleton";
-import { Login } from "./Login";
+import { Login, LoginAgain } from "./Login";
 
-/** Lets through who is signed in; others sign in and then see the page that they asked for. */
+/** Lets through who is signed in. Whose session ends signs in above the page, which stays as it is. */
 export function SessionGate({ children }: { readonly children: ReactNode }) {
+  const session = useSession();
   const [{ data, error }, again] = useQuery({ query: MeDocument });
-  const refused = error?.graphQLErrors.some(({ extensions }) => extensions["code"] === "UNAUTHENTICATED");
-  if (refused === true) return <Login onDone={() => again({ requestPolicy: "network-only" })} />;
-  if (data === undefined && error === undefined) return <Skeleton lines={6} />;
-  return children;
+  const known = data !== undefined;
+  useEffect(() => {
+    if (known && error === undefined) signedIn();
+  }, [known, error]);
+  const done = () => {
+    signedIn();
+    again({ requestPolicy: "network-only" });
+    refresh();
+  };
+  if (session === "out") return <Login onDone={done} />;
+  if (!known && error === undefined) return <Skeleton lines={6} />;
+  return (
+    <>
+      {children}
+      {session === "expired" && <LoginAgain onDone={done} />}
+    </>
+  );
 }

@@ -1,24 +1,40 @@
-import type { ReactNode } from "react";
+import { useState, type ReactNode } from "react";
+import { useQuery } from "urql";
 import { Link, useLocation } from "wouter";
+import { MeDocument } from "../api/generated";
 import { KeyHelp } from "./KeyHelp";
-import { PAGES } from "./pages";
+import { PAGES, type Group } from "./pages";
+import { Palette } from "../search/Palette";
 import { ReachBanner } from "../live/ReachBanner";
+import { Toasts } from "../ui/Toasts";
 import { useJumpKeys } from "./keys";
 import { useTheme } from "./theme";
 import "./shell.css";
 
-function Navigation() {
+const GROUPS: readonly (readonly [Group, string])[] = [
+  ["watch", "Watch"],
+  ["change", "Change"],
+  ["prove", "Prove"],
+];
+
+function Navigation({ onGo }: { readonly onGo: () => void }) {
   const [where] = useLocation();
-  const here = (path: string) => (path === "/" ? where === "/" : where.startsWith(path));
+  const here = (path: string) => (path === "/" ? where === "/" : where === path || where.startsWith(`${path}/`));
   return (
     <nav aria-label="Main">
-      {PAGES.map(({ path, nav }) =>
-        nav === undefined ? null : (
-          <Link key={path} href={path} aria-current={here(path) ? "page" : undefined}>
-            {nav.title}
-          </Link>
-        ),
-      )}
+      {GROUPS.map(([group, title]) => (
+        <div key={group} className="nav-group">
+          <p>{title}</p>
+          {PAGES.map(({ path, nav }) =>
+            nav?.group === group ? (
+              <Link key={path} href={path} aria-current={here(path) ? "page" : undefined} onClick={onGo}>
+                {nav.title}
+                <kbd aria-hidden="true">g {nav.key}</kbd>
+              </Link>
+            ) : null,
+          )}
+        </div>
+      ))}
     </nav>
   );
 }
@@ -26,33 +42,61 @@ function Navigation() {
 function ThemeButton() {
   const { theme, next } = useTheme();
   return (
-    <button type="button" onClick={next} title="Light, dark, or as the system says">
+    <button type="button" className="plain" onClick={next} title={`Theme: ${theme}. Light, dark, or as the system says`}>
       {theme === "system" ? "◐" : theme === "light" ? "○" : "●"}
       <span className="hidden-text">Theme: {theme}</span>
     </button>
   );
 }
 
+function Who() {
+  const [{ data }] = useQuery({ query: MeDocument });
+  const me = data?.me;
+  if (me === undefined) return null;
+  return (
+    <Link href="/access" className="who" title={me.email}>
+      <span aria-hidden="true" className="initial">
+        {(me.name || me.email).slice(0, 1).toUpperCase()}
+      </span>
+      <span>{me.name || me.email}</span>
+    </Link>
+  );
+}
+
 /** What stays while pages change: where one is, what can be reached, whether all this is true now. */
 export function Shell({ children }: { readonly children: ReactNode }) {
+  const [open, setOpen] = useState(false);
   useJumpKeys();
   return (
-    <div className="shell">
+    <div className={open ? "shell open" : "shell"}>
       <a className="skip" href="#main">
         To the content
       </a>
-      <header>
-        <Link href="/" className="brand">
-          <img src="/favicon.svg" alt="" width="20" height="20" />
-          Towline
-        </Link>
-        <Navigation />
-        <span className="fill" />
-        <ThemeButton />
-        <KeyHelp />
-      </header>
-      <ReachBanner />
-      <main id="main">{children}</main>
+      <aside>
+        <div className="aside-head">
+          <Link href="/" className="brand">
+            <img src="/favicon.svg" alt="" width="22" height="22" />
+            Towline
+          </Link>
+          <button type="button" className="plain menu" aria-expanded={open} onClick={() => setOpen(!open)}>
+            ☰<span className="hidden-text"> Menu</span>
+          </button>
+        </div>
+        <Palette />
+        <Navigation onGo={() => setOpen(false)} />
+        <div className="aside-foot">
+          <Who />
+          <ThemeButton />
+          <KeyHelp />
+        </div>
+      </aside>
+      <div className="content">
+        <ReachBanner />
+        <main id="main" tabIndex={-1}>
+          {children}
+        </main>
+      </div>
+      <Toasts />
     </div>
   );
 }

@@ -2,22 +2,72 @@
 import { lazy, type ComponentType } from "react";
 import { FleetPage } from "../fleet/FleetPage";
 
+export type Group = "watch" | "change" | "prove";
+
 export type Page = {
   readonly path: string;
   readonly page: ComponentType;
   /** In the navigation, with the key that follows `g`. */
-  readonly nav?: { readonly title: string; readonly key: string };
+  readonly nav?: { readonly title: string; readonly key: string; readonly group: Group };
 };
 
-const ServicesPage = lazy(async () => ({ default: (await import("../services/ServicesPage")).ServicesPage }));
-const ServicePage = lazy(async () => ({ default: (await import("../services/ServicePage")).ServicePage }));
-const ClustersPage = lazy(async () => ({ default: (await import("../clusters/ClustersPage")).ClustersPage }));
-const PipelinesPage = lazy(async () => ({ default: (await import("../pipelines/PipelinesPage")).PipelinesPage }));
+const later = <Name extends string>(load: () => Promise<Record<Name, ComponentType>>, name: Name) =>
+  lazy(async () => ({ default: (await load())[name] }));
 
 export const PAGES: readonly Page[] = [
-  { path: "/", page: FleetPage, nav: { title: "Fleet", key: "f" } },
-  { path: "/services", page: ServicesPage, nav: { title: "Services", key: "s" } },
-  { path: "/services/:id", page: ServicePage },
-  { path: "/clusters", page: ClustersPage, nav: { title: "Clusters", key: "c" } },
-  { path: "/pipelines", page: PipelinesPage, nav: { title: "Pipelines", key: "p" } },
+  { path: "/", page: FleetPage, nav: { title: "Fleet", key: "f", group: "watch" } },
+  {
+    path: "/services",
+    page: later(() => import("../services/ServicesPage"), "ServicesPage"),
+    nav: { title: "Services", key: "s", group: "watch" },
+  },
+  { path: "/services/new", page: later(() => import("../services/NewServicePage"), "NewServicePage") },
+  { path: "/services/:id", page: later(() => import("../services/ServicePage"), "ServicePage") },
+  { path: "/objects/:id", page: later(() => import("../objects/ObjectPage"), "ObjectPage") },
+  {
+    path: "/clusters",
+    page: later(() => import("../clusters/ClustersPage"), "ClustersPage"),
+    nav: { title: "Clusters", key: "c", group: "watch" },
+  },
+  { path: "/clusters/new", page: later(() => import("../clusters/JoinPage"), "JoinPage") },
+  { path: "/clusters/:handle", page: later(() => import("../clusters/ClusterPage"), "ClusterPage") },
+  {
+    path: "/pipelines",
+    page: later(() => import("../pipelines/PipelinesPage"), "PipelinesPage"),
+    nav: { title: "Pipelines", key: "p", group: "watch" },
+  },
+  { path: "/pipelines/new", page: later(() => import("../pipelines/EditPipelinePage"), "EditPipelinePage") },
+  { path: "/pipelines/:id/edit", page: later(() => import("../pipelines/EditPipelinePage"), "EditPipelinePage") },
+  { path: "/pipelines/:id", page: later(() => import("../pipelines/PipelinePage"), "PipelinePage") },
+  {
+    path: "/search",
+    page: later(() => import("../search/SearchPage"), "SearchPage"),
+    nav: { title: "Objects", key: "o", group: "watch" },
+  },
+  {
+    path: "/repositories",
+    page: later(() => import("../repositories/RepositoriesPage"), "RepositoriesPage"),
+    nav: { title: "Repositories", key: "r", group: "change" },
+  },
+  {
+    path: "/contexts",
+    page: later(() => import("../contexts/ContextsPage"), "ContextsPage"),
+    nav: { title: "Contexts", key: "x", group: "change" },
+  },
+  {
+    path: "/reports",
+    page: later(() => import("../reports/ReportsPage"), "ReportsPage"),
+    nav: { title: "Delivery", key: "d", group: "prove" },
+  },
+  {
+    path: "/audit",
+    page: later(() => import("../audit/AuditPage"), "AuditPage"),
+    nav: { title: "Audit", key: "a", group: "prove" },
+  },
+  { path: "/recordings/:id", page: later(() => import("../audit/ReplayPage"), "ReplayPage") },
+  {
+    path: "/access",
+    page: later(() => import("../access/AccessPage"), "AccessPage"),
+    nav: { title: "Access", key: "i", group: "prove" },
+  },
 ];

@@ -1,6 +1,128 @@
-import { ClustersPage } from "../clusters/ClustersPage";
+import { useCallback, useMemo } from "react";
+import { useQuery } from "urql";
+import { Link, useLocation } from "wouter";
+import { ProjectsDocument, type FleetFilter, type MapRowFragment, type ServiceDeploymentStatus } from "../api/generated";
+import { isAway } from "../clusters/away";
+import { useNow } from "../live/clock";
+import { Empty } from "../ui/Empty";
+import { FilterField } from "../ui/FilterField";
+import { Problem } from "../ui/Problem";
+import { Skeleton } from "../ui/Skeleton";
+import { useParam } from "../ui/useParam";
+import { partsOf, tagNames } from "./grouping";
+import { HealthMap } from "./HealthMap";
+import { LastHour } from "./LastHour";
+import type { Hit } from "./layout";
+import { namesIn } from "./names";
+import { Summary } from "./Summary";
+import { TimeTravel } from "./TimeTravel";
+import { useFleetAt, useLiveFleet } from "./useFleet";
+import { WrongNow } from "./WrongNow";
+import "./fleet.css";
 
-/** The first page. */
+const STATUSES: readonly ServiceDeploymentStatus[] = ["FAILED", "STALE", "SYNCED", "HEALTHY", "PAUSED"];
+const COARSE = 10_000;
+
+function useFilter(): FleetFilter {
+  const [q] = useParam("q");
+  const [status] = useParam("status");
+  const known = STATUSES.find((one) => one === status);
+  return useMemo(() => ({ q: q || null, status: known === undefined ? null : [known] }), [q, known]);
+}
+
+/** The first page: every service as a cell, what is wrong beside it, and what has changed. */
 export function FleetPage() {
-  return <ClustersPage />;
+  const filter = useFilter();
+  const [at] = useParam("at");
+  const live = useLiveFleet(filter, at !== "");
+  const then = useFleetAt(at === "" ? null : at);
+  const { rows, error } = at === "" ? live : then;
+  // Ages grow by the second; whether a cluster counts as away is looked at now and then.
+  const now = Math.floor(useNow() / COARSE) * COARSE;
+  const moved = rows?.map(({ services }) => services).join() ?? "";
+  return (
+    <>
+      <div className="bar">
+        <h1>Fleet</h1>
+        <FilterField label="Filter services" />
+        <GroupBy rows={rows ?? []} />
+        <span className="fill" />
+        <TimeTravel />
+      </div>
+      {error !== undefined && rows === undefined && <Problem error={error} />}
+      {rows === undefined ? (
+        <Skeleton lines={10} />
+      ) : (
+        <>
+          <Summary rows={rows} />
+          <div className="fleet">
+            <div className="stack">
+              {rows.length === 0 ? <Nothing filter={filter} /> : <Maps rows={rows} filter={filter} now={now} past={at !== ""} />}
+            </div>
+            <div className="stack">
+              {at === "" && <WrongNow rows={rows} q={filter.q ?? ""} now={now} />}
+              <LastHour until={at === "" ? null : at} moved={moved} />
+            </div>
+          </div>
+        </>
+      )}
+    </>
+  );
+}
+
+function Maps({ rows, filter, now, past }: { readonly rows: readonly MapRowFragment[]; readonly filter: FleetFilter; readonly now: number; readonly past: boolean }) {
+  const [by] = useParam("group");
+  const [, go] = useLocation();
+  const [{ data }] = useQuery({ query: ProjectsDocument, pause: by !== "project" });
+  const projects = useMemo(() => new Map(data?.projects.edges.map(({ node }) => [node.id, node.name])), [data]);
+  const parts = useMemo(() => partsOf(rows, by, projects), [rows, by, projects]);
+  const isStale = useCallback((pingedAt: string | null) => !past && isAway(pingedAt, now), [now, past]);
+  const asked = useMemo(() => ({ q: filter.q ?? null, status: filter.status ?? null }), [filter]);
+  const open = async ({ row, index }: Hit) => {
+    const service = index === null ? undefined : (await namesIn(row.id, asked))[index];
+    go(service === undefined ? `/clusters/${row.handle}` : `/services/${service.id}`);
+  };
+  const nameOf = useCallback(
+    async ({ row, index }: Hit) => (index === null || past ? undefined : (await namesIn(row.id, asked))[index]?.name),
+    [asked, past],
+  );
+  return parts.map(({ title, rows: part }) => (
+    <section key={title} className="card">
+      {title !== "" && (
+        <h2>
+          {title} <small>{part.length} clusters</small>
+        </h2>
+      )}
+      <HealthMap rows={part} isStale={isStale} onOpen={(hit) => void open(hit)} nameOf={nameOf} />
+    </section>
+  ));
+}
+
+function GroupBy({ rows }: { readonly rows: readonly MapRowFragment[] }) {
+  const [by, group] = useParam("group");
+  const tags = useMemo(() => tagNames(rows).slice(0, 12), [rows]);
+  return (
+    <select aria-label="Group by" value={by} onChange={(event) => group(event.target.value)}>
+      <option value="">not grouped</option>
+      <option value="project">by project</option>
+      {tags.map((tag) => (
+        <option key={tag} value={`tag:${tag}`}>
+          by {tag}
+        </option>
+      ))}
+    </select>
+  );
+}
+
+function Nothing({ filter }: { readonly filter: FleetFilter }) {
+  if (filter.q != null || filter.status != null)
+    return <Empty title="No service is like that">Take a filter away, or search everything with Ctrl-K.</Empty>;
+  return (
+    <Empty title="No clusters yet">
+      <p>A cluster joins by one command that is run in it. Nothing has to reach into it.</p>
+      <Link className="button primary" href="/clusters/new">
+        Join the first cluster
+      </Link>
+    </Empty>
+  );
 }

@@ -1,5 +1,8 @@
 import { useEffect, useMemo, useRef, useState, type MouseEvent } from "react";
+import { useThemeName } from "../app/theme";
+import { exactly } from "../text/time";
 import { hit, layOut, type FleetRow, type Hit } from "./layout";
+import { wordOf } from "./marks";
 import { paint, palette } from "./paint";
 import "./map.css";
 
@@ -7,8 +10,13 @@ type Props = {
   readonly rows: readonly FleetRow[];
   readonly isStale: (pingedAt: string | null) => boolean;
   readonly onOpen: (hit: Hit) => void;
-  readonly describe: (hit: Hit) => string;
+  /** The name of the service at a cell; undefined: it is not known. */
+  readonly nameOf: (hit: Hit) => Promise<string | undefined>;
 };
+
+type Pointed = { readonly hit: Hit; readonly x: number; readonly y: number };
+
+const PATIENCE = 120;
 
 function useWidth() {
   const holder = useRef<HTMLDivElement>(null);
@@ -22,11 +30,12 @@ function useWidth() {
   return { holder, width };
 }
 
-/** One cell a service, one block a cluster. The list beside it says the same in words. */
-export function HealthMap({ rows, isStale, onOpen, describe }: Props) {
+/** One cell a service, one block a cluster. The lists beside it say the same in words. */
+export function HealthMap({ rows, isStale, onOpen, nameOf }: Props) {
   const { holder, width } = useWidth();
+  const theme = useThemeName();
   const canvas = useRef<HTMLCanvasElement>(null);
-  const [under, setUnder] = useState<{ readonly hit: Hit; readonly x: number; readonly y: number } | null>(null);
+  const [under, setUnder] = useState<Pointed | null>(null);
   const layout = useMemo(() => layOut(rows, Math.max(width, 200)), [rows, width]);
   useEffect(() => {
     const context = canvas.current?.getContext("2d");
@@ -34,17 +43,17 @@ export function HealthMap({ rows, isStale, onOpen, describe }: Props) {
     const ratio = devicePixelRatio;
     canvas.current.width = width * ratio;
     canvas.current.height = layout.height * ratio;
+    canvas.current.style.height = `${layout.height}px`;
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    paint(context, layout, palette(canvas.current), 0, layout.height, isStale);
-  }, [layout, width, isStale]);
+    paint(context, layout, palette(holder.current ?? canvas.current), 0, layout.height, isStale);
+  }, [layout, width, isStale, theme, holder]);
   const find = (event: MouseEvent) => hit(layout, event.nativeEvent.offsetX, event.nativeEvent.offsetY);
   return (
     <div ref={holder} className="map">
       <canvas
         ref={canvas}
-        height={layout.height}
         role="img"
-        aria-label="Health of all services; the list of what is wrong says it in words"
+        aria-label="Health of all services; the lists beside it say it in words"
         onMouseMove={(event) => {
           const found = find(event);
           setUnder(found === null ? null : { hit: found, x: event.nativeEvent.offsetX, y: event.nativeEvent.offsetY });
@@ -55,11 +64,25 @@ export function HealthMap({ rows, isStale, onOpen, describe }: Props) {
           if (found !== null) onOpen(found);
         }}
       />
-      {under !== null && (
-        <output className="map-tip" style={{ left: Math.min(under.x + 12, width - 220), top: under.y + 14 }}>
-          {describe(under.hit)}
-        </output>
-      )}
+      {under !== null && <Tip key={`${under.hit.row.id} ${under.hit.index}`} pointed={under} width={width} nameOf={nameOf} />}
     </div>
+  );
+}
+
+function Tip({ pointed, width, nameOf }: { readonly pointed: Pointed; readonly width: number; readonly nameOf: Props["nameOf"] }) {
+  const { hit: at, x, y } = pointed;
+  const [name, setName] = useState<string | undefined>();
+  useEffect(() => {
+    const timer = setTimeout(() => void nameOf(at).then(setName, () => setName(undefined)), PATIENCE);
+    return () => clearTimeout(timer);
+    // The tip is made anew for each cell.
+  }, []); // eslint-disable-line react-hooks/exhaustive-deps
+  const { row, index } = at;
+  return (
+    <output className="map-tip" style={{ left: Math.max(0, Math.min(x + 12, width - 240)), top: y + 16 }}>
+      <strong>{index === null ? row.handle : `${row.handle}/${name ?? "…"}`}</strong>
+      {index === null ? `${row.services.length} services` : wordOf(row.services.charAt(index))}
+      <span className="quiet">{row.pingedAt === null ? "never heard of" : `heard ${exactly(row.pingedAt)}`}</span>
+    </output>
   );
 }

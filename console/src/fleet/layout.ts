@@ -17,6 +17,7 @@ const NARROWEST = 84;
 
 /** Cell size in pixels: large while the fleet is small, down to 4 for tens of thousands. */
 export function cellSize(services: number): number {
+  if (services <= 60) return 24;
   if (services <= 500) return 14;
   if (services <= 5_000) return 10;
   return services <= 25_000 ? 7 : 4;

@@ -19,6 +19,7 @@ export function FilterField({ label }: { readonly label: string }) {
     <input
       ref={field}
       type="search"
+      data-page-filter=""
       aria-label={label}
       placeholder={`${label}  /`}
       defaultValue={text}

@@ -1,0 +1,1 @@
+export function ReplayPage() { return null; }

@@ -1,0 +1,1 @@
+export function JoinPage() { return null; }

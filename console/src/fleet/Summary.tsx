@@ -1,0 +1,38 @@
+import { useMemo } from "react";
+import type { MapRowFragment } from "../api/generated";
+import { useParam } from "../ui/useParam";
+import { count, MARKS } from "./marks";
+
+const SHAPES: Record<string, string> = { F: "✕", A: "▲", P: "◐", S: "◐", H: "●", Z: "○" };
+
+/** How many services are in each state; each figure is a filter. */
+export function Summary({ rows }: { readonly rows: readonly MapRowFragment[] }) {
+  const [status, filter] = useParam("status");
+  const counts = useMemo(() => count(rows), [rows]);
+  const total = rows.reduce((sum, { services }) => sum + services.length, 0);
+  return (
+    <ul className="summary" aria-label="Services by state">
+      <li>
+        <button type="button" aria-pressed={status === ""} onClick={() => filter("")}>
+          <strong>{total.toLocaleString()}</strong>
+          <span>services in {rows.length.toLocaleString()} clusters</span>
+        </button>
+      </li>
+      {MARKS.map(({ letter, word, tone, status: own }) => (
+        <li key={letter}>
+          <button
+            type="button"
+            className={`tone-${tone}`}
+            aria-pressed={status === own}
+            onClick={() => filter(status === own ? "" : own)}
+          >
+            <strong>
+              <span aria-hidden="true">{SHAPES[letter]}</span> {(counts.get(letter) ?? 0).toLocaleString()}
+            </strong>
+            <span>{word}</span>
+          </button>
+        </li>
+      ))}
+    </ul>
+  );
+}

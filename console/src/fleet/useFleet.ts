@@ -1,0 +1,64 @@
+// The rows of the map: live from the subscription, or as they were at a moment.
+import { useCallback, useMemo, useState } from "react";
+import { useQuery, useSubscription, type CombinedError } from "urql";
+import { FleetAtDocument, FleetChangesDocument, type FleetChangesSubscription, type FleetFilter, type MapRowFragment } from "../api/generated";
+import { letterOf } from "./marks";
+
+export type Fleet = {
+  readonly rows: readonly MapRowFragment[] | undefined;
+  readonly error: CombinedError | undefined;
+};
+
+type Known = { readonly filter: string; readonly rows: ReadonlyMap<string, MapRowFragment> };
+
+const byHandle = (left: MapRowFragment, right: MapRowFragment) => (left.handle < right.handle ? -1 : 1);
+
+/** Rows with what a delta says: those that it brings are new or changed, those gone are gone. */
+export function merge(known: ReadonlyMap<string, MapRowFragment>, delta: FleetChangesSubscription["fleetDelta"]): ReadonlyMap<string, MapRowFragment> {
+  const next = new Map(known);
+  for (const id of delta.gone) next.delete(id);
+  for (const row of delta.rows) next.set(row.id, row);
+  return next;
+}
+
+/** The map as it changes. The first message has all rows, also after a reconnect. */
+export function useLiveFleet(filter: FleetFilter, paused: boolean): Fleet {
+  const key = JSON.stringify(filter);
+  const take = useCallback(
+    (known: Known | undefined, { fleetDelta }: FleetChangesSubscription): Known => {
+      const before = known?.filter === key ? known.rows : new Map<string, MapRowFragment>();
+      return { filter: key, rows: merge(before, fleetDelta) };
+    },
+    [key],
+  );
+  const [{ data, error }] = useSubscription({ query: FleetChangesDocument, variables: { filter }, pause: paused }, take);
+  const [last, setLast] = useState<readonly MapRowFragment[] | undefined>();
+  const rows = useMemo(() => (data === undefined ? undefined : [...data.rows.values()].sort(byHandle)), [data]);
+  // While a new filter is being answered, the old picture stays.
+  if (rows !== undefined && rows !== last) setLast(rows);
+  return { rows: rows ?? last, error };
+}
+
+/** The map as the ledger says that it was; null: not asked for. */
+export function useFleetAt(at: string | null): Fleet {
+  const [{ data, error }] = useQuery({ query: FleetAtDocument, variables: { at: at ?? "" }, pause: at === null });
+  const rows = useMemo(
+    () =>
+      data?.fleet.clusters
+        .map(({ clusterId, cluster, services }) => ({
+          id: clusterId,
+          handle: cluster ?? "a deleted cluster",
+          name: cluster ?? "",
+          projectId: null,
+          pingedAt: data.fleet.at,
+          tags: [],
+          services: [...services]
+            .sort((left, right) => ((left.service ?? "") < (right.service ?? "") ? -1 : 1))
+            .map(({ mark }) => letterOf(mark))
+            .join(""),
+        }))
+        .sort(byHandle),
+    [data],
+  );
+  return { rows, error };
+}

@@ -1,0 +1,1 @@
+export function RepositoriesPage() { return null; }

@@ -1,0 +1,24 @@
+import type { ReactNode } from "react";
+import "./table.css";
+
+type Props = { readonly label: string; readonly titles: readonly string[]; readonly children: ReactNode };
+
+/** A dense table with its heads; rows are children. It scrolls sideways by itself where it is narrow. */
+export function Table({ label, titles, children }: Props) {
+  return (
+    <div className="table-frame" tabIndex={0} role="region" aria-label={label}>
+      <table className="table">
+        <thead>
+          <tr>
+            {titles.map((title) => (
+              <th key={title} scope="col">
+                {title}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>{children}</tbody>
+      </table>
+    </div>
+  );
+}

@@ -1,0 +1,30 @@
+// Sentences that say what was just done.
+import { useSyncExternalStore } from "react";
+
+type Toast = { readonly id: number; readonly text: string };
+
+const LIFE = 5_000;
+
+let shown: readonly Toast[] = [];
+let last = 0;
+const listeners = new Set<() => void>();
+
+function change(next: readonly Toast[]): void {
+  shown = next;
+  for (const listener of listeners) listener();
+}
+
+/** Show a sentence for some seconds. */
+export function toast(text: string): void {
+  last += 1;
+  const id = last;
+  change([...shown.slice(-2), { id, text }]);
+  setTimeout(() => change(shown.filter((one) => one.id !== id)), LIFE);
+}
+
+function listen(listener: () => void): () => void {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+
+export const useToasts = (): readonly Toast[] => useSyncExternalStore(listen, () => shown);
