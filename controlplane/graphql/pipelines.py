@@ -5,7 +5,7 @@ from datetime import datetime
 import strawberry
 
 from controlplane.domain.pipelines import model
-from controlplane.domain.pipelines.model import ApprovalRule, GateKind, Rule, SoakRule
+from controlplane.domain.pipelines.rules import ApprovalRule, GateKind, Rule, SoakRule
 from controlplane.domain.pipelines.state import (
     Candidate,
     GateState,

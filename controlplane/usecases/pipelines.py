@@ -26,6 +26,7 @@ from controlplane.domain.pipelines.state import (
     ReleaseId,
     Revision,
     Revisions,
+    StageState,
     State,
 )
 from controlplane.domain.promotion import Pipeline
@@ -49,6 +50,7 @@ _TOPICS = {
     fx.Topic.APPROVAL_VOIDED: NotificationKind.GATE_WAITING,
     fx.Topic.REFUSED: NotificationKind.PROMOTION_FAILED,
     fx.Topic.STAGE_FAILED: NotificationKind.PROMOTION_FAILED,
+    fx.Topic.ROLLED_BACK: NotificationKind.PROMOTION_FAILED,
     fx.Topic.STAGE_VERIFIED: NotificationKind.PROMOTION_DONE,
 }
 
@@ -451,24 +453,41 @@ def _observations(view: PipelineView) -> list[ev.Event]:
     observed: list[ev.Event] = []
     for stage in view.spec.stages:
         services = [view.services[s] for s in stage.services if s in view.services]
-        health, reason = _health(services)
-        if len(services) < len(stage.services):
-            gone = len(stage.services) - len(services)
-            health, reason = Health.FAILED, f"{gone} of its services were deleted"
         if stage is view.spec.first:
             if services and all(service.sha and service.digest for service in services):
+                health, reason = _health(services)
                 observed.append(_first_stage(stage.id, services, health, reason))
             continue
         held = view.state.stages.get(stage.id)
-        if held is None or held.release is None:
-            continue
-        other = next((s for s in services if not _runs(s, held.revisions)), None)
-        if other is not None:
-            if not held.verified:
-                continue  # It has yet to be given the release, or could not be.
-            health, reason = Health.PROGRESSING, f"{other.name} does not run this release"
-        observed.append(ev.StageHealth(stage.id, held.release, health, reason))
+        if held is not None and held.release is not None and held.revisions:
+            observed.append(_healths(stage, held, held.release, view.services))
     return observed
+
+
+def _healths(
+    stage: model.Stage, held: StageState, release: ReleaseId, services: Mapping[str, Service]
+) -> ev.ServicesHealth:
+    """How the services are that were given the release."""
+    healths: dict[ServiceId, Health] = {}
+    reasons: dict[ServiceId, str] = {}
+    for id in held.progress:
+        service = services.get(id)
+        if service is None and id in stage.services:
+            healths[id], reasons[id] = Health.FAILED, "a service of it was deleted"
+        if service is None:
+            continue
+        if _runs(service, held.revisions):
+            healths[id], reason = _health([service])
+        elif not held.verified:
+            continue  # It has yet to be given the release, or could not be.
+        else:
+            healths[id], reason = (
+                Health.PROGRESSING,
+                f"{service.name} does not run this release",
+            )
+        if reason:
+            reasons[id] = reason
+    return ev.ServicesHealth(stage.id, release, healths, reasons)
 
 
 def _runs(service: Service, revisions: Revisions) -> bool:

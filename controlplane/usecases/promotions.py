@@ -15,7 +15,7 @@ from controlplane.domain.pipelines import codec
 from controlplane.domain.pipelines import effects as fx
 from controlplane.domain.pipelines import events as ev
 from controlplane.domain.pipelines.model import StageId
-from controlplane.domain.pipelines.state import Health, Revision
+from controlplane.domain.pipelines.state import Revision
 from controlplane.domain.services import Revision as RevisionRow
 from controlplane.domain.services import Service
 from controlplane.ports import Transaction
@@ -61,14 +61,16 @@ class Promotions:
     async def promote(self, job: Job) -> None:
         """Give each service of a stage exactly the revision that was approved."""
         pipeline, effect = _payload(job, fx.Promote)
-        services = await self._services(pipeline, effect.stage)
+        members = await self._services(pipeline, effect.stage)
+        services = [one for one in members if one.id in effect.revisions]
         try:
-            await self._check_thawed(services)
+            if not effect.back:
+                await self._check_thawed(services)
             done = {s.id: await self._render(s, effect.revisions[s.id].commit) for s in services}
             for service in services:
                 _check_same(service, effect.revisions[service.id], done[service.id])
         except TowlineError as error:
-            failed = ev.StageHealth(effect.stage, effect.release, Health.FAILED, error.message)
+            failed = ev.PromotionFailed(effect.stage, effect.release, error.message)
             await self._pipelines.advance(pipeline, failed)
             return
         async with self._deps.store.write() as tx:

@@ -16,17 +16,16 @@ from controlplane.domain.pipelines.events import (
     Tick,
 )
 from controlplane.domain.pipelines.model import (
-    ApprovalRule,
     Edge,
     EdgeId,
     Gate,
     GateId,
     Pipeline,
-    Rule,
     Stage,
     StageId,
     validate,
 )
+from controlplane.domain.pipelines.rules import ApprovalRule, Rule
 from controlplane.domain.pipelines.state import (
     Candidate,
     Health,

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from controlplane.domain.pipelines.draft import Draft, clip
-from controlplane.domain.pipelines.effects import Promote, Topic
+from controlplane.domain.pipelines.effects import Topic
 from controlplane.domain.pipelines.events import (
     Approved,
     Cleared,
@@ -14,23 +14,23 @@ from controlplane.domain.pipelines.events import (
     Retried,
     Superseded,
 )
-from controlplane.domain.pipelines.model import ApprovalRule, Edge, Gate, GateId, Rule
+from controlplane.domain.pipelines.model import Edge, Gate, GateId
+from controlplane.domain.pipelines.rolling import begin_again
+from controlplane.domain.pipelines.rules import ManualRule, Rule, approval_of
 from controlplane.domain.pipelines.state import (
-    KNOWN_BAD_LENGTH,
     Approval,
     Candidate,
     Digests,
     GateState,
     Health,
     Refusal,
-    StageState,
     digests_of,
 )
 
 
 def approved(draft: Draft, event: Approved) -> None:
     """A yes counts once a person, for exactly the digests that the person saw."""
-    found = _find_waiting(draft, event.gate, event.digests)
+    found = find_waiting(draft, event.gate, event.digests)
     if isinstance(found, str):
         return draft.note(found)
     edge, gate, candidate = found
@@ -46,7 +46,7 @@ def approved(draft: Draft, event: Approved) -> None:
 
 def rejected(draft: Draft, event: Rejected) -> None:
     """A no stops the release before the edge until somebody retries it or a newer one comes."""
-    found = _find_waiting(draft, event.gate, event.digests)
+    found = find_waiting(draft, event.gate, event.digests)
     if isinstance(found, str):
         return draft.note(found)
     edge, gate, candidate = found
@@ -93,7 +93,7 @@ def retried(draft: Draft, event: Retried) -> None:
     held = draft.stage(event.stage)
     failed = held.release == event.release and held.health == Health.FAILED
     if failed and held.revisions and _is_later(draft, event):
-        return _promote_again(draft, event, held)
+        return _promote_again(draft, event)
     if not again:
         return draft.note(f"release {event.release} has neither been refused nor failed there")
     draft.record(event.stage, event.release, "to be tried again", event.actor)
@@ -103,11 +103,7 @@ def known_bad(draft: Draft, event: KnownBad) -> None:
     """Refuse a commit or digest everywhere; the oldest is forgotten beyond the limit."""
     if event.revision in draft.known_bad:
         return draft.note(f"{event.revision} is known to be bad already")
-    draft.known_bad[event.revision] = clip(f"{event.actor}: {event.reason}")
-    while len(draft.known_bad) > KNOWN_BAD_LENGTH:
-        forgotten = next(iter(draft.known_bad))
-        del draft.known_bad[forgotten]
-        draft.note(f"{forgotten} is the oldest known-bad revision and is forgotten")
+    draft.refuse_revision(event.revision, f"{event.actor}: {event.reason}")
     draft.record("", None, f"{event.revision} refused everywhere: {event.reason}", event.actor)
     for stage, held in draft.stages():
         running = draft.bad_among(held.revisions.values())
@@ -138,9 +134,10 @@ def resumed(draft: Draft, event: Resumed) -> None:
     draft.record("", None, "resumed", event.actor)
 
 
-def _find_waiting(
+def find_waiting(
     draft: Draft, gate_id: GateId, digests: Digests | None
 ) -> tuple[Edge, Gate, Candidate] | str:
+    """What waits at a gate with these digests (None: any), or why nothing does."""
     found = draft.pipeline.gate.get(gate_id)
     if found is None:
         return f"there is no gate {gate_id}"
@@ -159,14 +156,22 @@ def _find_waiting(
 
 
 def _approval_problem(rule: Rule, before: GateState, event: Approved) -> str | None:
-    if not isinstance(rule, ApprovalRule):
-        return "this gate does not ask for approval"
-    if event.is_author and rule.not_author:
-        return "the author of a release cannot approve it"
+    asked = approval_of(rule)
     if any(one.actor == clip(event.actor) for one in before.approvals):
         return f"{event.actor} has approved already"
-    if len(before.approvals) >= rule.quorum:
+    if isinstance(rule, ManualRule):
+        return None
+    if asked is None:
+        return "this gate does not ask for approval"
+    if event.is_author and asked.not_author:
+        return "the author of a release cannot approve it"
+    if len(before.approvals) >= asked.quorum:
         return "the gate has its approvals already"
+    if event.actor in asked.people or set(event.groups) & set(asked.groups):
+        return None
+    if asked.people or asked.groups:
+        names = ", ".join((*asked.people, *asked.groups))
+        return f"only these may approve here: {names}"
     return None
 
 
@@ -175,16 +180,11 @@ def _is_later(draft: Draft, event: Superseded | Retried) -> bool:
     return event.stage != draft.pipeline.first.id
 
 
-def _promote_again(draft: Draft, event: Retried, held: StageState) -> None:
+def _promote_again(draft: Draft, event: Retried) -> None:
     if draft.paused is not None:
         return draft.note(draft.paused)
-    bad = draft.bad_among(held.revisions.values())
+    bad = draft.bad_among(draft.stage(event.stage).revisions.values())
     if bad:
         return draft.note(bad)
-    attempt = held.attempt + 1
-    draft.change_stage(
-        event.stage, attempt=attempt, health=Health.PROGRESSING, reason="", verified=False
-    )
-    key = f"promote/{event.stage}/{event.release}/{attempt}"
-    draft.emit(Promote(key, event.stage, event.release, held.revisions))
+    begin_again(draft, draft.pipeline.stage[event.stage])
     draft.record(event.stage, event.release, "promoted again", event.actor)

@@ -10,6 +10,7 @@ from controlplane.domain.pipelines.effects import Effect, Noted, Notify, Topic, 
 from controlplane.domain.pipelines.model import Edge, EdgeId, Pipeline, StageId
 from controlplane.domain.pipelines.state import (
     HISTORY_LENGTH,
+    KNOWN_BAD_LENGTH,
     TEXT_LENGTH,
     Candidate,
     HistoryEntry,
@@ -31,6 +32,7 @@ class Draft:
         self.paused = state.paused
         self.releases = dict(state.releases)
         self.known_bad = dict(state.known_bad)
+        self.frozen = dict(state.frozen)
         edges = {edge.id for edge in pipeline.edges}
         self.candidates = {k: v for k, v in state.candidates.items() if k in edges}
         self._stages = {k: v for k, v in state.stages.items() if k in pipeline.stage}
@@ -83,6 +85,14 @@ class Draft:
                     return f"{name} is known to be bad: {self.known_bad[name]}"
         return None
 
+    def refuse_revision(self, revision: str, reason: str) -> None:
+        """Refuse a commit or digest everywhere; the oldest is forgotten beyond the limit."""
+        self.known_bad[revision] = clip(reason)
+        while len(self.known_bad) > KNOWN_BAD_LENGTH:
+            forgotten = next(iter(self.known_bad))
+            del self.known_bad[forgotten]
+            self.note(f"{forgotten} is the oldest known-bad revision and is forgotten")
+
     def record(self, place: str, release: ReleaseId | None, text: str, actor: str = "") -> None:
         entry = HistoryEntry(self.now, place, release, clip(text), clip(actor))
         self._history.append(entry)
@@ -115,6 +125,7 @@ class Draft:
             candidates=self.candidates,
             known_bad=self.known_bad,
             paused=self.paused,
+            frozen=self.frozen,
             history=tuple(self._history[-HISTORY_LENGTH:]),
         )
         return state, tuple(self._effects.values())
@@ -126,6 +137,7 @@ class Draft:
 
     def _releases_in_use(self) -> set[ReleaseId | None]:
         held = {one.release for one in self._stages.values()}
+        held |= {one.good_release for one in self._stages.values()}
         return held | {one.release for one in self.candidates.values()}
 
 

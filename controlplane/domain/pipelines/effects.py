@@ -9,7 +9,8 @@ from datetime import datetime
 from enum import StrEnum
 
 from controlplane.domain.pipelines.model import GateId, StageId
-from controlplane.domain.pipelines.state import ReleaseId, Revisions
+from controlplane.domain.pipelines.rules import CheckRule
+from controlplane.domain.pipelines.state import Digests, ReleaseId, Revisions
 from fleet.identity import ServiceId
 
 
@@ -21,6 +22,7 @@ class Topic(StrEnum):
     REFUSED = "REFUSED"
     STAGE_FAILED = "STAGE_FAILED"
     STAGE_VERIFIED = "STAGE_VERIFIED"
+    ROLLED_BACK = "ROLLED_BACK"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +41,36 @@ class RenderStage:
 
 @dataclass(frozen=True, slots=True)
 class Promote:
-    """Give each service of the stage its revision, and answer with `StageHealth`."""
+    """Give services of the stage their revisions, and answer with `ServicesHealth`.
+
+    `back`: they are those that it held before, and are to be taken whatever was frozen since.
+    """
 
     key: str
     stage: StageId
     release: ReleaseId
     revisions: Revisions
+    back: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunCheck:
+    """Find out what a step of a gate asks, and answer with `CheckAnswered`.
+
+    `attempt_key` is the same for all looks of one attempt: a job of this key runs once.
+    `digests` are what would enter the stage behind; `inputs` fill templates.
+    """
+
+    key: str
+    attempt_key: str
+    gate: GateId
+    step: str
+    stage: StageId
+    release: ReleaseId
+    rule: CheckRule
+    commits: Mapping[ServiceId, str]
+    digests: Digests
+    inputs: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,4 +110,4 @@ class Noted:
     text: str
 
 
-Effect = RenderStage | Promote | OpenGate | Notify | WakeAt | Noted
+Effect = RenderStage | Promote | RunCheck | OpenGate | Notify | WakeAt | Noted

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from controlplane.domain.pipelines import decisions, events, reports
+from controlplane.domain.pipelines import decisions, events, overrides, reports
 from controlplane.domain.pipelines.advance import advance
 from controlplane.domain.pipelines.draft import Draft
 from controlplane.domain.pipelines.effects import Effect
@@ -35,6 +35,16 @@ _TAKE: dict[type, Callable[[Draft, Any], None]] = {
     events.Rendered: reports.rendered,
     events.RenderFailed: reports.render_failed,
     events.StageHealth: reports.stage_health,
+    events.ServicesHealth: reports.services_health,
+    events.PromotionFailed: reports.promotion_failed,
+    events.VerificationFailed: reports.verification_failed,
+    events.Frozen: reports.frozen,
+    events.CheckAnswered: reports.check_answered,
+    events.ExternallyAnswered: overrides.externally_answered,
+    events.ApproversLeft: overrides.approvers_left,
+    events.Skipped: overrides.skipped,
+    events.Aborted: overrides.aborted,
+    events.Lifted: overrides.lifted,
     events.Approved: decisions.approved,
     events.Rejected: decisions.rejected,
     events.Superseded: decisions.superseded,

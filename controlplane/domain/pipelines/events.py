@@ -1,9 +1,12 @@
 """What can happen to a pipeline: reports of the fleet, decisions of people, the passing of time."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
+from controlplane.domain.pipelines.checks import Answer
 from controlplane.domain.pipelines.model import GateId, StageId
 from controlplane.domain.pipelines.state import Digests, Health, ReleaseId, Revisions
+from fleet.identity import ServiceId
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +52,116 @@ class StageHealth:
 
 
 @dataclass(frozen=True, slots=True)
+class ServicesHealth:
+    """How each service of a stage is that runs what the release gave it.
+
+    `reasons` are of those that are not healthy. Services that do not run it are left out.
+    """
+
+    stage: StageId
+    release: ReleaseId
+    healths: Mapping[ServiceId, Health]
+    reasons: Mapping[ServiceId, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PromotionFailed:
+    """The release could not be given to services; nobody else is given it until a retry."""
+
+    stage: StageId
+    release: ReleaseId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class VerificationFailed:
+    """A cluster's agent has found the release bad after its promotion, and gone back by itself."""
+
+    stage: StageId
+    release: ReleaseId
+    service: ServiceId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """Exactly these services are in clusters that must stay as they are, with the reasons."""
+
+    services: Mapping[ServiceId, str]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckAnswered:
+    """What came out of an attempt of a check; `key` is that of the attempt."""
+
+    gate: GateId
+    step: str
+    key: str
+    answer: Answer
+    reason: str = ""
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    job_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ExternallyAnswered:
+    """Somebody else's program has decided about the release at a gate of kind EXTERNAL."""
+
+    gate: GateId
+    release: ReleaseId
+    actor: str
+    passed: bool
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Approved:
-    """Somebody says yes to what they saw: `digests` of each service of the stage behind."""
+    """Somebody says yes to what they saw: `digests` of each service of the stage behind.
+
+    `groups` are the names of those that the actor is in.
+    """
 
     gate: GateId
     actor: str
     is_author: bool
     digests: Digests
     comment: str = ""
+    groups: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ApproversLeft:
+    """These people may no longer approve; what they have approved and has not moved is void."""
+
+    actors: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Somebody lets the release that waits at a gate pass without it."""
+
+    gate: GateId
+    release: ReleaseId
+    actor: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Aborted:
+    """Nobody else in the stage is given the release; who has it keeps it."""
+
+    stage: StageId
+    release: ReleaseId
+    actor: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Lifted:
+    """The hold of a stage is no longer to be shown: somebody has looked."""
+
+    stage: StageId
+    actor: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +235,17 @@ Event = (
     | Rendered
     | RenderFailed
     | StageHealth
+    | ServicesHealth
+    | PromotionFailed
+    | VerificationFailed
+    | Frozen
+    | CheckAnswered
+    | ExternallyAnswered
     | Approved
+    | ApproversLeft
+    | Skipped
+    | Aborted
+    | Lifted
     | Rejected
     | Superseded
     | Retried

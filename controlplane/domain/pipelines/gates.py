@@ -3,7 +3,14 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from controlplane.domain.pipelines.model import ApprovalRule, Rule, SoakRule
+from controlplane.domain.pipelines.rules import (
+    ApprovalRule,
+    ExternalRule,
+    ManualRule,
+    Rule,
+    SoakRule,
+    WindowRule,
+)
 from controlplane.domain.pipelines.state import Approval, Digests, GateStatus, StageState
 
 
@@ -33,6 +40,14 @@ def judge(rule: Rule, situation: Situation) -> Verdict:
             return _judge_approval(rule, situation)
         case SoakRule():
             return _judge_soak(rule, situation)
+        case WindowRule():
+            return _judge_window(rule, situation.now)
+        case ManualRule():
+            return _judge_manual(rule, situation)
+        case ExternalRule():
+            return _judge_external(rule, situation)
+        case _:
+            raise TypeError(f"{rule.kind} is decided by its steps")
 
 
 def _judge_approval(rule: ApprovalRule, situation: Situation) -> Verdict:
@@ -50,3 +65,26 @@ def _judge_soak(rule: SoakRule, situation: Situation) -> Verdict:
     if situation.now >= until:
         return Verdict(GateStatus.OPEN, f"healthy since {since:%Y-%m-%d %H:%M:%S} UTC")
     return Verdict(GateStatus.RUNNING, f"soaking until {until:%Y-%m-%d %H:%M:%S} UTC", until)
+
+
+def _judge_window(rule: WindowRule, now: datetime) -> Verdict:
+    closed, change = rule.calendar.closed(now), rule.calendar.next_change(now)
+    if closed is None:
+        return Verdict(GateStatus.OPEN, "within its hours", change)
+    opens = f", opens {change:%Y-%m-%d %H:%M} UTC" if change else ", and does not open again"
+    return Verdict(GateStatus.RUNNING, f"{closed}{opens}", change)
+
+
+def _judge_manual(rule: ManualRule, situation: Situation) -> Verdict:
+    actors = sorted(a.actor for a in situation.approvals if a.digests == situation.digests)
+    if actors:
+        return Verdict(GateStatus.OPEN, f"verified by {actors[0]}")
+    told = f": {rule.instructions}" if rule.instructions else ""
+    return Verdict(GateStatus.RUNNING, f"somebody has to verify it{told}")
+
+
+def _judge_external(rule: ExternalRule, situation: Situation) -> Verdict:
+    given = [a for a in situation.approvals if a.digests == situation.digests]
+    if given:
+        return Verdict(GateStatus.OPEN, f"passed by {given[0].actor}: {given[0].comment}")
+    return Verdict(GateStatus.RUNNING, f"waits for the answer of {rule.account}")

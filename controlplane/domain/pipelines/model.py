@@ -4,14 +4,16 @@ A pipeline is a directed graph without cycles and with exactly one first stage, 
 services follow git. `Pipeline` values are built by the caller and pass `validate` before use.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
-from typing import Literal, NewType
+from typing import NewType
 
 from controlplane.domain.names import check_text
+from controlplane.domain.pipelines.rollout import Rollout, Waves
+from controlplane.domain.pipelines.rules import GateKind, Patience, Rule
+from controlplane.domain.selectors import Selector
 from fleet.errors import Invalid
 from fleet.identity import ServiceId
 
@@ -23,36 +25,8 @@ MAX_STAGES = 100
 MAX_EDGES = 500
 MAX_GATES = 20
 MAX_SERVICES = 1_000
-MAX_QUORUM = 20
-MAX_SOAK_SECONDS = 90 * 86_400
+MAX_VERIFICATION_SECONDS = 30 * 86_400
 MAX_NAME = 255
-
-
-class GateKind(StrEnum):
-    """What decides at a gate. A new kind is a rule below and its judge in `gates`."""
-
-    APPROVAL = "APPROVAL"
-    SOAK = "SOAK"
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovalRule:
-    """People decide: `quorum` different ones, the release's author not among them by default."""
-
-    quorum: int = 1
-    not_author: bool = True
-    kind: Literal[GateKind.APPROVAL] = GateKind.APPROVAL
-
-
-@dataclass(frozen=True, slots=True)
-class SoakRule:
-    """Time decides: the source stage has been healthy with the release for `seconds` on end."""
-
-    seconds: int
-    kind: Literal[GateKind.SOAK] = GateKind.SOAK
-
-
-Rule = ApprovalRule | SoakRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +36,7 @@ class Gate:
     id: GateId
     name: str
     rule: Rule
+    patience: Patience = field(default_factory=Patience)
 
     @property
     def kind(self) -> GateKind:
@@ -69,12 +44,40 @@ class Gate:
 
 
 @dataclass(frozen=True, slots=True)
+class ServiceSelector:
+    """The services of these names (any of them) in the clusters that fit."""
+
+    names: tuple[str, ...]
+    clusters: Selector = field(default_factory=Selector)
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """For so long after a stage has become healthy it is watched, and for ever before.
+
+    Fails it, then it goes back to the last release with which it was healthy.
+    """
+
+    seconds: int
+
+
+@dataclass(frozen=True, slots=True)
 class Stage:
-    """Services that hold the same release."""
+    """Services that hold the same release.
+
+    `services` are those named, or those that the selector chose when it was last looked;
+    `waves` is the same set in the order of the roll-out (empty: all at once). `group_of` has
+    the cluster group that counts for those that the roll-out limits by group.
+    """
 
     id: StageId
     name: str
     services: tuple[ServiceId, ...]
+    selector: ServiceSelector | None = None
+    rollout: Rollout = field(default_factory=Rollout)
+    waves: Waves = ()
+    group_of: Mapping[ServiceId, str] = field(default_factory=dict)
+    verification: Verification | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +153,18 @@ def validate(pipeline: Pipeline) -> Pipeline:
 
 def _check_stage(stage: Stage, field: str) -> None:
     _check_name(stage.name, f"{field}.name")
-    if not stage.services:
+    if not stage.services and stage.selector is None:
         raise Invalid(f"stage {stage.name} has no service", field=f"{field}.services")
-    _check_count(len(stage.services), MAX_SERVICES, f"{field}.services")
+    _check_count(len(stage.services), MAX_SERVICES, f"{field}.services", least=0)
+    if stage.selector is not None:
+        _check_count(len(stage.selector.names), MAX_SERVICES, f"{field}.selector.names")
+        stage.selector.clusters.checked()
+    stage.rollout.check(f"{field}.rollout")
+    verification = stage.verification
+    if verification and not 1 <= verification.seconds <= MAX_VERIFICATION_SECONDS:
+        raise Invalid(
+            f"between 1 and {MAX_VERIFICATION_SECONDS:,} seconds", field=f"{field}.verification"
+        )
 
 
 def _check_edge(pipeline: Pipeline, edge: Edge, field: str) -> None:
@@ -163,15 +175,8 @@ def _check_edge(pipeline: Pipeline, edge: Edge, field: str) -> None:
     _check_unique("gate name", (gate.name for gate in edge.gates), f"{field}.gates")
     for number, gate in enumerate(edge.gates):
         _check_name(gate.name, f"{field}.gates[{number}].name")
-        _check_rule(gate.rule, f"{field}.gates[{number}]")
-
-
-def _check_rule(rule: Rule, field: str) -> None:
-    match rule:
-        case ApprovalRule(quorum=quorum) if not 1 <= quorum <= MAX_QUORUM:
-            raise Invalid(f"between 1 and {MAX_QUORUM} approvals", field=f"{field}.quorum")
-        case SoakRule(seconds=seconds) if not 1 <= seconds <= MAX_SOAK_SECONDS:
-            raise Invalid(f"between 1 and {MAX_SOAK_SECONDS:,} seconds", field=f"{field}.seconds")
+        gate.rule.check(f"{field}.gates[{number}]")
+        gate.patience.check(f"{field}.gates[{number}]")
 
 
 def _check_one_first(pipeline: Pipeline) -> None:

@@ -1,16 +1,28 @@
 """What the fleet reports: revisions and health of stages, results of renders."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+
+from controlplane.domain.pipelines.checks import answered, steps_of
 from controlplane.domain.pipelines.draft import Draft, clip
 from controlplane.domain.pipelines.effects import Topic
 from controlplane.domain.pipelines.events import (
+    CheckAnswered,
+    Frozen,
+    PromotionFailed,
     Rendered,
     RenderFailed,
+    ServicesHealth,
     StageHealth,
     StageObserved,
+    VerificationFailed,
 )
-from controlplane.domain.pipelines.model import StageId
+from controlplane.domain.pipelines.model import Stage, StageId
+from controlplane.domain.pipelines.rolling import put_back, standing_of
+from controlplane.domain.pipelines.rollout import Progress, current_wave
 from controlplane.domain.pipelines.state import (
     GateState,
+    GateStatus,
     Health,
     Release,
     ReleaseId,
@@ -18,6 +30,9 @@ from controlplane.domain.pipelines.state import (
     digests_of,
     fingerprint,
 )
+from fleet.identity import ServiceId
+
+MOST_OUTPUTS = 64
 
 
 def stage_observed(draft: Draft, event: StageObserved) -> None:
@@ -36,7 +51,68 @@ def stage_health(draft: Draft, event: StageHealth) -> None:
     held = draft.stage(event.stage)
     if held.release != event.release or not held.revisions:
         return draft.note(f"the stage does not hold release {event.release}")
+    if event.health is Health.HEALTHY and event.stage != draft.pipeline.first.id:
+        well = dict.fromkeys(held.progress, Health.HEALTHY)
+        return _assess(draft, draft.pipeline.stage[event.stage], well, {})
     set_health(draft, event.stage, event.health, event.reason)
+
+
+def services_health(draft: Draft, event: ServicesHealth) -> None:
+    """The services say how far the roll-out is, and together how the stage is."""
+    held = draft.stage(event.stage)
+    stage = draft.pipeline.stage.get(event.stage)
+    if stage is None or held.release != event.release or not held.revisions:
+        return draft.note(f"the stage does not hold release {event.release}")
+    _assess(draft, stage, event.healths, event.reasons)
+
+
+def promotion_failed(draft: Draft, event: PromotionFailed) -> None:
+    """The stage has failed with the release until somebody tries again."""
+    held = draft.stage(event.stage)
+    if held.release != event.release or not held.promoting:
+        return draft.note(f"the stage is not taking in {event.release}")
+    set_health(draft, event.stage, Health.FAILED, event.reason)
+    draft.change_stage(event.stage, stopped=clip(event.reason))
+
+
+def verification_failed(draft: Draft, event: VerificationFailed) -> None:
+    """What one cluster has found to be bad is bad for all of its stage."""
+    held, stage = draft.stage(event.stage), draft.pipeline.stage.get(event.stage)
+    bad = held.revisions.get(event.service)
+    if stage is None or held.release != event.release or bad is None:
+        return draft.note(f"the stage does not hold release {event.release}")
+    if stage.id == draft.pipeline.first.id or held.good_release == held.release:
+        draft.refuse_revision(bad.digest, f"towline: {event.reason}")
+        return set_health(draft, event.stage, Health.FAILED, event.reason)
+    put_back(draft, stage, event.reason)
+
+
+def frozen(draft: Draft, event: Frozen) -> None:
+    """Which clusters must stay as they are is told as a whole."""
+    draft.frozen = {one: clip(reason) for one, reason in event.services.items()}
+
+
+def check_answered(draft: Draft, event: CheckAnswered) -> None:
+    """Only the newest attempt of a step that is under way has a say."""
+    found = draft.pipeline.gate.get(event.gate)
+    candidate = draft.candidates.get(found[0].id) if found else None
+    if found is None or candidate is None:
+        return draft.note("nothing waits for this answer")
+    edge, gate = found
+    state = candidate.gates.get(gate.id, GateState())
+    check = state.checks.get(event.step)
+    steps = [one for one in steps_of(gate.rule, gate.patience) if one.name == event.step]
+    if check is None or not steps or check.key != event.key:
+        return draft.note("the answer is not about what is asked now")
+    if check.status is not GateStatus.RUNNING or check.pausing:
+        return draft.note("this attempt has been decided already")
+    after = answered(steps[0], check, event.answer, clip(event.reason), draft.now)
+    outputs = {clip(k): clip(v) for k, v in list(event.outputs.items())[:MOST_OUTPUTS]}
+    after = replace(after, outputs=outputs, job_id=event.job_id or after.job_id)
+    checks = {**state.checks, event.step: after}
+    draft.change_candidate(
+        edge.id, gates={**candidate.gates, gate.id: replace(state, checks=checks)}
+    )
 
 
 def rendered(draft: Draft, event: Rendered) -> None:
@@ -76,11 +152,57 @@ def set_health(draft: Draft, stage: StageId, health: Health, reason: str) -> Non
         reason=clip(reason),
         healthy_since=(held.healthy_since or draft.now) if healthy else None,
         verified=held.verified or healthy,
+        verified_at=held.verified_at or (draft.now if healthy else None),
     )
     if healthy and not held.verified:
         _announce(draft, stage, Topic.STAGE_VERIFIED, "healthy")
     if health == Health.FAILED != held.health:
         _announce(draft, stage, Topic.STAGE_FAILED, f"failed: {reason}")
+
+
+def _assess(
+    draft: Draft,
+    stage: Stage,
+    healths: Mapping[ServiceId, Health],
+    reasons: Mapping[ServiceId, str],
+) -> None:
+    """How a stage is, as its services say and its roll-out allows."""
+    before = draft.stage(stage.id)
+    progress = {one: _progress(how, healths.get(one)) for one, how in before.progress.items()}
+    waves = standing_of(draft, stage, before).waves
+    if current_wave(waves, progress)[0] > current_wave(waves, before.progress)[0]:
+        draft.change_stage(stage.id, wave_done_at=draft.now)
+    draft.change_stage(stage.id, progress=progress)
+    if before.stopped:
+        return set_health(draft, stage.id, Health.FAILED, before.stopped)
+    failed = [one for one, how in progress.items() if how is Progress.FAILED]
+    if len(failed) > stage.rollout.max_failed:
+        told = reasons.get(failed[0], "")
+        if len(failed) > 1:
+            told = f"{told} ({len(failed)} failed, {stage.rollout.max_failed} may)"
+        return set_health(draft, stage.id, Health.FAILED, told)
+    open_ones = [
+        one
+        for wave in waves
+        for one in wave
+        if one not in failed and healths.get(one) is not Health.HEALTHY
+    ]
+    if not open_ones:
+        told = f"{len(failed)} services failed, as many may" if failed else ""
+        return set_health(draft, stage.id, Health.HEALTHY, told)
+    slow = next((reasons[one] for one in open_ones if one in reasons), "")
+    set_health(draft, stage.id, Health.PROGRESSING, slow or f"{len(open_ones)} services to go")
+
+
+def _progress(before: Progress, health: Health | None) -> Progress:
+    match health:
+        case Health.HEALTHY:
+            return Progress.HEALTHY
+        case Health.FAILED:
+            return Progress.FAILED
+        case Health.PROGRESSING if before is Progress.FAILED:
+            return Progress.GIVEN
+    return before
 
 
 def _begin_release(draft: Draft, event: StageObserved) -> None:

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import NewType
 
 from controlplane.domain.pipelines.model import EdgeId, GateId, StageId
+from controlplane.domain.pipelines.rollout import Progress
 from fleet.identity import ServiceId
 
 ReleaseId = NewType("ReleaseId", str)
@@ -90,12 +91,40 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckState:
+    """How far a step of a gate is; the words are those of gates.
+
+    `key` names the newest attempt, `begun_at` is its beginning, `looks` how often it was asked.
+    At `next_at` it is asked again: anew if it is `pausing` between two attempts. `outputs` are
+    what a job has told, `job_id` is the last job of a cluster that it ran.
+    """
+
+    status: GateStatus = GateStatus.PENDING
+    reason: str = ""
+    attempt: int = 0
+    key: str = ""
+    looks: int = 0
+    begun_at: datetime | None = None
+    next_at: datetime | None = None
+    pausing: bool = False
+    outputs: Mapping[str, str] = field(default_factory=dict)
+    job_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class GateState:
-    """What a gate says to the release in waiting, and why."""
+    """What a gate says to the release in waiting, and why.
+
+    `since`: when it began to decide. `skipped`: who let the release pass without it, and why.
+    `checks` are the steps by name, of gates that ask workers.
+    """
 
     status: GateStatus = GateStatus.PENDING
     reason: str = ""
     approvals: tuple[Approval, ...] = ()
+    since: datetime | None = None
+    skipped: str = ""
+    checks: Mapping[str, CheckState] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +148,12 @@ class Candidate:
 class StageState:
     """What a stage holds.
 
-    `verified`: it has been healthy with this release since the release entered. `rendered`: what
-    its services would run for each release in waiting before it.
+    `verified`: it has been healthy with this release since the release entered, first at
+    `verified_at`. `rendered`: what its services would run for each release in waiting before it.
+    `progress` has the services that were given the release, `batches` counts how often some were;
+    `wave_done_at` is when the last wave was complete. `stopped` tells why nobody
+    else is given the release. `good_release` and `good` are the last with
+    which it was verified; `hold` tells why it was put back to them.
     """
 
     release: ReleaseId | None = None
@@ -131,6 +164,15 @@ class StageState:
     reason: str = ""
     healthy_since: datetime | None = None
     verified: bool = False
+    verified_at: datetime | None = None
+    progress: Mapping[ServiceId, Progress] = field(default_factory=dict)
+    batches: int = 0
+    wave_done_at: datetime | None = None
+    rollout_reason: str = ""
+    stopped: str = ""
+    good_release: ReleaseId | None = None
+    good: Revisions = field(default_factory=dict)
+    hold: str = ""
     rendered: Mapping[ReleaseId, Revisions] = field(default_factory=dict)
 
     @property
@@ -155,7 +197,8 @@ class State:
     """Where a pipeline stands; the value without arguments is a pipeline never run.
 
     `candidates` has the release in waiting before each edge that has one. `known_bad` maps
-    refused commits and digests to the reason. `paused` is the reason while nothing may move.
+    refused commits and digests to the reason. `paused` is the reason while nothing may move,
+    `frozen` has the services whose clusters must stay as they are, with the reason.
     `history` has the newest entry last and `HISTORY_LENGTH` entries at most.
     """
 
@@ -165,6 +208,7 @@ class State:
     candidates: Mapping[EdgeId, Candidate] = field(default_factory=dict)
     known_bad: Mapping[str, str] = field(default_factory=dict)
     paused: str | None = None
+    frozen: Mapping[ServiceId, str] = field(default_factory=dict)
     history: tuple[HistoryEntry, ...] = ()
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from controlplane.domain.access.roles import BuiltInRole as Role
 from controlplane.domain.ledger import Stage, Verdict
-from controlplane.domain.pipelines.model import ApprovalRule
+from controlplane.domain.pipelines.rules import ApprovalRule
 from controlplane.domain.pipelines.state import GateStatus, Health
 from controlplane.domain.services import Phase, Problem, Service, ServiceStatus
 from controlplane.ports import PageQuery
@@ -316,7 +316,7 @@ async def test_a_deleted_service_does_not_silence_its_stage(world: World) -> Non
     await line.settle()
     view = await line.view()
     held = view.state.stages[view.spec.stages[1].id]
-    assert (held.health, held.reason) == (Health.FAILED, "1 of its services were deleted")
+    assert (held.health, held.reason) == (Health.FAILED, "a service of it was deleted")
 
 
 async def test_a_pipelines_service_cannot_be_released(world: World) -> None:

@@ -14,7 +14,7 @@ from controlplane.domain.pipelines.codec import (
     state_from_json,
     state_to_json,
 )
-from controlplane.domain.pipelines.model import ApprovalRule, SoakRule
+from controlplane.domain.pipelines.rules import ApprovalRule, SoakRule
 from controlplane.domain.pipelines.state import State
 from fleet.errors import Invalid
 from tests.fakes.pipelines import Line, make_pipeline, two_stages

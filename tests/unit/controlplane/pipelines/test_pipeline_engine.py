@@ -28,14 +28,8 @@ from controlplane.domain.pipelines.events import (
     Superseded,
     Tick,
 )
-from controlplane.domain.pipelines.model import (
-    ApprovalRule,
-    GateId,
-    Pipeline,
-    SoakRule,
-    Stage,
-    StageId,
-)
+from controlplane.domain.pipelines.model import GateId, Pipeline, Stage, StageId
+from controlplane.domain.pipelines.rules import ApprovalRule, SoakRule
 from controlplane.domain.pipelines.state import (
     HISTORY_LENGTH,
     KNOWN_BAD_LENGTH,
@@ -265,7 +259,7 @@ def test_a_failed_promotion_can_be_tried_again(line: Line) -> None:
     line.health("prod", Health.FAILED)
     line.send(Retried(PROD, release, "bob"))
     again = [one.key for one in line.effects if isinstance(one, Promote)]
-    assert again == [f"promote/prod/{release}/1", f"promote/prod/{release}/2"]
+    assert again == [f"promote/prod/{release}/1/0", f"promote/prod/{release}/2/1"]
     assert line.stage("prod").promoting
 
 

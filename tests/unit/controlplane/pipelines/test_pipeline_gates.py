@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from controlplane.domain.pipelines.gates import Situation, judge
-from controlplane.domain.pipelines.model import ApprovalRule, SoakRule
+from controlplane.domain.pipelines.rules import ApprovalRule, SoakRule
 from controlplane.domain.pipelines.state import Approval, GateStatus, Health, StageState
 from fleet.identity import ServiceId
 from tests.fakes.pipelines import START

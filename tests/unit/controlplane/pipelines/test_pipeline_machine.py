@@ -23,15 +23,8 @@ from controlplane.domain.pipelines.events import (
     StageObserved,
     Superseded,
 )
-from controlplane.domain.pipelines.model import (
-    ApprovalRule,
-    Edge,
-    Gate,
-    GateId,
-    Pipeline,
-    SoakRule,
-    StageId,
-)
+from controlplane.domain.pipelines.model import Edge, Gate, GateId, Pipeline, StageId
+from controlplane.domain.pipelines.rules import ApprovalRule, SoakRule
 from controlplane.domain.pipelines.state import (
     HISTORY_LENGTH,
     Digests,
@@ -291,6 +284,7 @@ class Walk(RuleBasedStateMachine):
             return
         state = self.line.state
         in_use = {one.release for one in (*state.stages.values(), *state.candidates.values())}
+        in_use |= {one.good_release for one in state.stages.values()}
         assert set(state.releases) == in_use - {None}
         assert len(state.history) <= HISTORY_LENGTH
         for edge in self.pipeline.edges:

@@ -6,17 +6,16 @@ import pytest
 
 from controlplane.domain.pipelines.model import (
     MAX_GATES,
-    ApprovalRule,
     Edge,
     EdgeId,
     Gate,
     GateId,
     Pipeline,
-    SoakRule,
     Stage,
     StageId,
     validate,
 )
+from controlplane.domain.pipelines.rules import ApprovalRule, SoakRule
 from fleet.errors import Invalid
 from fleet.identity import ServiceId
 from tests.fakes.pipelines import make_pipeline

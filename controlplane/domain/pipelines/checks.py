@@ -1,0 +1,208 @@
+"""How the steps of one gate go on: a check alone is a workflow of one step.
+
+Pure: given what is known of each step, `walk` says what is known now, what is to be asked, and
+when to look again.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from controlplane.domain.pipelines.rules import (
+    ApprovalRule,
+    CheckRule,
+    JobRule,
+    Patience,
+    Rule,
+    Step,
+    WaitRule,
+    WorkflowRule,
+    in_order,
+)
+from controlplane.domain.pipelines.state import CheckState, GateStatus
+
+ALONE = "check"
+"""The name of the only step of a gate that is one check."""
+LONGEST_ATTEMPT = 3_600
+
+
+class Answer(StrEnum):
+    """What a check found; UNDECIDED: it is to be looked at again."""
+
+    PASSED = "PASSED"
+    FAILED = "FAILED"
+    UNDECIDED = "UNDECIDED"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A check to be carried out. `attempt_key` is the same for all looks of one attempt."""
+
+    key: str
+    attempt_key: str
+    step: Step
+    inputs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """The steps after a look at them."""
+
+    states: Mapping[str, CheckState]
+    questions: tuple[Question, ...] = ()
+    wakes: tuple[datetime, ...] = ()
+
+    @property
+    def failed(self) -> str | None:
+        """The first step that has failed for good, with its reason."""
+        for name, one in self.states.items():
+            if one.status is GateStatus.CLOSED:
+                return one.reason if name == ALONE else f"{name}: {one.reason}"
+        return None
+
+    @property
+    def passed(self) -> bool:
+        return all(one.status is GateStatus.OPEN for one in self.states.values())
+
+    @property
+    def reason(self) -> str:
+        """What the steps that are under way say."""
+        return "; ".join(
+            one.reason if name == ALONE else f"{name}: {one.reason}"
+            for name, one in self.states.items()
+            if one.status is GateStatus.RUNNING and one.reason
+        )
+
+
+def steps_of(rule: Rule, patience: Patience) -> Sequence[Step]:
+    """The steps of a gate that asks workers; none for one that asks people or time."""
+    if isinstance(rule, WorkflowRule):
+        return in_order(rule.steps)
+    if isinstance(rule, CheckRule):
+        return (Step(ALONE, rule, patience=patience),)
+    return ()
+
+
+def walk(
+    steps: Sequence[Step],
+    before: Mapping[str, CheckState],
+    base: str,
+    now: datetime,
+    *,
+    approved: bool = False,
+) -> Walk:
+    """Look at each step once; `base` begins the keys of what is asked."""
+    stride = _Stride(before, base, now, approved)
+    for step in steps:
+        stride.take(step)
+    return Walk(stride.states, tuple(stride.questions), tuple(stride.wakes))
+
+
+def answered(
+    step: Step, state: CheckState, answer: Answer, reason: str, now: datetime
+) -> CheckState:
+    """The step after an answer to its newest attempt."""
+    match answer:
+        case Answer.PASSED:
+            return replace(state, status=GateStatus.OPEN, reason=reason, next_at=None)
+        case Answer.FAILED:
+            return _failed(step, state, reason, now)
+        case Answer.UNDECIDED:
+            again = now + timedelta(seconds=step.patience.interval_seconds)
+            return replace(state, reason=reason, next_at=again)
+
+
+@dataclass(slots=True)
+class _Stride:
+    before: Mapping[str, CheckState]
+    base: str
+    now: datetime
+    approved: bool
+    states: dict[str, CheckState] = field(default_factory=dict)
+    questions: list[Question] = field(default_factory=list)
+    wakes: list[datetime] = field(default_factory=list)
+
+    def take(self, step: Step) -> None:
+        state = self.before.get(step.name) or CheckState()
+        self.states[step.name] = self._next(step, state)
+
+    def _next(self, step: Step, state: CheckState) -> CheckState:
+        if state.status in (GateStatus.OPEN, GateStatus.CLOSED):
+            return state
+        missing = [one for one in step.after if self.states[one].status is not GateStatus.OPEN]
+        if missing:
+            return CheckState(reason=f"waits for {', '.join(missing)}")
+        match step.rule:
+            case WaitRule(seconds=seconds):
+                return self._wait(state, seconds)
+            case ApprovalRule():
+                status = GateStatus.OPEN if self.approved else GateStatus.RUNNING
+                return replace(state, status=status, reason="waits for people")
+        return self._check(step, state)
+
+    def _wait(self, state: CheckState, seconds: int) -> CheckState:
+        begun = state.begun_at or self.now
+        until = begun + timedelta(seconds=seconds)
+        if self.now >= until:
+            return replace(state, status=GateStatus.OPEN, reason=f"waited {seconds} s")
+        self.wakes.append(until)
+        told = f"waits until {until:%Y-%m-%d %H:%M:%S} UTC"
+        return replace(state, status=GateStatus.RUNNING, begun_at=begun, reason=told)
+
+    def _check(self, step: Step, state: CheckState) -> CheckState:
+        if state.attempt == 0:
+            return self._begin(step, state)
+        if not state.pausing and self.now >= _deadline(step, state):
+            told = f"no answer within {_seconds(step)} s"
+            last = f", last: {state.reason}" if state.reason else ""
+            state = _failed(step, state, f"{told}{last}", self.now)
+        if state.status is GateStatus.CLOSED:
+            return state
+        if state.next_at is not None and self.now >= state.next_at:
+            return self._begin(step, state) if state.pausing else self._look(step, state)
+        self.wakes.append(state.next_at or _deadline(step, state))
+        return state
+
+    def _begin(self, step: Step, state: CheckState) -> CheckState:
+        attempt = state.attempt + 1
+        begun = CheckState(
+            GateStatus.RUNNING,
+            reason=f"attempt {attempt} of {step.patience.attempts}",
+            attempt=attempt,
+            key=f"{self.base}/{step.name}/{attempt}",
+            begun_at=self.now,
+        )
+        return self._look(step, begun)
+
+    def _look(self, step: Step, state: CheckState) -> CheckState:
+        looks = state.looks + 1
+        inputs = {
+            f"steps.{name}.{key}": value
+            for name, one in self.states.items()
+            for key, value in one.outputs.items()
+        }
+        self.questions.append(Question(f"{state.key}/{looks}", state.key, step, inputs))
+        self.wakes.append(_deadline(step, state))
+        return replace(state, looks=looks, next_at=None)
+
+
+def _failed(step: Step, state: CheckState, reason: str, now: datetime) -> CheckState:
+    """After a failed attempt: a pause before the next, or the end."""
+    if state.attempt >= step.patience.attempts:
+        return replace(state, status=GateStatus.CLOSED, reason=reason, next_at=None)
+    again = now + timedelta(seconds=step.patience.pause_after(state.attempt))
+    told = f"attempt {state.attempt} of {step.patience.attempts} failed: {reason}"
+    return replace(state, reason=told, next_at=again, pausing=True)
+
+
+def _seconds(step: Step) -> int:
+    if step.patience.timeout_seconds:
+        return step.patience.timeout_seconds
+    # A job ends by itself, and says how; the check only outlives it.
+    own = step.rule.timeout_seconds + 300 if isinstance(step.rule, JobRule) else 0
+    return own or LONGEST_ATTEMPT
+
+
+def _deadline(step: Step, state: CheckState) -> datetime:
+    return (state.begun_at or datetime.max) + timedelta(seconds=_seconds(step))

@@ -1,0 +1,119 @@
+"""Rolling a release out over the services of a stage, and back to the last that was good."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from controlplane.domain.pipelines.draft import Draft, clip
+from controlplane.domain.pipelines.effects import Promote, Topic
+from controlplane.domain.pipelines.model import Stage
+from controlplane.domain.pipelines.rollout import Progress, Standing, Strategy, next_batch
+from controlplane.domain.pipelines.state import Health, StageState
+
+
+def roll(draft: Draft, stage: Stage) -> None:
+    """Give the release to those services of the stage whose turn it is."""
+    held = draft.stage(stage.id)
+    if held.release is None or not held.promoting or not held.revisions:
+        return
+    if draft.paused is not None:
+        return _tell(draft, stage, draft.paused)
+    batch = next_batch(stage.rollout, standing_of(draft, stage, held), draft.now)
+    if batch.wake is not None:
+        draft.wake(batch.wake)
+    if not batch.services:
+        return _tell(draft, stage, batch.reason)
+    revisions = {one: held.revisions[one] for one in batch.services}
+    if bad := draft.bad_among(revisions.values()):
+        return _tell(draft, stage, bad)
+    key = f"promote/{stage.id}/{held.release}/{held.attempt}/{held.batches}"
+    draft.emit(Promote(key, stage.id, held.release, revisions))
+    given = dict.fromkeys(batch.services, Progress.GIVEN)
+    draft.change_stage(stage.id, progress={**held.progress, **given}, batches=held.batches + 1)
+    if len(given) < len(held.revisions):
+        draft.record(stage.id, held.release, f"given to {len(given)} services: {batch.reason}")
+    roll(draft, stage)
+
+
+def standing_of(draft: Draft, stage: Stage, held: StageState) -> Standing:
+    """The roll-out of the release over those services that are there and have a revision."""
+    waves = stage.waves or (stage.services,)
+    present = tuple(tuple(one for one in wave if one in held.revisions) for wave in waves)
+    return Standing(
+        waves=tuple(wave for wave in present if wave),
+        progress=held.progress,
+        frozen=draft.frozen,
+        wave_done_at=held.wave_done_at,
+        group_of=stage.group_of,
+    )
+
+
+def begin_again(draft: Draft, stage: Stage) -> None:
+    """Give the release anew to the services that are not healthy with it, or to all."""
+    held = draft.stage(stage.id)
+    well = {one: how for one, how in held.progress.items() if how is Progress.HEALTHY}
+    partly = stage.rollout.strategy is not Strategy.ALL and len(well) < len(held.revisions)
+    draft.change_stage(
+        stage.id,
+        attempt=held.attempt + 1,
+        health=Health.PROGRESSING,
+        reason="",
+        verified=False,
+        verified_at=None,
+        stopped="",
+        progress=well if partly else {},
+    )
+
+
+def guard(draft: Draft, stage: Stage) -> None:
+    """Note what has proved itself; put back what has failed before it did."""
+    held = draft.stage(stage.id)
+    if held.release is None or not held.revisions or held.good_release == held.release:
+        return
+    if held.verified and held.health is Health.HEALTHY:
+        seconds = stage.verification.seconds if stage.verification else 0
+        until = (held.verified_at or draft.now) + timedelta(seconds=seconds)
+        if draft.now >= until:
+            draft.change_stage(stage.id, good_release=held.release, good=held.revisions)
+        else:
+            draft.wake(until)
+    elif held.health is Health.FAILED and stage.verification and not held.stopped:
+        put_back(draft, stage, held.reason)
+
+
+def put_back(draft: Draft, stage: Stage, why: str) -> None:
+    """Give the stage the last release with which it was good, and refuse what has failed."""
+    held = draft.stage(stage.id)
+    good = {one: r for one, r in held.good.items() if one in stage.services}
+    if held.release is None or held.good_release is None or not good:
+        return
+    text = clip(f"{held.release} was taken back to {held.good_release}: {why}")
+    kept = {one.digest for one in good.values()}
+    for revision in held.revisions.values():
+        if revision.digest not in kept:
+            draft.refuse_revision(revision.digest, f"towline: {why}")
+    key = f"back/{stage.id}/{held.release}/{held.attempt}/{held.batches}"
+    draft.emit(Promote(key, stage.id, held.good_release, good, back=True))
+    draft.record(stage.id, held.release, text)
+    draft.notify(Topic.ROLLED_BACK, stage.id, held.release, str(held.batches), text)
+    draft.put_stage(
+        stage.id,
+        replace(
+            held,
+            release=held.good_release,
+            revisions=good,
+            attempt=held.attempt + 1,
+            health=Health.PROGRESSING,
+            reason=text,
+            healthy_since=None,
+            verified=False,
+            verified_at=None,
+            progress=dict.fromkeys(good, Progress.GIVEN),
+            batches=held.batches + 1,
+            hold=text,
+        ),
+    )
+
+
+def _tell(draft: Draft, stage: Stage, reason: str) -> None:
+    if draft.stage(stage.id).rollout_reason != clip(reason):
+        draft.change_stage(stage.id, rollout_reason=clip(reason))

@@ -1,0 +1,312 @@
+"""Gates that ask workers: attempts, time limits, workflows, and what may come back."""
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controlplane.domain.pipelines.calendar import Calendar, Hours
+from controlplane.domain.pipelines.checks import ALONE, Answer
+from controlplane.domain.pipelines.effects import RunCheck
+from controlplane.domain.pipelines.events import (
+    ApproversLeft,
+    CheckAnswered,
+    ExternallyAnswered,
+    Retried,
+    Skipped,
+)
+from controlplane.domain.pipelines.model import Gate, GateId, Pipeline, StageId, validate
+from controlplane.domain.pipelines.rules import (
+    ApprovalRule,
+    ExternalRule,
+    HttpRule,
+    JobRule,
+    ManualRule,
+    MetricRule,
+    Patience,
+    Rule,
+    Step,
+    VersionRule,
+    WaitRule,
+    WindowRule,
+    WorkflowRule,
+)
+from controlplane.domain.pipelines.state import GateState, GateStatus
+from fleet.errors import Invalid
+from tests.fakes.pipelines import Line, two_stages
+
+GATE = GateId("dev prod 0")
+PROD = StageId("prod")
+HTTP = HttpRule("https://check.example.org/")
+POD = {"apiVersion": "v1", "kind": "Pod"}
+
+
+def patient(rule: Rule, **patience: int) -> Pipeline:
+    pipeline = two_stages(rule)
+    (edge,) = pipeline.edges
+    gate = Gate(GATE, "gate 0", rule, Patience(**patience))
+    changed = type(edge)(edge.id, edge.source, edge.target, (gate,))
+    return validate(Pipeline("p", "shop", pipeline.stages, (changed,)))
+
+
+class Waiting:
+    """A release that waits at a gate of this kind."""
+
+    def __init__(self, rule: Rule, **patience: int) -> None:
+        self.line = Line(patient(rule, **patience))
+        self.release = self.line.observe("c1")
+        self.line.render("prod", self.release)
+
+    def asked(self) -> list[RunCheck]:
+        return [one for one in self.line.effects if isinstance(one, RunCheck)]
+
+    def answer(self, answer: Answer, reason: str = "", step: str = "", **outputs: str) -> list[str]:
+        """Answer the newest question about a step; the engine's objections."""
+        last = [one for one in self.asked() if not step or one.step == step][-1]
+        event = CheckAnswered(GATE, last.step, last.attempt_key, answer, reason, outputs)
+        self.line.send(event)
+        return self.line.notes()
+
+    @property
+    def gate(self) -> GateState:
+        candidate = self.line.candidate("dev prod")
+        return candidate.gates[GATE] if candidate else GateState(GateStatus.OPEN)
+
+    @property
+    def moved(self) -> bool:
+        return bool(self.line.promotions())
+
+
+CHECKS = [
+    JobRule("ci", POD),
+    MetricRule("up", 1, url="https://prometheus.example.org"),
+    HTTP,
+    VersionRule("db", ">=2"),
+]
+
+
+@pytest.mark.parametrize("rule", CHECKS, ids=lambda one: one.kind)
+def test_a_check_is_asked_once_and_opens_its_gate(rule: Rule) -> None:
+    waiting = Waiting(rule)
+    assert len(waiting.asked()) == 1
+    waiting.answer(Answer.PASSED)
+    assert waiting.moved
+
+
+@pytest.mark.parametrize("rule", CHECKS, ids=lambda one: one.kind)
+def test_a_check_that_fails_stops_the_release_with_its_reason(rule: Rule) -> None:
+    waiting = Waiting(rule)
+    waiting.answer(Answer.FAILED, "3 of 7 tests failed")
+    assert not waiting.moved
+    assert waiting.gate.status is GateStatus.CLOSED
+    assert "3 of 7 tests failed" in waiting.gate.reason
+
+
+@pytest.mark.parametrize("rule", CHECKS, ids=lambda one: one.kind)
+def test_no_answer_in_time_is_a_failure(rule: Rule) -> None:
+    """A job that never starts and a server that never answers come to an end."""
+    waiting = Waiting(rule, timeout_seconds=60)
+    waiting.line.pass_time(59)
+    assert waiting.gate.status is GateStatus.RUNNING
+    waiting.line.pass_time(1)
+    assert waiting.gate.status is GateStatus.CLOSED
+    assert "no answer within 60 s" in waiting.gate.reason
+
+
+def test_attempts_follow_each_other_with_growing_pauses() -> None:
+    waiting = Waiting(HTTP, attempts=3, backoff_seconds=10)
+    for pause in (10, 20):
+        waiting.answer(Answer.FAILED, "500")
+        asked = len(waiting.asked())
+        waiting.line.pass_time(pause - 1)
+        assert len(waiting.asked()) == asked
+        waiting.line.pass_time(1)
+        assert len(waiting.asked()) == asked + 1
+    waiting.answer(Answer.PASSED)
+    assert waiting.moved
+
+
+def test_an_attempt_that_is_over_has_no_say() -> None:
+    waiting = Waiting(HTTP, attempts=2, timeout_seconds=60)
+    (first,) = waiting.asked()
+    waiting.line.pass_time(60)
+    waiting.line.pass_time(10)
+    late = CheckAnswered(GATE, ALONE, first.attempt_key, Answer.PASSED)
+    waiting.line.send(late)
+    assert waiting.line.notes() == ["the answer is not about what is asked now"]
+    assert not waiting.moved
+
+
+def test_what_is_undecided_is_looked_at_again_within_one_attempt() -> None:
+    waiting = Waiting(VersionRule("db", ">=2"), interval_seconds=15, timeout_seconds=60)
+    waiting.answer(Answer.UNDECIDED, "db has 1.9.0")
+    assert "1.9.0" in waiting.gate.reason
+    waiting.line.pass_time(15)
+    first, second = waiting.asked()
+    assert first.attempt_key == second.attempt_key and first.key != second.key
+    waiting.line.pass_time(45)
+    assert "last: db has 1.9.0" in waiting.gate.reason
+
+
+def test_a_retry_asks_anew() -> None:
+    waiting = Waiting(HTTP)
+    waiting.answer(Answer.FAILED)
+    waiting.line.send(Retried(PROD, waiting.release, "bo"))
+    waiting.line.render("prod", waiting.release)
+    first, second = waiting.asked()
+    assert first.attempt_key != second.attempt_key
+    waiting.answer(Answer.PASSED)
+    assert waiting.moved
+
+
+def test_another_render_asks_anew() -> None:
+    """What a job has tested is not what would be deployed now."""
+    waiting = Waiting(HTTP)
+    waiting.line.render("prod", waiting.release, "other")
+    first, second = waiting.asked()
+    assert first.digests != second.digests
+    waiting.line.send(CheckAnswered(GATE, ALONE, first.attempt_key, Answer.PASSED))
+    assert not waiting.moved
+
+
+GRAPH = WorkflowRule(
+    (
+        Step("build", JobRule("ci", POD)),
+        Step("unit", HTTP, ("build",)),
+        Step("scan", HTTP, ("build",)),
+        Step("rest", WaitRule(30), ("unit", "scan")),
+        Step("people", ApprovalRule(), ("rest",)),
+    )
+)
+
+
+def test_a_workflow_goes_by_its_graph() -> None:
+    """Branches run beside each other; what waits, waits for all before it."""
+    waiting = Waiting(GRAPH)
+    assert [one.step for one in waiting.asked()] == ["build"]
+    waiting.answer(Answer.PASSED, version="1.2.3")
+    assert {one.step for one in waiting.asked()[1:]} == {"unit", "scan"}
+    assert waiting.asked()[1].inputs == {"steps.build.version": "1.2.3"}
+    waiting.answer(Answer.PASSED, step="scan")
+    waiting.answer(Answer.PASSED, step="unit")
+    waiting.line.approve(GATE)
+    assert not waiting.moved
+    waiting.line.pass_time(30)
+    assert waiting.moved
+
+
+def test_a_step_that_fails_fails_the_workflow_by_name() -> None:
+    waiting = Waiting(GRAPH)
+    waiting.answer(Answer.FAILED, "exit code 2")
+    assert "build: exit code 2" in waiting.gate.reason
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ((Step("a", HTTP, ("b",)), Step("b", HTTP, ("a",))), "wait for each other: "),
+        ((Step("a", HTTP, ("x",)),), "no step x"),
+        ((Step("a", HTTP), Step("a", HTTP)), "one name"),
+        ((Step("a", ApprovalRule()), Step("b", ApprovalRule())), "ask people"),
+        ((), "between 1 and"),
+        (tuple(Step(f"s{n}", HTTP) for n in range(51)), "between 1 and"),
+        ((Step("${x}", HTTP),), "letters"),
+    ],
+)
+def test_a_workflow_that_cannot_end_is_refused(steps: tuple[Step, ...], message: str) -> None:
+    with pytest.raises(Invalid, match=message):
+        WorkflowRule(steps).check("gates[0]")
+
+
+def test_a_window_holds_and_lets_go_by_itself() -> None:
+    """START is a Thursday; the window is open on Fridays."""
+    waiting = Waiting(WindowRule(Calendar("UTC", (Hours((4,)),))))
+    assert "opens 2026-01-02 00:00 UTC" in waiting.gate.reason
+    waiting.line.pass_time(24 * 3600)
+    assert waiting.moved
+
+
+def test_people_who_are_not_named_cannot_approve() -> None:
+    waiting = Waiting(ApprovalRule(people=("eve",), groups=("sre",)))
+    waiting.line.approve(GATE, "bob")
+    assert waiting.line.notes() == ["only these may approve here: eve, sre"]
+    waiting.line.approve(GATE, "eve")
+    assert waiting.moved
+
+
+def test_an_approval_that_nobody_gives_ends() -> None:
+    waiting = Waiting(ApprovalRule(), timeout_seconds=3600)
+    waiting.line.pass_time(3600)
+    assert "not decided within 3600 s" in waiting.gate.reason
+    assert waiting.gate.status is GateStatus.CLOSED
+
+
+def test_the_approval_of_somebody_who_has_left_is_void() -> None:
+    waiting = Waiting(ApprovalRule(2))
+    waiting.line.approve(GATE, "bob")
+    waiting.line.send(ApproversLeft(("bob",)))
+    waiting.line.approve(GATE, "eve")
+    assert not waiting.moved
+    waiting.line.approve(GATE, "ann")
+    assert waiting.moved
+
+
+def test_somebody_verifies_by_hand() -> None:
+    waiting = Waiting(ManualRule("click through the shop"))
+    assert "click through" in waiting.gate.reason
+    waiting.line.approve(GATE, "ann", is_author=True)
+    assert waiting.moved
+
+
+def test_only_the_named_account_answers_from_outside() -> None:
+    waiting = Waiting(ExternalRule("ci@example.org"))
+    for actor, passed in (("bob", True), ("ci@example.org", True)):
+        waiting.line.send(ExternallyAnswered(GATE, waiting.release, actor, passed, "green"))
+    assert waiting.moved
+    refused = Waiting(ExternalRule("ci@example.org"))
+    event = ExternallyAnswered(GATE, refused.release, "ci@example.org", False, "red")
+    refused.line.send(event)
+    assert "ci@example.org: red" in refused.gate.reason
+    assert not refused.moved
+
+
+def test_a_gate_is_skipped_for_one_release_only() -> None:
+    waiting = Waiting(HTTP)
+    waiting.line.send(Skipped(GATE, waiting.release, "bo", "fire"))
+    assert waiting.moved
+    waiting.line.health("prod")
+    newer = waiting.line.observe("c2")
+    waiting.line.render("prod", newer)
+    assert waiting.gate.status is GateStatus.RUNNING
+
+
+def test_a_clock_that_jumps_back_opens_nothing() -> None:
+    waiting = Waiting(WorkflowRule((Step("rest", WaitRule(30)),)))
+    waiting.line.pass_time(-3600)
+    waiting.line.pass_time(3600 + 29)
+    assert not waiting.moved
+    waiting.line.pass_time(1)
+    assert waiting.moved
+
+
+@given(
+    st.lists(
+        st.one_of(st.sampled_from(Answer), st.integers(1, 90).map(lambda n: timedelta(seconds=n))),
+        max_size=40,
+    )
+)
+@settings(deadline=None)
+def test_a_gate_opens_by_an_answer_only(happenings: list[Answer | timedelta]) -> None:
+    """Whatever answers and pauses come: without PASSED nothing moves, and attempts are kept to."""
+    waiting = Waiting(HTTP, attempts=3, timeout_seconds=60, backoff_seconds=5)
+    for one in happenings:
+        if waiting.moved:
+            break
+        if isinstance(one, Answer):
+            waiting.answer(one)
+        else:
+            waiting.line.pass_time(one.total_seconds())
+    if Answer.PASSED not in happenings:
+        assert not waiting.moved
+    assert len({one.attempt_key for one in waiting.asked()}) <= 3

@@ -1,0 +1,340 @@
+"""Waves of a stage: who is first, how many at a time, when it stops, how it goes back."""
+
+import random
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controlplane.domain.pipelines.effects import Notify, Promote, Topic
+from controlplane.domain.pipelines.events import (
+    Aborted,
+    Cleared,
+    Frozen,
+    Lifted,
+    Paused,
+    Resumed,
+    Retried,
+    ServicesHealth,
+    VerificationFailed,
+)
+from controlplane.domain.pipelines.model import Pipeline, StageId, Verification, validate
+from controlplane.domain.pipelines.rollout import (
+    Member,
+    Progress,
+    Rollout,
+    Standing,
+    Strategy,
+    next_batch,
+    plan,
+)
+from controlplane.domain.pipelines.state import Health, ReleaseId
+from fleet.errors import Invalid
+from fleet.identity import ServiceId
+from tests.fakes.pipelines import START, Line, make_pipeline
+
+PROD = StageId("prod")
+
+
+def members(count: int, groups: Iterable[str] = ()) -> list[Member]:
+    names = list(groups) or [""]
+    return [
+        Member(ServiceId(f"prod-{n}"), f"c{n:04}", (names[n % len(names)],)) for n in range(count)
+    ]
+
+
+def rolled(rollout: Rollout, count: int, groups: Iterable[str] = ()) -> Pipeline:
+    """dev → prod without gates, prod with so many services rolled out like this."""
+    pipeline = make_pipeline({"dev prod": []}, services=count)
+    chosen = members(count, groups)
+    stages = tuple(
+        replace(
+            stage,
+            rollout=rollout,
+            waves=plan(rollout, chosen),
+            group_of={one.service: one.groups[0] for one in chosen},
+        )
+        if stage.id == PROD
+        else stage
+        for stage in pipeline.stages
+    )
+    return validate(replace(pipeline, stages=stages))
+
+
+class Roll:
+    """A release that has just entered prod."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self.line = Line(pipeline)
+        self.well: set[ServiceId] = set()
+        self.release = self.move("c1")
+
+    def move(self, content: str) -> ReleaseId:
+        release = self.line.observe(content)
+        self.line.render("prod", release)
+        return release
+
+    def given(self) -> list[set[ServiceId]]:
+        """The services of each batch so far."""
+        return [set(one.revisions) for one in self.line.effects if isinstance(one, Promote)]
+
+    def report(self, *failed: str, release: ReleaseId | None = None) -> None:
+        """All that were given something are healthy, but for these."""
+        held = self.line.stage("prod")
+        bad = {ServiceId(one) for one in failed}
+        healths = {one: Health.FAILED if one in bad else Health.HEALTHY for one in held.progress}
+        reasons = dict.fromkeys(bad, "crash loop")
+        name = release or held.release or ReleaseId("none")
+        self.line.send(ServicesHealth(PROD, name, healths, reasons))
+
+
+def test_all_get_it_at_once_by_default() -> None:
+    roll = Roll(rolled(Rollout(), 3))
+    assert [len(one) for one in roll.given()] == [3]
+
+
+def test_rolling_keeps_to_its_number() -> None:
+    roll = Roll(rolled(Rollout(Strategy.ROLLING, max_unavailable=2), 5))
+    sizes = []
+    while roll.line.stage("prod").promoting:
+        sizes.append(len(roll.given()[-1]))
+        roll.report()
+    assert sizes == [2, 2, 1]
+    assert roll.line.stage("prod").verified
+
+
+def test_canaries_come_first_and_soak() -> None:
+    """Two canaries, ten minutes, then the rest."""
+    rollout = Rollout(Strategy.CANARY, canary_count=2, pause_seconds=600)
+    roll = Roll(rolled(rollout, 5))
+    assert roll.given() == [{"prod-0", "prod-1"}]
+    roll.report()
+    assert "wave 2 begins" in roll.line.stage("prod").rollout_reason
+    roll.line.pass_time(599)
+    assert len(roll.given()) == 1
+    roll.line.pass_time(1)
+    assert roll.given()[1:] == [{"prod-2", "prod-3", "prod-4"}]
+
+
+def test_waves_go_by_groups_and_the_rest_is_last() -> None:
+    rollout = Rollout(Strategy.WAVES, groups=("eu", "us"))
+    roll = Roll(rolled(rollout, 6, ("us", "eu", "asia")))
+    for _ in range(3):
+        roll.report()
+    assert roll.given() == [{"prod-1", "prod-4"}, {"prod-0", "prod-3"}, {"prod-2", "prod-5"}]
+
+
+def test_a_group_never_has_more_than_its_share_under_way() -> None:
+    rollout = Rollout(Strategy.ROLLING, max_unavailable=4, max_per_group=1, groups=("a", "b"))
+    roll = Roll(rolled(rollout, 6, ("a", "b")))
+    while roll.line.stage("prod").promoting:
+        assert len(roll.given()[-1]) == 2
+        roll.report()
+    assert len(roll.given()) == 3
+
+
+def test_the_budget_stops_it() -> None:
+    """One failure is within the budget, the second is not: nobody else gets the release."""
+    rollout = Rollout(Strategy.WAVES, wave_size=2, max_failed=1)
+    roll = Roll(rolled(rollout, 6))
+    roll.report("prod-0")
+    roll.report("prod-0", "prod-2")
+    held = roll.line.stage("prod")
+    assert held.health is Health.FAILED
+    assert "2 failed, 1 may" in held.reason
+    assert len(roll.given()) == 2
+
+
+def test_a_failure_within_the_budget_does_not_hide() -> None:
+    roll = Roll(rolled(Rollout(Strategy.WAVES, wave_size=2, max_failed=1), 2))
+    roll.report("prod-1")
+    held = roll.line.stage("prod")
+    assert (held.health, held.reason) == (Health.HEALTHY, "1 services failed, as many may")
+
+
+def test_retrying_gives_it_only_to_those_that_are_not_well() -> None:
+    roll = Roll(rolled(Rollout(Strategy.WAVES, wave_size=2), 4))
+    roll.report("prod-1")
+    roll.line.send(Retried(PROD, roll.release, "bo"))
+    assert roll.given()[1:] == [{"prod-1"}]
+
+
+def test_an_abort_leaves_everything_where_it_is_until_a_retry() -> None:
+    roll = Roll(rolled(Rollout(Strategy.WAVES, wave_size=1), 3))
+    roll.line.send(Aborted(PROD, roll.release, "bo", "looks odd"))
+    roll.line.send(ServicesHealth(PROD, roll.release, {}))
+    assert len(roll.given()) == 1
+    assert "aborted by bo" in roll.line.stage("prod").reason
+    roll.line.send(Retried(PROD, roll.release, "bo"))
+    assert len(roll.given()) == 2
+
+
+def test_a_newer_release_follows_an_aborted_one() -> None:
+    roll = Roll(rolled(Rollout(Strategy.WAVES, wave_size=1), 3))
+    roll.line.send(Aborted(PROD, roll.release, "bo", "looks odd"))
+    newer = roll.move("c2")
+    assert roll.line.stage("prod").release == newer
+
+
+def test_nothing_is_given_while_paused() -> None:
+    roll = Roll(rolled(Rollout(Strategy.WAVES, wave_size=1), 3))
+    roll.line.send(Paused("bo", "incident"))
+    roll.report()
+    assert len(roll.given()) == 1
+    roll.line.send(Resumed("bo"))
+    assert len(roll.given()) == 2
+
+
+def test_frozen_clusters_are_passed_over_and_named() -> None:
+    """The freeze of a group stops it there and nowhere else."""
+    roll = Roll(rolled(Rollout(Strategy.WAVES, wave_size=2), 4))
+    roll.line.send(Frozen({ServiceId("prod-2"): "group eu is frozen"}))
+    roll.report()
+    roll.report()
+    assert roll.given() == [{"prod-0", "prod-1"}, {"prod-3"}]
+    assert "frozen" in roll.line.stage("prod").rollout_reason
+    roll.line.send(Frozen({}))
+    assert roll.given()[2:] == [{"prod-2"}]
+
+
+def test_nothing_enters_a_stage_that_is_frozen_as_a_whole() -> None:
+    line = Line(rolled(Rollout(), 1))
+    line.send(Frozen({ServiceId("prod-0"): "group eu is frozen by ann"}))
+    line.render("prod", line.observe("c1"))
+    waiting = line.candidate("dev prod")
+    assert waiting is not None
+    assert waiting.reason == "group eu is frozen by ann"
+
+
+def test_a_cluster_deleted_on_the_way_is_not_waited_for() -> None:
+    roll = Roll(rolled(Rollout(Strategy.WAVES, wave_size=2), 4))
+    prod = roll.line.pipeline.stage[PROD]
+    services = tuple(one for one in prod.services if one != "prod-1")
+    waves = tuple(tuple(s for s in wave if s != "prod-1") for wave in prod.waves)
+    smaller = replace(prod, services=services, waves=waves)
+    stages = (roll.line.pipeline.first, smaller)
+    roll.line.pipeline = replace(roll.line.pipeline, stages=stages)
+    held = roll.line.stage("prod")
+    healths = {ServiceId("prod-0"): Health.HEALTHY}
+    roll.line.send(ServicesHealth(PROD, held.release or ReleaseId(""), healths))
+    assert roll.given()[1:] == [{"prod-2", "prod-3"}]
+
+
+def watched(seconds: int = 60) -> Roll:
+    """r1 has proved itself in prod, r2 has just become healthy there."""
+    pipeline = rolled(Rollout(), 2)
+    stages = tuple(
+        replace(one, verification=Verification(seconds)) if one.id == PROD else one
+        for one in pipeline.stages
+    )
+    roll = Roll(replace(pipeline, stages=stages))
+    roll.report()
+    roll.line.pass_time(seconds)
+    roll.move("c2")
+    roll.report()
+    return roll
+
+
+def test_what_fails_before_it_has_proved_itself_goes_back() -> None:
+    """The stage gets the digests of r1 again, r2's are refused, and the hold says why."""
+    roll = watched()
+    bad = roll.line.stage("prod").revisions
+    roll.line.pass_time(59)
+    roll.report("prod-1")
+    held = roll.line.stage("prod")
+    assert held.release == roll.release
+    assert "crash loop" in held.hold
+    back = roll.line.effects[-2:]
+    promoted = [one for one in roll.line.effects if isinstance(one, Promote)][-1]
+    assert promoted.back and set(promoted.revisions) == {"prod-0", "prod-1"}
+    assert {one.digest for one in bad.values()} <= roll.line.state.known_bad.keys()
+    assert any(isinstance(one, Notify) and one.topic is Topic.ROLLED_BACK for one in back)
+    roll.report()
+    waiting = roll.line.candidate("dev prod")
+    assert waiting is not None
+    roll.line.render("prod", waiting.release)
+    waiting = roll.line.candidate("dev prod")
+    assert waiting is not None and "known to be bad" in waiting.reason
+    assert roll.line.stage("prod").health is Health.HEALTHY
+
+
+def test_what_has_proved_itself_stays_when_it_fails_later() -> None:
+    roll = watched()
+    roll.line.pass_time(60)
+    roll.report("prod-1")
+    held = roll.line.stage("prod")
+    assert (held.health, held.hold) == (Health.FAILED, "")
+
+
+def test_one_cluster_that_went_back_takes_its_stage_with_it() -> None:
+    """An agent that decided by itself, perhaps cut off, is believed."""
+    roll = watched()
+    newer = roll.line.stage("prod").release or ReleaseId("")
+    roll.line.send(VerificationFailed(PROD, newer, ServiceId("prod-0"), "error rate 7 %"))
+    assert roll.line.stage("prod").release == roll.release
+    assert "error rate" in roll.line.stage("prod").hold
+
+
+def test_a_lifted_hold_and_cleared_digests_let_it_in_again() -> None:
+    roll = watched()
+    bad = roll.line.stage("prod").revisions
+    roll.report("prod-1")
+    roll.line.send(Lifted(PROD, "bo"))
+    assert roll.line.stage("prod").hold == ""
+    for revision in bad.values():
+        roll.line.send(Cleared(revision.digest, "bo"))
+    roll.report()
+    waiting = roll.line.candidate("dev prod")
+    assert waiting is not None
+    roll.line.render("prod", waiting.release)
+    assert roll.line.stage("prod").revisions == bad
+
+
+@pytest.mark.parametrize(
+    "rollout",
+    [
+        Rollout(Strategy.ROLLING),
+        Rollout(Strategy.CANARY),
+        Rollout(Strategy.WAVES),
+        Rollout(max_per_group=1),
+        Rollout(max_failed=-1),
+        Rollout(pause_seconds=10**9),
+    ],
+)
+def test_a_rollout_that_cannot_be_meant_is_refused(rollout: Rollout) -> None:
+    with pytest.raises(Invalid):
+        rollout.check("stages[0].rollout")
+
+
+ROLLOUTS = st.one_of(
+    st.builds(Rollout, st.just(Strategy.ROLLING), max_unavailable=st.integers(1, 5)),
+    st.builds(Rollout, st.just(Strategy.CANARY), canary_count=st.integers(1, 5)),
+    st.builds(Rollout, st.just(Strategy.WAVES), wave_size=st.integers(1, 5)),
+    st.just(Rollout(Strategy.WAVES, groups=("a", "b"), max_per_group=2)),
+)
+
+
+@given(rollout=ROLLOUTS, count=st.integers(1, 30), order=st.randoms())
+@settings(deadline=None)
+def test_nobody_is_skipped_or_served_twice(
+    rollout: Rollout, count: int, order: random.Random
+) -> None:
+    """Whatever the order in which services become healthy, each is given the release once."""
+    waves = plan(rollout, members(count, ("a", "b", "c")))
+    progress: dict[ServiceId, Progress] = {}
+    given: list[ServiceId] = []
+    group_of = {one.service: one.groups[0] for one in members(count, ("a", "b", "c"))}
+    while len(progress) < count or Progress.GIVEN in progress.values():
+        standing = Standing(waves, progress, wave_done_at=START, group_of=group_of)
+        batch = next_batch(rollout, standing, START + timedelta(days=1))
+        given += batch.services
+        progress |= dict.fromkeys(batch.services, Progress.GIVEN)
+        under_way = [one for one, how in progress.items() if how is Progress.GIVEN]
+        assert under_way, "somebody waits and nobody is under way"
+        if rollout.max_unavailable:
+            assert len(under_way) <= rollout.max_unavailable
+        progress[order.choice(under_way)] = Progress.HEALTHY
+    assert sorted(given) == sorted(ServiceId(f"prod-{n}") for n in range(count))
