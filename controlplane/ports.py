@@ -25,7 +25,12 @@ from controlplane.domain.namespaces import ManagedNamespace
 from controlplane.domain.notifications import Delivery, Mark, Notification, Router, Sink
 from controlplane.domain.objects import Plan
 from controlplane.domain.people import Group, Login, Membership, Token, User
-from controlplane.domain.promotion import Pipeline
+from controlplane.domain.promotion import (
+    Pipeline,
+    PipelineEvent,
+    PipelineService,
+    RefusedRevision,
+)
 from controlplane.domain.renderstate import RenderState
 from controlplane.domain.repositories import Repository
 from controlplane.domain.search import Found, Place, Question
@@ -374,6 +379,12 @@ class Transaction(Protocol):
     @property
     def pipelines(self) -> Rows[Pipeline]: ...
     @property
+    def pipeline_services(self) -> Rows[PipelineService]: ...
+    @property
+    def pipeline_events(self) -> Rows[PipelineEvent]: ...
+    @property
+    def refused(self) -> Rows[RefusedRevision]: ...
+    @property
     def users(self) -> Rows[User]: ...
     @property
     def tokens(self) -> Rows[Token]: ...
@@ -703,8 +714,20 @@ class Door(Protocol):
         ...
 
     async def recording(self, request_id: str, offset: int, most: int) -> RecordingPart:
-        """A part of a recording. NotFound: there is none."""
+        """A part of a recording. NotFound: there is none.
+
+        Unavailable: a replica that may keep it does not answer.
+        """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer over HTTP; the names of its headers are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
 
 
 class Outward(Protocol):
@@ -712,6 +735,12 @@ class Outward(Protocol):
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> int:
         """The status of the answer. Unavailable: there is none, or the address is private."""
+        ...
+
+    async def ask(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes = b""
+    ) -> Reply:
+        """What is answered, cut at 1 MiB. Unavailable: as above."""
         ...
 
     async def syslog(self, url: str, messages: Sequence[bytes]) -> None:

@@ -1,4 +1,4 @@
-"""A pipeline as it is kept: what people wrote, and where its engine stands."""
+"""Pipelines as they are kept: what people wrote, where the engine stands, what has happened."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -29,3 +29,41 @@ class Pipeline:
     def target(self) -> Target:
         """Where the pipeline stands."""
         return Target.within(Kind.PIPELINE, self.project_id, self.id, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineService:
+    """A service of a pipeline, so that its pipelines are found by it; `promoted`: not git moves it.
+
+    `id` is `<pipeline id>/<service id>`.
+    """
+
+    id: str
+    pipeline_id: str
+    service_id: str
+    promoted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineEvent:
+    """Events that changed the state of a pipeline at one moment, as the engine's JSON forms.
+
+    Now and then `spec` and `state` say where it stood before them, for replays to begin at.
+    """
+
+    id: str
+    pipeline_id: str
+    at: datetime
+    events: list[dict[str, Any]]
+    spec: Mapping[str, Any] | None = None
+    state: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedRevision:
+    """A commit or digest (`id`) that no pipeline moves, until it is lifted."""
+
+    id: str
+    actor: str
+    reason: str
+    inserted_at: datetime

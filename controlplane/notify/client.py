@@ -1,4 +1,4 @@
-"""Posting to a URL that somebody has given: bounded in time and size, without redirects."""
+"""Asking a URL that somebody has given: bounded in time and size, without redirects."""
 
 import asyncio
 import ssl
@@ -11,10 +11,11 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from controlplane.notify.addresses import Addresses
+from controlplane.ports import Reply
 from fleet.errors import Unavailable
 
 SECONDS = 10.0
-MOST_ANSWER_BYTES = 64 << 10
+MOST_ANSWER_BYTES = 1 << 20
 MOST_BODY_BYTES = 4 << 20
 _MOST_CONNECTIONS = 64
 
@@ -40,23 +41,28 @@ class _Resolver(AbstractResolver):
 
 
 class HttpClient:
-    """Posts. The session is made when it is first needed."""
+    """Asks. The session is made when it is first needed."""
 
     def __init__(self, addresses: Addresses, ca_file: Path | None = None) -> None:
         self._addresses = addresses
         self._ca_file = ca_file
         self._session: aiohttp.ClientSession | None = None
 
-    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> int:
-        """The status of the answer. Unavailable: why there is none, without the URL's path."""
+    async def ask(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes = b""
+    ) -> Reply:
+        """The answer, cut off. Unavailable: why there is none, without the URL's path."""
         host = self._judged(url)
         try:
             async with (
                 asyncio.timeout(SECONDS),
-                self._opened().post(url, data=body, headers=headers, allow_redirects=False) as said,
+                self._opened().request(
+                    method, url, data=body or None, headers=headers, allow_redirects=False
+                ) as said,
             ):
-                await said.content.read(MOST_ANSWER_BYTES)
-                return said.status
+                content = await _read(said.content)
+                names = {name.lower(): value for name, value in said.headers.items()}
+                return Reply(said.status, names, content)
         except TimeoutError:
             raise Unavailable(f"{host} did not answer within {SECONDS:.0f} s") from None
         except aiohttp.ClientConnectorCertificateError:
@@ -74,7 +80,7 @@ class HttpClient:
         """The host of a URL. A literal address is never resolved, so it is judged here."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise Unavailable("the sink has no http or https URL: set it anew")
+            raise Unavailable("this is no http or https URL: set it anew")
         self._addresses.judge_literal(parts.hostname)
         return parts.hostname
 
@@ -96,3 +102,13 @@ class HttpClient:
                 trust_env=False,
             )
         return self._session
+
+
+async def _read(content: aiohttp.StreamReader) -> bytes:
+    """The beginning of a body."""
+    parts: list[bytes] = []
+    room = MOST_ANSWER_BYTES
+    while room > 0 and (part := await content.read(room)):
+        parts.append(part)
+        room -= len(part)
+    return b"".join(parts)

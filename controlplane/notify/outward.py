@@ -6,6 +6,7 @@ from pathlib import Path
 from controlplane.notify.addresses import Addresses
 from controlplane.notify.client import HttpClient
 from controlplane.notify.syslog import SyslogClient
+from controlplane.ports import Reply
 
 
 class GuardedOutward:
@@ -17,7 +18,12 @@ class GuardedOutward:
         self._syslog = SyslogClient(addresses, ca_file)
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> int:
-        return await self._http.post(url, headers, body)
+        return (await self._http.ask("POST", url, headers, body)).status
+
+    async def ask(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes = b""
+    ) -> Reply:
+        return await self._http.ask(method, url, headers, body)
 
     async def syslog(self, url: str, messages: Sequence[bytes]) -> None:
         await self._syslog.send(url, messages)

@@ -25,7 +25,12 @@ from controlplane.domain.namespaces import ManagedNamespace
 from controlplane.domain.notifications import Mark, Router, Sink
 from controlplane.domain.objects import Plan
 from controlplane.domain.people import Group, Login, Membership, Token, User
-from controlplane.domain.promotion import Pipeline
+from controlplane.domain.promotion import (
+    Pipeline,
+    PipelineEvent,
+    PipelineService,
+    RefusedRevision,
+)
 from controlplane.domain.renderstate import RenderState
 from controlplane.domain.repositories import Repository
 from controlplane.domain.search import split_image
@@ -35,7 +40,7 @@ from controlplane.domain.sets import ServiceSet
 from controlplane.domain.signin import Challenge, Failures, TrustRule
 from controlplane.domain.sources import ServiceSource
 from controlplane.domain.tunnels import Replica, Tunnel
-from controlplane.storage import definitions, secrets, tables
+from controlplane.storage import definitions, pipelines, secrets, tables
 from controlplane.storage.audit import SqlAudit
 from controlplane.storage.connection import Connection, failures_named, transaction
 from controlplane.storage.deployments import SqlDeployments
@@ -158,6 +163,18 @@ class SqlTransaction:
     @cached_property
     def pipelines(self) -> SqlRows[Pipeline]:
         return SqlRows(self._connection, tables.pipelines, Pipeline, ("name",))
+
+    @cached_property
+    def pipeline_services(self) -> SqlRows[PipelineService]:
+        return SqlRows(self._connection, pipelines.pipeline_services, PipelineService)
+
+    @cached_property
+    def pipeline_events(self) -> SqlRows[PipelineEvent]:
+        return SqlRows(self._connection, pipelines.pipeline_events, PipelineEvent)
+
+    @cached_property
+    def refused(self) -> SqlRows[RefusedRevision]:
+        return SqlRows(self._connection, pipelines.refused_revisions, RefusedRevision)
 
     @cached_property
     def users(self) -> SqlRows[User]:

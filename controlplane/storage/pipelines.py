@@ -1,0 +1,38 @@
+"""The tables beside pipelines: whose services they hold, what has happened, what is refused."""
+
+from typing import Any
+
+from sqlalchemy import Boolean, Column, Index, String, Table, Text
+
+from controlplane.storage.columns import Shape, Utc
+from controlplane.storage.tables import metadata
+
+pipeline_services = Table(
+    "pipeline_services",
+    metadata,
+    Column("id", String(80), primary_key=True),
+    Column("pipeline_id", String(36), nullable=False, index=True),
+    Column("service_id", String(36), nullable=False, index=True),
+    Column("promoted", Boolean, nullable=False),
+)
+
+pipeline_events = Table(
+    "pipeline_events",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("pipeline_id", String(36), nullable=False),
+    Column("at", Utc, nullable=False, index=True),
+    Column("events", Shape(list[dict[str, Any]]), nullable=False),
+    Column("spec", Shape(dict[str, Any])),
+    Column("state", Shape(dict[str, Any])),
+    Index("ix_pipeline_events_pipeline_id_at", "pipeline_id", "at"),
+)
+
+refused_revisions = Table(
+    "refused_revisions",
+    metadata,
+    Column("id", String(128), primary_key=True),
+    Column("actor", String(320), nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("inserted_at", Utc, nullable=False),
+)
