@@ -12,6 +12,9 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 from controlplane.storage.connection import failures_named
 from fleet.errors import Conflict
 
+REVISIONS = "alembic_version"
+"""The table that holds the schema's revision."""
+
 _FOLDER = Path(__file__).parent / "migrations"
 
 
@@ -22,27 +25,38 @@ async def migrate(engine: AsyncEngine) -> None:
     """
     with failures_named("opened"):
         async with engine.begin() as connection:
-            await connection.run_sync(_upgrade)
+            await connection.run_sync(migrate_connection)
 
 
 async def revisions(engine: AsyncEngine) -> tuple[str | None, str]:
     """The store's revision (None: empty) and the one of this version."""
     async with engine.connect() as connection:
-        current = await connection.run_sync(_current)
+        current = await connection.run_sync(revision_of)
     return current, _head(_config())
 
 
-def _upgrade(connection: Connection) -> None:
+def migrate_connection(connection: Connection, to: str = "head") -> None:
+    """Apply what is missing up to a revision, inside the connection's transaction.
+
+    Conflict: the store's revision, or the one asked for, is of a newer version.
+    """
     config = _config(connection)
-    current = _current(connection)
-    known = {revision.revision for revision in ScriptDirectory.from_config(config).walk_revisions()}
-    if current is not None and current not in known:
-        raise Conflict(
-            f"the store has schema {current}, which this version does not know: "
-            "it was written by a newer one. Start that version, or restore a backup"
-        )
-    if current != _head(config):
-        command.upgrade(config, "head")
+    script = ScriptDirectory.from_config(config)
+    known = {revision.revision for revision in script.walk_revisions()}
+    current, wanted = revision_of(connection), _head(config) if to == "head" else to
+    for revision in (current, wanted):
+        if revision is not None and revision not in known:
+            raise Conflict(
+                f"the store has schema {revision}, which this version does not know: "
+                "it was written by a newer one. Start that version, or restore a backup"
+            )
+    if current != wanted:
+        command.upgrade(config, wanted)
+
+
+def revision_of(connection: Connection) -> str | None:
+    """The revision of the schema that is there; None: nothing is."""
+    return MigrationContext.configure(connection).get_current_revision()
 
 
 def _config(connection: Connection | None = None) -> Config:
@@ -50,10 +64,6 @@ def _config(connection: Connection | None = None) -> Config:
     config.set_main_option("script_location", str(_FOLDER))
     config.attributes["connection"] = connection
     return config
-
-
-def _current(connection: Connection) -> str | None:
-    return MigrationContext.configure(connection).get_current_revision()
 
 
 def _head(config: Config) -> str:

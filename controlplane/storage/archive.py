@@ -1,0 +1,220 @@
+"""A whole store as lines of JSON, the same for both dialects: what backups are made of.
+
+A table is a line `{"table": NAME, "columns": […]}` and a line `[…]` for each row; the last line is
+`{"rows": COUNT}`. Columns are those of the schema that the lines were written at, whatever this
+version's tables are: a store of an older version is loaded at its own schema and migrated then.
+"""
+
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from typing import Any, BinaryIO
+
+import orjson
+from sqlalchemy import (
+    JSON,
+    Column,
+    Connection,
+    DateTime,
+    LargeBinary,
+    MetaData,
+    Select,
+    String,
+    Table,
+    Text,
+    bindparam,
+    cast,
+    func,
+    insert,
+    select,
+    type_coerce,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from controlplane.storage.connection import failures_named
+from controlplane.storage.engine import READ_ONLY
+from controlplane.storage.migrate import REVISIONS, migrate_connection, revision_of
+from fleet.errors import Conflict, Invalid
+
+Progress = Callable[[str, int], None]
+"""Told the table in hand and how many rows are done in all."""
+
+_BATCH = 1000
+
+
+async def dump(engine: AsyncEngine, into: BinaryIO, progress: Progress) -> tuple[str, int]:
+    """Write a store as it is at one moment, while others go on; its schema and number of rows.
+
+    Conflict: there is nothing in it. Unavailable: it cannot be read.
+    """
+    options = (
+        READ_ONLY if engine.dialect.name == "sqlite" else {"isolation_level": "REPEATABLE READ"}
+    )
+    with failures_named("read"):
+        async with engine.connect() as connection:
+            await connection.execution_options(**options)
+            async with connection.begin():
+                return await connection.run_sync(_dump, into, progress)
+
+
+async def load(engine: AsyncEngine, schema: str, lines: Iterable[bytes], progress: Progress) -> int:
+    """Fill an empty store and bring it to this version's schema, in one transaction; rows loaded.
+
+    Conflict: something is in it already, or `schema` is of a newer version. Invalid: `lines` are
+    not those of `dump`, or end early.
+    """
+    with failures_named("written"):
+        async with engine.begin() as connection:
+            return await connection.run_sync(_load, schema, lines, progress)
+
+
+def _dump(connection: Connection, into: BinaryIO, progress: Progress) -> tuple[str, int]:
+    schema = revision_of(connection)
+    if schema is None:
+        raise Conflict("the store is empty: there is nothing to keep yet")
+    done = 0
+    for table in _tables(connection):
+        columns = list(table.columns)
+        into.write(_line({"table": table.name, "columns": [one.name for one in columns]}))
+        rows = connection.execution_options(yield_per=_BATCH).execute(_reading(table, connection))
+        for batch in rows.partitions():
+            into.writelines(_line([_plain(value) for value in row]) for row in batch)
+            done += len(batch)
+            progress(table.name, done)
+    into.write(_line({"rows": done}))
+    return schema, done
+
+
+def _load(connection: Connection, schema: str, lines: Iterable[bytes], progress: Progress) -> int:
+    if revision_of(connection) is not None:
+        raise Conflict("something is in the store already: restore into an empty one")
+    migrate_connection(connection, schema)
+    filling = _Filling(connection, progress)
+    for line in lines:
+        filling.take(line)
+    filling.finish()
+    migrate_connection(connection)
+    return filling.rows
+
+
+class _Filling:
+    """Rows go into the table whose head came last."""
+
+    def __init__(self, connection: Connection, progress: Progress) -> None:
+        self.rows = 0
+        self._connection = connection
+        self._progress = progress
+        self._tables = {table.name: table for table in _tables(connection)}
+        self._columns: list[Column[Any]] = []
+        self._batch: list[list[Any]] = []
+        self._whole = False
+        for table in reversed(self._tables.values()):
+            connection.execute(table.delete())
+
+    def take(self, line: bytes) -> None:
+        """The next line."""
+        try:
+            value = orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            raise Invalid("the backup holds a line that is not JSON") from error
+        if isinstance(value, list):
+            self._batch.append(value)
+            if len(self._batch) == _BATCH:
+                self._insert()
+            return
+        self._insert()
+        if "rows" in value:
+            self._whole = value["rows"] == self.rows
+        else:
+            self._columns = self._named(value["table"], value["columns"])
+
+    def finish(self) -> None:
+        """After the last line."""
+        if not self._whole:
+            raise Invalid(f"the backup ends after {self.rows} rows: it is not whole")
+        if self._connection.dialect.name == "postgresql":
+            for table in self._tables.values():
+                self._go_on_counting(table)
+
+    def _named(self, name: str, columns: list[str]) -> list[Column[Any]]:
+        table = self._tables.get(name)
+        if table is None or not set(columns) <= set(table.columns.keys()):
+            raise Invalid(f"the backup holds a table {name!r} that is not of its schema")
+        return [table.columns[one] for one in columns]
+
+    def _insert(self) -> None:
+        if not self._batch:
+            return
+        if not self._columns:
+            raise Invalid("the backup does not begin with a table")
+        table, dialect = self._columns[0].table, self._connection.dialect.name
+        columns = {one.name: _written(one, dialect) for one in self._columns}
+        self._connection.execute(
+            insert(table).values(columns), [_kept(row, self._columns) for row in self._batch]
+        )
+        self.rows += len(self._batch)
+        self._batch = []
+        self._progress(table.name, self.rows)
+
+    def _go_on_counting(self, table: Table) -> None:
+        """PostgreSQL's sequences know nothing of rows that came with their numbers."""
+        for column in table.primary_key.columns:
+            name = select(func.pg_get_serial_sequence(table.name, column.name))
+            sequence = self._connection.scalar(name)
+            last = self._connection.scalar(select(func.max(column))) if sequence else None
+            if last is not None:
+                self._connection.execute(select(func.setval(sequence, last)))
+
+
+def _tables(connection: Connection) -> list[Table]:
+    """Those of the schema that is there, each after those that it refers to."""
+    found = MetaData()
+    found.reflect(connection)
+    return [table for table in found.sorted_tables if table.name != REVISIONS]
+
+
+def _reading(table: Table, connection: Connection) -> Select[Any]:
+    columns = [_read(column, connection.dialect.name) for column in table.columns]
+    return select(*columns).order_by(*table.primary_key.columns)
+
+
+def _read(column: Column[Any], dialect: str) -> Any:
+    """JSON as the text that it is: only so a JSON null stays apart from none at all."""
+    if not isinstance(column.type, JSON):
+        return column
+    return cast(column, Text) if dialect == "postgresql" else type_coerce(column, String)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.replace(tzinfo=value.tzinfo or UTC).astimezone(UTC).isoformat()
+    if isinstance(value, bytes):
+        return b64encode(value).decode()
+    return value
+
+
+def _written(column: Column[Any], dialect: str) -> Any:
+    if not isinstance(column.type, JSON):
+        return bindparam(f"to_{column.name}", type_=column.type)
+    text = bindparam(f"to_{column.name}", type_=Text())
+    return cast(text, JSONB) if dialect == "postgresql" else type_coerce(text, String)
+
+
+def _kept(row: list[Any], columns: list[Column[Any]]) -> dict[str, Any]:
+    return {
+        f"to_{column.name}": _typed(value, column.type)
+        for value, column in zip(row, columns, strict=True)
+    }
+
+
+def _typed(value: Any, kind: Any) -> Any:
+    if value is None:
+        return None
+    if isinstance(kind, DateTime):
+        return datetime.fromisoformat(value)
+    return b64decode(value) if isinstance(kind, LargeBinary) else value
+
+
+def _line(value: Any) -> bytes:
+    return orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)

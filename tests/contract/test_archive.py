@@ -1,0 +1,198 @@
+"""A store as lines: out of either dialect, into either, and nothing is another thing after."""
+
+import io
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from sqlalchemy import (
+    JSON,
+    Boolean,
+    Column,
+    Connection,
+    DateTime,
+    Float,
+    Integer,
+    LargeBinary,
+    MetaData,
+    insert,
+    null,
+)
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from controlplane.storage.archive import dump, load
+from controlplane.storage.engine import make_engine, sqlite_url
+from controlplane.storage.migrate import migrate, migrate_connection, revisions
+from fleet.errors import Conflict, Invalid
+from tests import migrated
+
+ROWS = 3
+WHEN = datetime(2026, 3, 29, 1, 59, 59, 999_999, tzinfo=UTC)
+JSONS = [{"a": [1, 2.5, None, "ü\u2028"], "b": {"c": True}}, JSON.NULL, null()]
+VALUES: list[tuple[type, Callable[[int], Any]]] = [
+    (JSON, lambda number: JSONS[number]),
+    (Boolean, lambda number: number == 1),
+    (DateTime, lambda number: WHEN.replace(day=29 + number % 2)),
+    (LargeBinary, lambda number: bytes([0, 255, number])),
+    (Float, lambda number: number + 0.1),
+    (Integer, lambda number: 2**31 - 1 - number),
+]
+
+
+def value(column: Column[Any], number: int) -> Any:
+    """Something odd of the column's type; the same for what refers and what is referred to."""
+    for kind, make in VALUES:
+        if isinstance(column.type, kind):
+            made = make(number)
+            return {"filled": True} if made is not JSONS[0] and _needed(column) else made
+    text = f"{number}'\"\\ü"
+    return text[: getattr(column.type, "length", None) or len(text)]
+
+
+def _needed(column: Column[Any]) -> bool:
+    return isinstance(column.type, JSON) and not column.nullable
+
+
+def fill(connection: Connection) -> None:
+    """Rows in each table, past the types of the domain."""
+    tables = MetaData()
+    tables.reflect(connection)
+    kept = [table for table in tables.sorted_tables if table.name != "alembic_version"]
+    for table in kept:
+        if table.name in ("audit_chains", "projects"):
+            connection.execute(table.delete())
+        for number in range(ROWS):
+            row = {column.name: value(column, number) for column in table.columns}
+            connection.execute(insert(table).values(row))
+
+
+@pytest.fixture
+async def source(migrated_url: str) -> AsyncIterator[AsyncEngine]:
+    """A store with rows in each table."""
+    engine = make_engine(migrated_url)
+    async with engine.begin() as connection:
+        await connection.run_sync(fill)
+    yield engine
+    await engine.dispose()
+
+
+@pytest.fixture
+async def target(store_url: str) -> AsyncIterator[AsyncEngine]:
+    """A store with nothing in it, of each dialect for each dialect of the source."""
+    engine = make_engine(store_url.replace("towline.db", "restored.db"))
+    yield engine
+    await engine.dispose()
+
+
+async def kept(engine: AsyncEngine) -> tuple[str, list[bytes]]:
+    """The schema and lines of a dump."""
+    into = io.BytesIO()
+    schema, _ = await dump(engine, into, nothing)
+    return schema, into.getvalue().splitlines(keepends=True)
+
+
+def nothing(_table: str, _rows: int) -> None:
+    """Progress that nobody looks at."""
+
+
+def meant(lines: list[bytes]) -> list[Any]:
+    """Lines as values; JSON is written with other blanks by each dialect."""
+    return [
+        [unquoted(one) for one in row] if isinstance(row, list) else row
+        for row in map(orjson.loads, lines)
+    ]
+
+
+def unquoted(one: Any) -> Any:
+    return orjson.loads(one) if isinstance(one, str) and one[:1] in "{[" and one else one
+
+
+async def test_what_is_loaded_is_what_was_dumped(source: AsyncEngine, target: AsyncEngine) -> None:
+    """Every table and type, SQL's nothing apart from JSON's, through both dialects."""
+    schema, lines = await kept(source)
+    told: list[int] = []
+    assert await load(target, schema, lines, lambda _, rows: told.append(rows)) == told[-1]
+    again, restored = await kept(target)
+    assert again == schema
+    assert meant(restored) == meant(lines)
+    assert len(lines) > ROWS * 40
+
+
+async def test_numbers_go_on_after_the_last(source: AsyncEngine, target: AsyncEngine) -> None:
+    """A row without a number gets one that is free."""
+    schema, lines = await kept(source)
+    await load(target, schema, lines, nothing)
+
+    def add(connection: Connection) -> Any:
+        tables = MetaData()
+        tables.reflect(connection, only=["ledger"])
+        table = tables.tables["ledger"]
+        row = {one.name: value(one, 0) for one in table.columns if one.name != "id"}
+        return connection.execute(insert(table).values(row)).inserted_primary_key
+
+    async with target.begin() as connection:
+        (number,) = await connection.run_sync(add)
+    assert number == 2**31
+
+
+async def test_a_store_in_use_is_not_overwritten(source: AsyncEngine) -> None:
+    schema, lines = await kept(source)
+    with pytest.raises(Conflict, match="empty one"):
+        await load(source, schema, lines, nothing)
+    assert await kept(source) == (schema, lines)
+
+
+SPOILT: list[tuple[Callable[[list[bytes]], list[bytes]], str]] = [
+    (lambda lines: lines[:-1], "not whole"),
+    (lambda lines: lines[:-2] + lines[-1:], "not whole"),
+    (lambda lines: [*lines[:-1], lines[-1][:-3]], "not JSON"),
+    (lambda lines: lines[1:], "begin with a table"),
+    (lambda lines: [b'{"table": "users;", "columns": []}\n', *lines], "not of its schema"),
+    (lambda lines: [], "not whole"),
+]
+
+
+async def test_a_spoilt_backup_leaves_the_store_empty(tmp_path: Path) -> None:
+    """All or nothing: each attempt finds an empty store again."""
+    source = make_engine(migrated.put_sqlite(tmp_path / "source"))
+    async with source.begin() as connection:
+        await connection.run_sync(fill)
+    schema, lines = await kept(source)
+    target = make_engine(sqlite_url(tmp_path))
+    for spoil, said in SPOILT:
+        with pytest.raises(Invalid, match=said):
+            await load(target, schema, spoil(lines), nothing)
+        assert (await revisions(target))[0] is None
+    await source.dispose()
+    await target.dispose()
+
+
+async def test_a_store_of_an_older_version_is_brought_up(
+    source: AsyncEngine, target: AsyncEngine
+) -> None:
+    """Lines of the first schema arrive in the newest one."""
+    async with target.begin() as connection:
+        await connection.run_sync(migrate_connection, "0001")
+    _, lines = await kept(target)
+    schema, _ = await kept(source)
+    async with target.begin() as connection:
+        await connection.run_sync(forget)
+    await load(target, "0001", lines, nothing)
+    assert (await revisions(target))[0] == schema
+
+
+def forget(connection: Connection) -> None:
+    tables = MetaData()
+    tables.reflect(connection)
+    tables.drop_all(connection)
+
+
+async def test_a_newer_schema_and_an_empty_store_are_refused(target: AsyncEngine) -> None:
+    with pytest.raises(Conflict, match="newer"):
+        await load(target, "9999", [], nothing)
+    with pytest.raises(Conflict, match="empty"):
+        await dump(target, io.BytesIO(), nothing)
+    await migrate(target)
