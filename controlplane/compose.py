@@ -1,8 +1,10 @@
 """Puts the control plane together; the only module that knows settings and concrete classes."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncEngine
@@ -23,13 +25,25 @@ from controlplane.loops.deliveries import DeliveryOfNews
 from controlplane.loops.delivery import DeliveryLoop
 from controlplane.loops.pipelines import PipelineLoop
 from controlplane.loops.retention import RetentionLoop
+from controlplane.loops.secrets import SecretLoop
 from controlplane.loops.targets import TargetLoop
 from controlplane.notify.outward import GuardedOutward
 from controlplane.oidc.issuers import Client, OidcIssuers
-from controlplane.ports import GitWriter, Issuer, Lender, Manifests
+from controlplane.ports import GitWriter, Issuer, KeyEncryption, Lender, Manifests
 from controlplane.secrets.envelope import EnvelopeSealer, load_or_make_key
+from controlplane.secrets.external import Sources
+from controlplane.secrets.hooks import CommandKek, HttpKek
+from controlplane.secrets.keks import AgeKek, LocalKek, age_identity, key_of
 from controlplane.secrets.passwords import ArgonPasswords
-from controlplane.settings import AuditSettings, AuthSettings, ControlPlaneSettings
+from controlplane.secrets.vault import KvStore, TransitKek, Vault
+from controlplane.settings import (
+    AuditSettings,
+    AuthSettings,
+    ControlPlaneSettings,
+    KekKind,
+    KekSettings,
+    SecretSettings,
+)
 from controlplane.storage.engine import make_engine, sqlite_url
 from controlplane.storage.migrate import migrate
 from controlplane.storage.store import SqlStore
@@ -48,6 +62,7 @@ from controlplane.usecases.federation import Federation
 from controlplane.usecases.globals import Globals
 from controlplane.usecases.identity import Identity
 from controlplane.usecases.interventions import Interventions
+from controlplane.usecases.keys import Keys
 from controlplane.usecases.ledger import Reports
 from controlplane.usecases.namespaces import Namespaces
 from controlplane.usecases.notification_routing import Routing, Watch
@@ -58,11 +73,14 @@ from controlplane.usecases.pipelines import Pipelines
 from controlplane.usecases.projects import Projects
 from controlplane.usecases.promotions import Promotions
 from controlplane.usecases.records import Records
+from controlplane.usecases.refreshing import Refreshing
 from controlplane.usecases.renders import PlacedManifests
 from controlplane.usecases.repositories import Repositories
 from controlplane.usecases.requests import AccessRequests
 from controlplane.usecases.rights import Rights
+from controlplane.usecases.rotations import Rotations
 from controlplane.usecases.search import Search
+from controlplane.usecases.secrets import Secrets
 from controlplane.usecases.services import Services
 from controlplane.usecases.sets import Sets
 from controlplane.usecases.signin import SignIn
@@ -95,6 +113,8 @@ class ControlPlane:
     outward: GuardedOutward
     audit_export: AuditExport
     tunnels: Tunnels
+    secrets: SecretLoop
+    sources: Sources
     shared_bus: RedisBus | None = None
 
     async def start(self) -> None:
@@ -108,9 +128,11 @@ class ControlPlane:
         self.access.start()
         self.retention.start()
         self.news.start()
+        self.secrets.start()
 
     async def stop(self) -> None:
         """End background work, then close the store."""
+        await self.secrets.tasks.stop()
         await self.news.tasks.stop()
         await self.retention.stop()
         await self.access.tasks.stop()
@@ -123,6 +145,7 @@ class ControlPlane:
         self.passwords.close()
         await self.issuers.close()
         await self.outward.close()
+        await self.sources.close()
         await self.store.close()
 
 
@@ -172,7 +195,8 @@ async def _joined(
 ) -> ControlPlane:
     shared_bus = RedisBus(settings.redis.get_secret_value(), clock) if settings.redis else None
     bus, logs = shared_bus or MemoryBus(), MemoryLiveLogs()
-    sealer = EnvelopeSealer(load_or_make_key(settings.data_dir / "encryption.key"))
+    own_key = load_or_make_key(settings.data_dir / "encryption.key")
+    sealer = EnvelopeSealer(own_key)
     deps = Deps(store, bus, manifests, sealer, clock, writer)
     if lender is not None:
         deps = replace(deps, manifests=PlacedManifests(manifests, lender, deps))
@@ -186,6 +210,7 @@ async def _joined(
     sending = Sending(deps, outward)
     repositories, pipelines = Repositories(deps), Pipelines(deps)
     targets = Targets(deps)
+    kept = await _secret_parts(deps, sealer, own_key, settings.secrets, identity)
     await repositories.check_key()
     verbs = Verbs(
         identity=identity,
@@ -198,6 +223,7 @@ async def _joined(
         repositories=repositories,
         services=Services(deps),
         contexts=Contexts(deps),
+        **kept.verbs,
         deployment=Deployment(deps),
         **_for_fleets(deps, targets),
         diffs=Diffs(deps),
@@ -235,6 +261,8 @@ async def _joined(
         outward=outward,
         audit_export=AuditExport(records, identity, cookies),
         tunnels=Tunnels(deps),
+        secrets=kept.loop,
+        sources=kept.sources,
         shared_bus=shared_bus,
     )
 
@@ -255,6 +283,75 @@ def _for_fleets(deps: Deps, targets: Targets) -> dict[str, Any]:
         "cluster_groups": ClusterGroups(deps),
         "components": Components(deps),
     }
+
+
+@dataclass(frozen=True, slots=True)
+class _SecretParts:
+    """What there is around secrets."""
+
+    sources: Sources
+    loop: SecretLoop
+    verbs: dict[str, Any]
+
+
+async def _secret_parts(
+    deps: Deps,
+    ring: EnvelopeSealer,
+    own_key: bytes,
+    settings: SecretSettings,
+    identity: Identity,
+) -> _SecretParts:
+    keys = await _keys(deps, ring, own_key, settings)
+    sources = _sources(settings, identity)
+    refreshing = Refreshing(deps, sources)
+    loop = SecretLoop(Rotations(deps), refreshing, keys, deps.bus, deps.clock)
+    verbs = {"secrets": Secrets(deps), "refreshing": refreshing, "keys": keys}
+    return _SecretParts(sources, loop, verbs)
+
+
+async def _keys(deps: Deps, ring: EnvelopeSealer, own_key: bytes, settings: SecretSettings) -> Keys:
+    """All keys that have sealed, in the ring, wrapped by the key of the settings."""
+    before = [LocalKek(own_key), *(_kek(one, own_key) for one in settings.previous)]
+    keys = Keys(deps, ring, _kek(settings.kek, own_key), {one.name: one for one in before})
+    await keys.rewrap()
+    if settings.kek.kind is not KekKind.FILE:
+        await keys.begin()
+    await keys.load()
+    return keys
+
+
+def _kek(settings: KekSettings, own_key: bytes) -> KeyEncryption:
+    token = settings.token.get_secret_value()
+    if settings.kind is KekKind.FILE:
+        return LocalKek(settings.file.read_bytes() if settings.file else own_key)
+    if settings.kind is KekKind.ENVIRONMENT:
+        return LocalKek(key_of(settings.value.get_secret_value()))
+    if settings.kind is KekKind.AGE:
+        return AgeKek(age_identity(settings.file or Path()))
+    if settings.kind is KekKind.COMMAND:
+        return CommandKek(settings.command)
+    if settings.kind is KekKind.HTTP:
+        return HttpKek(settings.url, token, settings.ca_file)
+    vault = Vault(settings.url, token, namespace=settings.namespace, ca_file=settings.ca_file)
+    return TransitKek(vault, settings.key, settings.mount)
+
+
+def _sources(settings: SecretSettings, identity: Identity) -> Sources:
+    vaults = {
+        one.name: KvStore(
+            Vault(
+                one.url,
+                one.token.get_secret_value(),
+                title=f"vault {one.name}",
+                namespace=one.namespace,
+                ca_file=one.ca_file,
+            ),
+            one.mount,
+            one.prefix,
+        )
+        for one in settings.vaults
+    }
+    return Sources(vaults, os.environ, settings.environment, identity.actor_of)
 
 
 def _kept(settings: AuditSettings) -> dict[AuditKind, timedelta]:

@@ -1,5 +1,6 @@
 """Settings of the control plane; read by the composition only."""
 
+from enum import StrEnum
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
@@ -67,6 +68,69 @@ class NotifySettings(BaseModel):
     """PEM file to trust instead of the system's authorities."""
 
 
+class KekKind(StrEnum):
+    """Where the key-encryption key is."""
+
+    FILE = "file"
+    ENVIRONMENT = "environment"
+    AGE = "age"
+    VAULT = "vault"
+    COMMAND = "command"
+    HTTP = "http"
+
+
+class KekSettings(BaseModel):
+    """The key that wraps the keys that seal what the store holds sealed."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kind: KekKind = KekKind.FILE
+    file: Path | None = None
+    """FILE: 32 bytes, `encryption.key` in the data directory without. AGE: an identity file."""
+    value: SecretStr = SecretStr("")
+    """ENVIRONMENT: 32 bytes in base64."""
+    url: str = ""
+    """VAULT and HTTP: where it is asked."""
+    token: SecretStr = SecretStr("")
+    """VAULT and HTTP: what signs in there."""
+    key: str = ""
+    """VAULT: the name of the transit key."""
+    mount: str = "transit"
+    namespace: str = ""
+    command: tuple[str, ...] = ()
+    """COMMAND: what is run, with its arguments."""
+    ca_file: Path | None = None
+    """PEM file to trust instead of the system's authorities."""
+
+
+class VaultSettings(BaseModel):
+    """A Vault whose KV engine (version 2) holds values of secrets."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(pattern=r"^[a-z0-9]([-a-z0-9]{0,30}[a-z0-9])?$")
+    url: str
+    token: SecretStr
+    namespace: str = ""
+    mount: str = "secret"
+    prefix: str = "{project}"
+    """What secrets may read is below this path; `{project}` is the id of their project."""
+    ca_file: Path | None = None
+
+
+class SecretSettings(BaseModel):
+    """Where keys and values of secrets come from."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    kek: KekSettings = KekSettings()
+    previous: tuple[KekSettings, ...] = ()
+    """Keys that were `kek` before: what they wrapped is wrapped anew at start."""
+    vaults: tuple[VaultSettings, ...] = ()
+    environment: str = ""
+    """What names of variables that secrets may read begin with; without it, none may be read."""
+
+
 class ControlPlaneSettings(BaseModel):
     """Where state is kept, and the key that seals secrets in it."""
 
@@ -87,3 +151,4 @@ class ControlPlaneSettings(BaseModel):
     auth: AuthSettings = AuthSettings()
     audit: AuditSettings = AuditSettings()
     notify: NotifySettings = NotifySettings()
+    secrets: SecretSettings = SecretSettings()

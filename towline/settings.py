@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
-from controlplane.settings import AuditSettings, AuthSettings, NotifySettings
+from controlplane.settings import AuditSettings, AuthSettings, NotifySettings, SecretSettings
 from fleet.errors import Invalid
 from gitcache.settings import (
     FetchSettings,
@@ -115,6 +115,8 @@ class ServeSettings(_Group):
     """How long the audit trail is kept; see `controlplane.settings`."""
     notify: NotifySettings = NotifySettings()
     """Where notifications may be sent; see `controlplane.settings`."""
+    secrets: SecretSettings = SecretSettings()
+    """Where keys and values of secrets come from; see `controlplane.settings`."""
     proxy: ProxySettings = ProxySettings()
     """The Kubernetes door; see `proxy.domain.limits` for units."""
 

@@ -19,6 +19,7 @@ from controlplane.usecases.diffs import Diffs
 from controlplane.usecases.globals import Globals
 from controlplane.usecases.identity import Identity
 from controlplane.usecases.interventions import Interventions
+from controlplane.usecases.keys import Keys
 from controlplane.usecases.ledger import Reports
 from controlplane.usecases.namespaces import Namespaces
 from controlplane.usecases.notifications import Notifying
@@ -26,10 +27,12 @@ from controlplane.usecases.people import People
 from controlplane.usecases.pipelines import Pipelines
 from controlplane.usecases.projects import Projects
 from controlplane.usecases.records import Records
+from controlplane.usecases.refreshing import Refreshing
 from controlplane.usecases.repositories import Repositories
 from controlplane.usecases.requests import AccessRequests
 from controlplane.usecases.rights import Rights
 from controlplane.usecases.search import Search
+from controlplane.usecases.secrets import Secrets
 from controlplane.usecases.services import Services
 from controlplane.usecases.sets import Sets
 from controlplane.usecases.streams import Streams
@@ -52,6 +55,9 @@ class Verbs:
     repositories: Repositories
     services: Services
     contexts: Contexts
+    secrets: Secrets
+    refreshing: Refreshing
+    keys: Keys
     deployment: Deployment
     globals: Globals
     sets: Sets

@@ -94,8 +94,8 @@ def _parsed(told: bytes) -> Any:
 
 
 def _answered(title: str, answer: Any) -> bytes:
-    data = answer.get("data") if isinstance(answer, dict) else None
+    data: Any = answer.get("data") if isinstance(answer, dict) else None
     try:
-        return base64.b64decode(data or "", validate=True)
+        return base64.b64decode(data, validate=True)
     except (binascii.Error, TypeError, ValueError):
         raise Unavailable(f'{title} did not answer with {{"data": base64}}') from None

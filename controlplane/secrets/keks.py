@@ -1,5 +1,7 @@
 """Key-encryption keys that this process holds itself: 32 bytes, or an age identity."""
 
+import base64
+import binascii
 import os
 from pathlib import Path
 
@@ -49,6 +51,17 @@ class AgeKek:
         if place != context.encode():
             raise Invalid(f"{self.name} did not wrap this key, or it was altered")
         return key
+
+
+def key_of(text: str) -> bytes:
+    """A key from base64. Invalid: it is none of 32 bytes."""
+    try:
+        key = base64.b64decode(text.strip(), validate=True)
+    except (binascii.Error, ValueError):
+        key = b""
+    if len(key) != 32:
+        raise Invalid("the key-encryption key is not 32 bytes in base64", field="value")
+    return key
 
 
 def age_identity(path: Path) -> str:

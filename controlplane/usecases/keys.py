@@ -56,6 +56,15 @@ class Keys:
         if begun:
             self._ring.seal_with(max(begun, key=lambda one: (one.begins_at, one.id)).id)
 
+    async def begin(self) -> None:
+        """Make the first data key, if there is none; it seals at once."""
+        async with self._deps.store.read() as tx:
+            held = await tx.data_keys.select()
+        if not held:
+            key = await self._made(timedelta())
+            async with self._deps.store.write() as tx:
+                await tx.data_keys.add(key)
+
     async def rewrap(self) -> int:
         """Wrap with the key-encryption key of now what another one has wrapped; how many rows."""
         async with self._deps.store.read() as tx:
@@ -65,18 +74,13 @@ class Keys:
     async def rotate(self, actor: Actor) -> DataKey:
         """Begin a new data key, and wrap all others anew. What is sealed follows by itself."""
         require(actor, Verb.ADMINISTER, Target.whole(Kind.INSTALLATION))
-        now = self._deps.clock.now()
-        id = self._deps.new_id()
-        blank = DataKey(id, b"", self._kek.name, now, now + HEAD_START)
-        wrapped = await self._kek.wrap(secrets.token_bytes(32), blank.context)
-        key = replace(blank, wrapped=wrapped)
-        await self._opened(key)
+        key = await self._made(HEAD_START)
         async with self._deps.store.read() as tx:
             rows = await tx.data_keys.select()
         await self._wrap_anew(rows)
         async with self._deps.store.write() as tx:
             await tx.data_keys.add(key)
-            await self._deps.audit(tx, actor, "rotateEncryptionKeys", self._kek.name, id)
+            await self._deps.audit(tx, actor, "rotateEncryptionKeys", self._kek.name, key.id)
         self._deps.bus.publish(SECRET)
         await self.load()
         return key
@@ -111,6 +115,15 @@ class Keys:
             sealed = getattr(row, place.column)
             if sealed and not self._deps.sealer.is_current(sealed):
                 yield row.id, sealed
+
+    async def _made(self, head_start: timedelta) -> DataKey:
+        """A new key, wrapped; that it opens again is tried first."""
+        now = self._deps.clock.now()
+        blank = DataKey(self._deps.new_id(), b"", self._kek.name, now, now + head_start)
+        wrapped = await self._kek.wrap(secrets.token_bytes(32), blank.context)
+        key = replace(blank, wrapped=wrapped)
+        await self._opened(key)
+        return key
 
     async def _opened(self, row: DataKey) -> bytes:
         kek = self._known.get(row.kek)

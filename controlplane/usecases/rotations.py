@@ -22,22 +22,40 @@ async def decided(
     return await _carried_out(deps, tx, secret, done, by)
 
 
-async def advance(deps: Deps, secret_id: str) -> None:
-    """Take the rotation of a secret as far as it goes now; without one, bring followers along."""
-    async with deps.store.write() as tx:
-        secret = await tx.secrets.find(id=secret_id)
-        if secret is None:
-            return
-        if secret.rotation is None or not secret.rotation.active:
-            moved = await follow(deps, tx, secret, "towline")
-            after = secret
-        else:
-            found = await consumers(tx, secret)
-            done = step(secret.rotation, found, deps.clock.now())
-            after, moved = await _carried_out(deps, tx, secret, done, secret.rotation.by)
-    if after != secret:
-        deps.bus.publish(SECRET, secret_id)
-    wake(deps, moved)
+class Rotations:
+    """What is done about rotations without anybody's word."""
+
+    def __init__(self, deps: Deps) -> None:
+        self._deps = deps
+
+    async def rotating(self) -> set[str]:
+        """The ids of secrets whose rotation goes on."""
+        async with self._deps.store.read() as tx:
+            return {one.id for one in await tx.secrets.select() if one.rotating}
+
+    async def behind(self) -> list[str]:
+        """The ids of secrets whose followers are to be moved: a cluster may have thawed."""
+        async with self._deps.store.read() as tx:
+            current = {one.id: one.current for one in await tx.secrets.select()}
+            uses = await tx.secret_uses.select(pinned=False)
+        return sorted({one.secret_id for one in uses if one.version != current[one.secret_id]})
+
+    async def advance(self, secret_id: str) -> None:
+        """Take a rotation as far as it goes now; without one, bring followers along."""
+        deps = self._deps
+        async with deps.store.write() as tx:
+            secret = await tx.secrets.find(id=secret_id)
+            if secret is None:
+                return
+            if secret.rotation is None or not secret.rotation.active:
+                moved, after = await follow(deps, tx, secret, "towline"), secret
+            else:
+                found = await consumers(tx, secret)
+                done = step(secret.rotation, found, deps.clock.now())
+                after, moved = await _carried_out(deps, tx, secret, done, secret.rotation.by)
+        if after != secret:
+            deps.bus.publish(SECRET, secret_id)
+        wake(deps, moved)
 
 
 async def destroy(deps: Deps, tx: Transaction, secret: Secret, number: int) -> None:

@@ -288,7 +288,12 @@ def _check_project(before: Secret, change: SecretChange) -> None:
 
 
 async def _check_reader(deps: Deps, tx: Transaction, actor: Actor, source: SecretSource) -> None:
-    """Who names a service account to read as must be able to do all that it can."""
+    """Who names a service account to read as must be able to do all that it can.
+
+    The environment belongs to all projects: only who administers the installation reads it.
+    """
+    if source.kind is SourceKind.ENVIRONMENT:
+        require(actor, Verb.ADMINISTER, Target.whole(Kind.INSTALLATION))
     if source.kind is not SourceKind.KUBERNETES:
         return
     require(actor, Verb.ADMINISTER, Target.whole(Kind.USER))

@@ -13,7 +13,7 @@ from controlplane.domain.services import Phase, Service
 from controlplane.ports import PageQuery
 from controlplane.usecases.clustergroups import ClusterGroups, GroupChange
 from controlplane.usecases.projects import ProjectChange
-from controlplane.usecases.rotations import advance
+from controlplane.usecases.rotations import Rotations
 from controlplane.usecases.secrets import SecretChange, Secrets
 from fleet.errors import Conflict, Forbidden, Invalid, NotFound
 from tests.fakes.manifests import config_map
@@ -190,10 +190,10 @@ async def test_a_frozen_cluster_gets_the_new_value_when_it_thaws(
     )
     await groups.freeze(world.admin, group.id, "holidays")
     await saved(secrets, world, b"second")
-    await advance(world.deps, secret.id)
+    await Rotations(world.deps).advance(secret.id)
     assert await opened(world, service) == {"password": CANARY}
     await groups.thaw(world.admin, group.id)
-    await advance(world.deps, secret.id)
+    await Rotations(world.deps).advance(secret.id)
     assert await opened(world, service) == {"password": b"second"}
 
 
@@ -206,14 +206,14 @@ async def test_a_rotation_moves_consumers_one_by_one_and_then_revokes(
     plan = RotationPlan(batch=1, soak_s=5)
     await saved(secrets, world, b"second", plan=plan)
     for turn in (1, 2):
-        await advance(world.deps, secret.id)
+        await Rotations(world.deps).advance(secret.id)
         values = [(await opened(world, one))["password"] for one in users]
         assert sorted(values) == sorted([b"second"] * turn + [CANARY] * (2 - turn))
         for one in users:
             await world.report(one, Phase.HEALTHY)
-    await advance(world.deps, secret.id)
+    await Rotations(world.deps).advance(secret.id)
     await world.clock.advance(6)
-    await advance(world.deps, secret.id)
+    await Rotations(world.deps).advance(secret.id)
     found = await secrets.get(world.admin, secret.id)
     assert found.rotation.phase is RotationPhase.READY and found.current == 1
     done = await secrets.decide(world.admin, secret.id, Decision.REVOKE)
@@ -226,12 +226,12 @@ async def test_an_aborted_rotation_takes_everybody_back(world: World, secrets: S
     secret = await saved(secrets, world)
     service = await user_of(world, password=secret.id)
     await saved(secrets, world, b"second", plan=RotationPlan())
-    await advance(world.deps, secret.id)
+    await Rotations(world.deps).advance(secret.id)
     assert await opened(world, service) == {"password": b"second"}
     with pytest.raises(Conflict, match="goes on"):
         await saved(secrets, world, b"third")
     await world.report(service, Phase.DEGRADED)
-    await advance(world.deps, secret.id)
+    await Rotations(world.deps).advance(secret.id)
     held = await secrets.get(world.admin, secret.id)
     assert held.rotation.phase is RotationPhase.HELD and "shop" in held.rotation.reason
     await secrets.decide(world.admin, secret.id, Decision.ABORT)

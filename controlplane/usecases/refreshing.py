@@ -1,0 +1,80 @@
+"""Reading values that are kept elsewhere: when they are due, keeping the last good one."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from controlplane.domain.access import DEFAULT_PROJECT, Actor, Verb, require
+from controlplane.domain.secrets import Secret, check_value
+from controlplane.domain.services import Service
+from controlplane.ports import ExternalSecrets
+from controlplane.usecases.deps import SECRET, Deps
+from controlplane.usecases.secrets import renewed
+from controlplane.usecases.secretuses import wake
+from fleet.errors import Conflict, NotFound, TowlineError
+
+
+class Refreshing:
+    """Brings secrets with a source up to date; each is read by one replica at a time."""
+
+    def __init__(self, deps: Deps, sources: ExternalSecrets) -> None:
+        self._deps = deps
+        self._sources = sources
+
+    async def due(self) -> list[str]:
+        """The ids of secrets whose source is to be read now."""
+        async with self._deps.store.read() as tx:
+            found = await tx.secrets.past("due_at", self._deps.clock.now())
+        return [one.id for one in found]
+
+    async def ask(self, actor: Actor, id: str) -> Secret:
+        """Have a source read now. Conflict: the secret has none."""
+        async with self._deps.store.write() as tx:
+            secret = await tx.secrets.find(id=id)
+            if secret is None:
+                raise NotFound
+            require(actor, Verb.WRITE, secret.target)
+            if secret.source is None:
+                raise Conflict(f"secret {secret.name!r} has no source: it is given its values")
+            await tx.secrets.change(id, due_at=self._deps.clock.now())
+            await self._deps.audit(tx, actor, "refreshSecret", secret.name, id)
+        self._deps.bus.publish(SECRET, id)
+        return secret
+
+    async def refresh(self, id: str) -> None:
+        """Read a secret's source if it is due; what goes wrong is written on the secret."""
+        secret = await self._claimed(id)
+        if secret is None or secret.source is None:
+            return
+        try:
+            place = secret.project_id or DEFAULT_PROJECT
+            value = check_value(await self._sources.read(secret.source, place))
+        except TowlineError as error:
+            await self._keep(secret, None, error.message)
+            return
+        await self._keep(secret, value, "")
+
+    async def _claimed(self, id: str) -> Secret | None:
+        """The secret, if nobody else reads its source; its next turn is set before it is read."""
+        now = self._deps.clock.now()
+        async with self._deps.store.write() as tx:
+            secret = await tx.secrets.find(id=id)
+            if secret is None or secret.due_at is None or secret.due_at > now:
+                return None
+            await tx.secrets.change(id, due_at=now + timedelta(seconds=secret.refresh_s))
+        return None if secret.rotating else secret
+
+    async def _keep(self, before: Secret, value: bytes | None, problem: str) -> None:
+        moved: list[Service] = []
+        async with self._deps.store.write() as tx:
+            secret = await tx.secrets.find(id=before.id)
+            if secret is None or secret.source != before.source or secret.rotating:
+                return
+            after = replace(secret, problem=problem[:1000])
+            if value is not None:
+                now = self._deps.clock.now()
+                after, moved = await renewed(self._deps, tx, after, value, str(secret.source)[:320])
+                after = replace(after, refreshed_at=now)
+            await tx.secrets.put(after)
+        if (after.current, after.problem) != (secret.current, secret.problem):
+            self._deps.bus.publish(SECRET, before.id)
+        wake(self._deps, moved)

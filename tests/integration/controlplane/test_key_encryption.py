@@ -1,0 +1,190 @@
+"""Key-encryption keys of every kind, and rotating both sorts of keys over a real store."""
+
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from controlplane.ports import KeyEncryption
+from controlplane.secrets.envelope import EnvelopeSealer
+from controlplane.secrets.hooks import CommandKek, HttpKek
+from controlplane.secrets.keks import AgeKek, LocalKek, age_identity, key_of
+from controlplane.secrets.vault import TransitKek, Vault
+from controlplane.usecases.contexts import ContextChange, Contexts
+from controlplane.usecases.keys import HEAD_START, Keys
+from controlplane.usecases.secrets import SecretChange, Secrets
+from fleet.age import AgeIdentity
+from fleet.errors import Forbidden, Invalid, TowlineError, Unavailable
+from tests.fakes.vault import TOKEN, FakeVault, running_vault
+from tests.integration.controlplane.conftest import Role, World, person
+
+KEY = bytes(range(32))
+# The hook of a test: it turns the bytes round, and keeps the context in front of them.
+HOOK = """
+import base64, json, sys
+asked = json.load(sys.stdin)
+data, context = base64.b64decode(asked["data"]), asked["context"].encode() + b"\\0"
+if asked["operation"] == "wrap":
+    found = (context + data)[::-1]
+else:
+    found = data[::-1]
+    if not found.startswith(context): sys.exit(3)
+    found = found[len(context):]
+json.dump({"data": base64.b64encode(found).decode()}, sys.stdout)
+"""
+
+
+@pytest.fixture
+async def vault() -> AsyncIterator[FakeVault]:
+    async with running_vault() as found:
+        yield found
+
+
+@pytest.fixture(params=["local", "age", "vault", "command"])
+async def kek(request: pytest.FixtureRequest, vault: FakeVault) -> AsyncIterator[KeyEncryption]:
+    signed_in = Vault(vault.url, TOKEN)
+    made = {
+        "local": lambda: LocalKek(b"k" * 32),
+        "age": lambda: AgeKek(AgeIdentity.generate().text),
+        "vault": lambda: TransitKek(signed_in, "towline"),
+        "command": lambda: CommandKek([sys.executable, "-c", HOOK]),
+    }
+    yield made[request.param]()
+    await signed_in.close()
+
+
+async def test_a_key_comes_back_and_only_to_its_context(kek: KeyEncryption) -> None:
+    wrapped = await kek.wrap(KEY, "data-key:1")
+    assert KEY not in wrapped
+    assert await kek.unwrap(wrapped, "data-key:1") == KEY
+    with pytest.raises(TowlineError):
+        await kek.unwrap(wrapped, "data-key:2")
+
+
+async def test_a_hook_by_url_is_asked_as_documented() -> None:
+    """With the token, as JSON; what it answers is the key."""
+    asked = []
+
+    async def answer(request: web.Request) -> web.Response:
+        asked.append((request.headers["authorization"], await request.json()))
+        return web.json_response({"data": asked[-1][1]["data"]})
+
+    app = web.Application()
+    app.router.add_post("/kms", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    kek = HttpKek(f"http://127.0.0.1:{runner.addresses[0][1]}/kms", "sesame")
+    try:
+        assert await kek.unwrap(await kek.wrap(KEY, "c"), "c") == KEY
+    finally:
+        await kek.close()
+        await runner.cleanup()
+    assert asked[0][0] == "Bearer sesame"
+    assert (asked[0][1]["operation"], asked[0][1]["context"]) == ("wrap", "c")
+
+
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [("import sys; sys.exit(4)", "code 4"), ("print('no')", "base64"), ("input()", "not end")],
+    ids=["fails", "babbles", "hangs"],
+)
+async def test_a_command_that_fails_is_named_and_its_words_are_not(script: str, why: str) -> None:
+    script = script.replace("input()", "import time; time.sleep(9)")
+    with pytest.raises(Unavailable, match=why):
+        await CommandKek([sys.executable, "-c", script], seconds=1).wrap(KEY, "c")
+
+
+async def test_vault_is_named_when_it_refuses_or_is_sealed(vault: FakeVault) -> None:
+    stranger = Vault(vault.url, "hvs.other", title="vault prod")
+    with pytest.raises(Forbidden, match="vault prod answered 403"):
+        await TransitKek(stranger, "towline").wrap(KEY, "c")
+    vault.sealed = True
+    with pytest.raises(Unavailable, match="503"):
+        await TransitKek(stranger, "towline").wrap(KEY, "c")
+    await stranger.close()
+
+
+def test_keys_of_files_and_texts_are_checked(tmp_path: Path) -> None:
+    """An identity file as age-keygen writes it; 32 bytes in base64, and nothing else."""
+    identity = AgeIdentity.generate()
+    file = tmp_path / "identity"
+    file.write_text(f"# created: today\n# public key: {identity.recipient}\n{identity.text}\n")
+    assert AgeKek(age_identity(file)).name == f"age:{identity.recipient}"
+    assert key_of("a2tra2tra2tra2tra2tra2tra2tra2tra2tra2tra2s=") == b"k" * 32
+    file.write_text("nothing")
+    for wrong in (lambda: age_identity(file), lambda: key_of("!"), lambda: key_of("AAAA")):
+        with pytest.raises(Invalid):
+            wrong()
+
+
+class Sealing:
+    """A world whose sealer can be rotated; `again` is another process on the same store."""
+
+    def __init__(self, world: World, *keks: KeyEncryption) -> None:
+        self.world = world
+        self.ring = EnvelopeSealer(b"k" * 32)
+        self.deps = replace(world.deps, sealer=self.ring)
+        self.keys = Keys(self.deps, self.ring, keks[0], {one.name: one for one in keks[1:]})
+        self.secrets, self.contexts = Secrets(self.deps), Contexts(self.deps)
+
+    async def sealed(self) -> list[bytes]:
+        async with self.world.deps.store.read() as tx:
+            rows = [*await tx.secret_versions.select(), *await tx.contexts.select()]
+        return [one.sealed or b"" for one in rows]
+
+
+async def test_both_keys_are_rotated_while_everything_stays_readable(
+    world: World, vault: FakeVault
+) -> None:
+    """From the file's key to one of Vault, then to a newer version of it."""
+    signed_in = Vault(vault.url, TOKEN)
+    before = Sealing(world, LocalKek(b"k" * 32))
+    await before.secrets.save(world.admin, "db", SecretChange(b"first"))
+    await before.contexts.save(world.admin, "vpc", ContextChange({}, {"a": "b"}))
+    await before.keys.rotate(world.admin)
+    old = await before.sealed()
+    after = Sealing(world, TransitKek(signed_in, "towline"), LocalKek(b"k" * 32))
+    assert await after.keys.rewrap() == 1
+    await after.keys.load()
+    assert await after.keys.seal_anew() == 0
+    await world.clock.advance(HEAD_START / timedelta(seconds=1))
+    await after.keys.load()
+    assert (await after.keys.state(world.admin)).behind == 2
+    assert await after.keys.seal_anew() == 2
+    assert await after.keys.seal_anew() == 0
+    now = await after.sealed()
+    assert not set(old) & set(now)
+    vault.rotate("towline")
+    await after.keys.rotate(world.admin)
+    third = Sealing(world, TransitKek(signed_in, "towline"))
+    await third.keys.load()
+    async with world.deps.store.read() as tx:
+        (version,) = await tx.secret_versions.select()
+        assert {one.kek for one in await tx.data_keys.select()} == {"vault:transit/towline"}
+        assert all(one.wrapped.startswith(b"vault:v2:") for one in await tx.data_keys.select())
+    assert third.ring.open(version.sealed or b"", version.context) == b"first"
+    await signed_in.close()
+
+
+async def test_a_key_of_elsewhere_is_named(world: World) -> None:
+    """Who starts with another key is told which one is missing, and where to name it."""
+    first = Sealing(world, LocalKek(b"a" * 32))
+    await first.keys.begin()
+    await first.keys.begin()
+    other = Sealing(world, LocalKek(b"b" * 32))
+    with pytest.raises(Invalid, match=r"local:\w+, which is not in the settings"):
+        await other.keys.load()
+    async with world.deps.store.read() as tx:
+        assert len(await tx.data_keys.select()) == 1
+
+
+async def test_only_who_administers_the_installation_rotates_keys(world: World) -> None:
+    keys = Sealing(world, LocalKek(b"k" * 32)).keys
+    for verb in (keys.rotate, keys.state):
+        with pytest.raises(Forbidden):
+            await verb(person(Role.EDITOR, "bob"))
