@@ -91,6 +91,15 @@ from fleet.runtime.clock import Clock
 
 
 @dataclass(frozen=True, slots=True)
+class SecretParts:
+    """What there is around secrets."""
+
+    sources: Sources
+    loop: SecretLoop
+    verbs: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class ControlPlane:
     """The parts that the program serves and stops."""
 
@@ -113,8 +122,7 @@ class ControlPlane:
     outward: GuardedOutward
     audit_export: AuditExport
     tunnels: Tunnels
-    secrets: SecretLoop
-    sources: Sources
+    secrets: SecretParts
     shared_bus: RedisBus | None = None
 
     async def start(self) -> None:
@@ -128,11 +136,11 @@ class ControlPlane:
         self.access.start()
         self.retention.start()
         self.news.start()
-        self.secrets.start()
+        self.secrets.loop.start()
 
     async def stop(self) -> None:
         """End background work, then close the store."""
-        await self.secrets.tasks.stop()
+        await self.secrets.loop.tasks.stop()
         await self.news.tasks.stop()
         await self.retention.stop()
         await self.access.tasks.stop()
@@ -145,7 +153,7 @@ class ControlPlane:
         self.passwords.close()
         await self.issuers.close()
         await self.outward.close()
-        await self.sources.close()
+        await self.secrets.sources.close()
         await self.store.close()
 
 
@@ -222,7 +230,6 @@ async def _joined(
         clusters=Clusters(deps),
         repositories=repositories,
         services=Services(deps),
-        contexts=Contexts(deps),
         **kept.verbs,
         deployment=Deployment(deps),
         **_for_fleets(deps, targets),
@@ -261,8 +268,7 @@ async def _joined(
         outward=outward,
         audit_export=AuditExport(records, identity, cookies),
         tunnels=Tunnels(deps),
-        secrets=kept.loop,
-        sources=kept.sources,
+        secrets=kept,
         shared_bus=shared_bus,
     )
 
@@ -285,28 +291,24 @@ def _for_fleets(deps: Deps, targets: Targets) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _SecretParts:
-    """What there is around secrets."""
-
-    sources: Sources
-    loop: SecretLoop
-    verbs: dict[str, Any]
-
-
 async def _secret_parts(
     deps: Deps,
     ring: EnvelopeSealer,
     own_key: bytes,
     settings: SecretSettings,
     identity: Identity,
-) -> _SecretParts:
+) -> SecretParts:
     keys = await _keys(deps, ring, own_key, settings)
     sources = _sources(settings, identity)
     refreshing = Refreshing(deps, sources)
     loop = SecretLoop(Rotations(deps), refreshing, keys, deps.bus, deps.clock)
-    verbs = {"secrets": Secrets(deps), "refreshing": refreshing, "keys": keys}
-    return _SecretParts(sources, loop, verbs)
+    verbs = {
+        "contexts": Contexts(deps),
+        "secrets": Secrets(deps),
+        "refreshing": refreshing,
+        "keys": keys,
+    }
+    return SecretParts(sources, loop, verbs)
 
 
 async def _keys(deps: Deps, ring: EnvelopeSealer, own_key: bytes, settings: SecretSettings) -> Keys:

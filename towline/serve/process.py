@@ -148,7 +148,7 @@ class Process:
         self.door = self._build_door()
         egress.use(self.door.find)
         self.plane.verbs.components.live = LiveDoor(self.door)
-        self.plane.sources.live = LiveDoor(self.door)
+        self.plane.secrets.sources.live = LiveDoor(self.door)
         self.plane.verbs.streams.door = DoorStreams(self.door)
         ends.push_async_callback(self.door.stop)
         self.door.start()
@@ -177,7 +177,7 @@ class Process:
             self.plane.access.tasks,
             self.plane.retention.tasks,
             self.plane.news.tasks,
-            self.plane.secrets.tasks,
+            self.plane.secrets.loop.tasks,
             *((self._replica.tasks,) if self._replica is not None else ()),
             *((self.plane.shared_bus.tasks,) if self.plane.shared_bus is not None else ()),
         )
