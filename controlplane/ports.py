@@ -705,19 +705,14 @@ class LiveLogs(Protocol):
 class Door(Protocol):
     """The Kubernetes door: requests that are under way, and recordings, of all replicas."""
 
-    async def open_streams(self, wanted: StreamFilter) -> FoundStreams:
-        """Those that are wanted, as many as are shown at most."""
-        ...
+    async def open_streams(self, wanted: StreamFilter) -> FoundStreams: ...
 
     async def end_stream(self, stream: OpenStream, by: str) -> bool:
         """End one; False: it has ended. Unavailable: its replica does not answer."""
         ...
 
     async def recording(self, request_id: str, offset: int, most: int) -> RecordingPart:
-        """A part of a recording. NotFound: there is none.
-
-        Unavailable: a replica that may keep it does not answer.
-        """
+        """A part of a recording. NotFound; Unavailable: a replica that may keep it is silent."""
         ...
 
 

@@ -148,6 +148,7 @@ class KubernetesRightsType:
     rules: list[KubernetesRuleType]
     impersonate: list[str]
     record: bool
+    record_input: bool
 
 
 @strawberry.type
@@ -186,6 +187,7 @@ def _kubernetes(rights: KubernetesRights) -> KubernetesRightsType:
         ],
         impersonate=list(rights.impersonate),
         record=rights.record,
+        record_input=rights.record_input,
     )
 
 
@@ -405,12 +407,14 @@ class KubernetesRuleAttributes:
 
 @strawberry.input
 class KubernetesRightsAttributes:
-    """`impersonate` takes patterns like `user:*@example.org` and `group:team-*`."""
+    """`impersonate` takes patterns like `user:*@example.org` and `group:team-*`.
+    `record` keeps what sessions show, `recordInput` what is typed, too."""
 
     groups: list[str] = strawberry.field(default_factory=list)
     rules: list[KubernetesRuleAttributes] = strawberry.field(default_factory=list)
     impersonate: list[str] = strawberry.field(default_factory=list)
     record: bool = False
+    record_input: bool = False
 
     def rights(self) -> KubernetesRights:
         return KubernetesRights(
@@ -418,6 +422,7 @@ class KubernetesRightsAttributes:
             tuple(one.rule() for one in self.rules),
             tuple(self.impersonate),
             self.record,
+            self.record_input,
         )
 
 

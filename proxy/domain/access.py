@@ -119,6 +119,11 @@ class Recording(StrEnum):
     OUTPUT = "output"
     ALL = "all"
 
+    def keeps_more_than(self, other: "Recording") -> bool:
+        """Whether something is kept that the other leaves out."""
+        kept = list(Recording)
+        return kept.index(self) > kept.index(other)
+
 
 @dataclass(frozen=True, slots=True)
 class Grant:
@@ -136,6 +141,22 @@ class Grant:
     recording: Recording = Recording.OFF
     grant_ids: tuple[str, ...] = ()
     passthrough: bool = False
+
+
+def lost_part(acting_as: Impersonation, before: Grant, now: Grant) -> str | None:
+    """What an open request acts as and would not be given now, for people; None: nothing.
+
+    `before`: the grant that let it in.
+    """
+    if now.cluster_id != before.cluster_id:
+        return "a user of another cluster"
+    if acting_as != before.impersonate:
+        rule = now.may_impersonate or ImpersonationRule()
+        return rule.forbidden_part(acting_as)
+    if acting_as.user != now.impersonate.user:
+        return f'user "{acting_as.user}"'
+    gone = [one for one in acting_as.groups if one not in now.impersonate.groups]
+    return f'group "{gone[0]}"' if gone else None
 
 
 @lru_cache(maxsize=4096)

@@ -7,11 +7,18 @@ from urllib.parse import unquote
 from fleet.errors import Forbidden, Invalid, LimitExceeded, Unauthenticated, Unavailable
 from fleet.identity import ClusterId, TokenKind, token_kind
 from fleet.runtime.clock import Clock
-from proxy.domain.access import Credential, CredentialKind, Grant, Identity, Impersonation
+from proxy.domain.access import (
+    Credential,
+    CredentialKind,
+    Grant,
+    Identity,
+    Impersonation,
+    lost_part,
+)
 from proxy.domain.attributes import USUAL_LENGTH, RequestAttributes
 from proxy.domain.audit import RequestRecord
 from proxy.domain.limits import StreamLimits, Timeouts
-from proxy.domain.terminal import TerminalSession
+from proxy.domain.terminal import TERMINALS, TerminalSession
 from proxy.gateway.answers import age
 from proxy.gateway.memory import Memory
 from proxy.gateway.meters import Meters
@@ -153,15 +160,22 @@ class Desk:
         return Admission(identity, grant, acting_as, link)
 
     async def check_again(
-        self, identity: Identity, handle: str, attributes: RequestAttributes
+        self, admission: Admission, handle: str, attributes: RequestAttributes
     ) -> None:
-        """Raise what `authorize` raises now, or Unauthenticated at the end of a session.
+        """Raise what `authorize` raises now, Unauthenticated at the end of a session, or Forbidden
+        where the request acts as somebody, or is kept less, than it would be now.
 
         A short-lived token may end: whoever has shown it once goes on.
         """
+        identity, before = admission.identity, admission.grant
         if identity.session_id is not None and self._expired(identity):
             raise Unauthenticated("the session has ended; sign in again")
-        await self._authorizer.authorize(identity, handle, attributes)
+        now = await self._authorizer.authorize(identity, handle, attributes)
+        part = None if before.passthrough else lost_part(admission.acting_as, before, now)
+        if part is not None:
+            raise Forbidden(f'user "{identity.name}" may no longer act as {part} on "{handle}"')
+        if attributes.subresource in TERMINALS and now.recording.keeps_more_than(before.recording):
+            raise Forbidden(f'sessions on "{handle}" are recorded from now on; begin another one')
 
     def enter(self, record: RequestRecord) -> None:
         """Count a request in. LimitExceeded: too many are open."""

@@ -99,6 +99,7 @@ class Exchange:
         self._started = clock.monotonic()
         self._stream: Channel | None = None
         self._tape: Tape | None = None
+        self._admission: Admission | None = None
         self._answering = self._entered = False
         self._owed = 0
 
@@ -230,11 +231,11 @@ class Exchange:
 
     async def check_again(self) -> None:
         """End the request if its user has lost the right to it."""
-        identity, attributes = self.record.identity, self.record.attributes
-        if identity is None or attributes is None or not self.ready:
+        admission, attributes = self._admission, self.record.attributes
+        if admission is None or attributes is None or not self.ready:
             return
         try:
-            await self._desk.check_again(identity, self.record.handle, attributes)
+            await self._desk.check_again(admission, self.record.handle, attributes)
         except Unavailable:
             return
         except TowlineError as error:
@@ -369,6 +370,7 @@ class Exchange:
         if attributes is not None and attributes.long_running and not attributes.writes:
             self._desk.audit.began(self.record)
         self._stream = admission.link.open(self, request, tenant=tenant)
+        self._admission = admission
         self.ready = True
         self._side.on_ready()
 

@@ -42,6 +42,7 @@ class FakeInstallation:
     audit_fails: Exception | None = None
     began_rows: list[RequestRecord] = field(default_factory=list)
     impersonation: dict[str, ImpersonationRule] = field(default_factory=lambda: {"root": EVERYBODY})
+    groups: dict[str, tuple[str, ...]] = field(default_factory=lambda: dict(GROUPS))
     recording: Recording = Recording.OFF
     passthrough: bool = False
     slow: Callable[[], Awaitable[None]] | None = None
@@ -64,7 +65,7 @@ class FakeInstallation:
         if identity.name in self.forbidden:
             raise Forbidden(f'user "{identity.name}" may not {attributes} on cluster "{handle}"')
         shown = Impersonation(
-            identity.name, GROUPS.get(identity.name, ()), extra=(("towline/token", "t"),)
+            identity.name, self.groups.get(identity.name, ()), extra=(("towline/token", "t"),)
         )
         rule = self.impersonation.get(identity.name)
         grant = Grant(

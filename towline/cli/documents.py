@@ -50,7 +50,7 @@ _PROJECT = "id name default description insertedAt"
 _ROLE = """
     id name description builtIn rules { verbs kinds }
     kubernetes {
-        groups impersonate record rules { verbs groups resources namespaces names }
+        groups impersonate record recordInput rules { verbs groups resources namespaces names }
     }
 """
 _BINDING = """

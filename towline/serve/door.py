@@ -9,6 +9,7 @@ from typing import Protocol
 import structlog
 
 from controlplane.domain.access import SYSTEM
+from controlplane.domain.access.policy import Door as Entry
 from controlplane.domain.access.roles import KubernetesRequest
 from controlplane.domain.ledger import AuditEntry, Verdict
 from controlplane.domain.streams import FoundStreams, OpenStream, RecordingPart, StreamFilter
@@ -78,7 +79,7 @@ class DoorAccess:
             impersonate=Impersonation(grant.user, grant.groups, grant.uid),
             may_impersonate=ImpersonationRule.of(grant.door.impersonate),
             rule=grant.rule,
-            recording=Recording.OUTPUT if grant.door.record else Recording.OFF,
+            recording=_recording(grant.door),
             grant_ids=grant.door.binding_ids,
         )
 
@@ -179,6 +180,12 @@ class DoorAudit:
             return
         del self._waiting[: len(entries)]
         self._dropped -= dropped
+
+
+def _recording(door: Entry) -> Recording:
+    if door.record_input:
+        return Recording.ALL
+    return Recording.OUTPUT if door.record else Recording.OFF
 
 
 def _request(attributes: RequestAttributes) -> KubernetesRequest:

@@ -61,6 +61,7 @@ class Door:
     groups: tuple[str, ...]
     impersonate: tuple[str, ...]
     record: bool
+    record_input: bool
     why: str
     binding_ids: tuple[str, ...]
 
@@ -128,6 +129,7 @@ class Policy:
             groups=_joined(one.groups for one in rights),
             impersonate=_joined(one.impersonate for one in rights),
             record=any(one.record for one in rights),
+            record_input=any(one.record_input for one in rights),
             why=", ".join(dict.fromkeys(f"role {one.role.name}" for one in grants)),
             binding_ids=tuple(one.binding_id for one in grants),
         )

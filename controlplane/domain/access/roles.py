@@ -66,13 +66,14 @@ class KubernetesRights:
 
     `rules` narrow what passes the door, none: everything. `impersonate` has patterns like
     `user:*@example.org` and `group:team-*` of those for whom they may act (`kubectl --as`).
-    `record`: interactive sessions are recorded.
+    `record`: what interactive sessions show is recorded; `record_input`: what is typed, too.
     """
 
     groups: tuple[str, ...] = ()
     rules: tuple[KubernetesRule, ...] = ()
     impersonate: tuple[str, ...] = ()
     record: bool = False
+    record_input: bool = False
 
     def allows(self, request: KubernetesRequest | None) -> bool:
         """Whether a request passes; None asks for the cluster as such."""
@@ -85,6 +86,7 @@ class KubernetesRights:
             and (not self.rules or (bool(other.rules) and set(other.rules) <= set(self.rules)))
             and all(ANY in self.impersonate or one in self.impersonate for one in other.impersonate)
             and (other.record or not self.record)
+            and (other.record_input or not self.record_input)
         )
 
 
@@ -168,10 +170,12 @@ def weakest_with(right: Right) -> Role:
 
 
 def check_kubernetes(rights: KubernetesRights) -> KubernetesRights:
-    """Invalid: a group that is the API server's own, or more or longer than fits."""
+    """Invalid: a group of the API server's own, more or longer than fits, input kept alone."""
     for group in rights.groups:
         if group.startswith("system:"):
             raise Invalid(f"{group[:80]} belongs to Kubernetes itself", field="kubernetes.groups")
+    if rights.record_input and not rights.record:
+        raise Invalid("what is typed is kept only with what is shown", field="kubernetes.record")
     rules = [(r.verbs, r.groups, r.resources, r.namespaces, r.names) for r in rights.rules]
     words: Iterable[str] = (word for rule in rules for part in rule for word in part)
     every = [*rights.groups, *rights.impersonate, *words]

@@ -5,14 +5,23 @@ from collections.abc import Callable
 
 import pytest
 
-from proxy.domain.access import ImpersonationRule
+from proxy.domain.access import ImpersonationRule, Recording
+from proxy.domain.audit import EndReason
+from proxy.domain.streams import EVERYTHING
 from tests.fakes.door import FakeInstallation
 from tests.integration.proxy.recording import RecordingUpstream
-from tests.integration.proxy.stack import Stack
+from tests.integration.proxy.stack import Stack, eventually
 from tests.integration.proxy.user import User, request
 
 # The user is looked up first, then the right.
 LOOKUPS = pytest.mark.parametrize("lookup", [1, 2])
+
+
+WATCH_HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+SWITCH = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+UPGRADE = b"Connection: Upgrade", b"Upgrade: websocket", b"Sec-WebSocket-Version: 13"
+
+Change = Callable[[FakeInstallation], object]
 
 
 class Held:
@@ -79,3 +88,73 @@ async def test_rights_that_change_without_end_let_nothing_in(
     stack.installation.slow = changes
     status, _, _ = await user.ask(request())
     assert (status, recorder.heads) == (503, [])
+
+
+async def watching(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(WATCH_HEAD)
+    await reader.read()
+
+
+async def talking(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(SWITCH)
+    await reader.read()
+
+
+async def begun(stack: Stack, user: User, head: bytes) -> None:
+    user.writer.write(head)
+    await eventually(lambda: any(one.bytes_out for one in stack.door.here.open_streams(EVERYTHING)))
+
+
+@pytest.mark.parametrize(
+    ("change", "ends"),
+    [
+        (lambda one: one.groups.update(ann=("ops",)), True),
+        (lambda one: one.groups.update(ann=()), True),
+        (lambda one: one.groups.update(ann=("ops", "devs")), False),
+        (lambda one: one.groups.update(root=()), False),
+    ],
+    ids=["another group", "no group", "one group more", "somebody else's"],
+)
+async def test_a_watch_ends_with_the_groups_that_it_acts_with(
+    stack: Stack, recorder: RecordingUpstream, user: User, change: Change, ends: bool
+) -> None:
+    """The cluster has judged by groups: one that is lost ends what it let in."""
+    recorder.script = watching
+    await begun(stack, user, request(b"GET", b"/api/v1/pods?watch=1"))
+    change(stack.installation)
+    await stack.door.recheck("u1")
+    reasons = [row.reason for row in stack.installation.closed_rows]
+    assert reasons == [EndReason.REVOKED] * ends
+    if ends:
+        with pytest.raises(ConnectionError):
+            await user.rest()
+
+
+async def test_acting_as_another_ends_with_the_right_to_it(
+    stack: Stack, recorder: RecordingUpstream, user: User
+) -> None:
+    recorder.script = watching
+    rules = stack.installation.impersonation
+    rules["ann"] = ImpersonationRule(("ben",), ("team-*",))
+    asked = b"Impersonate-User: ben", b"Impersonate-Group: team-a"
+    await begun(stack, user, request(b"GET", b"/api/v1/pods?watch=1", *asked))
+    await stack.door.recheck(None)
+    assert stack.installation.closed_rows == []
+    rules["ann"] = ImpersonationRule(("ben",), ("team-b",))
+    await stack.door.recheck(None)
+    assert [row.reason for row in stack.installation.closed_rows] == [EndReason.REVOKED]
+
+
+@pytest.mark.parametrize("path", [b"/api/v1/namespaces/a/pods/b/exec?command=sh", b"/api/v1/pods"])
+async def test_a_session_ends_where_policy_begins_to_record(
+    stack: Stack, recorder: RecordingUpstream, user: User, path: bytes
+) -> None:
+    """And nothing else does."""
+    terminal = b"exec" in path
+    recorder.script = talking if terminal else watching
+    more = UPGRADE if terminal else ()
+    await begun(stack, user, request(b"GET", path, *more))
+    stack.installation.recording = Recording.OUTPUT
+    await stack.door.recheck(None)
+    reasons = [row.reason for row in stack.installation.closed_rows]
+    assert reasons == [EndReason.REVOKED] * terminal

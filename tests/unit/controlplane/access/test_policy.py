@@ -1,6 +1,6 @@
 """Decisions, held to a model that says the same in a few lines."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import pytest
@@ -168,6 +168,17 @@ def test_a_door_never_opens_wider_by_giving() -> None:
     ):
         assert not holder.covers(Role("w", "w", rules=connect, kubernetes=wider), everywhere)
     assert Policy((Grant(ADMIN),)).covers(same, everywhere)
+    watched = replace(narrow, record_input=True)
+    strict = Policy((Grant(replace(same, kubernetes=watched)),))
+    assert strict.covers(replace(same, kubernetes=watched), everywhere)
+    assert not strict.covers(same, everywhere)
+
+
+def test_input_is_kept_only_with_output() -> None:
+    with pytest.raises(Invalid, match="record"):
+        check_kubernetes(KubernetesRights(record_input=True))
+    both = KubernetesRights(record=True, record_input=True)
+    assert check_kubernetes(both) is both
 
 
 def test_the_door_takes_groups_only_of_roles_that_let_the_request_pass() -> None:
@@ -184,11 +195,20 @@ def test_the_door_takes_groups_only_of_roles_that_let_the_request_pass() -> None
             ("operators",), (KubernetesRule(namespaces=("shop-*",)),), record=True
         ),
     )  # fmt: skip
-    policy = Policy((Grant(reader), Grant(operator, cluster.scope)))
+    typist = Role(
+        "t", "typist", rules=connect,
+        kubernetes=KubernetesRights(
+            (), (KubernetesRule(names=("vault",)),), record=True, record_input=True
+        ),
+    )  # fmt: skip
+    policy = Policy((Grant(reader), Grant(operator, cluster.scope), Grant(typist)))
     listed = policy.door(cluster, KubernetesRequest("list", "", "pods", "other"))
     assert listed is not None and (listed.groups, listed.record) == (("readers",), False)
     exec_ = policy.door(cluster, KubernetesRequest("create", "", "pods/exec", "shop-dev", "web"))
     assert exec_ is not None and (exec_.groups, exec_.record) == (("operators",), True)
+    assert not exec_.record_input
+    vault = policy.door(cluster, KubernetesRequest("create", "", "pods/exec", "shop-dev", "vault"))
+    assert vault is not None and vault.record_input
     assert policy.door(cluster, KubernetesRequest("delete", "", "pods", "other", "web")) is None
 
 

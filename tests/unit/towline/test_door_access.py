@@ -1,0 +1,46 @@
+"""What the door is told of a user's rights."""
+
+from typing import cast
+
+import pytest
+
+from controlplane.domain.access.policy import Door
+from controlplane.usecases.access import Access, ClusterGrant
+from fleet.identity import ClusterId, TokenId, UserId
+from proxy.domain.access import Identity, Recording
+from proxy.domain.attributes import read_attributes
+from towline.serve.door import DoorAccess
+
+ANN = Identity(UserId("u1"), "ann@example.org", TokenId("t1"))
+EXEC = read_attributes("POST", "/api/v1/namespaces/shop/pods/web/exec")
+
+
+class Granting:
+    """Access that always gives the same."""
+
+    def __init__(self, record: bool, record_input: bool) -> None:
+        door = Door(("ops",), ("user:b*",), record, record_input, "role ops", ("b1",))
+        self.grant = ClusterGrant("b1", ClusterId("c1"), ANN.name, ("ops",), "u1", door, "role ops")
+        self.asked: list[object] = []
+
+    async def connect(self, *asked: object, **more: object) -> ClusterGrant:
+        self.asked = [*asked, more]
+        return self.grant
+
+
+@pytest.mark.parametrize(
+    ("record", "record_input", "kept"),
+    [
+        (False, False, Recording.OFF),
+        (True, False, Recording.OUTPUT),
+        (True, True, Recording.ALL),
+    ],
+)
+async def test_roles_say_what_of_a_session_is_kept(
+    record: bool, record_input: bool, kept: Recording
+) -> None:
+    access = Granting(record, record_input)
+    grant = await DoorAccess(cast(Access, access)).authorize(ANN, "dev", EXEC)
+    assert (grant.recording, grant.cluster_id, grant.grant_ids) == (kept, "c1", ("b1",))
+    assert (grant.impersonate.user, grant.impersonate.groups) == (ANN.name, ("ops",))
+    assert access.asked[:2] == ["u1", "dev"]
