@@ -1,7 +1,6 @@
 """Helm: values merged, a chart's templates rendered, hooks kept or dropped."""
 
 import hashlib
-import subprocess
 import tempfile
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -158,7 +157,7 @@ def _is_kept(item: manifests.Located, wanted: Mapping[str, Any]) -> bool:
 
 
 def _engine(command: Sequence[str], settings: Mapping[str, Any]) -> Engine:
-    return _Command(command, settings["seconds"]) if command else _library(settings["memory"])
+    return _Command(command) if command else _library(settings["memory"])
 
 
 @cache
@@ -229,9 +228,8 @@ def _fingerprint(chart: Files) -> bytes:
 class _Command:
     """The `helm` of this machine."""
 
-    def __init__(self, command: Sequence[str], seconds: float) -> None:
+    def __init__(self, command: Sequence[str]) -> None:
         self._command = command
-        self._seconds = seconds
 
     def render(
         self, chart: Files, values: dict[str, Any], options: Mapping[str, Any], scratch: Path
@@ -245,17 +243,14 @@ class _Command:
 
     def _run(self, home: Path, options: Mapping[str, Any]) -> str:
         chart = home / "chart"
-        arguments = ["template", options["name"], str(chart), "--namespace", options["namespace"]]
+        arguments = ["template", "--namespace", options["namespace"]]
         arguments += ["--values", str(home / "values.json")]
         if "kube_version" in options:
             arguments += ["--kube-version", options["kube_version"]]
         for one in options.get("api_versions", ()):
             arguments += ["--api-versions", one]
-        command = [*self._command, *arguments]
-        try:
-            code, output, errors = run_tool(command, home, chart, self._seconds)
-        except subprocess.TimeoutExpired as error:
-            raise Invalid(f"helm did not finish in {self._seconds:g} s") from error
+        command = [*self._command, *arguments, "--", options["name"], str(chart)]
+        code, output, errors = run_tool(command, home, chart)
         if code:
             raise Invalid(_told(errors.decode("utf-8", "replace"), chart))
         return output.decode("utf-8", "replace")

@@ -3,7 +3,6 @@
 import os
 import posixpath
 import re
-import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -55,7 +54,7 @@ def references(folder: str, files: Mapping[str, bytes]) -> list[str]:
 
 
 def build(
-    root: str, files: Mapping[str, bytes], command: Sequence[str], scratch: Path, seconds: float
+    root: str, files: Mapping[str, bytes], command: Sequence[str], scratch: Path
 ) -> list[KubeObject]:
     """Run kustomize at the folder `root` on a private copy of the files.
 
@@ -64,7 +63,7 @@ def build(
     with tempfile.TemporaryDirectory(dir=scratch, prefix="k") as name:
         top = Path(name) / "repository"
         materialise(top, files)
-        output = _run([*command, str(top / root)], Path(name), top, seconds)
+        output = _run([*command, str(top / root)], Path(name), top)
     return manifests.collect(manifests.parse("(output of kustomize)", output))
 
 
@@ -123,11 +122,8 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
-def _run(command: Sequence[str], home: Path, top: Path, seconds: float) -> bytes:
-    try:
-        code, output, errors = run_tool(command, home, top, seconds)
-    except subprocess.TimeoutExpired as error:
-        raise Invalid(f"kustomize did not finish in {seconds:g} s") from error
+def _run(command: Sequence[str], home: Path, top: Path) -> bytes:
+    code, output, errors = run_tool(command, home, top)
     if code:
         raise Invalid(_told(errors, top) or "kustomize failed")
     return output

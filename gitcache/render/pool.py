@@ -52,15 +52,17 @@ class Limits:
 
 
 class WorkerPool:
-    """At most `size` workers; a job waits for a free one."""
+    """At most `size` workers; a job waits for a free one. `tools` finds what renders here."""
 
-    def __init__(self, size: int, limits: Limits, scratch: Path) -> None:
+    def __init__(
+        self, size: int, limits: Limits, scratch: Path, tools: Tools | None = None
+    ) -> None:
         self._limits = limits
         self._scratch = scratch
         self._free = asyncio.Semaphore(size)
         self._idle: list[_Worker] = []
         self._all: set[_Worker] = set()
-        self._tools = Tools()
+        self._tools = tools or Tools()
         self._warned = False
 
     async def start(self) -> None:
@@ -220,7 +222,7 @@ class _Worker:
         if writer is None:
             raise Unavailable("a render worker is gone")
         try:
-            # The tool has the same limit inside; the margin lets its message come through.
+            # The kernel ends who computes for so long; the margin lets that be told.
             async with asyncio.timeout(seconds + 2.0):
                 writer.write(request)
                 await writer.drain()

@@ -1,5 +1,6 @@
 """Files on a worker's scratch disk, and tools that are run on them."""
 
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,12 +24,12 @@ def materialise(top: Path, files: Mapping[str, bytes]) -> None:
         target.write_bytes(data)
 
 
-def run_tool(
-    command: Sequence[str], home: Path, folder: Path, seconds: float
-) -> tuple[int, bytes, bytes]:
+def run_tool(command: Sequence[str], home: Path, folder: Path) -> tuple[int, bytes, bytes]:
     """Run a tool in `folder`: exit code, output and the beginning of its errors.
 
-    `home` takes what the tool writes. TimeoutExpired; Invalid: more output than a bundle may have.
+    `home` takes what the tool writes. Its time is this process's: a worker that overruns is killed
+    with everything that it has started. Invalid: more output than a bundle may have, or all of the
+    processor's time used up.
     """
     output, errors = home / "output", home / "errors"
     with output.open("wb") as out, errors.open("wb") as err:
@@ -39,10 +40,11 @@ def run_tool(
             stderr=err,
             cwd=folder,
             env=_environment(home),
-            timeout=seconds,
             preexec_fn=sandbox.raise_memory_limit,
             check=False,
         )
+    if done.returncode == -signal.SIGXCPU:
+        raise Invalid(f"{Path(command[0]).name} has used up the processor time of a render")
     if output.stat().st_size > MAX_BUNDLE_BYTES:
         raise Invalid(f"{Path(command[0]).name} gives more than {MAX_BUNDLE_BYTES:,} bytes")
     with errors.open("rb") as file:

@@ -115,8 +115,7 @@ def _objects(
         return helm.build(job, files, recorder, settings)
     if renderer == "jsonnet":
         return jsonnet.build(root, files, recorder)
-    scratch, seconds = Path(settings["scratch"]), settings["seconds"]
-    return kustomize.build(root, files, job["command"], scratch, seconds)
+    return kustomize.build(root, files, job["command"], Path(settings["scratch"]))
 
 
 def _receive(stream: BinaryIO) -> framing.Message | None:

@@ -1,6 +1,5 @@
 """What a render reads besides its folder: Jsonnet imports, links, other repositories."""
 
-import shutil
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 
 from fleet.errors import Invalid
 from fleet.identity import RepositoryId
-from fleet.source import HelmRelease, Renderer, RenderRequest, SourceFolder
+from fleet.source import RenderRequest, SourceFolder
 from gitcache.sync.cache import GitCache
 from tests.integration.gitcache.hostile import SYMLINK, blob, commit, tree
 from tests.integration.gitcache.manifests import config_map
@@ -126,17 +125,3 @@ async def test_several_sources_are_merged_and_collisions_are_named(
         await objects(sha, sources=(over,))
     with pytest.raises(Invalid, match="leaves the service's folder"):
         await objects(sha, sources=(SourceFolder(other_id, theirs, "prod", "../api"),))
-
-
-@pytest.mark.skipif(shutil.which("helm") is None, reason="platform: no helm on the PATH")
-async def test_the_helm_of_this_machine_renders_too(
-    repository: Repository, objects: Objects
-) -> None:
-    sha = repository.commit(
-        {
-            "web/Chart.yaml": "apiVersion: v2\nname: web\nversion: 1.0.0\n",
-            "web/templates/a.yaml": config_map("a", "{{ .Release.Name }}"),
-        }
-    )
-    found = await objects(sha, renderer=Renderer.HELM, helm=HelmRelease("rel", "ns"))
-    assert found["a"]["data"]["v"] == "rel"
