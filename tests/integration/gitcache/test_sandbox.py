@@ -3,9 +3,11 @@
 import asyncio
 import errno
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import pytest
 
 from fleet.errors import Invalid
 from gitcache.ports import RenderFailed, RenderJob
+from gitcache.render import sandbox
 from gitcache.render.pool import Limits, WorkerPool
 from tests.integration.gitcache.manifests import config_map
 
@@ -132,6 +135,46 @@ def test_a_filtered_process_has_no_sockets_but_local_ones() -> None:
     )
     assert done.stderr == ""
     assert set(done.stdout.split()) == {str(errno.EPERM)}
+
+
+BECOME = """
+import os, resource, sys
+from gitcache.render import sandbox
+assert sandbox.become(65534)
+print(os.getresuid(), os.getresgid(), os.getgroups())
+print(resource.getrlimit(resource.RLIMIT_NPROC)[0] < 10_000)
+for call in (lambda: open(sys.argv[1]), lambda: os.setuid(0)):
+    try:
+        call()
+    except OSError as error:
+        print(error.errno)
+"""
+
+
+def test_a_worker_of_root_becomes_nobody_for_good(tmp_path: Path) -> None:
+    """Where everybody can read the program; this very one may lie in somebody's home."""
+    python = Path("/usr/bin/python3")
+    if os.geteuid() != 0 or not python.exists():
+        pytest.skip("platform: only root can become another user, with a Python for everybody")
+    secret = tmp_path / "secret"
+    secret.write_text("canary")
+    secret.chmod(0o600)
+    with tempfile.TemporaryDirectory(prefix="towline-worker-") as name:
+        place = Path(name) / "gitcache" / "render"
+        place.mkdir(parents=True)
+        shutil.copy(sandbox.__file__, place)
+        for folder in (Path(name), place.parent, place, place / "sandbox.py"):
+            folder.chmod(0o755)
+        done = subprocess.run(
+            [python, "-S", "-c", BECOME, secret],
+            cwd=name,
+            env={"PYTHONPATH": name},
+            capture_output=True,
+            text=True,
+        )
+    nobody = (65534, 65534, 65534)
+    told = [f"{nobody} {nobody} []", "True", str(errno.EACCES), str(errno.EPERM)]
+    assert (done.stdout.splitlines(), done.stderr) == (told, "")
 
 
 async def test_what_a_worker_looked_at_is_told(pool: WorkerPool) -> None:
