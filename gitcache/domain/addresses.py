@@ -2,18 +2,34 @@
 
 import ipaddress
 
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_METADATA = tuple(
+    ipaddress.ip_network(text) for text in ("fd00:ec2::/32", "100.100.100.200/32", "192.0.0.192/32")
+)
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
 
 def refused_address(text: str, *, allow_private: bool) -> str | None:
     """Why an IP address may not be connected to; None if it may.
 
-    Link-local ones are always refused: the metadata services of clouds live there.
+    Link-local ones are always refused, and those where clouds have their metadata services
+    elsewhere. An IPv4 address that an IPv6 one stands for is judged itself.
     """
-    address = ipaddress.ip_address(text.split("%", 1)[0])
-    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
-        address = address.ipv4_mapped
-    metadata = address in ipaddress.ip_network("fd00:ec2::/32") if address.version == 6 else False
+    address = _meant(ipaddress.ip_address(text.split("%", 1)[0]))
+    metadata = any(address in one for one in _METADATA if one.version == address.version)
     if address.is_link_local or address.is_multicast or address.is_unspecified or metadata:
         return f"{address} is a link-local or special address"
     if not allow_private and not address.is_global:
         return f"{address} is a private address, which this installation does not allow"
     return None
+
+
+def _meant(address: Address) -> Address:
+    """The address that is reached in the end: mapped, or through NAT64, 6to4 or Teredo."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return address
+    if address in _NAT64:
+        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    teredo = address.teredo[1] if address.teredo else None
+    return address.ipv4_mapped or address.sixtofour or teredo or address

@@ -84,13 +84,19 @@ def test_any_text_is_a_remote_or_invalid(url: str) -> None:
         "224.0.0.1",
         "::ffff:169.254.169.254",
         "fd00:ec2::254",
+        "64:ff9b::a9fe:a9fe",
+        "2002:a9fe:a9fe::1",
+        "100.100.100.200",
+        "192.0.0.192",
     ],
 )
 def test_metadata_and_special_addresses_are_always_refused(address: str) -> None:
     assert refused_address(address, allow_private=True)
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", "10.1.2.3", "::1", "192.168.0.1"])
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1", "10.1.2.3", "::1", "192.168.0.1", "64:ff9b::10.1.2.3"]
+)
 def test_private_addresses_are_a_matter_of_settings(address: str) -> None:
     assert refused_address(address, allow_private=True) is None
     assert refused_address(address, allow_private=False)
