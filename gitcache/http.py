@@ -2,9 +2,11 @@
 
 Size before reading, signature before parsing, 202 at once; what a hint sets going, goes on behind
 it. A wrong signature, an unknown repository and one without a secret read alike: 401. Who sends
-such by the thousand costs a look into memory each.
+such by the thousand costs a look into memory each, and for ids that are made up a few looks into
+the store at once.
 """
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
@@ -28,13 +30,18 @@ log = structlog.get_logger(__name__)
 MAX_BODY = 5 << 20
 """Pushes with thousands of commits come in pages of a few MB at most."""
 
-MAX_READING = 64 << 20
-"""Bytes of all bodies that are being read: strangers cannot fill the memory with them."""
+MAX_HELD = 64 << 20
+"""Bytes of all requests not yet judged: strangers cannot fill the memory with them."""
+
+BODY_SECONDS = 10.0
+"""For a whole body to come in: nobody keeps others out by sending slowly."""
 
 SECRET_SECONDS = 5.0
 """How long a secret, or that there is none, is remembered: so long may a new one be unknown."""
 
+_REQUEST_BYTES = 4096
 _MOST_SECRETS = 4096
+_LOOKUPS_AT_ONCE = 4
 _LOG_SECONDS = 10.0
 _RETRIES = (0.5, 2.0, 8.0)
 _ALIASES = {"forgejo": "gitea", "gogs": "gitea"}
@@ -56,12 +63,20 @@ class Hinted(Protocol):
 class Webhooks:
     """Takes webhooks; `secret_of` gives a repository id's secret, None if there is none."""
 
-    def __init__(self, cache: Hinted, secret_of: SecretOf, clock: Clock) -> None:
+    def __init__(
+        self,
+        cache: Hinted,
+        secret_of: SecretOf,
+        clock: Clock,
+        *,
+        body_seconds: float = BODY_SECONDS,
+    ) -> None:
         self._cache = cache
+        self._body_seconds = body_seconds
         self._secrets = _Secrets(secret_of, clock)
         self._refusals = _Refusals(clock)
         self._clock = clock
-        self._reading = 0
+        self._held = 0
         self._hints: dict[str, dict[str, str]] = {}
         self.tasks = Tasks("webhooks")
         self.route = Route("/webhooks/git/{provider}/{id}", self._receive, methods=["POST"])
@@ -73,32 +88,42 @@ class Webhooks:
             return Response("unknown provider", 404)
         if not _may_fit(request):
             return Response(f"more than {MAX_BODY} bytes", 413)
-        if self._reading > MAX_READING:
+        if self._held > MAX_HELD:
             return Response("too many at once", 503, {"Retry-After": "1"})
-        body = await self._read(request)
-        if body is None:
-            return Response(f"more than {MAX_BODY} bytes", 413)
+        body = bytearray()
+        self._held += _REQUEST_BYTES
+        try:
+            async with asyncio.timeout(self._body_seconds):
+                is_whole = await self._read(request, body)
+            if not is_whole:
+                return Response(f"more than {MAX_BODY} bytes", 413)
+            return await self._judged(provider, repository_id, request, bytes(body))
+        except TimeoutError:
+            return Response("too slow", 408)
+        finally:
+            self._held -= _REQUEST_BYTES + len(body)
+
+    async def _read(self, request: Request, body: bytearray) -> bool:
+        """Read all of it; False as soon as it is known to be too large."""
+        try:
+            async for chunk in request.stream():
+                body += chunk
+                self._held += len(chunk)
+                if len(body) > MAX_BODY:
+                    return False
+        except ClientDisconnect:
+            return False
+        return True
+
+    async def _judged(
+        self, provider: str, repository_id: str, request: Request, body: bytes
+    ) -> Response:
         secret = await self._secrets.get(repository_id)
         if not is_genuine(provider, secret or "", request.headers, body):
             self._refusals.count(repository_id, provider)
             return Response("signature refused", 401)
         self._hint(repository_id, announced(provider, _parse(body)))
         return Response(status_code=202)
-
-    async def _read(self, request: Request) -> bytes | None:
-        """The body; None as soon as it is known to be too large."""
-        body = bytearray()
-        try:
-            async for chunk in request.stream():
-                body += chunk
-                self._reading += len(chunk)
-                if len(body) > MAX_BODY:
-                    return None
-        except ClientDisconnect:
-            return None
-        finally:
-            self._reading -= len(body)
-        return bytes(body)
 
     def _hint(self, repository_id: str, refs: Mapping[str, str]) -> None:
         """Pass a hint on soon; what comes meanwhile for the same repository goes with it."""
@@ -130,17 +155,24 @@ class _Secrets:
         self._secret_of = secret_of
         self._clock = clock
         self._known: OrderedDict[str, tuple[float, str | None]] = OrderedDict()
+        self._lookups = asyncio.Semaphore(_LOOKUPS_AT_ONCE)
 
     async def get(self, repository_id: str) -> str | None:
-        until, secret = self._known.get(repository_id, (0.0, None))
-        if self._clock.monotonic() < until:
-            return secret
-        secret = await self._secret_of(repository_id)
+        if (known := self._fresh(repository_id)) is not None:
+            return known[1]
+        async with self._lookups:
+            if (known := self._fresh(repository_id)) is not None:
+                return known[1]
+            secret = await self._secret_of(repository_id)
         self._known[repository_id] = (self._clock.monotonic() + SECRET_SECONDS, secret)
         self._known.move_to_end(repository_id)
         if len(self._known) > _MOST_SECRETS:
             self._known.popitem(last=False)
         return secret
+
+    def _fresh(self, repository_id: str) -> tuple[float, str | None] | None:
+        known = self._known.get(repository_id)
+        return known if known is not None and self._clock.monotonic() < known[0] else None
 
 
 class _Refusals:

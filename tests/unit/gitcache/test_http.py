@@ -209,6 +209,41 @@ async def test_ten_thousand_forgeries_ask_the_store_once_and_say_little(
     assert capsys.readouterr().out.count("webhook refused") <= 1
 
 
+async def test_ids_that_are_made_up_ask_the_store_a_few_at_once() -> None:
+    asking = most = 0
+
+    async def slowly(repository_id: str) -> None:
+        nonlocal asking, most
+        asking += 1
+        most = max(most, asking)
+        await asyncio.sleep(0)
+        asking -= 1
+
+    hooks = Webhooks(Hints(), slowly, FakeClock())
+    paths = [f"/webhooks/git/github/{number}" for number in range(200)]
+    answers = await asyncio.gather(*(send_to(hooks, path, PUSH) for path in paths))
+    assert set(answers) == {401} and most <= 4
+
+
+async def test_a_body_that_never_ends_is_given_up() -> None:
+    """Who sends slowly holds a place for some seconds only."""
+    hooks = Webhooks(Hints(), secret_of, FakeClock(), body_seconds=0.01)
+    app = Starlette(routes=[hooks.route])
+    path = "/webhooks/git/github/shop"
+    scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": []}
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        await asyncio.sleep(0.002)
+        return {"type": "http.request", "body": b"x", "more_body": True}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    await app(scope, receive, send)
+    assert sent[0]["status"] == 408
+
+
 async def test_a_new_secret_counts_after_some_seconds() -> None:
     secrets, clock = {"shop": "old"}, FakeClock()
 
