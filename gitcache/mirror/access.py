@@ -37,6 +37,8 @@ _SETTINGS = {
     "maintenance.auto": "false",
     "core.hooksPath": "/dev/null",
     "core.symlinks": "false",
+    # Larger files stream to disk: what a small pack unpacks to need not fit into memory.
+    "core.bigFileThreshold": "16m",
     "credential.helper": "",
     "http.followRedirects": "false",
     "http.lowSpeedLimit": "1000",

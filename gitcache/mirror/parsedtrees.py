@@ -13,7 +13,8 @@ Place = tuple[str, str]
 
 _LARGE = 1_000
 _CHUNK = 64
-_MOST_PLACES = 32
+_MOST_FOLLOWED = 120_000
+"""Entries of all large trees that are kept in both forms; a larger one is parsed anew."""
 
 
 class ParsedTrees:
@@ -23,6 +24,7 @@ class ParsedTrees:
         self._free = entries
         self._trees: OrderedDict[str, Tree] = OrderedDict()
         self._last: OrderedDict[Place, _Large] = OrderedDict()
+        self._followed = 0
 
     def get(self, tree: str) -> Tree | None:
         """A tree by its id, if it is still here."""
@@ -50,11 +52,16 @@ class ParsedTrees:
                 return entries
             large = _Large(data, entries, id_bytes, _ends(entries, id_bytes))
         if place is not None and large.ends[-1] == len(data):
-            self._last[place] = large
-            self._last.move_to_end(place)
-            if len(self._last) > _MOST_PLACES:
-                self._last.popitem(last=False)
+            self._follow(place, large)
         return large.entries
+
+    def _follow(self, place: Place, large: "_Large") -> None:
+        before = self._last.pop(place, None)
+        self._followed += len(large.entries) - (len(before.entries) if before else 0)
+        self._last[place] = large
+        while self._followed > _MOST_FOLLOWED:
+            _, dropped = self._last.popitem(last=False)
+            self._followed -= len(dropped.entries)
 
     def _put(self, tree: str, entries: Tree) -> None:
         if tree in self._trees:

@@ -24,7 +24,7 @@ from gitcache.mirror.submodules import Submodules
 Level = Mapping[str, Sequence[tuple[str, str]]]
 Complete = Callable[[RepositorySpec, Collection[str]], Awaitable[None]]
 
-_MAX_TREE_BYTES = 64 << 20
+_MAX_TREE_BYTES = 16 << 20
 _MAX_COMMIT_BYTES = 1 << 20
 _MOST_MISSING = 200_000
 _MOST_REMEMBERED = 200_000
