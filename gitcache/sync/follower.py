@@ -188,8 +188,12 @@ class Follower:
             self._publish(spec, "internal error; the server's log has the details")
             return max(1.0, self._backoff.next())
         self._backoff.reset()
-        await self._measure(spec)
+        is_first = self._known.measured is None
+        if is_first:
+            await self._measure(spec)
         self._publish(spec, None)
+        if not is_first:
+            await self._measure(spec)
         return self._interval()
 
     async def _poll(self, spec: RepositorySpec) -> None:
