@@ -105,6 +105,8 @@ class Registry:
             raise Unavailable("the registry asks for a sign-in that is not supported")
         asked = {key: fields[key] for key in ("service", "scope") if key in fields}
         url = URL(fields["realm"]).update_query(asked)
+        if url.scheme != "https" and not is_local(url.host or ""):
+            raise Unavailable(f"the registry asks to sign in at {url.host} without TLS: refused")
         own = {"Authorization": self._authorization} if self._authorization else None
         answer = await self._fetcher.get(str(url), max_bytes=_MAX_JSON, headers=own)
         if answer.status != 200:
