@@ -72,12 +72,11 @@ export function HealthMap({ rows, isStale, onOpen, nameOf }: Props) {
 function Tip({ pointed, width, nameOf }: { readonly pointed: Pointed; readonly width: number; readonly nameOf: Props["nameOf"] }) {
   const { hit: at, x, y } = pointed;
   const [name, setName] = useState<string | undefined>();
-  useEffect(() => {
-    const timer = setTimeout(() => void nameOf(at).then(setName, () => setName(undefined)), PATIENCE);
-    return () => clearTimeout(timer);
-    // The tip is made anew for each cell.
-  }, []); // eslint-disable-line react-hooks/exhaustive-deps
   const { row, index } = at;
+  useEffect(() => {
+    const timer = setTimeout(() => void nameOf({ row, index }).then(setName, () => setName(undefined)), PATIENCE);
+    return () => clearTimeout(timer);
+  }, [nameOf, row, index]);
   return (
     <output className="map-tip" style={{ left: Math.max(0, Math.min(x + 12, width - 240)), top: y + 16 }}>
       <strong>{index === null ? row.handle : `${row.handle}/${name ?? "…"}`}</strong>

@@ -1,1 +1,166 @@
-export function ObjectPage() { return null; }
+import { useQuery } from "urql";
+import { Link, useParams } from "wouter";
+import { ComponentDocument, ComponentEventsDocument, ComponentLiveDocument, OfServiceDocument, type ComponentQuery } from "../api/generated";
+import { AWAY } from "../clusters/away";
+import { componentState } from "../services/status";
+import { asYaml, toYaml } from "../text/yaml";
+import { Age } from "../ui/Age";
+import { Code, Diff } from "../ui/Code";
+import { NotThere } from "../ui/NotThere";
+import { Problem } from "../ui/Problem";
+import { Skeleton } from "../ui/Skeleton";
+import { Status } from "../ui/Status";
+import { Tabs, type Tab } from "../ui/Tabs";
+import { EventsTable } from "./Events";
+import { Logs } from "./Logs";
+import { Shell } from "./Shell";
+import "../services/service.css";
+
+type Family = NonNullable<ComponentQuery["component"]>;
+type Relative = { readonly id: string; readonly kind: string; readonly name: string; readonly state: string | null };
+
+function Live({ id }: { readonly id: string }) {
+  const [{ data, error, fetching }, again] = useQuery({ query: ComponentLiveDocument, variables: { id }, requestPolicy: "network-only" });
+  if (error !== undefined && data === undefined) return <Problem error={error} />;
+  if (data === undefined) return <Skeleton lines={14} />;
+  if (data.componentLive === null) return <p className="quiet">It is not in the cluster now.</p>;
+  return (
+    <>
+      <div className="bar">
+        <span className="quiet">
+          read <Age at={data.componentLive.readAt} staleAfter={AWAY} />
+        </span>
+        <button type="button" disabled={fetching} onClick={() => again({ requestPolicy: "network-only" })}>
+          Read again
+        </button>
+      </div>
+      <Code text={toYaml(data.componentLive.object)} label="The object as it is in its cluster" />
+    </>
+  );
+}
+
+/** What git says against what is there: only where it differs, the agent tells of it. */
+function Drift({ family }: { readonly family: Family }) {
+  const { content, synced } = family.component;
+  if (content?.live == null || content.desired == null)
+    return <p className="quiet">{synced ? "What is there is what git says, in every field that it names." : "It differs from git; its agent has not told how yet."}</p>;
+  return <Diff before={asYaml(content.desired)} after={asYaml(content.live)} label="From what git says to what is there" />;
+}
+
+function Events({ id }: { readonly id: string }) {
+  const [{ data, error }] = useQuery({ query: ComponentEventsDocument, variables: { id }, requestPolicy: "network-only" });
+  if (error !== undefined && data === undefined) return <Problem error={error} />;
+  if (data === undefined) return <Skeleton lines={6} />;
+  return <EventsTable events={data.componentEvents} />;
+}
+
+function Relatives({ title, of }: { readonly title: string; readonly of: readonly Relative[] }) {
+  if (of.length === 0) return null;
+  return (
+    <>
+      <dt>{title}</dt>
+      <dd className="relatives">
+        {of.slice(0, 100).map((one) => {
+          const { tone, word } = componentState(one.state);
+          return (
+            <span key={one.id}>
+              <span className="kind">{one.kind}</span> <Link href={`/objects/${one.id}`}>{one.name}</Link> <Status tone={tone}>{word}</Status>
+            </span>
+          );
+        })}
+        {of.length > 100 && <span className="quiet">and {of.length - 100} more</span>}
+      </dd>
+    </>
+  );
+}
+
+function tabsOf(family: Family, handle: string): readonly [Tab, ...Tab[]] {
+  const { component } = family;
+  const pod = { namespace: component.namespace ?? "", name: component.name };
+  const isPod = component.kind === "Pod" && !component.group;
+  const pods = isPod ? [pod] : family.children.filter(({ kind }) => kind === "Pod");
+  return [
+    { id: "live", title: "Live", content: () => <Live id={component.id} /> },
+    { id: "drift", title: component.synced ? "Git and live" : "Drift", content: () => <Drift family={family} /> },
+    { id: "events", title: "Events", content: () => <Events id={component.id} /> },
+    ...(pods.length > 0 ? [{ id: "logs", title: "Logs", content: () => <Logs handle={handle} pods={pods} /> }] : []),
+    ...(isPod ? [{ id: "shell", title: "Shell", content: () => <Shell handle={handle} pod={pod} /> }] : []),
+  ];
+}
+
+/** One object of a cluster: its state and why, what owns it, and all that can be looked at. */
+export function ObjectPage() {
+  const { id } = useParams<{ id: string }>();
+  const [{ data, error }] = useQuery({ query: ComponentDocument, variables: { id } });
+  const serviceId = typeof data?.component?.component.labels["towline.dev/service"] === "string" ? data.component.component.labels["towline.dev/service"] : "";
+  const [owner] = useQuery({ query: OfServiceDocument, variables: { id: serviceId }, pause: serviceId === "" });
+  if (error !== undefined && data === undefined) return <Problem error={error} />;
+  if (data === undefined) return <Skeleton lines={14} />;
+  if (data.component === null) return <NotThere what="object" />;
+  const { component, parents, children } = data.component;
+  const { tone, word } = componentState(component.state);
+  const service = owner.data?.serviceDeployment;
+  const handle = service?.cluster?.handle ?? "";
+  return (
+    <article>
+      <header className="service-head">
+        <div>
+          <p className="crumbs">
+            {service == null ? "Objects" : <Link href={`/services/${service.id}`}>{`${handle}/${service.name}`}</Link>} / {component.kind}
+            {component.namespace !== null && ` / ${component.namespace}`}
+          </p>
+          <h1>
+            {component.name}{" "}
+            <Status tone={tone} pill>
+              {word}
+            </Status>
+            {!component.synced && (
+              <Status tone="warn" pill>
+                drifted
+              </Status>
+            )}
+          </h1>
+        </div>
+        <span className="fill" />
+        <span className="quiet">
+          changed <Age at={component.updatedAt} />
+          {service?.cluster != null && (
+            <>
+              , agent heard <Age at={service.cluster.pingedAt} staleAfter={AWAY} />
+            </>
+          )}
+        </span>
+      </header>
+      {component.message !== null && component.message !== "" && (
+        <ul className="problems">
+          <li className={component.state === "FAILED" ? "" : "note"}>{component.message}</li>
+        </ul>
+      )}
+      <dl className="facts card">
+        <Relatives title="Owned by" of={parents} />
+        <Relatives title="Owns" of={children} />
+        {component.images.length > 0 && (
+          <>
+            <dt>Images</dt>
+            <dd>
+              {component.images.map((image) => (
+                <Link key={image} href={`/search?q=${encodeURIComponent(`image:${image.split("/").at(-1) ?? image}`)}`}>
+                  <code>{image}</code>
+                </Link>
+              ))}
+            </dd>
+          </>
+        )}
+        <dt>Labels</dt>
+        <dd>
+          {Object.entries(component.labels).map(([name, value]) => (
+            <code key={name} className="label">
+              {name}={String(value)}
+            </code>
+          ))}
+        </dd>
+      </dl>
+      <Tabs tabs={tabsOf(data.component, handle)} />
+    </article>
+  );
+}

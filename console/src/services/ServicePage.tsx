@@ -1,73 +1,69 @@
 import { useQuery, useSubscription } from "urql";
-import { useParams } from "wouter";
+import { Link, useParams } from "wouter";
 import { ServiceDeltaDocument, ServiceDocument } from "../api/generated";
+import { AWAY } from "../clusters/away";
+import { Logs } from "../objects/Logs";
+import { EventsTable } from "../objects/Events";
 import { Age } from "../ui/Age";
+import { NotThere } from "../ui/NotThere";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
 import { Status } from "../ui/Status";
 import { Tabs } from "../ui/Tabs";
+import { Awaiting } from "./Awaiting";
 import { Components } from "./Components";
 import { History } from "./History";
-import { Timeline } from "./Timeline";
+import { Settings } from "./Settings";
+import { Source } from "./Source";
 import { ServiceActions } from "./ServiceActions";
+import { ServiceEvents } from "./ServiceEvents";
 import { serviceStatus } from "./status";
+import { Timeline } from "./Timeline";
+import { WhatIf } from "./WhatIf";
 import type { Service } from "./service";
 import "./service.css";
 
-const AWAY = 60_000;
+const MOST_PODS = 20;
 
 function Head({ service }: { readonly service: Service }) {
   const { tone, word } = serviceStatus(service.status);
+  const handle = service.cluster?.handle;
   return (
     <header className="service-head">
       <div>
-        <h1>{service.name}</h1>
-        <p className="quiet">
-          {service.namespace} in {service.cluster?.handle ?? "a deleted cluster"}
+        <p className="crumbs">
+          <Link href="/services">Services</Link> /{" "}
+          {handle === undefined ? "a deleted cluster" : <Link href={`/clusters/${handle}`}>{handle}</Link>} / {service.namespace}
         </p>
+        <h1>
+          {service.name}{" "}
+          <Status tone={tone} pill>
+            {word}
+          </Status>
+        </h1>
       </div>
-      <Status tone={tone}>{word}</Status>
-      <span>
+      <span className="fill" />
+      <span className="quiet">
         agent heard <Age at={service.cluster?.pingedAt ?? null} staleAfter={AWAY} />
       </span>
-      <span className="fill" />
       <ServiceActions service={service} />
     </header>
   );
 }
 
-function Source({ service }: { readonly service: Service }) {
-  const { repository, git, revision, sha, pinnedSha } = service;
-  return (
-    <dl className="facts">
-      <dt>From</dt>
-      <dd>
-        {repository?.url ?? "no repository"} <code>{git?.ref}</code> <code>{git?.folder || "/"}</code>
-      </dd>
-      <dt>Commit</dt>
-      <dd>
-        <code>{sha?.slice(0, 12) ?? "none yet"}</code> {revision?.subject}{" "}
-        <span className="quiet">{revision?.author}</span>
-      </dd>
-      {pinnedSha !== null && (
-        <>
-          <dt>Held</dt>
-          <dd>
-            at <code>{pinnedSha.slice(0, 12)}</code> after a rollback: new commits do not move it
-          </dd>
-        </>
-      )}
-    </dl>
-  );
-}
-
 function Problems({ service }: { readonly service: Service }) {
-  if (service.errors.length === 0) return null;
+  const notes = [...(service.message === null ? [] : [service.message]), ...(service.waiting ? ["It waits until the services that it depends on are healthy."] : [])];
+  if (service.errors.length === 0 && notes.length === 0) return null;
   return (
     <ul className="problems" aria-label="What is wrong">
       {service.errors.map(({ source, message }, index) => (
         <li key={index}>
           <strong>{source}</strong> {message}
+        </li>
+      ))}
+      {notes.map((note) => (
+        <li key={note} className="note">
+          {note}
         </li>
       ))}
     </ul>
@@ -81,17 +77,24 @@ export function ServicePage() {
   useSubscription({ query: ServiceDeltaDocument, variables: { id } });
   const service = data?.serviceDeployment;
   if (error !== undefined && service == null) return <Problem error={error} />;
-  if (service == null) return <Skeleton lines={14} />;
+  if (data === undefined) return <Skeleton lines={14} />;
+  if (service == null) return <NotThere what="service" />;
+  const pods = service.components.filter(({ kind, group }) => kind === "Pod" && !group).slice(0, MOST_PODS);
   return (
     <article>
       <Head service={service} />
       <Problems service={service} />
+      <Awaiting service={service} />
       <Source service={service} />
       <Tabs
         tabs={[
           { id: "objects", title: `Objects ${service.components.length}`, content: () => <Components of={service.components} /> },
-          { id: "timeline", title: "Why not live", content: () => <Timeline serviceId={service.id} /> },
+          { id: "timeline", title: "Why not live", content: () => <Timeline service={service} /> },
           { id: "history", title: "History", content: () => <History service={service} /> },
+          { id: "whatif", title: "What if", content: () => <WhatIf service={service} /> },
+          { id: "events", title: "Events", content: () => <ServiceEvents serviceId={service.id} render={EventsTable} /> },
+          { id: "logs", title: "Logs", content: () => <Logs handle={service.cluster?.handle ?? ""} pods={pods} /> },
+          { id: "settings", title: "Settings", content: () => <Settings service={service} /> },
         ]}
       />
     </article>

@@ -1,146 +1,104 @@
-import { useState } from "react";
+import { useCallback, useState } from "react";
 import { Link } from "wouter";
 import { useQuery, useSubscription } from "urql";
-import { ServiceDeltaDocument, ServicesDocument, type ServiceRowFragment } from "../api/generated";
-import { Age } from "../ui/Age";
+import { ServiceDeltaDocument, ServicesDocument, type ServiceDeploymentStatus } from "../api/generated";
+import { Chips } from "../ui/Chips";
 import { Empty } from "../ui/Empty";
 import { FilterField } from "../ui/FilterField";
+import { More } from "../ui/More";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
-import { Status } from "../ui/Status";
+import { Table } from "../ui/Table";
 import { useParam } from "../ui/useParam";
-import { serviceStatus } from "./status";
-import "../ui/table.css";
+import { useRowKeys } from "../ui/useRowKeys";
+import { SERVICE_TITLES, ServiceRow } from "./ServiceRow";
 
-const AWAY = 60_000;
+const STATUSES: readonly (readonly [ServiceDeploymentStatus | "", string])[] = [
+  ["", "All"],
+  ["FAILED", "Failed"],
+  ["STALE", "On its way"],
+  ["SYNCED", "Applied"],
+  ["HEALTHY", "Healthy"],
+  ["PAUSED", "Paused"],
+];
 
-function Row({ service }: { readonly service: ServiceRowFragment }) {
-  const { tone, word } = serviceStatus(service.status);
-  const reason = service.errors[0]?.message ?? "";
-  return (
-    <tr>
-      <td>
-        <Link href={`/services/${service.id}`}>{service.name}</Link>
-      </td>
-      <td>{service.cluster?.handle ?? ""}</td>
-      <td>{service.namespace}</td>
-      <td>
-        <Status tone={tone}>{word}</Status>
-      </td>
-      <td title={reason}>{reason}</td>
-      <td>
-        <code>{service.sha?.slice(0, 8) ?? "–"}</code>
-      </td>
-      <td>
-        <Age at={service.cluster?.pingedAt ?? null} staleAfter={AWAY} never="agent never came" />
-      </td>
-    </tr>
-  );
-}
-
-type SliceProps = { readonly q: string; readonly after: string | null; readonly onMore: (cursor: string) => void; readonly last: boolean };
-
-function Slice({ q, after, onMore, last }: SliceProps) {
-  const [{ data, error }] = useQuery({ query: ServicesDocument, variables: { q: q || null, after } });
-  if (error !== undefined && data === undefined) return <ErrorRow error={error} />;
-  if (data === undefined) return <LoadingRow />;
-  const { edges, pageInfo } = data.serviceDeployments;
-  if (after === null && edges.length === 0) return <EmptyRow filtered={q !== ""} />;
-  const cursor = pageInfo.endCursor;
-  return (
-    <>
-      {edges.map(({ node }) => (
-        <Row key={node.id} service={node} />
-      ))}
-      {last && pageInfo.hasNextPage && cursor !== null && (
-        <tr>
-          <td colSpan={7}>
-            <button type="button" onClick={() => onMore(cursor)}>
-              More
-            </button>
-          </td>
-        </tr>
-      )}
-    </>
-  );
-}
-
-function ErrorRow({ error }: { readonly error: Parameters<typeof Problem>[0]["error"] }) {
-  return (
-    <tr>
-      <td colSpan={7}>
-        <Problem error={error} />
-      </td>
-    </tr>
-  );
-}
-
-function LoadingRow() {
-  return (
-    <tr>
-      <td colSpan={7}>
-        <Skeleton lines={6} />
-      </td>
-    </tr>
-  );
-}
-
-function EmptyRow({ filtered }: { readonly filtered: boolean }) {
-  return (
-    <tr>
-      <td colSpan={7} className="wide">
-        {filtered ? (
-          <Empty title="No service has that in its name">Try fewer letters, or search everything with Ctrl-K.</Empty>
-        ) : (
-          <Empty title="No services yet">
-            A service is a folder of a git repository that runs in a cluster:{" "}
-            <code>towline services create NAME --cluster HANDLE --repo URL --folder PATH</code>
-          </Empty>
-        )}
-      </td>
-    </tr>
-  );
-}
+export type Filter = { readonly q?: string; readonly status?: string; readonly clusterId?: string; readonly repositoryId?: string };
 
 /** All services, what is wrong beside the name, kept true by the subscription. */
 export function ServicesPage() {
   const [q] = useParam("q");
+  const [status] = useParam("status");
   return (
     <>
       <div className="bar">
         <h1>Services</h1>
         <FilterField label="Filter services" />
+        <Chips label="Status" name="status" options={STATUSES} />
+        <span className="fill" />
+        <Link className="button primary" href="/services/new">
+          New service
+        </Link>
       </div>
-      <Pages key={q} q={q} />
+      <ServiceList key={`${q} ${status}`} filter={{ q, status }} />
     </>
   );
 }
 
-function Pages({ q }: { readonly q: string }) {
+/** The services that fit a filter, page by page as one scrolls. */
+export function ServiceList({ filter }: { readonly filter: Filter }) {
   const [cursors, setCursors] = useState<readonly (string | null)[]>([null]);
   useSubscription({ query: ServiceDeltaDocument });
+  useRowKeys();
+  const more = useCallback((cursor: string) => setCursors((known) => (known.includes(cursor) ? known : [...known, cursor])), []);
+  return cursors.map((after, index) => (
+    <Slice key={after ?? ""} filter={filter} after={after} onMore={more} last={index === cursors.length - 1} />
+  ));
+}
+
+type SliceProps = { readonly filter: Filter; readonly after: string | null; readonly onMore: (cursor: string) => void; readonly last: boolean };
+
+function Slice({ filter, after, onMore, last }: SliceProps) {
+  const known = STATUSES.find(([status]) => status === filter.status)?.[0];
+  const variables = {
+    q: filter.q || null,
+    clusterId: filter.clusterId ?? null,
+    repositoryId: filter.repositoryId ?? null,
+    status: known ? [known] : null,
+    after,
+  };
+  const [{ data, error }] = useQuery({ query: ServicesDocument, variables });
+  const cursor = data?.serviceDeployments.pageInfo.endCursor ?? null;
+  const next = useCallback(() => cursor !== null && onMore(cursor), [cursor, onMore]);
+  if (error !== undefined && data === undefined) return <Problem error={error} />;
+  if (data === undefined) return <Skeleton lines={8} />;
+  const { edges, pageInfo, totalCount, totalCountKind } = data.serviceDeployments;
+  if (after === null && edges.length === 0) return <NoServices filtered={Boolean(filter.q ?? filter.status)} />;
   return (
-    <table className="table">
-      <thead>
-        <tr>
-          {["Service", "Cluster", "Namespace", "Status", "Reason", "Commit", "Heard"].map((title) => (
-            <th key={title} scope="col">
-              {title}
-            </th>
-          ))}
-        </tr>
-      </thead>
-      <tbody>
-        {cursors.map((after, index) => (
-          <Slice
-            key={after ?? ""}
-            q={q}
-            after={after}
-            last={index === cursors.length - 1}
-            onMore={(cursor) => setCursors((known) => [...known, cursor])}
-          />
+    <>
+      {after === null && totalCount !== null && (
+        <p className="quiet count">
+          {totalCountKind === "AT_LEAST" && "more than "}
+          {totalCount.toLocaleString()} {totalCount === 1 ? "service" : "services"}
+        </p>
+      )}
+      <Table label="Services" titles={SERVICE_TITLES}>
+        {edges.map(({ node }) => (
+          <ServiceRow key={node.id} service={node} />
         ))}
-      </tbody>
-    </table>
+      </Table>
+      {last && pageInfo.hasNextPage && <More onMore={next} />}
+    </>
+  );
+}
+
+function NoServices({ filtered }: { readonly filtered: boolean }) {
+  if (filtered) return <Empty title="No service is like that">Try fewer letters, or search everything with Ctrl-K.</Empty>;
+  return (
+    <Empty title="No services yet">
+      <p>A service is a folder of a git repository that runs in a cluster.</p>
+      <Link className="button primary" href="/services/new">
+        Define the first one
+      </Link>
+    </Empty>
   );
 }

@@ -1,25 +1,75 @@
 import { useQuery } from "urql";
-import { TimelineDocument } from "../api/generated";
+import { TimelineDocument, TraceDocument, type TimelineQuery } from "../api/generated";
+import { duration } from "../text/time";
 import { Age } from "../ui/Age";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
+import { Status } from "../ui/Status";
+import { STANDINGS } from "./standings";
+import type { Service } from "./service";
 
-/** The ledger of a service, newest first: how far each commit has come, and when. */
-export function Timeline({ serviceId }: { readonly serviceId: string }) {
-  const [{ data, error }] = useQuery({ query: TimelineDocument, variables: { id: serviceId } });
+type Row = TimelineQuery["ledger"]["edges"][number]["node"];
+
+/** Where the newest commit of its branch stands, for this service. */
+function Verdict({ service }: { readonly service: Service }) {
+  const newest = service.repository?.commits.find(({ ref }) => ref === service.git?.ref);
+  const variables = { sha: newest?.sha ?? "", repositoryId: service.repository?.id ?? null };
+  const [{ data, error }] = useQuery({ query: TraceDocument, variables, pause: newest === undefined });
+  if (newest === undefined) return <p className="quiet">No commit of {service.git?.ref ?? "its branch"} is known yet.</p>;
+  if (error !== undefined && data === undefined) return <Problem error={error} />;
+  if (data === undefined) return <Skeleton lines={2} />;
+  const walk = data.commitTrace.stragglers.find(({ serviceId }) => serviceId === service.id);
+  const { tone, word, text } = STANDINGS[walk?.standing ?? "LIVE"];
+  return (
+    <section className="card verdict">
+      <Status tone={tone} pill>
+        {word}
+      </Status>
+      <div>
+        <p>
+          The newest commit of <code>{newest.ref}</code> is <code>{newest.sha.slice(0, 8)}</code>, “{newest.subject}”. {text}
+        </p>
+        {walk?.reason != null && walk.reason !== "" && (
+          <p>
+            <strong>{walk.reason}</strong> {walk.since !== null && <Age at={walk.since} />}
+          </p>
+        )}
+        <p className="quiet">
+          Live in {data.commitTrace.live} of {data.commitTrace.services} services that follow it.
+        </p>
+      </div>
+    </section>
+  );
+}
+
+function Line({ row, before }: { readonly row: Row; readonly before: Row | undefined }) {
+  const took = before === undefined || before.sequence !== row.sequence ? null : new Date(row.at).getTime() - new Date(before.at).getTime();
+  return (
+    <li className={`stage-${row.stage}`}>
+      <Age at={row.at} />
+      <strong>{row.stage}</strong>
+      <span className="quiet">{took === null ? "" : took < 1000 ? `+${took} ms` : `+${duration(took)}`}</span>
+      <code>{row.sha?.slice(0, 8)}</code>
+      <span>{row.message}</span>
+      <span className="quiet">{row.actor}</span>
+    </li>
+  );
+}
+
+/** Why the newest commit is live or is not, and how far each one before has come. */
+export function Timeline({ service }: { readonly service: Service }) {
+  const [{ data, error }] = useQuery({ query: TimelineDocument, variables: { id: service.id } });
   if (error !== undefined && data === undefined) return <Problem error={error} />;
   if (data === undefined) return <Skeleton lines={8} />;
+  const rows = data.ledger.edges.map(({ node }) => node);
   return (
-    <ol className="timeline">
-      {data.ledger.edges.map(({ node }) => (
-        <li key={node.id}>
-          <Age at={node.at} />
-          <strong>{node.stage}</strong>
-          <code>{node.sha?.slice(0, 8)}</code>
-          <span>{node.message}</span>
-          <span className="quiet">{node.actor}</span>
-        </li>
-      ))}
-    </ol>
+    <div className="stack">
+      <Verdict service={service} />
+      <ol className="timeline card">
+        {rows.map((row, index) => (
+          <Line key={row.id} row={row} before={rows[index + 1]} />
+        ))}
+      </ol>
+    </div>
   );
 }

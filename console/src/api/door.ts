@@ -1,0 +1,59 @@
+// The Kubernetes door: a cluster's own API, as the one who is signed in.
+import { CSRF, ticket } from "./client";
+
+export type Pod = { readonly namespace: string; readonly name: string };
+
+/** The address of something in a cluster; every part is escaped. */
+export function doorPath(handle: string, ...parts: readonly string[]): string {
+  return ["/k8s/clusters", handle, ...parts].map((part, index) => (index === 0 ? part : encodeURIComponent(part))).join("/");
+}
+
+const podPath = (handle: string, { namespace, name }: Pod, ...more: readonly string[]) =>
+  doorPath(handle, "api", "v1", "namespaces", namespace, "pods", name, ...more);
+
+/** What the door says when it refuses; it answers with Kubernetes' own Status. */
+async function refusal(response: Response): Promise<Error> {
+  const text = await response.text();
+  try {
+    const { message } = JSON.parse(text) as { readonly message?: unknown };
+    if (typeof message === "string") return new Error(message);
+  } catch {
+    // Not a Status: the text says what there is to say.
+  }
+  return new Error(text.slice(0, 300) || `the cluster answered ${response.status}`);
+}
+
+/** The names of a pod's containers, the first one first. */
+export async function containersOf(handle: string, pod: Pod): Promise<readonly string[]> {
+  const response = await fetch(podPath(handle, pod), { headers: { ...CSRF, Accept: "application/json" } });
+  if (!response.ok) throw await refusal(response);
+  const { spec } = (await response.json()) as { readonly spec?: { readonly containers?: readonly { readonly name: string }[] } };
+  return spec?.containers?.map(({ name }) => name) ?? [];
+}
+
+export type LogRequest = { readonly container: string; readonly follow: boolean; readonly tail: number; readonly previous: boolean };
+
+/** A pod's log as it comes, piece by piece, until it ends or is aborted. */
+export async function* logOf(handle: string, pod: Pod, asked: LogRequest, signal: AbortSignal): AsyncGenerator<string> {
+  const query = new URLSearchParams({ follow: String(asked.follow), tailLines: String(asked.tail), timestamps: "true" });
+  if (asked.container !== "") query.set("container", asked.container);
+  if (asked.previous) query.set("previous", "true");
+  const response = await fetch(`${podPath(handle, pod, "log")}?${query.toString()}`, { headers: CSRF, signal });
+  if (!response.ok || response.body === null) throw await refusal(response);
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  for (let read = await reader.read(); !read.done; read = await reader.read()) yield read.value;
+}
+
+const BEARER = "base64url.bearer.authorization.k8s.io.";
+
+/** A WebSocket into a pod's container (`v5.channel.k8s.io`), opened by a ticket. */
+export async function execIn(handle: string, pod: Pod, container: string, command: readonly string[]): Promise<WebSocket> {
+  const secret = btoa(await ticket()).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+  const query = new URLSearchParams({ container, stdin: "true", stdout: "true", tty: "true" });
+  for (const word of command) query.append("command", word);
+  const scheme = location.protocol === "https:" ? "wss" : "ws";
+  const url = `${scheme}://${location.host}${podPath(handle, pod, "exec")}?${query.toString()}`;
+  const socket = new WebSocket(url, ["v5.channel.k8s.io", `${BEARER}${secret}`]);
+  socket.binaryType = "arraybuffer";
+  return socket;
+}

@@ -1,0 +1,64 @@
+// Follows the logs of some pods; what comes is shown once a frame.
+import { useEffect, useState } from "react";
+import { logOf, type LogRequest, type Pod } from "../api/door";
+import { join, LineReader, type Line } from "./lines";
+
+export type Logs = { readonly lines: readonly Line[]; readonly problems: readonly string[]; readonly open: number };
+
+const NONE: Logs = { lines: [], problems: [], open: 0 };
+
+class Gathering {
+  private fresh: Line[] = [];
+  private frame: number | undefined;
+
+  constructor(private readonly show: (change: (known: Logs) => Logs) => void) {}
+
+  add(lines: readonly Line[]): void {
+    this.fresh.push(...lines);
+    this.frame ??= requestAnimationFrame(() => this.flush());
+  }
+
+  stop(): void {
+    if (this.frame !== undefined) cancelAnimationFrame(this.frame);
+  }
+
+  private flush(): void {
+    const fresh = this.fresh;
+    this.fresh = [];
+    this.frame = undefined;
+    this.show((known) => ({ ...known, lines: join(known.lines, fresh) }));
+  }
+}
+
+const sentence = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
+type Kept = { readonly key: string; readonly logs: Logs };
+
+/** Lines of all pods together. It begins anew when anything that is asked for changes. */
+export function useLogs(handle: string, pods: readonly Pod[], asked: LogRequest): Logs {
+  const begun: Logs = { ...NONE, open: pods.length };
+  const [kept, setKept] = useState<Kept>({ key: "", logs: NONE });
+  const key = JSON.stringify([handle, pods.map(({ namespace, name }) => [namespace, name]), asked]);
+  useEffect(() => {
+    const [cluster, names, request] = JSON.parse(key) as [string, [string, string][], LogRequest];
+    const control = new AbortController();
+    const change = (next: (known: Logs) => Logs) =>
+      setKept((before) => ({ key, logs: next(before.key === key ? before.logs : { ...NONE, open: names.length }) }));
+    const gathering = new Gathering(change);
+    const read = async ([namespace, name]: [string, string]) => {
+      const reader = new LineReader(name);
+      try {
+        for await (const piece of logOf(cluster, { namespace, name }, request, control.signal)) gathering.add(reader.take(piece));
+      } catch (error) {
+        if (!control.signal.aborted) change((known) => ({ ...known, problems: [...known.problems, `${name}: ${sentence(error)}`] }));
+      }
+      if (!control.signal.aborted) change((known) => ({ ...known, open: known.open - 1 }));
+    };
+    for (const pod of names) void read(pod);
+    return () => {
+      control.abort();
+      gathering.stop();
+    };
+  }, [key]);
+  return kept.key === key ? kept.logs : begun;
+}

@@ -1,0 +1,27 @@
+import type { ComponentType } from "react";
+import { useQuery } from "urql";
+import { ServiceEventsDocument, type ServiceEventsQuery } from "../api/generated";
+import { Problem } from "../ui/Problem";
+import { Skeleton } from "../ui/Skeleton";
+
+type Props = {
+  readonly serviceId: string;
+  readonly render: ComponentType<{ readonly events: ServiceEventsQuery["serviceEvents"] }>;
+};
+
+/** What the cluster tells of a service's objects. */
+export function ServiceEvents({ serviceId, render: Render }: Props) {
+  const [{ data, error }, again] = useQuery({ query: ServiceEventsDocument, variables: { id: serviceId } });
+  if (error !== undefined && data === undefined) return <Problem error={error} />;
+  if (data === undefined) return <Skeleton lines={6} />;
+  return (
+    <>
+      <div className="bar">
+        <button type="button" onClick={() => again({ requestPolicy: "network-only" })}>
+          Read again
+        </button>
+      </div>
+      <Render events={data.serviceEvents} />
+    </>
+  );
+}

@@ -1,0 +1,54 @@
+import { safeUrl } from "../text/links";
+import { Age } from "../ui/Age";
+import type { Service } from "./service";
+
+/** A text from outside: a link where a browser may follow it. */
+function Address({ text }: { readonly text: string }) {
+  const url = safeUrl(text);
+  return url === null ? (
+    <span>{text}</span>
+  ) : (
+    <a href={url} rel="noreferrer noopener" target="_blank">
+      {text}
+    </a>
+  );
+}
+
+/** Where a service comes from, and what holds it. */
+export function Source({ service }: { readonly service: Service }) {
+  const { repository, git, revision, sha, pinnedSha } = service;
+  return (
+    <dl className="facts card">
+      <dt>From</dt>
+      <dd>
+        {repository === null ? "no repository" : <Address text={repository.url} />} <code>{git?.ref}</code> <code>{git?.folder || "/"}</code>
+        {repository?.error != null && <p className="status bad">{repository.error}</p>}
+      </dd>
+      <dt>Commit</dt>
+      <dd>
+        <code>{sha?.slice(0, 12) ?? "none yet"}</code> {revision?.subject} <span className="quiet">{revision?.author}</span>{" "}
+        {revision !== null && <Age at={revision.committedAt} />}
+      </dd>
+      {pinnedSha !== null && (
+        <>
+          <dt>Held</dt>
+          <dd>
+            at <code>{pinnedSha.slice(0, 12)}</code>: {service.promoted ? "only its pipeline moves it" : "new commits do not move it until it is let go"}
+          </dd>
+        </>
+      )}
+      {service.origin !== null && (
+        <>
+          <dt>Made by</dt>
+          <dd>{service.origin}</dd>
+        </>
+      )}
+      {service.metadata.fqdns.length > 0 && (
+        <>
+          <dt>Reached at</dt>
+          <dd>{service.metadata.fqdns.join(", ")}</dd>
+        </>
+      )}
+    </dl>
+  );
+}

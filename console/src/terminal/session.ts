@@ -1,0 +1,67 @@
+// A shell in a container: Kubernetes' channel protocol between a terminal and the door.
+import { execIn, type Pod } from "../api/door";
+import { openTerminal, type Screen } from "./terminal";
+
+const STDIN = 0;
+const ERROR = 3;
+const RESIZE = 4;
+// Whatever shell the image has.
+const SHELL = ["/bin/sh", "-c", "exec $(command -v bash || command -v ash || echo sh)"];
+
+function frame(channel: number, text: string): Uint8Array<ArrayBuffer> {
+  const body = new TextEncoder().encode(text);
+  const bytes = new Uint8Array(body.length + 1);
+  bytes[0] = channel;
+  bytes.set(body, 1);
+  return bytes;
+}
+
+/** How a session ended, in the words of its Status. */
+export function verdictOf(text: string): string {
+  try {
+    const { status, message } = JSON.parse(text) as { readonly status?: unknown; readonly message?: unknown };
+    if (status === "Success") return "The shell has ended.";
+    if (typeof message === "string") return message;
+  } catch {
+    // Not a Status: the text itself is the reason.
+  }
+  return text;
+}
+
+function join({ terminal }: Screen, socket: WebSocket): void {
+  const resize = () => socket.send(frame(RESIZE, JSON.stringify({ Width: terminal.cols, Height: terminal.rows })));
+  const send = (text: string) => socket.readyState === WebSocket.OPEN && socket.send(frame(STDIN, text));
+  socket.onopen = () => {
+    resize();
+    terminal.focus();
+  };
+  terminal.onData(send);
+  terminal.onResize(() => socket.readyState === WebSocket.OPEN && resize());
+  socket.onmessage = ({ data }: MessageEvent<ArrayBuffer>) => {
+    const bytes = new Uint8Array(data);
+    if (bytes[0] === ERROR) terminal.write(`\r\n${verdictOf(new TextDecoder().decode(bytes.subarray(1)))}\r\n`);
+    else terminal.write(bytes.subarray(1));
+  };
+  socket.onclose = ({ reason }) => terminal.write(`\r\n[closed${reason === "" ? "" : `: ${reason}`}]\r\n`);
+}
+
+/** Opens a shell in an element; gives what ends it. */
+export function openShell(host: HTMLElement, handle: string, pod: Pod, container: string): () => void {
+  const screen = openTerminal(host);
+  let socket: WebSocket | null = null;
+  let gone = false;
+  screen.fit();
+  execIn(handle, pod, container, SHELL).then(
+    (opened) => {
+      socket = opened;
+      if (gone) opened.close();
+      else join(screen, opened);
+    },
+    (error: unknown) => screen.terminal.write(error instanceof Error ? error.message : String(error)),
+  );
+  return () => {
+    gone = true;
+    socket?.close();
+    screen.end();
+  };
+}

@@ -1,0 +1,56 @@
+// xterm without inline styles: what it would write into style elements goes into adopted sheets.
+import { FitAddon } from "@xterm/addon-fit";
+import { Terminal } from "@xterm/xterm";
+import "@xterm/xterm/css/xterm.css";
+
+export type Screen = { readonly terminal: Terminal; readonly fit: () => void; readonly end: () => void };
+
+/** Stands for a style element: its text becomes a sheet that the page adopts. */
+function adoptingElement(sheets: CSSStyleSheet[]): HTMLElement {
+  const sheet = new CSSStyleSheet();
+  sheets.push(sheet);
+  document.adoptedStyleSheets.push(sheet);
+  const element = document.createElement("span");
+  element.hidden = true;
+  Object.defineProperty(element, "textContent", { set: (text: string) => sheet.replaceSync(text) });
+  return element;
+}
+
+/** The document as xterm sees it. */
+function documentFor(sheets: CSSStyleSheet[]): Document {
+  return new Proxy(document, {
+    get(target, name) {
+      if (name === "createElement")
+        return (tag: string) => (tag === "style" ? adoptingElement(sheets) : target.createElement(tag));
+      const value: unknown = Reflect.get(target, name, target);
+      return typeof value === "function" ? (value as (...given: unknown[]) => unknown).bind(target) : value;
+    },
+    set: (target, name, value) => Reflect.set(target, name, value, target),
+  });
+}
+
+/** A terminal in an element, as wide as it. */
+export function openTerminal(host: HTMLElement, options: { readonly cols?: number; readonly rows?: number; readonly fixed?: boolean } = {}): Screen {
+  const sheets: CSSStyleSheet[] = [];
+  const { fixed = false, ...size } = options;
+  const terminal = new Terminal({
+    ...size,
+    documentOverride: documentFor(sheets),
+    disableStdin: fixed,
+    screenReaderMode: true,
+    fontFamily: getComputedStyle(host).getPropertyValue("--mono"),
+    fontSize: 13,
+    theme: { background: "#0e1216", foreground: "#e6eaee", cursor: "#74b6ff" },
+  });
+  const addon = new FitAddon();
+  terminal.loadAddon(addon);
+  terminal.open(host);
+  const observer = new ResizeObserver(() => !fixed && addon.fit());
+  observer.observe(host);
+  const end = () => {
+    observer.disconnect();
+    terminal.dispose();
+    document.adoptedStyleSheets = document.adoptedStyleSheets.filter((sheet) => !sheets.includes(sheet));
+  };
+  return { terminal, fit: () => addon.fit(), end };
+}
