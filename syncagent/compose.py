@@ -28,7 +28,9 @@ from syncagent.kube.cluster import KubeCluster
 from syncagent.kube.configmaps import KubeConfigMaps
 from syncagent.kube.facts import KubeFacts
 from syncagent.kube.guarded import GuardedCluster
+from syncagent.kube.impersonator import token_of
 from syncagent.kube.jobs import KubeJobs
+from syncagent.kube.metrics import KubeMetrics
 from syncagent.link.channel import LOOPBACK, Endpoint
 from syncagent.link.commands import Commands
 from syncagent.link.connection import Companion
@@ -152,7 +154,9 @@ def build(
     sources = _source_policy(settings.autonomy, trusted)
     belief = Belief(trusted, key, settings.autonomy.defines, sources)
     bundles, memory = BundleFiles(folder / "bundles"), SqliteMemory(database, belief.check)
-    engine = Engine(cluster, bundles, fetcher, memory, reports, clock, key)
+    engine = Engine(
+        cluster, bundles, fetcher, memory, reports, clock, key, metrics=KubeMetrics(client)
+    )
     jobs = JobRunner(
         KubeJobs(client, KubeCluster(client, clock)),
         SqliteJobs(database),
@@ -165,14 +169,8 @@ def build(
     local = _local(
         settings.autonomy, client, cluster, engine, bundles, memory, reports, clock, repositories
     )
-    admission = Admission(
-        engine,
-        trusted,
-        reports,
-        clock,
-        local.refresh if local is not None else None,
-        sources,
-    )
+    refresh = local.refresh if local is not None else None
+    admission = Admission(engine, trusted, reports, clock, refresh, sources)
     facts = Facts(KubeFacts(client).look, clock)
     upgrader = Upgrader(_home(settings.upgrade), cluster, jobs, reports, clock)
     orders = Orders(key, renders, fetcher, reports)
@@ -186,7 +184,7 @@ def build(
         fetcher,
         facts,
         clock,
-        _companions(access, endpoint, instance_id, settings, clock),
+        _companions(access, client, endpoint, instance_id, settings, clock),
         lambda: database.refusal,
     )
     pages = _pages(settings.health, engine, link, outbox, jobs, database)
@@ -334,7 +332,12 @@ def access_to(settings: KubernetesSettings, clock: Clock) -> Access:
 
 
 def _companions(
-    access: Access, endpoint: Endpoint, instance_id: str, settings: Settings, clock: Clock
+    access: Access,
+    client: KubeClient,
+    endpoint: Endpoint,
+    instance_id: str,
+    settings: Settings,
+    clock: Clock,
 ) -> tuple[Companion, ...]:
     """The tunnel, where the agent speaks to its API server by token alone."""
     server = urlsplit(access.server)
@@ -342,7 +345,9 @@ def _companions(
         log.warning("no tunnel: it takes a token, no client certificate and no path prefix")
         return ()
     port = server.port or (443 if server.scheme == "https" else 80)
-    upstream = Upstream(server.hostname, port, access.tls, access.token.get)
+    impersonator = settings.kubernetes.impersonator
+    token = token_of(impersonator, client, clock) if impersonator else access.token
+    upstream = Upstream(server.hostname, port, access.tls, token.get)
     egress = EgressPolicy.parse(settings.egress.allow)
     allow = ImpersonationPolicy(passthrough=settings.kubernetes.passthrough)
 

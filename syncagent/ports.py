@@ -1,6 +1,6 @@
 """What the agent's use cases need of the world; each is filled in by `compose`."""
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,7 +14,8 @@ from syncagent.domain.jobs import JobSpec, JobStatus
 from syncagent.domain.mirrors import Definition, Document, Mirror
 from syncagent.domain.objects import Api, KubeObject, ObjectKey, ObjectRef
 from syncagent.domain.runs import Run
-from syncagent.domain.services import Desired, Stamps, Status
+from syncagent.domain.services import Desired, MetricCheck, Stamps, Status, Verified
+from syncagent.domain.verification import Trial
 
 
 class Refused(TowlineError):
@@ -172,6 +173,8 @@ class Reports(Protocol):
 
     def drift(self, found: DriftFound) -> None: ...
 
+    def verified(self, verified: Verified) -> None: ...
+
     def done(self, done: CommandDone) -> None: ...
 
 
@@ -198,11 +201,32 @@ class Runs(Protocol):
     def keep(self, run: Run) -> None: ...
 
 
+class Trials(Protocol):
+    """What is known of bundles on trial. Unavailable: the disk refuses."""
+
+    def get(self, service_id: str) -> Trial | None: ...
+
+    def all(self) -> Iterator[Trial]: ...
+
+    def keep(self, trial: Trial) -> None: ...
+
+
+class Metrics(Protocol):
+    """Metrics that are gathered in the cluster."""
+
+    async def value(self, check: MetricCheck) -> float | None:
+        """What a query gives now; None: no series, or several. Refused, Unavailable, Invalid."""
+        ...
+
+
 class Memory(Protocol):
     """The agent's durable state. Each call is one transaction. Unavailable: the disk refuses."""
 
     @property
     def runs(self) -> Runs: ...
+
+    @property
+    def trials(self) -> Trials: ...
 
     fresh: bool
     """True until `recovered`: first boot or a lost disk, the cluster may hold unknown objects."""

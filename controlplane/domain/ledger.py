@@ -23,6 +23,8 @@ class Stage(StrEnum):
     OFFERED = "offered"
     APPLIED = "applied"
     HEALTHY = "healthy"
+    VERIFIED = "verified"
+    HELD = "held"
     DEGRADED = "degraded"
     FAILED = "failed"
     DRIFTED = "drifted"

@@ -27,6 +27,7 @@ from controlplane.domain.reports import (
     ObservedComponent,
     Report,
     StatusReport,
+    VerifiedReport,
 )
 from controlplane.domain.services import Component, Phase, Problem, Service
 from controlplane.ports import ANY, ServiceSecrets, Transaction
@@ -486,6 +487,26 @@ class Agents:
                     {"pointer": one.pointer, "old": one.old, "new": one.new} for one in body.changes
                 ],
             },
+        )
+        batch.ledger.append(entry)
+        batch.changed.add((SERVICE, service.id))
+
+    @_take.register
+    async def _(self, body: VerifiedReport, batch: _Batch, at: datetime) -> None:
+        service = batch.services.get(body.service_id)
+        if service is None or service.deleted_at is not None:
+            return
+        entry = LedgerEntry(
+            service_id=service.id,
+            cluster_id=batch.cluster_id,
+            stage=Stage.VERIFIED if body.ok else Stage.HELD,
+            at=at,
+            sequence=body.sequence,
+            sha=service.sha if body.digest == service.digest else None,
+            digest=body.digest,
+            revision_id=service.revision_id if body.digest == service.digest else None,
+            message=body.reason[:2000],
+            detail={"instead": body.instead},
         )
         batch.ledger.append(entry)
         batch.changed.add((SERVICE, service.id))

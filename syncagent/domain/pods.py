@@ -66,6 +66,11 @@ def crash_of(pod: KubeObject) -> Crash | None:
     return None
 
 
+def restarts_of(pod: KubeObject) -> int:
+    """How often its containers were started again."""
+    return sum(one.get("restartCount") or 0 for one in _containers(pod.get("status") or {}))
+
+
 def images_of(one: KubeObject) -> tuple[str, ...]:
     """Images of a pod or of a workload's pod template, in order, each once."""
     spec = one.get("spec")

@@ -87,6 +87,53 @@ class SyncOptions:
     confirmed: tuple[ObjectRef, ...] = ()
 
 
+class Comparison(StrEnum):
+    """How a metric's value has to stand to its threshold."""
+
+    LESS = "<"
+    AT_MOST = "<="
+    GREATER = ">"
+    AT_LEAST = ">="
+
+
+@dataclass(frozen=True, slots=True)
+class MetricCheck:
+    """An instant query in PromQL that has to hold, asked of `namespace/service:port`."""
+
+    address: str
+    query: str
+    comparison: Comparison
+    threshold: float
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """When a bundle is good: healthy for `soak_s`, with `max_restarts` of containers at most.
+
+    `lifted`: a person wants what was found to be bad tried once more.
+    """
+
+    soak_s: int
+    max_restarts: int = 0
+    metric: MetricCheck | None = None
+    lifted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """The end of a trial: the bundle is good, or the `reason` why not.
+
+    `instead` is the bundle that is gone back to; empty: there is none.
+    """
+
+    service_id: str
+    sequence: int
+    digest: str
+    ok: bool
+    reason: str = ""
+    instead: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class ServiceSpec:
     """One service as it should be: the bundle `digest` of `size` bytes in `namespace`.
@@ -109,6 +156,7 @@ class Desired:
     """The newest word on one service: a spec, or how to remove it. Higher sequences win.
 
     `confirmed` are the deletions of a removal that a person has confirmed; a spec has its own.
+    With a `verification` the agent finds out whether a spec's bundle is good.
     """
 
     service_id: str
@@ -116,6 +164,7 @@ class Desired:
     spec: ServiceSpec | None = None
     removal: Removal | None = None
     confirmed: tuple[ObjectRef, ...] = ()
+    verification: Verification | None = None
 
     @property
     def agreed(self) -> frozenset[ObjectKey]:

@@ -5,7 +5,7 @@ from syncagent.domain.events import ClusterFacts, CommandDone, DriftFound
 from syncagent.domain.inventory import InventoryChange
 from syncagent.domain.jobs import JobStatus
 from syncagent.domain.mirrors import Mirror
-from syncagent.domain.services import Status
+from syncagent.domain.services import Status, Verified
 from syncagent.link.wire import (
     done_to_wire,
     drift_to_wire,
@@ -15,6 +15,7 @@ from syncagent.link.wire import (
     merge_inventories,
     mirror_to_wire,
     status_to_wire,
+    verified_to_wire,
 )
 from syncagent.ports import Outbox
 
@@ -40,6 +41,10 @@ class OutboxReports:
         ref = found.ref
         topic = f"drift/{found.service_id}/{ref.group}/{ref.kind}/{ref.namespace}/{ref.name}"
         self._outbox.put(topic, drift_to_wire(found).SerializeToString())
+
+    def verified(self, verified: Verified) -> None:
+        body = verified_to_wire(verified).SerializeToString()
+        self._outbox.put(f"verified/{verified.service_id}/{verified.digest}", body)
 
     def job(self, status: JobStatus) -> None:
         self._outbox.put(f"job/{status.command_id}", job_to_wire(status).SerializeToString())

@@ -17,16 +17,20 @@ from syncagent.domain.jobs import JobSpec, JobStatus
 from syncagent.domain.mirrors import Mirror
 from syncagent.domain.objects import ObjectRef
 from syncagent.domain.services import (
+    Comparison,
     Desired,
     DriftPolicy,
     FieldCondition,
     HealthRule,
     IgnoredDifference,
+    MetricCheck,
     Problem,
     Removal,
     ServiceSpec,
     Status,
     SyncOptions,
+    Verification,
+    Verified,
 )
 
 _DRIFT = {
@@ -42,6 +46,12 @@ _HEALTH = {
     pb.HEALTH_PAUSED: Health.PAUSED,
     pb.HEALTH_MISSING: Health.MISSING,
 }
+_COMPARISONS = {
+    pb.COMPARISON_LESS: Comparison.LESS,
+    pb.COMPARISON_AT_MOST: Comparison.AT_MOST,
+    pb.COMPARISON_GREATER: Comparison.GREATER,
+    pb.COMPARISON_AT_LEAST: Comparison.AT_LEAST,
+}
 _MOST_LABELS = 64
 _MOST_APIS = 1000
 _MOST_AWAITING = 1000
@@ -55,7 +65,9 @@ _REMOVAL = {pb.REMOVAL_CASCADE: Removal.CASCADE, pb.REMOVAL_ORPHAN: Removal.ORPH
 def desired_of(message: pb.Desired) -> Desired:
     """What the control plane wants of a service. Invalid: it says neither what nor how."""
     if message.WhichOneof("state") == "spec":
-        return Desired(message.service_id, message.sequence, spec=_spec(message.spec))
+        policy = _verification(message.verification) if message.HasField("verification") else None
+        spec = _spec(message.spec)
+        return Desired(message.service_id, message.sequence, spec=spec, verification=policy)
     removal = _REMOVAL.get(message.removal)
     if removal is None:
         raise Invalid("neither a spec nor a known way of removal", field="Desired.state")
@@ -149,6 +161,18 @@ def drift_to_wire(found: DriftFound) -> pb.Report:
     return pb.Report(drift=body)
 
 
+def verified_to_wire(verified: Verified) -> pb.Report:
+    body = pb.Verified(
+        service_id=verified.service_id,
+        sequence=verified.sequence,
+        digest=verified.digest,
+        ok=verified.ok,
+        reason=_cut(verified.reason, 4096),
+        instead=verified.instead,
+    )
+    return pb.Report(verified=body)
+
+
 def done_to_wire(done: CommandDone) -> pb.Report:
     body = pb.CommandResult(
         command_id=done.command_id,
@@ -232,6 +256,18 @@ def _spec(message: pb.ServiceSpec) -> ServiceSpec:
         _attestation(message.attestation) if message.HasField("attestation") else None,
         tuple(secret_of(one) for one in message.secrets),
     )
+
+
+def _verification(message: pb.Verification) -> Verification:
+    """Invalid: it compares in a way that this agent does not know."""
+    metric = None
+    if message.HasField("metric"):
+        comparison = _COMPARISONS.get(message.metric.comparison)
+        if comparison is None:
+            raise Invalid("not a known comparison", field="MetricCheck.comparison")
+        told = message.metric
+        metric = MetricCheck(told.address, told.query, comparison, told.threshold)
+    return Verification(message.soak_seconds, message.max_restarts, metric, message.lifted)
 
 
 def _attestation(message: pb.Attestation) -> Attestation:

@@ -15,7 +15,7 @@ from fleet.runtime.tasks import Tasks
 from fleet.sealing import SealingKey
 from syncagent.domain.events import CommandDone, Outcome
 from syncagent.domain.services import Desired, Problem, Stamps
-from syncagent.ports import Bundles, Cluster, Fetcher, LinkDown, Memory, Reports
+from syncagent.ports import Bundles, Cluster, Fetcher, LinkDown, Memory, Metrics, Reports
 from syncagent.reconcile.apply import problem_of
 from syncagent.reconcile.checking import doubt_what_changed
 from syncagent.reconcile.evidence import Evidence
@@ -31,6 +31,7 @@ from syncagent.reconcile.removal import remove, removed
 from syncagent.reconcile.reporter import Reporter
 from syncagent.reconcile.steps import synchronize
 from syncagent.reconcile.tools import Tools
+from syncagent.reconcile.verifying import Verifier
 from syncagent.reconcile.watchers import Watchers
 
 log = structlog.get_logger(__name__)
@@ -45,7 +46,7 @@ class Engine:
     """Brings all services of this cluster to their desired state and keeps them there.
 
     `key` opens what is sealed to this agent. `walks` bounds how many services are walked through
-    at once; heals are not held up by them.
+    at once; heals are not held up by them. `metrics` are asked when bundles are verified.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Engine:
         clock: Clock,
         key: SealingKey | None = None,
         walks: int = 16,
+        metrics: Metrics | None = None,
     ) -> None:
         self._tasks = Tasks("engine")
         self._memory = memory
@@ -72,6 +74,9 @@ class Engine:
         self._notices = Notices(cluster, clock)
         self._watchers = Watchers(
             cluster, self._registry, self._tasks, self._evidence, clock, self._sighted
+        )
+        self._verifier = Verifier(
+            cluster, self._registry, memory, reports, clock, self._go_back, metrics
         )
         self._lanes = Lanes(self._tasks, clock, self._work)
         self._turn = asyncio.Semaphore(walks)
@@ -98,10 +103,13 @@ class Engine:
         After a lost disk nothing is written before the cluster has told what is owned.
         """
         self._registry.restore(self._memory.services(), self._memory.owned())
+        for service in self._registry:
+            service.held = self._verifier.standing(service.desired)
         self._tasks.forever("reporter", self._reporter.run())
         self._tasks.forever("tidy", self._tidy())
         self._tasks.forever("notices", self._notices.run())
         self._tasks.forever("reach", self._reach.run())
+        self._tasks.forever("verifier", self._verifier.run())
         if self._memory.fresh:
             self._registry.gap = "what this cluster holds has not been found out yet"
             self._tasks.spawn("recover", self._recover())
@@ -128,11 +136,21 @@ class Engine:
             return
         if service is not None and desired.sequence <= service.desired.sequence:
             return
+        admitted, held = self._verifier.admit(desired)
+        if service is None:
+            service = Service(admitted)
+        self._take(service, admitted)
+        service.held = held
+
+    def _go_back(self, service: Service, desired: Desired, reason: str) -> None:
+        self._take(service, desired)
+        service.held = reason
+
+    def _take(self, service: Service, desired: Desired) -> None:
+        """Begin to bring a service to a desired state, once it is on disk."""
         stamps = Stamps(received=self._tools.now_ms())
         self._memory.desire(desired, stamps)
-        if service is None:
-            service = Service(desired)
-            self._registry.put(service)
+        self._registry.put(service)
         service.desired = desired
         service.stamps = stamps
         self._now(service)
@@ -362,6 +380,7 @@ class Engine:
                 for desired in (service.desired, service.current)
                 if desired is not None and desired.spec is not None
             }
+            needed.update(self._verifier.digests())
             await asyncio.to_thread(self._bundles.keep_only, needed)
 
 

@@ -55,7 +55,7 @@ class Service:
     waits for; `awaiting` are deletions that a person must agree to, `planned` what a dry run
     found, `adopted` counts objects taken over, by tool. `hooks_seen` are objects of hooks as last
     seen; `asked_again`: failed hooks are to have another try; `stopped` is a sequence that
-    somebody has put an end to.
+    somebody has put an end to. `held` says why the last good bundle stands for the wanted one.
     """
 
     desired: Desired
@@ -83,6 +83,7 @@ class Service:
     planned: tuple[PlannedChange, ...] = ()
     adopted: dict[str, int] = field(default_factory=dict)
     hooks_seen: dict[ObjectKey, KubeObject] = field(default_factory=dict)
+    held: str = ""
 
     @property
     def id(self) -> str:

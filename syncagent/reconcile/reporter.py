@@ -187,6 +187,8 @@ def _message(service: Service, components: Mapping[ObjectKey, Component]) -> str
     for one in components.values():
         if one.health == Health.PROGRESSING and one.reason and not one.owner_uid:
             return f"waiting for {one.ref}: {one.message}"
+    if service.held:
+        return f"held at the last good bundle: {service.held}"
     if service.adopted:
         taken = ", ".join(f"{count} from {tool}" for tool, count in service.adopted.items())
         return f"adopted {taken}"

@@ -16,10 +16,12 @@ from fleet.errors import Invalid, Unavailable
 
 log = structlog.get_logger(__name__)
 
-_SCHEMA_VERSION = 2
+_SCHEMA_VERSION = 3
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _COMPANIONS = ("-wal", "-shm")
-_SCHEMA = """
+_TRIAL = "CREATE TABLE trial (service_id TEXT PRIMARY KEY, body TEXT NOT NULL) STRICT"
+_SCHEMA = f"""
+{_TRIAL};
 CREATE TABLE service (
   id TEXT PRIMARY KEY,
   desired TEXT NOT NULL,
@@ -86,7 +88,9 @@ class Database:
             )
         if version == 1:
             self._discard()
-        if version < _SCHEMA_VERSION:
+        if version == 2:
+            self._upgrade()
+        elif version < _SCHEMA_VERSION:
             self._create()
 
     def close(self) -> None:
@@ -129,6 +133,12 @@ class Database:
             for (name,) in names:
                 if not name.startswith("sqlite_"):
                     db.execute(f"DROP TABLE {name}")
+
+    def _upgrade(self) -> None:
+        """From version 2, which has no trials of bundles."""
+        with self.transaction() as db:
+            db.execute(_TRIAL)
+            db.execute(f"PRAGMA user_version={_SCHEMA_VERSION}")
 
     def _create(self) -> None:
         with self.transaction() as db:

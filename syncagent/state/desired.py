@@ -13,14 +13,17 @@ from fleet.sealing import SealedSecret
 from syncagent.domain.health import Health
 from syncagent.domain.objects import ObjectRef
 from syncagent.domain.services import (
+    Comparison,
     Desired,
     DriftPolicy,
     FieldCondition,
     HealthRule,
     IgnoredDifference,
+    MetricCheck,
     Removal,
     ServiceSpec,
     SyncOptions,
+    Verification,
 )
 
 _SUM = 64
@@ -42,7 +45,16 @@ def load_desired(text: str) -> Desired:
     spec = _spec(raw["spec"]) if raw["spec"] else None
     # Written by an earlier version, it has none.
     confirmed = tuple(ObjectRef(**one) for one in raw.get("confirmed", ()))
-    return Desired(raw["service_id"], raw["sequence"], spec, removal, confirmed)
+    policy = raw.get("verification")
+    verification = _verification(policy) if policy else None
+    return Desired(raw["service_id"], raw["sequence"], spec, removal, confirmed, verification)
+
+
+def _verification(raw: dict[str, Any]) -> Verification:
+    metric = raw.pop("metric")
+    if metric is not None:
+        metric = MetricCheck(**metric | {"comparison": Comparison(metric["comparison"])})
+    return Verification(**raw, metric=metric)
 
 
 def _spec(raw: dict[str, Any]) -> ServiceSpec:

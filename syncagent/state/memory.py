@@ -15,6 +15,7 @@ from syncagent.ports import KnownService
 from syncagent.state.database import Database
 from syncagent.state.desired import dump_desired, load_desired
 from syncagent.state.runs import SqliteRuns
+from syncagent.state.trials import SqliteTrials
 
 log = structlog.get_logger(__name__)
 
@@ -30,6 +31,7 @@ class SqliteMemory:
         self._db = database
         self._believe = believe
         self.runs = SqliteRuns(database)
+        self.trials = SqliteTrials(database)
         self.fresh = not database.rows("SELECT 1 FROM counter WHERE name = 'recovered'")
 
     def recovered(self) -> None:
@@ -114,6 +116,7 @@ class SqliteMemory:
         with self._db.transaction() as db:
             db.execute("DELETE FROM object WHERE service_id = ?", (service_id,))
             db.execute("DELETE FROM run WHERE service_id = ?", (service_id,))
+            db.execute("DELETE FROM trial WHERE service_id = ?", (service_id,))
             db.execute("DELETE FROM service WHERE id = ?", (service_id,))
 
     def _drop(self, service_id: str) -> None:

@@ -12,7 +12,7 @@ from fleet.runtime.clock import SystemClock
 from fleet.sealing import SealingKey
 from syncagent.domain.events import CommandDone, DriftFound
 from syncagent.domain.inventory import InventoryChange
-from syncagent.domain.services import Desired, Phase, ServiceSpec, Status, SyncOptions
+from syncagent.domain.services import Desired, Phase, ServiceSpec, Status, SyncOptions, Verified
 from syncagent.reconcile.engine import Engine
 from syncagent.state.bundles import BundleFiles
 from syncagent.state.database import Database
@@ -31,6 +31,7 @@ class Collected:
         self.changes: list[InventoryChange] = []
         self.drifts: list[DriftFound] = []
         self.answers: list[CommandDone] = []
+        self.verdicts: list[Verified] = []
         self.bundles: dict[str, bytes] = {}
         self.down: TowlineError | None = None
         self.fetched = 0
@@ -43,6 +44,9 @@ class Collected:
 
     def drift(self, found: DriftFound) -> None:
         self.drifts.append(found)
+
+    def verified(self, verified: Verified) -> None:
+        self.verdicts.append(verified)
 
     def done(self, done: CommandDone) -> None:
         self.answers.append(done)

@@ -374,3 +374,22 @@ async def test_a_return_to_a_revision_brings_its_signature_back(
         word.statement,
         word.signature,
     )
+
+
+async def test_verdicts_of_agents_are_in_the_ledger(world: World, service: Service) -> None:
+    """What was found good, what was taken back and why."""
+    good = wire.Verified(service_id=service.id, sequence=1, digest=service.digest, ok=True)
+    bad = wire.Verified(
+        service_id=service.id,
+        sequence=1,
+        digest=service.digest,
+        reason="3 restarts of containers",
+        instead="sha256:before",
+    )
+    await tell(world, service.cluster_id, 1, verified=good)
+    await tell(world, service.cluster_id, 2, verified=bad)
+    query = PageQuery(equals={"service_id": service.id})
+    held, verified = (await world.services.history(world.admin, query)).items[:2]
+    assert (verified.stage, verified.digest) == (Stage.VERIFIED, service.digest)
+    assert (held.stage, held.message) == (Stage.HELD, "3 restarts of containers")
+    assert held.detail == {"instead": "sha256:before"}

@@ -112,6 +112,7 @@ async def test_a_dead_api_server_is_named_once(stand: Stand) -> None:
         await stand.clock.advance(1)
     assert stand.cluster.count("apply") <= 200
     del stand.cluster.fail["ConfigMap"]
+    await stand.clock.advance(120)
     await stand.phase(Phase.HEALTHY)
 
 

@@ -1,0 +1,129 @@
+"""Whether a bundle is good: found out by the agent itself, from what it sees after applying it."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from syncagent.domain.services import Comparison, Desired, MetricCheck, Phase, Verification
+
+# So long beyond the soak time may it take to become, and to stay, healthy.
+PATIENCE_MS = 900_000
+# A metric that is read while it is gathered may be wrong once.
+_BREACHES = 2
+# What fails for less long may have been a server that was busy, or a container's first try.
+_FAILING_MS = 20_000
+
+
+class Finding(StrEnum):
+    """What is known of a bundle on trial."""
+
+    PENDING = "pending"
+    GOOD = "good"
+    BAD = "bad"
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """The bundle `digest` on trial since `begun_ms`, healthy since `since_ms` (0: it is not).
+
+    `good` is the newest desired state that was found good, `bad` the digest last found bad, and
+    `reason` why. `restarts` are those of containers by pod (uid) when the trial began, `breaches`
+    how often in a row the metric did not hold, `failing_ms` since when it fails (0: it does not).
+    """
+
+    service_id: str
+    digest: str = ""
+    begun_ms: int = 0
+    since_ms: int = 0
+    good: Desired | None = None
+    bad: str = ""
+    reason: str = ""
+    restarts: Mapping[str, int] = field(default_factory=dict)
+    breaches: int = 0
+    failing_ms: int = 0
+
+    def is_decided(self, digest: str) -> bool:
+        """Whether this bundle was found good or bad before."""
+        good = self.good.spec.digest if self.good and self.good.spec else ""
+        return digest in (good, self.bad)
+
+    def begin(self, digest: str, now_ms: int, restarts: Mapping[str, int]) -> "Trial":
+        """Another bundle is on trial from now on."""
+        return Trial(
+            self.service_id, digest, now_ms, 0, self.good, self.bad, self.reason, dict(restarts)
+        )
+
+    def decided(self, desired: Desired, finding: Finding, reason: str) -> "Trial":
+        """The trial of what is desired has ended."""
+        assert desired.spec is not None
+        if finding == Finding.GOOD:
+            return Trial(self.service_id, good=desired)
+        return Trial(self.service_id, good=self.good, bad=desired.spec.digest, reason=reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """A service as it is now; `metric` is None where its query says nothing."""
+
+    phase: Phase
+    why: str
+    restarts: Mapping[str, int]
+    metric: float | None
+
+
+def judge(
+    trial: Trial, policy: Verification, seen: Observed, now_ms: int
+) -> tuple[Trial, Finding, str]:
+    """The trial after another look, what is known by now, and the reason if it is bad."""
+    failing = seen.phase in (Phase.FAILED, Phase.DEGRADED)
+    trial = replace(trial, failing_ms=(trial.failing_ms or now_ms) if failing else 0)
+    if failing and now_ms - trial.failing_ms >= _FAILING_MS:
+        return trial, Finding.BAD, seen.why
+    if (more := _more(trial.restarts, seen.restarts)) > policy.max_restarts:
+        return trial, Finding.BAD, f"{more} restarts of containers; {policy.max_restarts} at most"
+    if seen.phase == Phase.HEALTHY:
+        trial = replace(trial, since_ms=trial.since_ms or now_ms)
+    else:
+        trial = replace(trial, since_ms=0)
+    holds = _holds(policy.metric, seen.metric)
+    trial = replace(trial, breaches=trial.breaches + 1 if holds is False else 0)
+    if trial.breaches >= _BREACHES:
+        return trial, Finding.BAD, f"{_told(policy.metric)} does not hold: {seen.metric:g}"
+    soaked = trial.since_ms and now_ms - trial.since_ms >= policy.soak_s * 1000
+    if soaked and holds:
+        return trial, Finding.GOOD, ""
+    if now_ms - trial.begun_ms > policy.soak_s * 1000 + PATIENCE_MS:
+        return trial, Finding.BAD, _overdue(policy, seen)
+    return trial, Finding.PENDING, ""
+
+
+def _more(before: Mapping[str, int], now: Mapping[str, int]) -> int:
+    return sum(max(0, count - before.get(uid, 0)) for uid, count in now.items())
+
+
+def _holds(check: MetricCheck | None, value: float | None) -> bool | None:
+    """None: nothing can be said."""
+    if check is None:
+        return True
+    if value is None or math.isnan(value):
+        return None
+    match check.comparison:
+        case Comparison.LESS:
+            return value < check.threshold
+        case Comparison.AT_MOST:
+            return value <= check.threshold
+        case Comparison.GREATER:
+            return value > check.threshold
+    return value >= check.threshold
+
+
+def _told(check: MetricCheck | None) -> str:
+    assert check is not None
+    return f"{check.query[:200]} {check.comparison.value} {check.threshold:g}"
+
+
+def _overdue(policy: Verification, seen: Observed) -> str:
+    if seen.phase == Phase.HEALTHY and policy.metric is not None:
+        return f"{_told(policy.metric)}: the query says nothing"
+    return f"was not healthy for {policy.soak_s} s within the time for it"

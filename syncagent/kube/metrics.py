@@ -1,0 +1,49 @@
+"""Metrics of a Prometheus in the cluster, read through the API server's proxy of services."""
+
+import re
+from typing import Any, Final
+
+import orjson
+
+from fleet.errors import Invalid
+from syncagent.domain.services import MetricCheck
+from syncagent.kube.client import KubeClient
+
+_ADDRESS: Final = re.compile(
+    r"(?P<scheme>https?:)?(?P<namespace>[a-z0-9-]{1,63})/(?P<service>[a-z0-9-]{1,63})"
+    r":(?P<port>[a-z0-9-]{1,15})"
+)
+_LONGEST_ANSWER = 64 << 10
+
+
+class KubeMetrics:
+    """Fills in `ports.Metrics`."""
+
+    def __init__(self, client: KubeClient) -> None:
+        self._client = client
+
+    async def value(self, check: MetricCheck) -> float | None:
+        """The one value of an instant query (Prometheus' HTTP API); as the port says."""
+        place = _ADDRESS.fullmatch(check.address)
+        if place is None:
+            raise Invalid(f"{check.address[:80]!r} is no address: namespace/service:port")
+        scheme = place["scheme"] or ""
+        path = (
+            f"/api/v1/namespaces/{place['namespace']}/services/"
+            f"{scheme}{place['service']}:{place['port']}/proxy/api/v1/query"
+        )
+        text = await self._client.text(path, {"query": check.query}, _LONGEST_ANSWER)
+        return value_of(text)
+
+
+def value_of(text: str) -> float | None:
+    """The value of a scalar or of the only series. None: it has none, or several. Invalid."""
+    try:
+        data: Any = orjson.loads(text)["data"]
+        if data["resultType"] == "scalar":
+            return float(data["result"][1])
+        if data["resultType"] == "vector" and len(data["result"]) == 1:
+            return float(data["result"][0]["value"][1])
+    except (ValueError, LookupError, TypeError):
+        raise Invalid("the answer of the metrics' server is none of Prometheus' HTTP API") from None
+    return None

@@ -1,0 +1,169 @@
+"""Trials of bundles: looked at every few seconds, and what was found bad is taken back.
+
+All that is needed is on this disk: the control plane may be away. A bundle that was found bad is
+not taken again, from whatever word, until a person has lifted that.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import structlog
+
+from fleet.errors import TowlineError
+from fleet.runtime.clock import Clock
+from syncagent.domain.inventory import components_of
+from syncagent.domain.objects import metadata_of
+from syncagent.domain.pods import restarts_of
+from syncagent.domain.services import Desired, Phase, Verification, Verified
+from syncagent.domain.summary import summarize
+from syncagent.domain.verification import Finding, Observed, Trial, judge
+from syncagent.ports import Cluster, Memory, Metrics, Reports
+from syncagent.reconcile.registry import Registry, Service
+
+log = structlog.get_logger(__name__)
+
+_EVERY_S = 5.0
+_MOST_PODS = 200
+# These say that the cluster cannot be asked, not that the bundle is bad.
+_PASSING = {"UNAVAILABLE", "Unreachable"}
+
+
+class Verifier:
+    """Holds the trials. `go_back` has another desired state applied, for a reason.
+
+    Without `metrics` every query says nothing.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        registry: Registry,
+        memory: Memory,
+        reports: Reports,
+        clock: Clock,
+        go_back: Callable[[Service, Desired, str], None],
+        metrics: Metrics | None = None,
+    ) -> None:
+        self._cluster = cluster
+        self._registry = registry
+        self._memory = memory
+        self._reports = reports
+        self._clock = clock
+        self._go_back = go_back
+        self._metrics = metrics
+
+    async def run(self) -> None:
+        """Look at all services that are on trial, for ever."""
+        while True:
+            await self._clock.sleep(_EVERY_S)
+            for service in self._on_trial():
+                try:
+                    await self._look(service)
+                except TowlineError as error:
+                    log.warning("cannot verify", service=service.id, reason=error.message)
+
+    def admit(self, desired: Desired) -> tuple[Desired, str]:
+        """What is to be applied for a word, and why that is not what it says.
+
+        It is the last good bundle, if the one that is wanted was found to be bad.
+        """
+        trial = self._memory.trials.get(desired.service_id)
+        if trial is None or desired.spec is None or desired.spec.digest != trial.bad:
+            return desired, ""
+        if desired.verification is None or desired.verification.lifted:
+            self._memory.trials.keep(replace(trial, bad="", reason=""))
+            return desired, ""
+        back = _instead(desired, trial)
+        return back, trial.reason if back is not desired else ""
+
+    def standing(self, desired: Desired) -> str:
+        """Why this desired state stands for one that was found to be bad; empty: it does not."""
+        trial = self._memory.trials.get(desired.service_id)
+        good = trial.good.spec if trial is not None and trial.good is not None else None
+        same = good is not None and desired.spec is not None and good.digest == desired.spec.digest
+        return trial.reason if trial is not None and same else ""
+
+    def digests(self) -> list[str]:
+        """The bundles that may be gone back to."""
+        found = (one.good for one in self._memory.trials.all())
+        return [good.spec.digest for good in found if good is not None and good.spec is not None]
+
+    def _on_trial(self) -> Iterator[Service]:
+        """Those whose bundle is applied and not decided upon."""
+        for service in self._registry:
+            desired = service.desired
+            if desired.verification is None or desired.spec is None:
+                continue
+            at_rest = service.busy is None and service.gate is None and not service.awaiting
+            options = desired.spec.options
+            if at_rest and service.current == desired and not (options.paused or options.dry_run):
+                yield service
+
+    async def _look(self, service: Service) -> None:
+        desired, policy = service.desired, service.desired.verification
+        assert desired.spec is not None and policy is not None
+        trial = self._memory.trials.get(service.id) or Trial(service.id)
+        if trial.is_decided(desired.spec.digest):
+            return
+        seen = await self._observe(service, policy)
+        if seen is None or service.desired is not desired:
+            return
+        now_ms = int(self._clock.now().timestamp() * 1000)
+        before = trial
+        if trial.digest != desired.spec.digest:
+            trial = trial.begin(desired.spec.digest, now_ms, seen.restarts)
+        trial, finding, reason = judge(trial, policy, seen, now_ms)
+        if finding != Finding.PENDING:
+            self._decide(service, trial, finding, reason)
+        elif trial != before:
+            self._memory.trials.keep(trial)
+
+    async def _observe(self, service: Service, policy: Verification) -> Observed | None:
+        """The service as it is; None: that cannot be told now."""
+        passing = any(one.reason in _PASSING for one in service.failures.values())
+        if passing or service.unseen or self._registry.gap:
+            return None
+        components = components_of(service.owned, self._registry.tree)
+        phase, problems = summarize(components.values(), service.failures.values())
+        why = f"{problems[0].ref or service.name}: {problems[0].message}" if problems else ""
+        pods = [one for one in components.values() if one.ref.kind == "Pod"][:_MOST_PODS]
+        restarts: dict[str, int] = {}
+        for pod in pods:
+            live = await self._cluster.get(pod.ref)
+            if live is not None:
+                restarts[metadata_of(live).get("uid") or ""] = restarts_of(live)
+        return Observed(phase, why, restarts, await self._metric(policy, phase))
+
+    async def _metric(self, policy: Verification, phase: Phase) -> float | None:
+        if policy.metric is None or self._metrics is None or phase != Phase.HEALTHY:
+            return None
+        try:
+            return await self._metrics.value(policy.metric)
+        except TowlineError as error:
+            log.warning("a metric cannot be read", reason=error.message)
+            return None
+
+    def _decide(self, service: Service, trial: Trial, finding: Finding, reason: str) -> None:
+        """Tell, go back if there is something to go back to, and remember; in this order."""
+        desired = service.desired
+        after = trial.decided(desired, finding, reason)
+        back = _instead(desired, after) if finding == Finding.BAD else desired
+        instead = back.spec.digest if back.spec and back is not desired else ""
+        log.info("verified", service=service.id, good=finding == Finding.GOOD, reason=reason)
+        self._reports.verified(_verified(desired, finding, reason, instead))
+        self._memory.trials.keep(after)
+        if back is not desired:
+            self._go_back(service, back, reason)
+
+
+def _instead(desired: Desired, trial: Trial) -> Desired:
+    """The same word with the last good bundle; the word itself, if there is none."""
+    if desired.spec is None or trial.good is None or trial.good.spec is None:
+        return desired
+    return replace(desired, spec=replace(trial.good.spec, options=desired.spec.options))
+
+
+def _verified(desired: Desired, finding: Finding, reason: str, instead: str) -> Verified:
+    assert desired.spec is not None
+    ok = finding == Finding.GOOD
+    return Verified(desired.service_id, desired.sequence, desired.spec.digest, ok, reason, instead)

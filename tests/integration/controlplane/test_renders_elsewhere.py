@@ -1,0 +1,170 @@
+"""Orders to render: sealed at rest and on the way, answered once, and nothing else is taken."""
+
+import asyncio
+import base64
+from dataclasses import replace
+
+import pytest
+
+from controlplane.domain.access import Scope
+from controlplane.domain.access.roles import BuiltInRole as Role
+from controlplane.domain.clusters import Cluster
+from controlplane.domain.commands import Command, CommandKind, CommandState
+from controlplane.domain.reports import CommandReport, RenderMade, Report
+from controlplane.usecases.renders import PlacedManifests
+from controlplane.usecases.services import ServiceChange
+from fleet.bundle import make_bundle
+from fleet.errors import Invalid, NotFound, Unavailable
+from fleet.identity import RepositoryId
+from fleet.orders import NAME, RenderOrder, load_order
+from fleet.sealing import SealedSecret
+from fleet.source import GitCredentials, HelmRelease, Rendered, RenderRequest, SourceFolder
+from tests.fakes.manifests import config_map
+from tests.integration.controlplane.conftest import World, person
+
+LENT = GitCredentials(username="x-access-token", password="ghs_canary", authority="PEM")
+BUNDLE = make_bundle([config_map("a", n="1")])
+
+
+class Lending:
+    """Lends the same for every repository."""
+
+    async def lend(self, repository_id: RepositoryId) -> GitCredentials | None:
+        return LENT
+
+
+@pytest.fixture
+def placed(world: World) -> PlacedManifests:
+    return PlacedManifests(world.manifests, Lending(), world.deps)
+
+
+async def order(world: World, cluster: Cluster, **more: object) -> RenderRequest:
+    """A request of everything that there can be in one."""
+    repository, other = await world.repository(), await world.repository("https://g.example/o.git")
+    request = RenderRequest(
+        repository.id,
+        "a" * 40,
+        "shop",
+        templated=True,
+        parameters={"contexts": {"db": {"password": "canary-parameter"}}},
+        helm=HelmRelease("shop", "shop", values_files=("a.yaml", "b.yaml")),
+        sources=(SourceFolder(other.id, "b" * 40, "base", "lib"),),
+        by=cluster.id,
+    )
+    return replace(request, **more)
+
+
+async def waiting(world: World) -> Command:
+    """The one order, once it is there."""
+    for _ in range(200):
+        async with world.deps.store.read() as tx:
+            found = await tx.commands.select(kind=CommandKind.RENDER, state=CommandState.WAITING)
+        if found:
+            return found[0]
+        await asyncio.sleep(0.01)
+    raise AssertionError("no order came")
+
+
+def opened(world: World, command: Command) -> RenderOrder:
+    """What only the agent can read."""
+    box = SealedSecret(NAME, "", base64.b64decode(command.payload["box"]))
+    return load_order(world.agent_key.open(box, command.id))
+
+
+async def answer(world: World, command: Command, made: RenderMade | None, words: str = "") -> None:
+    state = CommandState.SUCCEEDED if made else CommandState.FAILED
+    body = CommandReport(command.id, state, words, made)
+    await world.agents.record(command.cluster_id, [Report(1, world.clock.now(), body)])
+
+
+async def test_an_order_is_made_by_its_agent_and_leaves_no_secret(
+    world: World, placed: PlacedManifests
+) -> None:
+    """What was lent and the parameters are sealed, and gone with the answer."""
+    cluster = await world.cluster()
+    request = await order(world, cluster)
+    async with asyncio.TaskGroup() as group:
+        rendering = group.create_task(placed.render(request))
+        command = await waiting(world)
+        assert "canary" not in str(command)
+        told = opened(world, command)
+        assert told.request == replace(request, by=None)
+        assert {one.url: one.credentials for one in told.repositories} == {
+            "https://git.example.org/fleet.git": LENT,
+            "https://g.example/o.git": LENT,
+        }
+        digest = await world.agents.keep_render(cluster.id, command.id, BUNDLE.data)
+        await answer(world, command, RenderMade(digest, "sha256:in", ("shop",)))
+    assert rendering.result() == Rendered(
+        "sha256:in", BUNDLE.digest, len(BUNDLE.data), 1, cached=False, reads=("shop",)
+    )
+    async with world.deps.store.read() as tx:
+        (done,) = await tx.commands.select(kind=CommandKind.RENDER)
+    assert "box" not in done.payload
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (None, "shop/a.yaml, line 1: no YAML"),
+        (RenderMade("sha256:" + "0" * 64, "sha256:in", ()), "sent no bundle"),
+    ],
+    ids=["at fault", "not sent"],
+)
+async def test_what_went_wrong_is_told(
+    world: World, placed: PlacedManifests, made: RenderMade | None, words: str
+) -> None:
+    """The agent's own words, or that it has kept its bundle to itself."""
+    cluster = await world.cluster()
+    request = await order(world, cluster)
+    with pytest.raises(Unavailable, match=words):
+        async with asyncio.timeout(20):
+            rendering = asyncio.ensure_future(placed.render(request))
+            await answer(world, await waiting(world), made, words)
+            await rendering
+
+
+async def test_only_what_was_ordered_is_kept(world: World, placed: PlacedManifests) -> None:
+    """Not without an order, not for another cluster's, not what is no bundle, not too late."""
+    cluster, other = await world.cluster(), await world.cluster("other")
+    with pytest.raises(NotFound, match="no such render"):
+        await world.agents.keep_render(cluster.id, "made-up", BUNDLE.data)
+    rendering = asyncio.ensure_future(placed.render(await order(world, cluster)))
+    command = await waiting(world)
+    with pytest.raises(NotFound, match="no such render"):
+        await world.agents.keep_render(other.id, command.id, BUNDLE.data)
+    for data in (b"no bundle", b"[1]", b'{"b":1,"a":2}', b'{"a": 1}'):
+        with pytest.raises(Invalid):
+            await world.agents.keep_render(cluster.id, command.id, data)
+    await answer(world, command, None, "gave up")
+    with pytest.raises(Unavailable, match="gave up"):
+        await rendering
+    with pytest.raises(NotFound, match="no such render"):
+        await world.agents.keep_render(cluster.id, command.id, BUNDLE.data)
+
+
+async def test_an_agent_that_was_never_there_is_named(
+    world: World, placed: PlacedManifests
+) -> None:
+    """Nothing is ordered of it."""
+    cluster = await world.cluster(connected=False)
+    with pytest.raises(Unavailable, match="agent of dev, which renders this, is not connected"):
+        await placed.render(await order(world, cluster))
+    async with world.deps.store.read() as tx:
+        assert await tx.commands.select(kind=CommandKind.RENDER) == []
+
+
+async def test_who_may_not_write_a_cluster_may_not_have_its_agent_work(world: World) -> None:
+    """Nor is a cluster that is not there taken."""
+    cluster, repository = await world.cluster(), await world.repository()
+    service = await world.service(cluster, repository)
+    other = await world.cluster("other")
+    with pytest.raises(NotFound):
+        await world.services.update(world.admin, service.id, ServiceChange(rendered_by="nobody"))
+    editor = person(Role.EDITOR, scope=Scope(f"service:{service.id}"))
+    with pytest.raises(NotFound):
+        await world.services.update(editor, service.id, ServiceChange(rendered_by=other.id))
+    changed = await world.services.update(
+        world.admin, service.id, ServiceChange(rendered_by=other.id)
+    )
+    assert (changed.rendered_by, changed.sequence) == (other.id, service.sequence)
