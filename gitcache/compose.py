@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from fleet.attestation import Signer
+from fleet.remotes import checked_proxy
 from fleet.runtime.clock import Clock
 from fleet.runtime.files import write_whole
 from gitcache.charts.fetcher import Fetcher
@@ -15,6 +16,7 @@ from gitcache.coordination.local import SoleReplica
 from gitcache.domain.seals import Seal, derived
 from gitcache.mirror.admission import Admission
 from gitcache.mirror.mirror import Mirror, MirrorOptions
+from gitcache.mirror.tls import client_context
 from gitcache.ports import ContentStore, Decryptor, Egress, LiveDigests, Peers, Replicas
 from gitcache.render.pool import Limits, WorkerPool
 from gitcache.settings import GitCacheSettings, RenderSettings
@@ -71,7 +73,7 @@ def build(
     workers = WorkerPool(settings.render.workers, _limits(settings.render), data / "scratch")
 
     admission = Admission(allow_private_hosts=settings.fetch.allow_private_hosts)
-    fetcher = Fetcher(admission, admission.check_host, seconds=settings.fetch.seconds)
+    fetcher = _fetcher(settings, admission)
     charts = ChartSource(
         fetcher,
         content,
@@ -148,6 +150,17 @@ def _tiers(
     if settings.store.objects is not None:
         farther.append(open_objects(settings.store.objects))
     return TieredContent(nearest, farther, make_room)
+
+
+def _fetcher(settings: GitCacheSettings, admission: Admission) -> Fetcher:
+    options = _mirror_options(settings)
+    return Fetcher(
+        admission,
+        admission.check_host,
+        seconds=options.fetch_seconds,
+        proxy=checked_proxy(options.proxy) if options.proxy else None,
+        tls=client_context(None, options.authority),
+    )
 
 
 def _mirror_options(settings: GitCacheSettings) -> MirrorOptions:

@@ -39,7 +39,8 @@ class FetchSettings(_Group):
     authority: Path | None = None
     """PEM file of authorities that are trusted for https beside the system's."""
     proxy: SecretStr | None = None
-    """`http://[user:password@]host:port`, through which all git servers are reached."""
+    """`http://[user:password@]host:port`, through which all git servers and places of charts are
+    reached."""
     lean_entries: int = Field(20_000, ge=0)
     """Of repositories with more files and folders only those files are fetched that are used."""
     large_file: int = Field(64 << 20, ge=0)

@@ -1,6 +1,7 @@
 """GET requests to servers that strangers may have named: bounded, and judged at each hop."""
 
 import asyncio
+import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -28,15 +29,24 @@ class Fetcher:
     """Follows redirects itself, so that no hop leaves https or reaches a refused address.
 
     `resolver` gives out allowed addresses only; `check_host` refuses hosts that are such an
-    address themselves. Headers for signing in go to the first host only.
+    address themselves. Headers for signing in go to the first host only. Through a `proxy` of the
+    installation (its URL) names are looked up by that. `tls` is what is trusted.
     """
 
     def __init__(
-        self, resolver: AbstractResolver, check_host: Callable[[str], None], *, seconds: float
+        self,
+        resolver: AbstractResolver,
+        check_host: Callable[[str], None],
+        *,
+        seconds: float,
+        proxy: str | None = None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
-        self._resolver = resolver
+        self._resolver = None if proxy else resolver
         self._check_host = check_host
         self._seconds = seconds
+        self._proxy = proxy
+        self._tls = tls or ssl.create_default_context()
         self._session: aiohttp.ClientSession | None = None
 
     async def get(
@@ -68,7 +78,9 @@ class Fetcher:
             await self._session.close()
 
     async def _once(self, url: URL, max_bytes: int, headers: Mapping[str, str] | None) -> Answer:
-        async with self._running().get(url, headers=headers, allow_redirects=False) as response:
+        async with self._running().get(
+            url, headers=headers, allow_redirects=False, proxy=self._proxy, ssl=self._tls
+        ) as response:
             body = bytearray()
             async for chunk in response.content.iter_chunked(_CHUNK):
                 body += chunk

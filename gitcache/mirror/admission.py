@@ -14,11 +14,16 @@ from gitcache.domain.addresses import refused_address
 
 
 class Admission(AbstractResolver):
-    """A resolver that gives out allowed addresses only, so that no rebinding gets past it."""
+    """A resolver that gives out allowed addresses only, so that no rebinding gets past it.
 
-    def __init__(self, *, allow_private_hosts: bool) -> None:
+    `resolver` is asked for them; without it the system is.
+    """
+
+    def __init__(
+        self, *, allow_private_hosts: bool, resolver: AbstractResolver | None = None
+    ) -> None:
         self._allow_private = allow_private_hosts
-        self._resolver: ThreadedResolver | None = None
+        self._resolver = resolver
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
