@@ -205,9 +205,7 @@ async def _joined(
     bus, logs = shared_bus or MemoryBus(), MemoryLiveLogs()
     own_key = load_or_make_key(settings.data_dir / "encryption.key")
     sealer = EnvelopeSealer(own_key)
-    deps = Deps(store, bus, manifests, sealer, clock, writer)
-    if lender is not None:
-        deps = replace(deps, manifests=PlacedManifests(manifests, lender, deps))
+    deps = _placed(Deps(store, bus, manifests, sealer, clock, writer), lender)
     issuers = OidcIssuers(_clients(settings.auth), clock, settings.auth.oidc_ca_file)
     federation, passwords = Federation(deps, issuers), ArgonPasswords()
     identity, accounts = Identity(deps, federation), Accounts(deps, issuers)
@@ -271,6 +269,13 @@ async def _joined(
         secrets=kept,
         shared_bus=shared_bus,
     )
+
+
+def _placed(deps: Deps, lender: Lender | None) -> Deps:
+    """With renders by the agents that services name, if those can be lent what they need."""
+    if lender is None:
+        return deps
+    return replace(deps, manifests=PlacedManifests(deps.manifests, lender, deps))
 
 
 def _pipeline_loop(deps: Deps, pipelines: Pipelines, repositories: Repositories) -> PipelineLoop:
