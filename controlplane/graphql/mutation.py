@@ -28,6 +28,7 @@ from controlplane.graphql.pipelines import (
     digests_of,
 )
 from controlplane.graphql.repositories import GitRepository
+from controlplane.graphql.secrets import SecretMutation
 from controlplane.graphql.services import cluster_type, service_type
 from controlplane.graphql.streams import StreamMutation
 from controlplane.graphql.types import ServiceDeployment
@@ -40,6 +41,7 @@ class Mutation(
     AgentMutation,
     StreamMutation,
     ContextMutation,
+    SecretMutation,
     DeploymentMutation,
     NotificationMutation,
     FleetMutation,

@@ -22,6 +22,7 @@ from controlplane.graphql.notifications import NotificationQuery
 from controlplane.graphql.pipelines import Pipeline
 from controlplane.graphql.repositories import GitRepository
 from controlplane.graphql.search import SearchQuery
+from controlplane.graphql.secrets import SecretQuery
 from controlplane.graphql.selections import selected
 from controlplane.graphql.services import (
     cluster_type,
@@ -51,6 +52,7 @@ class Query(
     StreamQuery,
     DiffQuery,
     ContextQuery,
+    SecretQuery,
     DeploymentQuery,
     AuditQuery,
     NotificationQuery,

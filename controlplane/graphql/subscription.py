@@ -12,6 +12,7 @@ from controlplane.graphql.clusters import Cluster
 from controlplane.graphql.context import Context, Info
 from controlplane.graphql.pipelines import Pipeline
 from controlplane.graphql.search import FleetSubscription
+from controlplane.graphql.secrets import SecretSubscription
 from controlplane.graphql.services import related
 from controlplane.graphql.types import ServiceDeployment
 from controlplane.ports import MISSED, Wake
@@ -111,7 +112,7 @@ async def _after(
 
 
 @strawberry.type
-class Subscription(AgentSubscription, FleetSubscription):
+class Subscription(AgentSubscription, FleetSubscription, SecretSubscription):
     @strawberry.subscription(
         description="Services as they change; one, or all. With `since`, the last `at` that a "
         "subscriber was told, first all that changed meanwhile; some of it may come twice."

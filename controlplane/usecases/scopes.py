@@ -30,6 +30,7 @@ async def target_of(tx: Transaction, kind: Kind, id: str) -> Target:
         Kind.SERVICE: tx.services,
         Kind.PIPELINE: tx.pipelines,
         Kind.REPOSITORY: tx.repositories,
+        Kind.SECRET: tx.secrets,
         Kind.USER: tx.users,
         Kind.GROUP: tx.groups,
     }.get(kind)

@@ -73,6 +73,20 @@ SHAPES: Mapping[str, Mapping[str, Any]] = {
         "via": str,
         "submodules": bool,
     },
+    "Secret": {
+        "name": str,
+        "project": str,
+        "description": str,
+        "value": _SOURCE,
+        "source": {"kind": str, "store": str, "path": str, "key": str, "readerId": str},
+        "refreshSeconds": int,
+        "rotation": {
+            "batch": int,
+            "soakSeconds": int,
+            "timeoutSeconds": int,
+            "automatic": bool,
+        },
+    },
     "Cluster": {"handle": str, "name": str, "protect": bool, "tags": WORDS},
     "Service": {
         "cluster": str,
@@ -88,6 +102,7 @@ SHAPES: Mapping[str, Mapping[str, Any]] = {
         "promoted": bool,
         "paused": bool,
         "configuration": WORDS,
+        "secrets": WORDS,
     },
     "Pipeline": {
         "name": str,
@@ -125,6 +140,7 @@ SHAPES: Mapping[str, Mapping[str, Any]] = {
 }
 _NEEDED = {
     "Repository": ("url",),
+    "Secret": ("name",),
     "Cluster": ("handle",),
     "Service": ("cluster", "name", "namespace", "repository", "git"),
     "Pipeline": ("name", "stages"),

@@ -18,6 +18,7 @@ from towline.cli.difference import (
     service_as_written,
 )
 from towline.cli.manifests import Manifest
+from towline.cli.secretplan import SecretPlan
 from towline.cli.session import Api, Json, find_cluster, find_repository, find_service
 
 _SECRETS = (
@@ -38,6 +39,7 @@ _SIGN_INS = {
     "password": "BASIC",
     "clientCertificate": "CERTIFICATE",
 }
+_APART = ("cluster", "name", "secrets")
 _FIXED = ("namespace", "repository", "promoted")
 _MADE_LATER = "(made by this apply)"
 
@@ -49,10 +51,12 @@ class Planner:
         self._api = api
         self._dry_run = dry_run
         self._environ = environ
+        self._secrets = SecretPlan(api, dry_run=dry_run)
         self._kinds: dict[str, Callable[[Manifest], Iterator[str]]] = {
             "Repository": self._repository,
             "Cluster": self._cluster,
-            "Service": self._service,
+            "Secret": self._secret_of,
+            "Service": self._whole_service,
             "Pipeline": self._pipeline,
             **dict.fromkeys(fleetplan.SORTS, self._definition),
         }
@@ -105,14 +109,21 @@ class Planner:
             attributes=attributes,
         )
 
+    def _secret_of(self, manifest: Manifest) -> Iterator[str]:
+        value = self._secret(manifest.fields.get("value"))
+        yield from self._secrets.secret(manifest, value)
+
+    def _whole_service(self, manifest: Manifest) -> Iterator[str]:
+        """A service, then which secrets it uses."""
+        yield from self._service(manifest)
+        yield from self._secrets.uses(manifest)
+
     def _service(self, manifest: Manifest) -> Iterator[str]:
         fields = manifest.fields
         found = self._find(
             documents.SERVICE, "serviceDeployment", cluster=fields["cluster"], name=fields["name"]
         )
-        attributes = {
-            key: value for key, value in fields.items() if key not in ("cluster", "name", *_FIXED)
-        }
+        attributes = {key: value for key, value in fields.items() if key not in (*_APART, *_FIXED)}
         if "configuration" in fields:
             words = fields["configuration"].items()
             attributes["configuration"] = [{"name": key, "value": value} for key, value in words]
@@ -123,7 +134,9 @@ class Planner:
                 raise Invalid("a new service cannot be paused", field="paused")
             yield from self._create_service(manifest, attributes)
             return
-        wanted = {**fields, "sources": attributes["sources"]} if "sources" in fields else fields
+        wanted = {key: one for key, one in fields.items() if key != "secrets"}
+        if "sources" in fields:
+            wanted["sources"] = attributes["sources"]
         changes = changes_of(service_as_written(found), wanted)
         if fixed := [key for key in _FIXED if any(one.startswith(key) for one in changes)]:
             raise Conflict(

@@ -21,6 +21,7 @@ from controlplane.domain.access import BUILT_IN, INSTALLATION, SYSTEM, Actor, Sc
 from controlplane.domain.ledger import AuditEntry
 from controlplane.domain.ownership import OwnerKind
 from controlplane.domain.people import UserKind
+from controlplane.domain.secrets import SecretSource, SourceKind
 from controlplane.domain.services import Component, Revision
 from controlplane.graphql.context import Context
 from controlplane.graphql.schema import schema
@@ -83,6 +84,16 @@ ARGUMENTS = {
     "serviceContext": 'name: "shared"',
     "saveServiceContext": 'name: "new", attributes: {{projectId: "{project}"}}',
     "deleteServiceContext": 'id: "{context}"',
+    "secret": 'name: "own"',
+    "secretVersions": 'id: "{secret}"',
+    "secretConsumers": 'id: "{secret}"',
+    "serviceSecrets": 'serviceId: "{service}"',
+    "saveSecret": 'name: "new", attributes: {{projectId: "{project}", value: "x"}}',
+    "deleteSecret": 'id: "{idle_secret}"',
+    "useSecrets": 'serviceId: "{second}", uses: [{{name: "x", secretId: "{secret}"}}]',
+    "revokeSecretVersion": 'id: "{secret}", number: 1',
+    "decideSecretRotation": 'id: "{idle_secret}", decision: ABORT',
+    "refreshSecret": 'id: "{idle_secret}"',
     "updateDeploymentSettings": 'attributes: {{agentHelmValues: "x: 1"}}',
     "updateUser": 'id: "{other}", attributes: {{name: "renamed"}}',
     "forceService": 'id: "{service}"',
@@ -311,6 +322,7 @@ async def _things(stage: Stage) -> None:
     context = f'saveServiceContext(name: "shared", attributes: {{{project}}}) {{ id }}'
     ids["context"] = (await stage.made(context))["id"]
     ids["waiting"] = await _waiting(stage)
+    await _secrets(stage, project)
     manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}}
     manifest["spec"] = {"containers": [{"name": "x", "image": "x"}], "restartPolicy": "Never"}
     ids["job_json"] = orjson.dumps(manifest).decode().replace('"', '\\"')
@@ -377,6 +389,28 @@ async def _defining(stage: Stage, project: str) -> None:
             now,
         )
         await tx.components.upsert([one])
+
+
+async def _secrets(stage: Stage, project: str) -> None:
+    """One with two versions that a service uses, and one with a source whose rotation goes on."""
+    ids = stage.ids
+    for name, attributes in (
+        ("own", 'value: "1"'),
+        ("own", 'value: "2"'),
+        ("idle", 'value: "1"'),
+        ("idle", 'value: "2", rotation: {}'),
+    ):
+        document = f'saveSecret(name: "{name}", attributes: {{{project}, {attributes}}}) {{ id }}'
+        made = await stage.made(document)
+        ids["secret" if name == "own" else "idle_secret"] = made["id"]
+    source = SecretSource(SourceKind.VAULT, "x", "x", "x")
+    async with stage.plane.deps.store.write() as tx:
+        await tx.secrets.change(ids["idle_secret"], source=source)
+        version = await tx.secret_versions.find(secret_id=ids["secret"], number=2)
+        assert version is not None
+        ids["version"] = version.id
+    uses = f'uses: [{{name: "x", secretId: "{ids["secret"]}"}}]'
+    await stage.made(f'useSecrets(serviceId: "{ids["service"]}", {uses}) {{ id }}')
 
 
 async def _waiting(stage: Stage) -> str:

@@ -1,0 +1,68 @@
+"""Secrets on the command line, as docs/secrets.md shows them; no value comes back."""
+
+import json
+from pathlib import Path
+
+from tests.integration.cli.conftest import Installation
+
+CANARY = "canary-5d02-of-the-command-line"
+FILES = """
+apiVersion: towline/v1
+kind: Secret
+name: api-key
+description: of the payment service
+value: {{env: API_KEY}}
+---
+apiVersion: towline/v1
+kind: Repository
+url: {url}
+---
+apiVersion: towline/v1
+kind: Cluster
+handle: dev
+---
+apiVersion: towline/v1
+kind: Service
+cluster: dev
+name: shop
+namespace: shop
+repository: {url}
+git: {{ref: main, folder: shop}}
+secrets: {{key: api-key}}
+"""
+
+
+def test_a_secret_from_its_first_value_to_its_end(
+    installation: Installation, tmp_path: Path
+) -> None:
+    """Set, apply, rotate keys, delete: and the value is in no answer and in no file of the data."""
+    run, said = installation.run, ""
+    file = tmp_path / "fleet.yaml"
+    file.write_text(FILES.format(url="https://127.0.0.1:9/none.git"))
+    said += run("secrets", "set", "db", stdin=f"{CANARY}\n").stdout
+    environ = {"API_KEY": CANARY}
+    for sign in ("+ Secret api-key", "= Secret api-key"):
+        told = run("apply", "-f", str(file), environ=environ).stdout
+        assert sign in told
+        said += told
+    environ["API_KEY"] = f"{CANARY}-2"
+    told = run("apply", "-f", str(file), environ=environ).stdout
+    assert "version: 1 → 2" in told
+    uses = json.loads(run("secrets", "of", "dev/shop", "-o", "json").stdout)
+    assert [(one["name"], one["secretName"], one["version"]) for one in uses] == [
+        ("key", "api-key", 2)
+    ]
+    refused = run("secrets", "delete", "api-key", code=1)
+    assert "shop" in refused.stderr
+    run("secrets", "use", "dev/shop", "db=db@1")
+    for words in (
+        ("list",), ("versions", "api-key"), ("consumers", "db"), ("rotate-keys",), ("keys",),
+        ("revoke", "api-key", "1"), ("delete", "api-key"),
+    ):  # fmt: skip
+        done = run("secrets", *words)
+        said += done.stdout + done.stderr
+    run("secrets", "rotation", "db", "maybe", code=2)
+    run("secrets", "refresh", "db", code=1)
+    assert CANARY not in said
+    kept = [one for one in installation.folder.rglob("*") if one.is_file()]
+    assert kept and not [one for one in kept if CANARY.encode() in one.read_bytes()]

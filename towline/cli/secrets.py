@@ -1,0 +1,252 @@
+"""`towline secrets …`. A value is read from standard input or a file, and never printed."""
+
+import base64
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fleet.errors import Invalid
+from towline.cli import secretdocuments as documents
+from towline.cli.output import Format, field, say, show, since
+from towline.cli.places import find_project
+from towline.cli.session import Api, Json, Output, Search, connect, every, find_service, pairs
+
+app = typer.Typer(no_args_is_help=True, help="Values that only agents open.")
+
+COLUMNS = (
+    field("NAME"),
+    field("VERSION", "currentVersion"),
+    field("SOURCE", "source", "kind"),
+    field("ROTATION", "rotation", "phase"),
+    field("PROBLEM"),
+)
+_VERSIONS = (
+    field("VERSION", "number"),
+    since("MADE", "insertedAt"),
+    field("BY", "actor"),
+    since("REVOKED", "revokedAt"),
+)
+_USES = (
+    field("SERVICE", "serviceName"),
+    field("AS", "name"),
+    field("SECRET", "secretName"),
+    field("VERSION"),
+    field("PINNED"),
+    field("APPLIED"),
+)
+_KEYS = (field("ID"), field("WRAPPED BY", "kek"), field("BEGINS", "beginsAt"))
+Name = Annotated[str, typer.Argument(help="Its name.")]
+_DECISIONS = ("resume", "revoke", "abort")
+
+
+@app.command("list")
+def list_secrets(
+    context: typer.Context, query: Search = None, output: Output = Format.TABLE
+) -> None:
+    """List secrets, never their values.
+
+    \b
+    Example:
+      towline secrets list
+    """
+    show(every(connect(context), documents.EVERY, q=query), COLUMNS, output, "name")
+
+
+@app.command("set")
+def set_value(
+    context: typer.Context,
+    name: Name,
+    file: Annotated[
+        Path | None, typer.Option("-f", "--file", help="Holds the value; standard input without.")
+    ] = None,
+    project: Annotated[str | None, typer.Option(help="Of a new secret.")] = None,
+    batch: Annotated[
+        int, typer.Option(min=0, help="Roll out to so many consumers at a time; 0: at once.")
+    ] = 0,
+    soak: Annotated[int, typer.Option(min=0, help="Seconds for all to stay healthy.")] = 60,
+    automatic: Annotated[bool, typer.Option(help="Then revoke the old value, unasked.")] = False,
+    output: Output = Format.TABLE,
+) -> None:
+    """Give a secret a value; a line's end after it is not part of it.
+
+    \b
+    Example:
+      towline secrets set db-password < password
+      towline secrets set db-password --batch 1 --soak 300 < new-password
+    """
+    api = connect(context)
+    given = file.read_bytes() if file else sys.stdin.buffer.read()
+    attributes: Json = {"valueBase64": base64.b64encode(given.removesuffix(b"\n")).decode()}
+    if project:
+        attributes["projectId"] = find_project(api, project)["id"]
+    if batch:
+        attributes["rotation"] = {"batch": batch, "soakSeconds": soak, "automatic": automatic}
+    saved = api.ask(documents.SAVE, name=name, attributes=attributes)["saveSecret"]
+    show(saved, COLUMNS, output, "name")
+
+
+@app.command("versions")
+def list_versions(context: typer.Context, name: Name, output: Output = Format.TABLE) -> None:
+    """List the versions of a secret.
+
+    \b
+    Example:
+      towline secrets versions db-password
+    """
+    api = connect(context)
+    found = api.ask(documents.VERSIONS, id=_id(api, name))["secretVersions"]
+    show(found, _VERSIONS, output, "number")
+
+
+@app.command("consumers")
+def list_consumers(context: typer.Context, name: Name, output: Output = Format.TABLE) -> None:
+    """List the services that use a secret, and the version that each has.
+
+    \b
+    Example:
+      towline secrets consumers db-password
+    """
+    api = connect(context)
+    found = api.ask(documents.CONSUMERS, id=_id(api, name))["secretConsumers"]
+    show(found, _USES, output, "serviceName")
+
+
+@app.command("use")
+def use(
+    context: typer.Context,
+    service: Annotated[str, typer.Argument(help="cluster/name, or id.")],
+    secret: Annotated[
+        list[str] | None,
+        typer.Argument(help="name-in-objects=secret, or =secret@version to stay at it."),
+    ] = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """Let a service use exactly these secrets; without any, none.
+
+    \b
+    Example:
+      towline secrets use dev/shop password=db-password key=api-key@3
+    """
+    api = connect(context)
+    wanted = [_wanted(api, name, text) for name, text in pairs(secret, "secret").items()]
+    id = find_service(api, service)["id"]
+    show(api.ask(documents.USE, serviceId=id, uses=wanted)["useSecrets"], _USES, output, "name")
+
+
+@app.command("of")
+def of_service(
+    context: typer.Context,
+    service: Annotated[str, typer.Argument(help="cluster/name, or id.")],
+    output: Output = Format.TABLE,
+) -> None:
+    """List the secrets that a service uses.
+
+    \b
+    Example:
+      towline secrets of dev/shop
+    """
+    api = connect(context)
+    found = api.ask(documents.OF_SERVICE, serviceId=find_service(api, service)["id"])
+    show(found["serviceSecrets"], _USES, output, "name")
+
+
+@app.command("rotation")
+def rotation(
+    context: typer.Context,
+    name: Name,
+    decision: Annotated[str, typer.Argument(help="resume, revoke or abort.")],
+    output: Output = Format.TABLE,
+) -> None:
+    """Decide about the rotation of a secret that goes on.
+
+    \b
+    Example:
+      towline secrets rotation db-password revoke
+    """
+    if decision not in _DECISIONS:
+        raise Invalid(f"say one of {', '.join(_DECISIONS)}", field="decision")
+    api = connect(context)
+    word = decision.upper()
+    found = api.ask(documents.DECIDE, id=_id(api, name), decision=word)["decideSecretRotation"]
+    show(found, COLUMNS, output, "name")
+
+
+@app.command("revoke")
+def revoke(
+    context: typer.Context,
+    name: Name,
+    version: Annotated[int, typer.Argument(help="Its number.")],
+    output: Output = Format.TABLE,
+) -> None:
+    """Destroy the value of a version that nobody uses.
+
+    \b
+    Example:
+      towline secrets revoke db-password 1
+    """
+    api = connect(context)
+    found = api.ask(documents.REVOKE, id=_id(api, name), number=version)["revokeSecretVersion"]
+    show(found, COLUMNS, output, "name")
+
+
+@app.command("refresh")
+def refresh(context: typer.Context, name: Name, output: Output = Format.TABLE) -> None:
+    """Read the source of a secret now.
+
+    \b
+    Example:
+      towline secrets refresh db-password
+    """
+    api = connect(context)
+    show(api.ask(documents.REFRESH, id=_id(api, name))["refreshSecret"], COLUMNS, output, "name")
+
+
+@app.command("delete")
+def delete(context: typer.Context, name: Name, output: Output = Format.TABLE) -> None:
+    """Delete a secret that no service uses, with all its values.
+
+    \b
+    Example:
+      towline secrets delete db-password
+    """
+    api = connect(context)
+    show(api.ask(documents.DELETE, id=_id(api, name))["deleteSecret"], COLUMNS, output, "name")
+
+
+@app.command("keys")
+def keys(context: typer.Context, output: Output = Format.TABLE) -> None:
+    """List the keys that seal what the store holds sealed.
+
+    \b
+    Example:
+      towline secrets keys
+    """
+    found = connect(context).ask(documents.KEYS)["encryptionKeys"]
+    show(found["keys"], _KEYS, output, "id")
+    say(f"wrapped by {found['kek']}; {found['behind']} values are still sealed with older keys")
+
+
+@app.command("rotate-keys")
+def rotate_keys(context: typer.Context, output: Output = Format.TABLE) -> None:
+    """Begin a new data key, and wrap all others anew.
+
+    \b
+    Example:
+      towline secrets rotate-keys
+    """
+    made = connect(context).ask(documents.ROTATE_KEYS)["rotateEncryptionKeys"]
+    show(made, _KEYS, output, "id")
+
+
+def _id(api: Api, name: str) -> str:
+    return api.ask(documents.ONE, name=name)["secret"]["id"]
+
+
+def _wanted(api: Api, name: str, text: str) -> Json:
+    secret, _, version = text.partition("@")
+    if version and not version.isdecimal():
+        raise Invalid(f"{version!r} is not a version's number", field="secret")
+    found: Json = {"name": name, "secretId": _id(api, secret)}
+    return found | ({"version": int(version)} if version else {})
