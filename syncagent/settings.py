@@ -35,12 +35,15 @@ class HubSettings:
 class KubernetesSettings:
     """The cluster. `kubeconfig`: none means the pod's service account. `context`: none means
     the current one. `concurrency`: requests at once. `passthrough`: users may bring tokens of the
-    API server's own issuer, which the agent then hands on as they are."""
+    API server's own issuer, which the agent then hands on as they are. `impersonator`:
+    `namespace:name` of the service account as which users' requests are sent; empty: the agent's
+    own."""
 
     kubeconfig: Path | None = None
     context: str | None = None
     concurrency: int = 16
     passthrough: bool = False
+    impersonator: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import structlog
 
+from fleet.errors import TowlineError
 from fleet.http1.response import BadResponse, ResponseObserver
 from fleet.mux.codec import (
     CLOSE,
@@ -77,6 +78,8 @@ class UpstreamExchange:
             async with asyncio.timeout(DIAL_SECONDS):
                 fields = self._pool.fields or await self._pool.refresh()
                 connection = await self._pool.dial()
+        except TowlineError as error:
+            self._fail(f"cannot sign in to its API server: {error.message}")
         except TimeoutError:
             self._fail("cannot reach its API server: it does not answer")
         except OSError as error:

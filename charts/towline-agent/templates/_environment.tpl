@@ -14,6 +14,10 @@
 - name: NO_PROXY
   value: {{ join "," $.Values.proxy.except | quote }}
 {{- end }}
+{{- with include "towline-agent.impersonator" . }}
+- name: TOWLINE_AGENT_KUBERNETES_IMPERSONATOR
+  value: {{ printf "%s:%s" $.Release.Namespace . | quote }}
+{{- end }}
 {{- if .Values.upgrade.enabled }}
 - name: TOWLINE_AGENT_UPGRADE_NAMESPACE
   value: {{ .Release.Namespace | quote }}

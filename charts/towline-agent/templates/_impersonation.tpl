@@ -23,3 +23,10 @@
   resourceNames:
     {{- toYaml .Values.impersonation.groups | nindent 4 }}
 {{- end }}
+
+{{- /* The account that people's requests are sent as, if not the agent's; else empty. */ -}}
+{{- define "towline-agent.impersonator" -}}
+{{- if and .Values.impersonation.enabled .Values.impersonation.ownAccount }}
+{{- printf "%s-people" (include "towline-agent.fullname" . | trunc 56 | trimSuffix "-") }}
+{{- end }}
+{{- end }}

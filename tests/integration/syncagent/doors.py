@@ -29,6 +29,7 @@ class DoorHub:
     door: Door
     port: int
     authority: TestAuthority
+    installation: FakeInstallation
 
     @property
     def connected(self) -> bool:
@@ -80,7 +81,7 @@ async def door_hub(authority: TestAuthority) -> AsyncGenerator[DoorHub]:
             await asyncio.sleep(0.01)
         port = server.servers[0].sockets[0].getsockname()[1]
         try:
-            yield DoorHub(hub, door, port, authority)
+            yield DoorHub(hub, door, port, authority, one)
         finally:
             for exchange in door.gateway.exchanges:
                 exchange.user_gone()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fleet.errors import Unavailable
 from syncagent.settings import HubSettings, KubernetesSettings
 from tests.fakes.tls import TestAuthority
 from tests.integration.syncagent.conftest import Bench
@@ -34,8 +35,30 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> TestAuthority:
     return TestAuthority(tmp_path_factory.mktemp("tls"))
 
 
+SPEAKER = {
+    "apiVersion": "v1",
+    "kind": "List",
+    "items": [
+        {"apiVersion": "v1", "kind": "ServiceAccount",
+         "metadata": {"name": "people", "namespace": "default"}},
+        {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+         "metadata": {"name": "tunnel-test-people"},
+         "rules": [
+             {"apiGroups": [""], "resources": ["users"], "verbs": ["impersonate"]},
+             {"apiGroups": [""], "resources": ["groups"], "verbs": ["impersonate"],
+              "resourceNames": ["devs"]},
+             {"apiGroups": ["authentication.k8s.io"], "resources": ["userextras/towline/token"],
+              "verbs": ["impersonate"]}]},
+        {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+         "metadata": {"name": "tunnel-test-people"},
+         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole",
+                     "name": "tunnel-test-people"},
+         "subjects": [{"kind": "ServiceAccount", "name": "people", "namespace": "default"}]}],
+}  # fmt: skip
+
+
 @asynccontextmanager
-async def tunnelling(bench: Bench, address: str) -> AsyncGenerator[None]:
+async def tunnelling(bench: Bench, address: str, impersonator: str = "") -> AsyncGenerator[None]:
     """The agent with a service account's token, linked to `address`."""
     access = bench.cluster.access
     bench.cluster.kubectl("apply", "-f", "-", stdin=json.dumps(RIGHTS))
@@ -43,7 +66,7 @@ async def tunnelling(bench: Bench, address: str) -> AsyncGenerator[None]:
     bench.settings = replace(
         bench.settings,
         hub=HubSettings(address, AGENT_TOKEN),
-        kubernetes=KubernetesSettings(kubeconfig),
+        kubernetes=KubernetesSettings(kubeconfig, impersonator=impersonator),
     )
     async with bench.agent():
         yield
@@ -65,11 +88,21 @@ class User:
 
     async def __call__(self, *arguments: str) -> str:
         """Run kubectl; what it printed."""
+        code, out, err = await self._run(*arguments)
+        assert code == 0, err
+        return out
+
+    async def refusal(self, *arguments: str) -> str:
+        """The same where it fails; why."""
+        code, _, err = await self._run(*arguments)
+        assert code != 0
+        return err
+
+    async def _run(self, *arguments: str) -> tuple[int | None, str, str]:
         process = await self.start(*arguments)
         async with asyncio.timeout(30):
             out, err = await process.communicate()
-        assert process.returncode == 0, err.decode()
-        return out.decode()
+        return process.returncode, out.decode(), err.decode()
 
 
 async def until_connected(hub: DoorHub) -> None:
@@ -107,6 +140,31 @@ async def test_kubectl_through_the_agent(
         assert json.loads(shown)["data"] == {"key": "value"}
         who = json.loads(await ann("auth", "whoami", "-o", "json"))
         assert who["status"]["userInfo"]["username"] == "ann"
+
+
+async def test_an_account_that_only_impersonates_speaks_for_people(
+    bench: Bench, authority: TestAuthority, kubernetes: Path, tmp_path: Path
+) -> None:
+    """Groups that its role lists pass; others, and those of the system, whoever asks for them."""
+    await asyncio.to_thread(bench.cluster.kubectl, "apply", "-f", "-", stdin=json.dumps(SPEAKER))
+    hub_of = door_hub(authority)
+    async with hub_of as hub, tunnelling(bench, hub.hub.address, "default:people"):
+        await until_connected(hub)
+        ann = User(kubernetes / "kubectl", hub.kubeconfig(tmp_path / "ann"))
+        who = json.loads(await ann("auth", "whoami", "-o", "json"))["status"]["userInfo"]
+        assert (who["username"], "devs" in who["groups"]) == ("ann", True)
+        assert "kube-root-ca.crt" in await ann("get", "configmaps", "-n", bench.namespace)
+        for group, said in (
+            ("ops", 'cannot impersonate resource "groups"'),
+            ("system:masters", '"system:masters" may not be impersonated'),
+            ("system:nodes", '"system:nodes" may not be impersonated'),
+        ):
+            hub.installation.groups["ann"] = ("devs", group)
+            await hub.door.recheck(None)
+            assert said in await ann.refusal("get", "configmaps", "-n", bench.namespace)
+    with pytest.raises(Unavailable):
+        speaker = "--as=system:serviceaccount:default:people"
+        await bench.kubectl("auth", "can-i", "list", "configmaps", "-q", speaker)
 
 
 async def test_a_watch_outlives_the_hub_it_goes_through(

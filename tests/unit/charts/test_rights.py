@@ -4,7 +4,7 @@ import pytest
 
 from controlplane.domain.access import BUILT_IN
 from controlplane.domain.access.actor import EVERYBODY
-from tests.unit.charts.rendering import Json, of_kind, render, values_of
+from tests.unit.charts.rendering import Json, of_kind, pod_of, render, values_of
 
 AGENT = "towline-agent"
 
@@ -67,3 +67,29 @@ def test_people_can_be_left_out() -> None:
     assert roles == {"cluster-agent-read", "cluster-agent-apply"}
     bindings = [one for one in objects if one["kind"] == "ClusterRoleBinding"]
     assert {one["subjects"][0]["kind"] for one in bindings} == {"ServiceAccount"}
+
+
+def test_an_account_of_its_own_speaks_for_people() -> None:
+    """It alone may impersonate; the agent's may ask for its token, for no other."""
+    objects = render(AGENT, values_of(AGENT, "default") | {"impersonation": {"ownAccount": True}})
+    bound = of_kind(objects, "ClusterRoleBinding", "-impersonate")["subjects"]
+    account = of_kind(objects, "ServiceAccount", "-people")["metadata"]
+    assert [(one["name"], one["namespace"]) for one in bound] == [
+        (account["name"], account["namespace"])
+    ]
+    assert of_kind(objects, "Role", "-people")["rules"] == [
+        {
+            "apiGroups": [""],
+            "resources": ["serviceaccounts/token"],
+            "resourceNames": [account["name"]],
+            "verbs": ["create"],
+        }
+    ]
+    agent = pod_of(objects)
+    assert (
+        of_kind(objects, "RoleBinding", "-people")["subjects"][0]["name"]
+        == (agent["serviceAccountName"])
+    )
+    variables = {one["name"]: one.get("value") for one in agent["containers"][0]["env"]}
+    named = f"{account['namespace']}:{account['name']}"
+    assert variables["TOWLINE_AGENT_KUBERNETES_IMPERSONATOR"] == named

@@ -1,0 +1,38 @@
+"""The token of the service account as which people's requests are sent, if not the agent's own.
+
+It may impersonate and nothing else, so that a request that reached the API server without its
+user's name would have no rights. Asked for by TokenRequest (authentication.k8s.io/v1).
+"""
+
+from datetime import timedelta
+
+from fleet.errors import Invalid
+from fleet.runtime.clock import Clock
+from syncagent.kube.access import Bearer, Token
+from syncagent.kube.client import KubeClient
+
+LIFE_SECONDS = 3600
+# An account that was made anew is spoken as after so long.
+_KEPT = timedelta(minutes=5)
+
+
+def token_of(account: str, client: KubeClient, clock: Clock) -> Token:
+    """The token of a service account, `namespace:name`. Invalid: that names none.
+
+    Getting it raises Refused where the agent may not `create` its `serviceaccounts/token`.
+    """
+    namespace, _, name = account.partition(":")
+    if not namespace or not name or not account.replace("-", "").replace(":", "", 1).isalnum():
+        raise Invalid(f"{account!r} is not NAMESPACE:NAME of a service account")
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
+    body = {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
+        "spec": {"expirationSeconds": LIFE_SECONDS},
+    }
+
+    async def ask() -> Bearer:
+        answer = await client.request("POST", path, body=body)
+        return str(answer["status"]["token"]), clock.now() + _KEPT
+
+    return Token(ask, clock)
