@@ -49,6 +49,7 @@ from controlplane.storage.migrate import migrate
 from controlplane.storage.store import SqlStore
 from controlplane.usecases.accounts import Accounts
 from controlplane.usecases.agents import Agents
+from controlplane.usecases.checks import Checks
 from controlplane.usecases.clustergroups import ClusterGroups
 from controlplane.usecases.clusterjobs import ClusterJobs
 from controlplane.usecases.clusters import Clusters
@@ -109,6 +110,7 @@ class ControlPlane:
     agentlink: AgentLink
     delivery: DeliveryLoop
     pipelines: PipelineLoop
+    checks: Checks
     targets: Targets
     target_loop: TargetLoop
     store: SqlStore
@@ -215,7 +217,8 @@ async def _joined(
     outward = GuardedOutward(settings.notify.private_networks, settings.notify.ca_file)
     sending = Sending(deps, outward)
     repositories, pipelines = Repositories(deps), Pipelines(deps)
-    targets = Targets(deps)
+    targets, jobs = Targets(deps), ClusterJobs(deps, logs)
+    checks = Checks(deps, pipelines, jobs, outward)
     kept = await _secret_parts(deps, sealer, own_key, settings.secrets, identity)
     await repositories.check_key()
     verbs = Verbs(
@@ -239,7 +242,7 @@ async def _joined(
         clock=clock,
         notifying=Notifying(deps),
         interventions=Interventions(deps),
-        cluster_jobs=ClusterJobs(deps, logs),
+        cluster_jobs=jobs,
         streams=Streams(deps),
         bus=bus,
         agents_port=settings.agents_port,
@@ -254,7 +257,8 @@ async def _joined(
         delivery=DeliveryLoop(Delivery(deps), repositories, manifests, store, bus, clock, delivers),
         targets=targets,
         target_loop=TargetLoop(targets, manifests, store, bus, clock),
-        pipelines=_pipeline_loop(deps, pipelines, repositories),
+        pipelines=_pipeline_loop(deps, pipelines, repositories, checks),
+        checks=checks,
         store=store,
         issuers=issuers,
         passwords=passwords,
@@ -278,10 +282,12 @@ def _placed(deps: Deps, lender: Lender | None) -> Deps:
     return replace(deps, manifests=PlacedManifests(deps.manifests, lender, deps))
 
 
-def _pipeline_loop(deps: Deps, pipelines: Pipelines, repositories: Repositories) -> PipelineLoop:
+def _pipeline_loop(
+    deps: Deps, pipelines: Pipelines, repositories: Repositories, checks: Checks
+) -> PipelineLoop:
     promotions = Promotions(deps, pipelines, repositories)
     return PipelineLoop(
-        pipelines, promotions, deps.store, deps.bus, deps.clock, holder=deps.new_id()
+        pipelines, promotions, checks, deps.store, deps.bus, deps.clock, holder=deps.new_id()
     )
 
 

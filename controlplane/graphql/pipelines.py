@@ -16,7 +16,13 @@ from controlplane.domain.pipelines.state import (
 from controlplane.domain.services import Service
 from controlplane.graphql.clusters import Cluster
 from controlplane.graphql.types import ServiceDeployment
-from controlplane.usecases.pipelines import EdgeDraft, GateDraft, PipelineDraft, PipelineView
+from controlplane.usecases.pipelines import (
+    EdgeDraft,
+    GateDraft,
+    PipelineDraft,
+    PipelineView,
+    StageDraft,
+)
 from fleet.errors import Invalid
 from fleet.identity import ServiceId
 
@@ -294,7 +300,7 @@ class PipelineAttributes:
             raise Invalid(f"{_LONGEST_GRAPH} stages and edges at most", field="stages")
         return PipelineDraft(
             name,
-            [(one.name, [service.service_id for service in one.services]) for one in self.stages],
+            [StageDraft(one.name, [s.service_id for s in one.services]) for one in self.stages],
             [
                 EdgeDraft(
                     edge.from_,

@@ -2,7 +2,9 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from functools import partial
+from itertools import count
 
 import structlog
 
@@ -10,8 +12,9 @@ from controlplane.domain.jobs import MOST_ATTEMPTS, Job, retry_delay
 from controlplane.loops.keyed import KeyedWork
 from controlplane.loops.patient import patiently
 from controlplane.ports import MISSED, Bus, Store
-from controlplane.usecases.deps import PIPELINE, SERVICE
-from controlplane.usecases.pipelines import PROMOTE, RENDER, TICK, Pipelines
+from controlplane.usecases.checks import Checks
+from controlplane.usecases.deps import CLUSTER_JOB, PIPELINE, SERVICE
+from controlplane.usecases.pipelines import CHECK, PROMOTE, RENDER, TICK, Pipelines
 from controlplane.usecases.promotions import Promotions
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
@@ -20,7 +23,9 @@ log = structlog.get_logger(__name__)
 
 _LONGEST_WAIT = 30.0
 _SWEEP_SECONDS = 60.0
-_JOBS_AT_ONCE = 16
+_OVERLAP = timedelta(seconds=60)
+_SWEEPS_OF_ALL = 60
+_JOBS_AT_ONCE = 64
 
 
 class PipelineLoop:
@@ -30,6 +35,7 @@ class PipelineLoop:
         self,
         pipelines: Pipelines,
         promotions: Promotions,
+        checks: Checks,
         store: Store,
         bus: Bus,
         clock: Clock,
@@ -43,9 +49,12 @@ class PipelineLoop:
         self._work: dict[str, Callable[[Job], Awaitable[None]]] = {
             RENDER: promotions.render,
             PROMOTE: promotions.promote,
+            CHECK: checks.run,
             TICK: promotions.tick,
         }
+        self._under_way = 0
         self._jobs_waiting = asyncio.Event()
+        self._swept_at = clock.now()
         self.tasks = Tasks("pipelines")
         self._advances = KeyedWork("advance", pipelines.advance, self.tasks, clock)
 
@@ -56,17 +65,25 @@ class PipelineLoop:
         self.tasks.forever("sweep", self._sweep())
 
     async def _sweep(self) -> None:
-        while True:
-            for pipeline in await patiently("sweep", self._all, self._clock):
+        """The net beneath the wakes: what has changed lately, and now and then everything."""
+        for number in count():
+            begun = self._clock.now()
+            which = self._all if number % _SWEEPS_OF_ALL == 0 else self._lately
+            for pipeline in await patiently("sweep", which, self._clock):
                 self._advances.ask(pipeline)
+            self._swept_at = begun
             await self._clock.sleep(_SWEEP_SECONDS)
+
+    async def _lately(self) -> list[str]:
+        changed = await self._pipelines.touched_since(self._swept_at - _OVERLAP)
+        return sorted({*changed, *await self._pipelines.by_selector()})
 
     async def _all(self) -> list[str]:
         async with self._store.read() as tx:
             return [row.id for row in await tx.pipelines.select()]
 
     async def _follow(self) -> None:
-        async for topic, key in self._bus.subscribe(SERVICE, PIPELINE, MISSED):
+        async for topic, key in self._bus.subscribe(SERVICE, PIPELINE, CLUSTER_JOB, MISSED):
             if topic == MISSED:
                 for pipeline in await patiently("sweep", self._all, self._clock):
                     self._advances.ask(pipeline)
@@ -75,9 +92,17 @@ class PipelineLoop:
                 touched = partial(self._pipelines.touched, [key])
                 for pipeline in await patiently("touched", touched, self._clock):
                     self._advances.ask(pipeline)
+            elif topic == CLUSTER_JOB:
+                await self._follow_job(key)
             else:
                 self._advances.ask(key)
                 self._jobs_waiting.set()
+
+    async def _follow_job(self, id: str) -> None:
+        asked = partial(self._pipelines.asked_for, id)
+        pipeline = await patiently("job", asked, self._clock)
+        if pipeline is not None:
+            self._advances.ask(pipeline)
 
     async def _do_jobs(self) -> None:
         while True:
@@ -86,12 +111,24 @@ class PipelineLoop:
                 await patiently("jobs", self._wait, self._clock)
 
     async def _do_due(self) -> int:
-        """Do the jobs that are due, or some of them; how many."""
+        """Begin the jobs that are due, as many as there is room for; how many."""
+        room = _JOBS_AT_ONCE - self._under_way
+        if room <= 0:
+            return 0
         now = self._clock.now()
         async with self._store.write() as tx:
-            jobs = await tx.jobs.claim(self._work, self._holder, now, _JOBS_AT_ONCE)
-        await asyncio.gather(*(self._do(job) for job in jobs))
+            jobs = await tx.jobs.claim(self._work, self._holder, now, room)
+        for job in jobs:
+            self._under_way += 1
+            self.tasks.spawn(f"job {job.key}", self._do_in_turn(job))
         return len(jobs)
+
+    async def _do_in_turn(self, job: Job) -> None:
+        try:
+            await patiently("job", partial(self._do, job), self._clock)
+        finally:
+            self._under_way -= 1
+            self._jobs_waiting.set()
 
     async def _do(self, job: Job) -> None:
         try:
@@ -111,7 +148,7 @@ class PipelineLoop:
         async with self._store.read() as tx:
             due = await tx.jobs.next_due()
         seconds = _LONGEST_WAIT
-        if due is not None:
+        if due is not None and self._under_way < _JOBS_AT_ONCE:
             seconds = min(seconds, max(0.0, (due - self._clock.now()).total_seconds()))
         try:
             async with asyncio.timeout(seconds):

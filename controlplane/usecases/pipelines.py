@@ -10,7 +10,7 @@ from datetime import datetime
 
 import structlog
 
-from controlplane.domain.access import Actor, Kind, Verb, require, require_member
+from controlplane.domain.access import SYSTEM, Actor, Kind, Verb, require, require_member
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.jobs import Job
 from controlplane.domain.ledger import AuditEntry, Verdict
@@ -19,22 +19,18 @@ from controlplane.domain.pipelines import codec, model
 from controlplane.domain.pipelines import effects as fx
 from controlplane.domain.pipelines import events as ev
 from controlplane.domain.pipelines.engine import step
-from controlplane.domain.pipelines.state import (
-    Digests,
-    Health,
-    Release,
-    ReleaseId,
-    Revision,
-    Revisions,
-    StageState,
-    State,
-)
-from controlplane.domain.promotion import Pipeline
-from controlplane.domain.services import Service, ServiceStatus
+from controlplane.domain.pipelines.rollout import Rollout
+from controlplane.domain.pipelines.rules import JobRule, MetricRule, Patience, Rule, rules_of
+from controlplane.domain.pipelines.state import Digests, Health, Release, ReleaseId, State
+from controlplane.domain.promotion import Pipeline, PipelineEvent, RefusedRevision
+from controlplane.domain.services import Service
 from controlplane.ports import Page, PageQuery, Transaction
+from controlplane.usecases.clusters import find_cluster
 from controlplane.usecases.deps import DELIVER, PIPELINE, Deps
+from controlplane.usecases.gatesecrets import sealed_rule
+from controlplane.usecases.observations import of_stages, of_surroundings
 from controlplane.usecases.scopes import project_for
-from controlplane.usecases.services import pipeline_of
+from controlplane.usecases.stages import bind, check_shared, needs_fleet, resolved, unbind
 from fleet.errors import Conflict, Invalid, NotFound
 from fleet.identity import ServiceId
 
@@ -42,8 +38,11 @@ log = structlog.get_logger(__name__)
 
 RENDER = "pipeline.render"
 PROMOTE = "pipeline.promote"
+CHECK = "pipeline.check"
 TICK = "pipeline.tick"
-
+_SNAPSHOT_EVERY = 100
+_MOST_CHANGED = 5_000
+_KINDS = {fx.RenderStage: RENDER, fx.Promote: PROMOTE, fx.RunCheck: CHECK, fx.WakeAt: TICK}
 
 _TOPICS = {
     fx.Topic.APPROVAL_WANTED: NotificationKind.GATE_WAITING,
@@ -60,7 +59,19 @@ class GateDraft:
     """A gate as people write it."""
 
     name: str
-    rule: model.Rule
+    rule: Rule
+    patience: Patience = field(default_factory=Patience)
+
+
+@dataclass(frozen=True, slots=True)
+class StageDraft:
+    """A stage as people write it: the ids of its services, or what chooses them."""
+
+    name: str
+    services: Sequence[str] = ()
+    selector: model.ServiceSelector | None = None
+    rollout: Rollout = field(default_factory=Rollout)
+    verification: model.Verification | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +85,10 @@ class EdgeDraft:
 
 @dataclass(frozen=True, slots=True)
 class PipelineDraft:
-    """A pipeline as people write it: stages by name, each with the ids of its services."""
+    """A pipeline as people write it: stages, and edges between them by their names."""
 
     name: str
-    stages: Sequence[tuple[str, Sequence[str]]]
+    stages: Sequence[StageDraft]
     edges: Sequence[EdgeDraft] = field(default=())
     project_id: str | None = None
 
@@ -104,7 +115,7 @@ class Pipelines:
         query = replace(query, visible=actor.policy.visible(Kind.PIPELINE))
         async with self._deps.store.read() as tx:
             page = await tx.pipelines.page(query)
-            views = [_shown(await _view(tx, row), actor) for row in page.items]
+            views = [_shown(await view_of(tx, row), actor) for row in page.items]
         return Page(tuple(views), page.more)
 
     async def get(self, actor: Actor, id: str | None, name: str | None = None) -> PipelineView:
@@ -113,7 +124,7 @@ class Pipelines:
         async with self._deps.store.read() as tx:
             row = await _find(tx, id, name)
             require(actor, Verb.READ, row.target)
-            return _shown(await _view(tx, row), actor)
+            return _shown(await view_of(tx, row), actor)
 
     async def save(self, actor: Actor, draft: PipelineDraft) -> PipelineView:
         """Create or change the pipeline of this name; what waits in it stays where it can."""
@@ -124,8 +135,11 @@ class Pipelines:
             project = await _project(tx, actor, row, draft)
             before = codec.pipeline_from_json(row.spec) if row else None
             id = row.id if row else self._deps.new_id()
-            spec = model.validate(self._spec(id, draft, before))
-            await self._bind_services(tx, actor, spec, before)
+            spec = model.validate(self._spec(id, draft, before, actor))
+            spec = await resolved(tx, spec, project)
+            await self._check_jobs(tx, actor, spec)
+            await bind(tx, spec, before, actor)
+            await check_shared(tx, spec)
             body = codec.pipeline_to_json(spec)
             if row is None:
                 state = codec.state_to_json(State())
@@ -134,8 +148,11 @@ class Pipelines:
             else:
                 row = replace(row, spec=body, updated_at=now, version=row.version + 1)
                 await tx.pipelines.put(row)
+            await tx.pipeline_events.add(
+                PipelineEvent(self._deps.new_id(), id, now, [], row.spec, row.state)
+            )
             await self._deps.audit(tx, actor, "savePipeline", draft.name, id)
-            view = _shown(await _view(tx, row), actor)
+            view = _shown(await view_of(tx, row), actor)
         self._deps.bus.publish(PIPELINE, id)
         return view
 
@@ -145,9 +162,8 @@ class Pipelines:
         async with self._deps.store.write() as tx:
             row = await _find(tx, id, None)
             require(actor, Verb.WRITE, row.target)
-            view = await _view(tx, row)
-            for service in _promoted(view.spec):
-                await tx.services.change(service, promoted=False, pinned=None)
+            view = await view_of(tx, row)
+            await unbind(tx, view.spec)
             await tx.pipelines.remove(id)
             await self._deps.audit(tx, actor, "deletePipeline", row.name, id)
         for repository in {s.repository_id for s in view.services.values() if s.repository_id}:
@@ -160,7 +176,7 @@ class Pipelines:
         """Say yes to exactly these digests. Conflict: something else waits at the gate by now."""
         require_member(actor)
         async with self._deps.store.read() as tx:
-            view, gate = await _gate(tx, gate_id)
+            view, gate = await gate_of(tx, gate_id)
         require(actor, Verb.APPROVE, view.row.target)
         edge, _ = view.spec.gate[gate]
         waiting = _waiting(view, edge)
@@ -178,30 +194,35 @@ class Pipelines:
             )
         release = view.state.releases[view.state.candidates[edge.id].release]
         event = ev.Approved(
-            gate, actor.email, await self._is_author(actor, release), digests, comment[:1000]
+            gate,
+            actor.email,
+            await self._is_author(actor, release),
+            digests,
+            comment[:1000],
+            await self._groups_of(actor),
         )
-        return await self._decide(actor, "approveGate", view, event)
+        return await self.decide(actor, "approveGate", view, event)
 
     async def reject(self, actor: Actor, gate_id: str, comment: str = "") -> PipelineView:
         """Say no to whatever waits at the gate; it stays refused until a newer one or a retry."""
         require_member(actor)
         async with self._deps.store.read() as tx:
-            view, gate = await _gate(tx, gate_id)
+            view, gate = await gate_of(tx, gate_id)
         require(actor, Verb.APPROVE, view.row.target)
         event = ev.Rejected(gate, actor.email, comment[:1000])
-        return await self._decide(actor, "rejectGate", view, event)
+        return await self.decide(actor, "rejectGate", view, event)
 
     async def pause(self, actor: Actor, id: str, reason: str = "") -> PipelineView:
         """Let nothing enter a stage until `resume`."""
         view = await self.get(actor, id)
         require(actor, Verb.APPROVE, view.row.target)
-        return await self._decide(actor, "pausePipeline", view, ev.Paused(actor.email, reason))
+        return await self.decide(actor, "pausePipeline", view, ev.Paused(actor.email, reason))
 
     async def resume(self, actor: Actor, id: str) -> PipelineView:
         """Let releases move again."""
         view = await self.get(actor, id)
         require(actor, Verb.APPROVE, view.row.target)
-        return await self._decide(actor, "resumePipeline", view, ev.Resumed(actor.email))
+        return await self.decide(actor, "resumePipeline", view, ev.Resumed(actor.email))
 
     async def retry(self, actor: Actor, id: str, stage: str) -> PipelineView:
         """Try again what was refused or has failed in a stage, by its name."""
@@ -214,14 +235,38 @@ class Pipelines:
         if release is None:
             raise Conflict(f"nothing in stage {stage!r} was refused or has failed")
         event = ev.Retried(found.id, release, actor.email)
-        return await self._decide(actor, "retryPipeline", view, event)
+        return await self.decide(actor, "retryPipeline", view, event)
 
     async def touched(self, service_ids: Collection[str]) -> list[str]:
-        """Ids of the pipelines whose stages name one of these services."""
-        wanted = set(service_ids)
+        """Ids of the pipelines whose stages hold one of these services."""
+        async with self._deps.store.read() as tx:
+            rows = await tx.pipeline_services.select(service_id=service_ids)
+        return sorted({row.pipeline_id for row in rows})
+
+    async def touched_since(self, moment: datetime) -> list[str]:
+        """Ids of the pipelines of which a service has changed since; all, if too many have."""
+        async with self._deps.store.read() as tx:
+            everything = SYSTEM.policy.visible(Kind.SERVICE)
+            changed = await tx.services.changed_since(moment, everything, _MOST_CHANGED)
+            if len(changed) < _MOST_CHANGED:
+                rows = await tx.pipeline_services.select(service_id=changed)
+                return sorted({row.pipeline_id for row in rows})
+            return [row.id for row in await tx.pipelines.select()]
+
+    async def by_selector(self) -> list[str]:
+        """Ids of the pipelines whose stages depend on which clusters there are."""
         async with self._deps.store.read() as tx:
             rows = await tx.pipelines.select()
-        return [row.id for row in rows if wanted & _service_ids(row)]
+        return [row.id for row in rows if needs_fleet(codec.pipeline_from_json(row.spec))]
+
+    async def asked_for(self, job_id: str) -> str | None:
+        """The pipeline that one of its gates runs this job of a cluster for, once it has ended."""
+        async with self._deps.store.read() as tx:
+            job = await tx.cluster_jobs.get(job_id)
+            if job is None or not job.phase.final or ":" not in job.key:
+                return None
+            row = await tx.pipelines.get(job.key.partition(":")[0])
+        return row.id if row else None
 
     async def advance(
         self, id: str, *decided: ev.Event, audit: AuditEntry | None = None
@@ -236,24 +281,85 @@ class Pipelines:
             row = await tx.pipelines.get(id)
             if row is None:
                 return ()
-            view = await _view(tx, row)
-            decisions, state = _feed(view.spec, view.state, decided, now)
-            observed = (*_observations(replace(view, state=state)), ev.Tick())
-            effects, state = _feed(view.spec, state, observed, now)
-            for effect in (*decisions, *effects):
+            row = await self._looked_again(tx, row)
+            view = await view_of(tx, row)
+            decisions = _feed(view.spec, view.state, decided, now)
+            observed = [
+                *await of_surroundings(tx, view.spec, decisions.state, view.services),
+                *of_stages(view.spec, decisions.state, view.services),
+                ev.Tick(),
+            ]
+            seen = _feed(view.spec, decisions.state, observed, now)
+            for effect in (*decisions.effects, *seen.effects):
                 await self._record(tx, id, effect, now)
-            ignored = tuple(one.text for one in decisions if isinstance(one, fx.Noted))
+            ignored = tuple(one.text for one in decisions.effects if isinstance(one, fx.Noted))
             if audit is not None:
                 verdict = Verdict.REFUSED if ignored else Verdict.ALLOWED
                 await tx.audit.append([replace(audit, verdict=verdict)])
-            body = codec.state_to_json(state)
-            if body != row.state:
-                await tx.pipelines.put(
-                    replace(row, state=body, version=row.version + 1, updated_at=now)
-                )
-        if body != row.state:
+            events = [*decisions.events, *seen.events]
+            changed = await self._keep(tx, row, view.state, seen.state, events)
+        if changed:
             self._deps.bus.publish(PIPELINE, id)
         return ignored
+
+    async def decide(
+        self, actor: Actor, action: str, view: PipelineView, event: ev.Event
+    ) -> PipelineView:
+        """Give the engine a person's decision. Conflict: it takes it not, and says why."""
+        entry = self._deps.audit_entry(
+            actor, action, view.row.name, view.row.id, event=codec.event_to_json(event)
+        )
+        ignored = await self.advance(view.row.id, event, audit=entry)
+        if ignored:
+            raise Conflict("; ".join(ignored))
+        return await self.get(actor, view.row.id)
+
+    async def _looked_again(self, tx: Transaction, row: Pipeline) -> Pipeline:
+        """The row with the services that its selectors choose now."""
+        before = codec.pipeline_from_json(row.spec)
+        now = await resolved(tx, before, row.project_id)
+        if now == before:
+            return row
+        await bind(tx, now, before, SYSTEM)
+        after = replace(row, spec=codec.pipeline_to_json(now), version=row.version + 1)
+        await tx.pipelines.put(after)
+        moment = self._deps.clock.now()
+        await tx.pipeline_events.add(
+            PipelineEvent(self._deps.new_id(), row.id, moment, [], after.spec, row.state)
+        )
+        return after
+
+    async def _keep(
+        self, tx: Transaction, row: Pipeline, before: State, state: State, events: list[ev.Event]
+    ) -> bool:
+        """Write the state with what has changed it; whether something has."""
+        body = codec.state_to_json(state)
+        if body == row.state:
+            return False
+        now, version = self._deps.clock.now(), row.version + 1
+        await tx.pipelines.put(replace(row, state=body, version=version, updated_at=now))
+        snapshot = version % _SNAPSHOT_EVERY == 0
+        entry = PipelineEvent(
+            self._deps.new_id(),
+            row.id,
+            now,
+            [codec.event_to_json(one) for one in events],
+            row.spec if snapshot else None,
+            row.state if snapshot else None,
+        )
+        await tx.pipeline_events.add(entry)
+        for revision in state.known_bad.keys() - before.known_bad.keys():
+            if await tx.refused.get(revision) is None:
+                reason = state.known_bad[revision]
+                await tx.refused.add(RefusedRevision(revision, "towline", reason, now))
+        return True
+
+    async def _groups_of(self, actor: Actor) -> tuple[str, ...]:
+        """The names of the groups that the actor is in."""
+        async with self._deps.store.read() as tx:
+            held = await tx.memberships.select(user_id=actor.id)
+            groups = await tx.groups.select(id={one.group_id for one in held})
+        return tuple(one.name for one in groups)
 
     async def _is_author(self, actor: Actor, release: Release) -> bool:
         """Whether one of the commits that move is by the actor."""
@@ -264,23 +370,11 @@ class Pipelines:
         authors = [release.author, *(revision.author for revision in moved)]
         return any(f"<{actor.email}>" in author for author in authors)
 
-    async def _decide(
-        self, actor: Actor, action: str, view: PipelineView, event: ev.Event
-    ) -> PipelineView:
-        entry = self._deps.audit_entry(
-            actor, action, view.row.name, view.row.id, event=codec.event_to_json(event)
-        )
-        ignored = await self.advance(view.row.id, event, audit=entry)
-        if ignored:
-            raise Conflict("; ".join(ignored))
-        return await self.get(actor, view.row.id)
-
     async def _record(self, tx: Transaction, id: str, effect: fx.Effect, now: datetime) -> None:
         """Keep an effect as a job for a worker; what is only for people is told to them."""
         if isinstance(effect, fx.Notify):
             await tx.notifications.append([_told(id, effect, now)])
-        kinds = {fx.RenderStage: RENDER, fx.Promote: PROMOTE, fx.WakeAt: TICK}
-        kind = kinds.get(type(effect))
+        kind = _KINDS.get(type(effect))
         if kind is None:
             log.info("pipeline", action="pipeline.effect", pipeline=id, effect=repr(effect))
             return
@@ -289,22 +383,23 @@ class Pipelines:
         key = f"{TICK}:{id}" if kind == TICK else f"{id}:{effect.key}"
         await tx.jobs.enqueue(Job(self._deps.new_id(), kind, key, run_at, payload))
 
-    def _spec(self, id: str, draft: PipelineDraft, before: model.Pipeline | None) -> model.Pipeline:
+    def _spec(
+        self, id: str, draft: PipelineDraft, before: model.Pipeline | None, actor: Actor
+    ) -> model.Pipeline:
         """The draft with ids; what keeps its name keeps its id."""
         stages = {one.name: one.id for one in before.stages} if before else {}
         names = {stage: name for name, stage in stages.items()}
         edges = {(names[e.source], names[e.target]): e for e in before.edges} if before else {}
         ids = {
-            name: stages.get(name) or model.StageId(self._deps.new_id()) for name, _ in draft.stages
+            one.name: stages.get(one.name) or model.StageId(self._deps.new_id())
+            for one in draft.stages
         }
         return model.Pipeline(
             id,
             draft.name,
-            tuple(
-                model.Stage(ids[name], name, tuple(ServiceId(one) for one in services))
-                for name, services in draft.stages
-            ),
+            tuple(_stage(ids[one.name], one) for one in draft.stages),
             tuple(self._edge(one, ids, edges.get((one.source, one.target))) for one in draft.edges),
+            model.Owner(actor.id, actor.email),
         )
 
     def _edge(
@@ -313,44 +408,39 @@ class Pipelines:
         for name in (draft.source, draft.target):
             if name not in ids:
                 raise Invalid(f"there is no stage {name!r}", field="edges")
-        gates = {gate.name: gate.id for gate in before.gates} if before else {}
+        gates = {gate.name: gate for gate in before.gates} if before else {}
         return model.Edge(
             before.id if before else model.EdgeId(self._deps.new_id()),
             ids[draft.source],
             ids[draft.target],
-            tuple(
-                model.Gate(
-                    gates.get(one.name) or model.GateId(self._deps.new_id()), one.name, one.rule
-                )
-                for one in draft.gates
-            ),
+            tuple(self._gate(one, gates.get(one.name)) for one in draft.gates),
         )
 
-    async def _bind_services(
-        self,
-        tx: Transaction,
-        actor: Actor,
-        spec: model.Pipeline,
-        before: model.Pipeline | None,
+    def _gate(self, draft: GateDraft, before: model.Gate | None) -> model.Gate:
+        """The gate, with what it was told in secret sealed, or kept."""
+        id = before.id if before else model.GateId(self._deps.new_id())
+        kept = before.rule if before else None
+        rule = sealed_rule(self._deps.sealer, draft.rule, kept)
+        return model.Gate(id, draft.name, rule, draft.patience)
+
+    async def _check_jobs(self, tx: Transaction, actor: Actor, spec: model.Pipeline) -> None:
+        """Who lets jobs run in clusters, or asks their Prometheus, needs the right to."""
+        for edge in spec.edges:
+            for rule in (rule for gate in edge.gates for rule in rules_of(gate.rule)):
+                await self._check_place(tx, actor, rule, spec.stage[edge.target])
+
+    async def _check_place(
+        self, tx: Transaction, actor: Actor, rule: object, target: model.Stage
     ) -> None:
-        """Have services behind the first stage take commits from this pipeline only."""
-        now, then = _promoted(spec), _promoted(before) if before else set()
-        wanted = {service for stage in spec.stages for service in stage.services}
-        rows = await tx.services.select(id=wanted)
-        found = {row.id: row for row in rows if actor.may(Verb.READ, row.target)}
-        if missing := wanted - found.keys():
-            raise Invalid(f"there is no service {min(missing)}", field="stages.services")
-        for id in now ^ then:
-            if id in found:
-                require(actor, Verb.WRITE, found[id].target)
-        for id in now - then:
-            holder = await pipeline_of(tx, id)
-            if holder is not None:
-                raise Conflict(f"service {found[id].name!r} belongs to another pipeline: {holder}")
-            held = found[id].sha
-            await tx.services.change(id, promoted=True, pinned=held)
-        for id in then - now:
-            await tx.services.change(id, promoted=False, pinned=None)
+        if isinstance(rule, MetricRule) and rule.cluster_id:
+            cluster = await find_cluster(tx, rule.cluster_id)
+            require(actor, Verb.CONNECT, cluster.target)
+        if not isinstance(rule, JobRule):
+            return
+        services = [] if rule.cluster_id else await tx.services.select(id=target.services)
+        places = {rule.cluster_id} if rule.cluster_id else {one.cluster_id for one in services}
+        for place in places:
+            require(actor, Verb.WRITE, (await find_cluster(tx, place)).target)
 
 
 def _told(id: str, effect: fx.Notify, now: datetime) -> Notification:
@@ -360,15 +450,36 @@ def _told(id: str, effect: fx.Notify, now: datetime) -> Notification:
     return notification(kind, now, text, pipeline_id=id, detail=detail)
 
 
-def _feed(
-    spec: model.Pipeline, state: State, events: Iterable[ev.Event], now: datetime
-) -> tuple[list[fx.Effect], State]:
-    """All effects of events in their order, and the state after them."""
-    effects: list[fx.Effect] = []
+@dataclass(slots=True)
+class _Fed:
+    """What came of events: the state, the effects, and those events that changed something."""
+
+    state: State
+    effects: list[fx.Effect] = field(default_factory=list)
+    events: list[ev.Event] = field(default_factory=list)
+
+
+def _feed(spec: model.Pipeline, state: State, events: Iterable[ev.Event], now: datetime) -> _Fed:
+    fed = _Fed(state)
     for event in events:
-        state, more = step(spec, state, event, now)
-        effects += more
-    return effects, state
+        after, effects = step(spec, fed.state, event, now)
+        if after != fed.state:
+            fed.events.append(event)
+        fed.state = after
+        fed.effects += effects
+    return fed
+
+
+def _stage(id: model.StageId, draft: StageDraft) -> model.Stage:
+    services = tuple(ServiceId(one) for one in draft.services)
+    return model.Stage(
+        id,
+        draft.name,
+        () if draft.selector else services,
+        draft.selector,
+        draft.rollout,
+        verification=draft.verification,
+    )
 
 
 async def _project(
@@ -390,7 +501,8 @@ async def _find(tx: Transaction, id: str | None, name: str | None) -> Pipeline:
     return row
 
 
-async def _view(tx: Transaction, row: Pipeline) -> PipelineView:
+async def view_of(tx: Transaction, row: Pipeline) -> PipelineView:
+    """A pipeline with all that it names."""
     services = await tx.services.select(id=_service_ids(row))
     clusters = await tx.clusters.select(id={service.cluster_id for service in services})
     return PipelineView(
@@ -411,9 +523,10 @@ def _shown(view: PipelineView, actor: Actor) -> PipelineView:
     )
 
 
-async def _gate(tx: Transaction, id: str) -> tuple[PipelineView, model.GateId]:
+async def gate_of(tx: Transaction, id: str) -> tuple[PipelineView, model.GateId]:
+    """The pipeline of a gate. NotFound: there is none of this id."""
     for row in await tx.pipelines.select():
-        view = await _view(tx, row)
+        view = await view_of(tx, row)
         if model.GateId(id) in view.spec.gate:
             return view, model.GateId(id)
     raise NotFound
@@ -422,11 +535,6 @@ async def _gate(tx: Transaction, id: str) -> tuple[PipelineView, model.GateId]:
 def _service_ids(row: Pipeline) -> set[str]:
     spec = codec.pipeline_from_json(row.spec)
     return {service for stage in spec.stages for service in stage.services}
-
-
-def _promoted(spec: model.Pipeline) -> set[ServiceId]:
-    """Services behind the first stage."""
-    return {s for stage in spec.stages if stage is not spec.first for s in stage.services}
 
 
 def _waiting(view: PipelineView, edge: model.Edge) -> Digests:
@@ -446,70 +554,3 @@ def _release_to_retry(view: PipelineView, stage: model.StageId) -> ReleaseId | N
             return candidate.release
     held = view.state.stages.get(stage)
     return held.release if held and held.health is Health.FAILED else None
-
-
-def _observations(view: PipelineView) -> list[ev.Event]:
-    """What the services show of each stage."""
-    observed: list[ev.Event] = []
-    for stage in view.spec.stages:
-        services = [view.services[s] for s in stage.services if s in view.services]
-        if stage is view.spec.first:
-            if services and all(service.sha and service.digest for service in services):
-                health, reason = _health(services)
-                observed.append(_first_stage(stage.id, services, health, reason))
-            continue
-        held = view.state.stages.get(stage.id)
-        if held is not None and held.release is not None and held.revisions:
-            observed.append(_healths(stage, held, held.release, view.services))
-    return observed
-
-
-def _healths(
-    stage: model.Stage, held: StageState, release: ReleaseId, services: Mapping[str, Service]
-) -> ev.ServicesHealth:
-    """How the services are that were given the release."""
-    healths: dict[ServiceId, Health] = {}
-    reasons: dict[ServiceId, str] = {}
-    for id in held.progress:
-        service = services.get(id)
-        if service is None and id in stage.services:
-            healths[id], reasons[id] = Health.FAILED, "a service of it was deleted"
-        if service is None:
-            continue
-        if _runs(service, held.revisions):
-            healths[id], reason = _health([service])
-        elif not held.verified:
-            continue  # It has yet to be given the release, or could not be.
-        else:
-            healths[id], reason = (
-                Health.PROGRESSING,
-                f"{service.name} does not run this release",
-            )
-        if reason:
-            reasons[id] = reason
-    return ev.ServicesHealth(stage.id, release, healths, reasons)
-
-
-def _runs(service: Service, revisions: Revisions) -> bool:
-    """Whether the desired state of a service is what its stage's release says."""
-    wanted = revisions.get(service.id)
-    return wanted is not None and wanted.digest == service.digest
-
-
-def _first_stage(
-    id: model.StageId, services: Sequence[Service], health: Health, reason: str
-) -> ev.StageObserved:
-    revisions = {s.id: Revision(s.sha or "", s.digest or "") for s in services}
-    author = max(services, key=lambda s: s.updated_at).author
-    return ev.StageObserved(id, revisions, health, author, reason)
-
-
-def _health(services: Sequence[Service]) -> tuple[Health, str]:
-    for service in services:
-        if service.status is ServiceStatus.FAILED:
-            problem = service.errors[0].message if service.errors else "is failing"
-            return Health.FAILED, f"{service.name}: {problem}"
-    slow = next((s for s in services if s.status is not ServiceStatus.HEALTHY), None)
-    if slow is None:
-        return Health.HEALTHY, ""
-    return Health.PROGRESSING, f"{slow.name} is {slow.status.value}"

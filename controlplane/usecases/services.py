@@ -10,7 +10,6 @@ from controlplane.domain.commands import Command, CommandKind
 from controlplane.domain.helm import check_helm
 from controlplane.domain.ledger import LedgerEntry, Stage
 from controlplane.domain.names import check_label, check_text
-from controlplane.domain.pipelines.codec import pipeline_from_json
 from controlplane.domain.repositories import Repository, check_folder, check_ref
 from controlplane.domain.services import (
     Component,
@@ -30,6 +29,7 @@ from controlplane.usecases.inherited import check_changeable, check_deletable
 from controlplane.usecases.removal import begin_removal
 from controlplane.usecases.repositories import find_repository
 from controlplane.usecases.sources import SourceChange, set_sources, sources_of
+from controlplane.usecases.stages import pipeline_of
 from fleet.errors import Conflict, Invalid, NotFound
 from fleet.identity import RepositoryId, ServiceId
 from fleet.source import Renderer
@@ -488,15 +488,6 @@ def _likeness(model: Service, context_ids: Sequence[str]) -> ServiceChange:
         docs_path=model.docs_path,
         context_ids=context_ids,
     )
-
-
-async def pipeline_of(tx: Transaction, service_id: str) -> str | None:
-    """The name of the pipeline that promotes this service; None: none does."""
-    for row in await tx.pipelines.select():
-        spec = pipeline_from_json(row.spec)
-        if any(service_id in stage.services for stage in spec.stages if stage is not spec.first):
-            return row.name
-    return None
 
 
 async def find_service(tx: Transaction, id: str) -> Service:

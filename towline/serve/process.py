@@ -42,6 +42,7 @@ from towline.serve.listeners import (
     check_addresses,
     credentials,
     http_listener,
+    known_hosts,
     serve,
 )
 from towline.serve.live import StoreLive
@@ -148,6 +149,7 @@ class Process:
         self.door = self._build_door()
         egress.use(self.door.find)
         self.plane.verbs.components.live = LiveDoor(self.door)
+        self.plane.checks.live = LiveDoor(self.door)
         self.plane.secrets.sources.live = LiveDoor(self.door)
         self.plane.verbs.streams.door = DoorStreams(self.door)
         ends.push_async_callback(self.door.stop)
@@ -235,6 +237,7 @@ class Process:
                 chart_route(),
             ],
             console_folder(),
+            known_hosts(settings, tls),
         )
         self._ends.push_async_callback(self._drain)
         addresses = Addresses(

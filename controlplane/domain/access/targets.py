@@ -22,6 +22,7 @@ class Verb(StrEnum):
     READ = "read"
     WRITE = "write"
     APPROVE = "approve"
+    SKIP = "skip"
     CONNECT = "connect"
     USE = "use"
     """Let a service have a secret; it shows no value to anybody."""

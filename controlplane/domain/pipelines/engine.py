@@ -39,6 +39,7 @@ _TAKE: dict[type, Callable[[Draft, Any], None]] = {
     events.PromotionFailed: reports.promotion_failed,
     events.VerificationFailed: reports.verification_failed,
     events.Frozen: reports.frozen,
+    events.CheckStarted: reports.check_started,
     events.CheckAnswered: reports.check_answered,
     events.ExternallyAnswered: overrides.externally_answered,
     events.ApproversLeft: overrides.approvers_left,

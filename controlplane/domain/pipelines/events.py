@@ -91,6 +91,16 @@ class Frozen:
 
 
 @dataclass(frozen=True, slots=True)
+class CheckStarted:
+    """An attempt of a check runs as a job of a cluster."""
+
+    gate: GateId
+    step: str
+    key: str
+    job_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class CheckAnswered:
     """What came out of an attempt of a check; `key` is that of the attempt."""
 
@@ -100,7 +110,6 @@ class CheckAnswered:
     answer: Answer
     reason: str = ""
     outputs: Mapping[str, str] = field(default_factory=dict)
-    job_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +248,7 @@ Event = (
     | PromotionFailed
     | VerificationFailed
     | Frozen
+    | CheckStarted
     | CheckAnswered
     | ExternallyAnswered
     | Approved

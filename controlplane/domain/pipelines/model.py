@@ -11,8 +11,8 @@ from graphlib import CycleError, TopologicalSorter
 from typing import NewType
 
 from controlplane.domain.names import check_text
-from controlplane.domain.pipelines.rollout import Rollout, Waves
-from controlplane.domain.pipelines.rules import GateKind, Patience, Rule
+from controlplane.domain.pipelines.rollout import Rollout, Strategy, Waves
+from controlplane.domain.pipelines.rules import GateKind, Patience, Rule, job_rules
 from controlplane.domain.selectors import Selector
 from fleet.errors import Invalid
 from fleet.identity import ServiceId
@@ -90,6 +90,14 @@ class Edge:
     gates: tuple[Gate, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who has saved a pipeline last; as them it asks what clusters tell only to people."""
+
+    id: str = ""
+    email: str = ""
+
+
 @dataclass(frozen=True)
 class Pipeline:
     """Stages and edges, in the order in which people wrote them."""
@@ -98,6 +106,7 @@ class Pipeline:
     name: str
     stages: tuple[Stage, ...]
     edges: tuple[Edge, ...] = ()
+    owner: Owner = field(default_factory=Owner)
 
     @cached_property
     def stage(self) -> dict[StageId, Stage]:
@@ -148,6 +157,8 @@ def validate(pipeline: Pipeline) -> Pipeline:
     _check_unique("gate id", gates, "edges")
     _check_unique("edge", (f"{e.source} → {e.target}" for e in pipeline.edges), "edges")
     _check_one_first(pipeline)
+    _check_first(pipeline.first)
+    _check_jobs(pipeline)
     return pipeline
 
 
@@ -177,6 +188,24 @@ def _check_edge(pipeline: Pipeline, edge: Edge, field: str) -> None:
         _check_name(gate.name, f"{field}.gates[{number}].name")
         gate.rule.check(f"{field}.gates[{number}]")
         gate.patience.check(f"{field}.gates[{number}]")
+
+
+def _check_jobs(pipeline: Pipeline) -> None:
+    for number, edge in enumerate(pipeline.edges):
+        chosen = pipeline.stage[edge.target].selector is not None
+        rules = [job for gate in edge.gates for job in job_rules(gate.rule)]
+        if chosen and any(rule.cluster_id is None for rule in rules):
+            raise Invalid(
+                "a job before a stage with a selector needs a cluster", field=f"edges[{number}]"
+            )
+
+
+def _check_first(first: Stage) -> None:
+    if first.rollout.strategy is not Strategy.ALL or first.verification:
+        raise Invalid(
+            f"stage {first.name} follows git: it has neither roll-out nor verification",
+            field="stages",
+        )
 
 
 def _check_one_first(pipeline: Pipeline) -> None:

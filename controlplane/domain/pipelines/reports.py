@@ -8,6 +8,7 @@ from controlplane.domain.pipelines.draft import Draft, clip
 from controlplane.domain.pipelines.effects import Topic
 from controlplane.domain.pipelines.events import (
     CheckAnswered,
+    CheckStarted,
     Frozen,
     PromotionFailed,
     Rendered,
@@ -20,7 +21,9 @@ from controlplane.domain.pipelines.events import (
 from controlplane.domain.pipelines.model import Stage, StageId
 from controlplane.domain.pipelines.rolling import put_back, standing_of
 from controlplane.domain.pipelines.rollout import Progress, current_wave
+from controlplane.domain.pipelines.rules import Step
 from controlplane.domain.pipelines.state import (
+    CheckState,
     GateState,
     GateStatus,
     Health,
@@ -92,27 +95,23 @@ def frozen(draft: Draft, event: Frozen) -> None:
     draft.frozen = {one: clip(reason) for one, reason in event.services.items()}
 
 
+def check_started(draft: Draft, event: CheckStarted) -> None:
+    """Remember the job, so that its log is found."""
+    found = _find_check(draft, event)
+    if isinstance(found, str):
+        return draft.note(found)
+    _put_check(draft, event, replace(found[1], job_id=event.job_id))
+
+
 def check_answered(draft: Draft, event: CheckAnswered) -> None:
     """Only the newest attempt of a step that is under way has a say."""
-    found = draft.pipeline.gate.get(event.gate)
-    candidate = draft.candidates.get(found[0].id) if found else None
-    if found is None or candidate is None:
-        return draft.note("nothing waits for this answer")
-    edge, gate = found
-    state = candidate.gates.get(gate.id, GateState())
-    check = state.checks.get(event.step)
-    steps = [one for one in steps_of(gate.rule, gate.patience) if one.name == event.step]
-    if check is None or not steps or check.key != event.key:
-        return draft.note("the answer is not about what is asked now")
-    if check.status is not GateStatus.RUNNING or check.pausing:
-        return draft.note("this attempt has been decided already")
-    after = answered(steps[0], check, event.answer, clip(event.reason), draft.now)
+    found = _find_check(draft, event)
+    if isinstance(found, str):
+        return draft.note(found)
+    step, check = found
+    after = answered(step, check, event.answer, clip(event.reason), draft.now)
     outputs = {clip(k): clip(v) for k, v in list(event.outputs.items())[:MOST_OUTPUTS]}
-    after = replace(after, outputs=outputs, job_id=event.job_id or after.job_id)
-    checks = {**state.checks, event.step: after}
-    draft.change_candidate(
-        edge.id, gates={**candidate.gates, gate.id: replace(state, checks=checks)}
-    )
+    _put_check(draft, event, replace(after, outputs=outputs))
 
 
 def rendered(draft: Draft, event: Rendered) -> None:
@@ -158,6 +157,28 @@ def set_health(draft: Draft, stage: StageId, health: Health, reason: str) -> Non
         _announce(draft, stage, Topic.STAGE_VERIFIED, "healthy")
     if health == Health.FAILED != held.health:
         _announce(draft, stage, Topic.STAGE_FAILED, f"failed: {reason}")
+
+
+def _find_check(draft: Draft, event: CheckStarted | CheckAnswered) -> tuple[Step, CheckState] | str:
+    found = draft.pipeline.gate.get(event.gate)
+    candidate = draft.candidates.get(found[0].id) if found else None
+    if found is None or candidate is None:
+        return "nothing waits for this answer"
+    gate = found[1]
+    check = candidate.gates.get(gate.id, GateState()).checks.get(event.step)
+    steps = [one for one in steps_of(gate.rule, gate.patience) if one.name == event.step]
+    if check is None or not steps or check.key != event.key:
+        return "the answer is not about what is asked now"
+    if check.status is not GateStatus.RUNNING or check.pausing:
+        return "this attempt has been decided already"
+    return steps[0], check
+
+
+def _put_check(draft: Draft, event: CheckStarted | CheckAnswered, check: CheckState) -> None:
+    edge, gate = draft.pipeline.gate[event.gate]
+    gates = draft.candidates[edge.id].gates
+    after = replace(gates[gate.id], checks={**gates[gate.id].checks, event.step: check})
+    draft.change_candidate(edge.id, gates={**gates, gate.id: after})
 
 
 def _assess(

@@ -3,11 +3,13 @@
 A rule says what is asked; `gates` and `checks` judge the answers.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Literal
+
+from semantic_version import NpmSpec, Version
 
 from controlplane.domain.clusterjobs import JobRequest
 from controlplane.domain.names import check_text
@@ -184,12 +186,13 @@ class HttpRule:
     """An answer over HTTP decides: a signed POST of what is to be promoted.
 
     Passes with a status in 200–299 (`status`: exactly this one) and, if given, `contains` in the
-    body. 202, 409, 425 and 503 mean not yet.
+    body. 202, 409, 425, 429 and 503 mean not yet. `sealed` is the signing secret, encrypted.
     """
 
     url: str
     status: int = 0
     contains: str = ""
+    sealed: str = field(default="", repr=False)
     kind: Literal[GateKind.HTTP] = GateKind.HTTP
 
     def check(self, field: str) -> None:
@@ -213,6 +216,17 @@ class VersionRule:
     def check(self, field: str) -> None:
         check_text(self.service, f"{field}.service", MAX_NAME)
         check_text(self.range, f"{field}.range", MAX_NAME)
+        try:
+            NpmSpec(self.range)
+        except ValueError:
+            raise Invalid("no range of versions like ^1.2", field=f"{field}.range") from None
+
+    def holds(self, version: str) -> bool:
+        """Whether a version is in the range; what is no version is not."""
+        try:
+            return Version(version.removeprefix("v")) in NpmSpec(self.range)
+        except ValueError:
+            return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,12 +339,14 @@ def service_address(text: str, field: str = "service") -> tuple[str, str, str]:
     return parts
 
 
+def rules_of(rule: Rule) -> Sequence[object]:
+    """A gate's rule, or those of its steps."""
+    return [step.rule for step in rule.steps] if isinstance(rule, WorkflowRule) else [rule]
+
+
 def job_rules(rule: Rule) -> list[JobRule]:
     """The jobs that a gate may run."""
-    rules: Iterable[object] = (
-        (step.rule for step in rule.steps) if isinstance(rule, WorkflowRule) else (rule,)
-    )
-    return [one for one in rules if isinstance(one, JobRule)]
+    return [one for one in rules_of(rule) if isinstance(one, JobRule)]
 
 
 def approval_of(rule: Rule) -> ApprovalRule | None:

@@ -16,6 +16,7 @@ from controlplane.usecases.pipelines import (
     GateDraft,
     PipelineDraft,
     PipelineView,
+    StageDraft,
 )
 from controlplane.usecases.services import ServiceChange
 from fleet.errors import Conflict, Forbidden, Invalid
@@ -45,7 +46,7 @@ class Line:
         gate = GateDraft("sign-off", ApprovalRule())
         draft = PipelineDraft(
             "shop",
-            [("dev", [self.dev.id]), ("prod", [self.prod.id])],
+            [StageDraft("dev", [self.dev.id]), StageDraft("prod", [self.prod.id])],
             [EdgeDraft("dev", "prod", [gate])],
         )
         return await self.world.pipelines.save(self.world.admin, draft)
@@ -232,7 +233,7 @@ async def test_a_service_belongs_to_one_pipeline(world: World) -> None:
     line = await Line.make(world)
     draft = PipelineDraft(
         "second",
-        [("a", [line.dev.id]), ("b", [line.prod.id])],
+        [StageDraft("a", [line.dev.id]), StageDraft("b", [line.prod.id])],
         [EdgeDraft("a", "b")],
     )
     with pytest.raises(Conflict, match="belongs to another pipeline"):
@@ -339,9 +340,9 @@ async def test_unknown_services_and_stages_are_refused(world: World) -> None:
     """A draft that can never work is refused with the place named."""
     line = await Line.make(world)
     for stages, edges, message in (
-        ([("a", ["nonsense"])], [], "no service nonsense"),
-        ([("a", [line.dev.id])], [EdgeDraft("a", "b")], "no stage 'b'"),
-        ([("a", [])], [], "stages"),
+        ([StageDraft("a", ["nonsense"])], [], "no service nonsense"),
+        ([StageDraft("a", [line.dev.id])], [EdgeDraft("a", "b")], "no stage 'b'"),
+        ([StageDraft("a", [])], [], "stages"),
     ):
         with pytest.raises(Invalid, match=message):
             await world.pipelines.save(world.admin, PipelineDraft("x", stages, edges))

@@ -1,0 +1,72 @@
+"""Judging what a Prometheus answers to an instant query (HTTP API v1, `/api/v1/query`)."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from controlplane.domain.pipelines.checks import Answer
+from controlplane.domain.pipelines.rules import Comparison, MetricRule, Several
+from fleet.errors import Invalid
+
+MOST_SERIES = 1_000
+
+
+def samples(answer: Mapping[str, Any]) -> list[float]:
+    """The value of each series. Invalid: an error, a range, or no answer of a Prometheus."""
+    if answer.get("status") == "error":
+        raise Invalid(f"the query fails: {str(answer.get('error'))[:500]}")
+    data = answer.get("data")
+    kind = data.get("resultType") if isinstance(data, Mapping) else None
+    result = data.get("result") if isinstance(data, Mapping) else None
+    if kind == "matrix":
+        raise Invalid("the query gives ranges: ask for one value of each series")
+    if kind not in ("vector", "scalar") or not isinstance(result, list):
+        raise Invalid("this is no answer of a Prometheus")
+    pairs = [result] if kind == "scalar" else [one.get("value") for one in result]
+    if len(pairs) > MOST_SERIES:
+        raise Invalid(f"the query gives {len(pairs):,} series, {MOST_SERIES:,} at most")
+    try:
+        return [float(value) for _, value in pairs]
+    except (TypeError, ValueError):
+        raise Invalid("this is no answer of a Prometheus") from None
+
+
+def judge_metric(
+    rule: MetricRule, values: Sequence[float], baseline: Sequence[float] | None = None
+) -> tuple[Answer, str]:
+    """Whether the values pass; `baseline` are those of the rule's second query."""
+    if not values:
+        told = "the query gives no series"
+        return (Answer.PASSED if rule.empty_passes else Answer.FAILED), told
+    if len(values) > 1 and rule.several is Several.ERROR:
+        return Answer.FAILED, f"the query gives {len(values)} series, where one is asked for"
+    base = 1.0
+    if baseline is not None:
+        if len(baseline) != 1 or not math.isfinite(baseline[0]) or baseline[0] == 0:
+            return Answer.FAILED, f"the baseline gives {_listed(baseline)}: one number is needed"
+        base = baseline[0]
+    ratios = [value / base for value in values]
+    if any(math.isnan(one) for one in ratios):
+        return Answer.FAILED, "the query gives NaN"
+    good = [one for one in ratios if _holds(rule, one)]
+    passed = bool(good) if rule.several is Several.ANY else len(good) == len(ratios)
+    what = f"{_listed(ratios)}{' of the baseline' if baseline is not None else ''}"
+    wanted = f"{rule.comparison.lower().replace('_', ' ')} {rule.threshold:g}"
+    return (Answer.PASSED if passed else Answer.FAILED), f"{what}, wanted {wanted}"
+
+
+def _holds(rule: MetricRule, value: float) -> bool:
+    match rule.comparison:
+        case Comparison.BELOW:
+            return value < rule.threshold
+        case Comparison.AT_MOST:
+            return value <= rule.threshold
+        case Comparison.ABOVE:
+            return value > rule.threshold
+        case Comparison.AT_LEAST:
+            return value >= rule.threshold
+
+
+def _listed(values: Sequence[float]) -> str:
+    shown = ", ".join(f"{one:g}" for one in values[:5])
+    return f"{shown}, …" if len(values) > 5 else shown or "nothing"

@@ -1,0 +1,199 @@
+"""Finding out what gates ask: jobs in clusters, metrics, HTTP, versions of other services.
+
+Each is a job done at least once. What a job of a cluster comes to is seen when the pipeline is
+looked at next; everything else is answered at once.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+import orjson
+
+from controlplane.domain.access import SYSTEM, Actor, ActorKind
+from controlplane.domain.clusterjobs import JobRequest
+from controlplane.domain.jobs import Job
+from controlplane.domain.notification_bodies import signature
+from controlplane.domain.pipelines import codec, model
+from controlplane.domain.pipelines import effects as fx
+from controlplane.domain.pipelines import events as ev
+from controlplane.domain.pipelines.checks import Answer
+from controlplane.domain.pipelines.metrics import judge_metric, samples
+from controlplane.domain.pipelines.rules import (
+    HttpRule,
+    JobRule,
+    MetricRule,
+    VersionRule,
+    service_address,
+)
+from controlplane.domain.pipelines.templating import filled
+from controlplane.domain.services import ServiceStatus
+from controlplane.ports import LiveObjects, Outward, Transaction
+from controlplane.usecases.clusterjobs import ClusterJobs
+from controlplane.usecases.clusters import find_cluster
+from controlplane.usecases.deps import Deps
+from controlplane.usecases.gatesecrets import opened
+from controlplane.usecases.observations import job_key
+from controlplane.usecases.pipelines import Pipelines
+from fleet.errors import Conflict, Invalid, TowlineError, Unavailable
+
+Found = tuple[Answer, str]
+_NOT_YET = frozenset((202, 409, 425, 429, 503))
+
+
+class Checks:
+    """Carries out `RunCheck`. `live`: how a Prometheus within a cluster is reached."""
+
+    def __init__(
+        self, deps: Deps, pipelines: Pipelines, jobs: ClusterJobs, outward: Outward
+    ) -> None:
+        self._deps = deps
+        self._pipelines = pipelines
+        self._jobs = jobs
+        self._outward = outward
+        self.live: LiveObjects | None = None
+
+    async def run(self, job: Job) -> None:
+        """Find out what is asked, and tell the engine."""
+        pipeline = job.payload["pipeline"]
+        effect = codec.effect_from_json(job.payload["effect"])
+        if not isinstance(effect, fx.RunCheck):
+            raise TowlineError(f"job {job.key} holds no check")
+        async with self._deps.store.read() as tx:
+            row = await tx.pipelines.get(pipeline)
+        if row is None:
+            return
+        spec = codec.pipeline_from_json(row.spec)
+        event: ev.Event
+        try:
+            event = await self._event(spec, effect)
+        except Unavailable as error:
+            event = _answered(effect, (Answer.UNDECIDED, error.message))
+        except TowlineError as error:
+            event = _answered(effect, (Answer.FAILED, error.message))
+        await self._pipelines.advance(pipeline, event)
+
+    async def _event(self, spec: model.Pipeline, effect: fx.RunCheck) -> ev.Event:
+        match effect.rule:
+            case JobRule():
+                return await self._start(spec, effect, effect.rule)
+            case MetricRule():
+                return _answered(effect, await self._measure(spec, effect.rule))
+            case HttpRule():
+                return _answered(effect, await self._ask(spec, effect, effect.rule))
+            case VersionRule():
+                return _answered(effect, await self._look(spec, effect, effect.rule))
+
+    async def _start(self, spec: model.Pipeline, effect: fx.RunCheck, rule: JobRule) -> ev.Event:
+        """Have the job run; asked again it is the same one."""
+        values = {
+            **effect.inputs,
+            "release": effect.release,
+            "stage": spec.stage[effect.stage].name,
+            "pipeline": spec.name,
+            "commit": min(effect.commits.values(), default=""),
+        }
+        request = JobRequest(
+            namespace=rule.namespace,
+            manifest=filled(rule.manifest, values),
+            timeout_s=rule.timeout_seconds,
+            key=job_key(spec.id, effect.attempt_key),
+        )
+        cluster = rule.cluster_id or await self._cluster_of(spec, effect.stage)
+        job = await self._jobs.run(SYSTEM, cluster, request)
+        return ev.CheckStarted(effect.gate, effect.step, effect.attempt_key, job.id)
+
+    async def _cluster_of(self, spec: model.Pipeline, stage: model.StageId) -> str:
+        async with self._deps.store.read() as tx:
+            services = await tx.services.select(id=spec.stage[stage].services[:1])
+        if not services:
+            raise Conflict("the stage has no service, so there is no cluster for the job")
+        return services[0].cluster_id
+
+    async def _measure(self, spec: model.Pipeline, rule: MetricRule) -> Found:
+        values = samples(await self._query(spec, rule, rule.query))
+        if not rule.baseline:
+            return judge_metric(rule, values)
+        return judge_metric(rule, values, samples(await self._query(spec, rule, rule.baseline)))
+
+    async def _query(self, spec: model.Pipeline, rule: MetricRule, query: str) -> Mapping[str, Any]:
+        path = f"/api/v1/query?{urlencode({'query': query})}"
+        if rule.url:
+            reply = await self._outward.ask("GET", rule.url.rstrip("/") + path, {})
+            return _json(reply.body, reply.status)
+        if self.live is None:
+            raise Unavailable("this process has no way to clusters")
+        async with self._deps.store.read() as tx:
+            cluster = await find_cluster(tx, rule.cluster_id)
+            owner = await self._owner(tx, spec)
+        namespace, name, port = service_address(rule.service)
+        proxied = f"/api/v1/namespaces/{namespace}/services/{name}:{port}/proxy{path}"
+        return await self.live.read(owner, cluster.handle, proxied)
+
+    async def _owner(self, tx: Transaction, spec: model.Pipeline) -> Actor:
+        """As whom a cluster is asked: who saved the pipeline, whose rights count there now."""
+        user = await tx.users.get(spec.owner.id)
+        if user is None or user.disabled_at is not None:
+            raise Conflict(f"{spec.owner.email or 'who saved the pipeline'} has left: save it anew")
+        return Actor(ActorKind.USER, id=user.id, name=user.name, email=user.email)
+
+    async def _ask(self, spec: model.Pipeline, effect: fx.RunCheck, rule: HttpRule) -> Found:
+        body = orjson.dumps(
+            {
+                "type": "pipeline.gate",
+                "pipeline": spec.name,
+                "stage": spec.stage[effect.stage].name,
+                "gateId": effect.gate,
+                "release": effect.release,
+                "commits": dict(effect.commits),
+                "digests": dict(effect.digests),
+            }
+        )
+        headers = {"content-type": "application/json"}
+        if secret := opened(self._deps.sealer, rule):
+            headers |= signature(secret, effect.attempt_key, self._deps.clock.now(), body)
+        reply = await self._outward.ask("POST", rule.url, headers, body)
+        return _judge_reply(rule, reply.status, reply.body)
+
+    async def _look(self, spec: model.Pipeline, effect: fx.RunCheck, rule: VersionRule) -> Found:
+        async with self._deps.store.read() as tx:
+            members = await tx.services.select(id=spec.stage[effect.stage].services)
+            clusters = {one.cluster_id for one in members}
+            found = await tx.services.select(cluster_id=clusters, name=rule.service)
+        missing = clusters - {one.cluster_id for one in found}
+        if missing:
+            return Answer.UNDECIDED, f"{len(missing)} clusters have no service {rule.service}"
+        for one in found:
+            if not rule.holds(one.version):
+                told = f"{rule.service} has version {one.version}, wanted {rule.range}"
+                return Answer.UNDECIDED, told
+            if one.status is not ServiceStatus.HEALTHY:
+                return Answer.UNDECIDED, f"{rule.service} is {one.status.value}"
+        return Answer.PASSED, f"{rule.service} is healthy with {found[0].version}"
+
+
+def _answered(effect: fx.RunCheck, found: Found) -> ev.CheckAnswered:
+    return ev.CheckAnswered(effect.gate, effect.step, effect.attempt_key, *found)
+
+
+def _judge_reply(rule: HttpRule, status: int, body: bytes) -> Found:
+    good = status == rule.status if rule.status else 200 <= status <= 299
+    if status in _NOT_YET and status != rule.status:
+        return Answer.UNDECIDED, f"answered {status}: not yet"
+    if not good:
+        return Answer.FAILED, f"answered {status}"
+    if rule.contains and rule.contains not in body.decode(errors="replace"):
+        return Answer.FAILED, f"answered {status}, without {rule.contains[:80]!r} in the body"
+    return Answer.PASSED, f"answered {status}"
+
+
+def _json(body: bytes, status: int) -> Mapping[str, Any]:
+    try:
+        told = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        told = None
+    if isinstance(told, dict):
+        return told
+    if status >= 500:
+        raise Unavailable(f"the Prometheus answers {status}")
+    raise Invalid(f"no answer of a Prometheus: status {status}")

@@ -1,0 +1,167 @@
+"""What the store shows of a pipeline's stages and checks, as events for its engine."""
+
+from collections.abc import Mapping, Sequence
+
+from controlplane.domain.clusterjobs import ClusterJob, JobPhase
+from controlplane.domain.pipelines import events as ev
+from controlplane.domain.pipelines import model
+from controlplane.domain.pipelines.checks import Answer, steps_of
+from controlplane.domain.pipelines.rules import JobRule
+from controlplane.domain.pipelines.state import (
+    GateStatus,
+    Health,
+    ReleaseId,
+    Revision,
+    Revisions,
+    StageState,
+    State,
+)
+from controlplane.domain.pipelines.templating import outputs_of
+from controlplane.domain.services import Service, ServiceStatus
+from controlplane.ports import Transaction
+from controlplane.usecases.freezes import frozen_clusters
+from fleet.identity import ServiceId
+
+
+def of_stages(
+    spec: model.Pipeline, state: State, services: Mapping[str, Service]
+) -> list[ev.Event]:
+    """What the services show of each stage."""
+    observed: list[ev.Event] = []
+    for stage in spec.stages:
+        if stage is spec.first:
+            found = [services[s] for s in stage.services if s in services]
+            if found and all(service.sha and service.digest for service in found):
+                observed.append(_first_stage(stage.id, found))
+            continue
+        held = state.stages.get(stage.id)
+        if held is not None and held.release is not None and held.revisions:
+            observed.append(_healths(stage, held, held.release, services))
+    return observed
+
+
+async def of_surroundings(
+    tx: Transaction, spec: model.Pipeline, state: State, services: Mapping[str, Service]
+) -> list[ev.Event]:
+    """Freezes, refused revisions, people who have left, and jobs that have ended."""
+    observed: list[ev.Event] = []
+    groups = await frozen_clusters(tx)
+    if groups or state.frozen:
+        observed.append(ev.Frozen(_frozen(spec, services, groups)))
+    for row in await tx.refused.select():
+        if row.id not in state.known_bad:
+            observed.append(ev.KnownBad(row.id, row.actor, row.reason))
+    if gone := await _gone(tx, state):
+        observed.append(ev.ApproversLeft(gone))
+    return [*observed, *await _ended_jobs(tx, spec, state)]
+
+
+def job_key(pipeline_id: str, attempt_key: str) -> str:
+    """The key of the job of a cluster that an attempt of a check is."""
+    return f"{pipeline_id}:{attempt_key}"
+
+
+def _frozen(
+    spec: model.Pipeline, services: Mapping[str, Service], groups: Mapping
+) -> dict[ServiceId, str]:
+    return {
+        id: f"cluster group {groups[services[id].cluster_id].name!r} is frozen by "
+        f"{groups[services[id].cluster_id].frozen_by}"
+        for stage in spec.stages
+        for id in stage.services
+        if id in services and services[id].cluster_id in groups
+    }
+
+
+async def _gone(tx: Transaction, state: State) -> tuple[str, ...]:
+    """Those among the approvers of what waits whose users have been disabled."""
+    given = {
+        approval.actor
+        for candidate in state.candidates.values()
+        for gate in candidate.gates.values()
+        for approval in gate.approvals
+    }
+    users = await tx.users.select(email=given) if given else []
+    return tuple(sorted(one.email for one in users if one.disabled_at is not None))
+
+
+async def _ended_jobs(
+    tx: Transaction, spec: model.Pipeline, state: State
+) -> list[ev.CheckAnswered]:
+    running = {
+        job_key(spec.id, check.key): (gate_id, name, check.key)
+        for edge in spec.edges
+        if (candidate := state.candidates.get(edge.id)) is not None
+        for gate_id, gate in candidate.gates.items()
+        if gate_id in spec.gate
+        for name, check in gate.checks.items()
+        if check.status is GateStatus.RUNNING and _is_job(spec.gate[gate_id][1], name)
+    }
+    jobs = await tx.cluster_jobs.select(key=running.keys()) if running else []
+    return [_ended(job, *running[job.key]) for job in jobs if job.phase.final]
+
+
+def _is_job(gate: model.Gate, step: str) -> bool:
+    steps = steps_of(gate.rule, gate.patience)
+    return any(one.name == step and isinstance(one.rule, JobRule) for one in steps)
+
+
+def _ended(job: ClusterJob, gate: model.GateId, step: str, key: str) -> ev.CheckAnswered:
+    passed = job.phase is JobPhase.SUCCEEDED
+    code = f", exit code {job.exit_code}" if job.exit_code else ""
+    reason = f"job {job.phase.lower()}{code}{f': {job.message}' if job.message else ''}"
+    answer = Answer.PASSED if passed else Answer.FAILED
+    return ev.CheckAnswered(gate, step, key, answer, reason, outputs_of(job.outputs))
+
+
+def _healths(
+    stage: model.Stage, held: StageState, release: ReleaseId, services: Mapping[str, Service]
+) -> ev.ServicesHealth:
+    """How the services are that were given the release."""
+    healths: dict[ServiceId, Health] = {}
+    reasons: dict[ServiceId, str] = {}
+    for id in held.progress:
+        service = services.get(id)
+        told = _health_of(service, held) if service else _of_missing(stage, id)
+        if told is not None:
+            healths[id], reason = told
+            if reason:
+                reasons[id] = reason
+    return ev.ServicesHealth(stage.id, release, healths, reasons)
+
+
+def _of_missing(stage: model.Stage, id: ServiceId) -> tuple[Health, str] | None:
+    """A service that is named was deleted; one that a selector chose is just gone."""
+    return (Health.FAILED, "a service of it was deleted") if id in stage.services else None
+
+
+def _health_of(service: Service, held: StageState) -> tuple[Health, str] | None:
+    if _runs(service, held.revisions):
+        return _health([service])
+    if not held.verified:
+        return None  # It has yet to be given the release, or could not be.
+    return Health.PROGRESSING, f"{service.name} does not run this release"
+
+
+def _runs(service: Service, revisions: Revisions) -> bool:
+    """Whether the desired state of a service is what its stage's release says."""
+    wanted = revisions.get(service.id)
+    return wanted is not None and wanted.digest == service.digest
+
+
+def _first_stage(id: model.StageId, services: Sequence[Service]) -> ev.StageObserved:
+    health, reason = _health(services)
+    revisions = {s.id: Revision(s.sha or "", s.digest or "") for s in services}
+    author = max(services, key=lambda s: s.updated_at).author
+    return ev.StageObserved(id, revisions, health, author, reason)
+
+
+def _health(services: Sequence[Service]) -> tuple[Health, str]:
+    for service in services:
+        if service.status is ServiceStatus.FAILED:
+            problem = service.errors[0].message if service.errors else "is failing"
+            return Health.FAILED, f"{service.name}: {problem}"
+    slow = next((s for s in services if s.status is not ServiceStatus.HEALTHY), None)
+    if slow is None:
+        return Health.HEALTHY, ""
+    return Health.PROGRESSING, f"{slow.name} is {slow.status.value}"

@@ -1,0 +1,121 @@
+"""What people and their programs do about a release beside approving it."""
+
+from datetime import datetime
+
+from controlplane.domain.access import Actor, Kind, Target, Verb, require, require_member
+from controlplane.domain.names import check_text
+from controlplane.domain.pipelines import events as ev
+from controlplane.domain.pipelines import model
+from controlplane.domain.pipelines.rules import ExternalRule
+from controlplane.domain.pipelines.state import ReleaseId
+from controlplane.domain.promotion import RefusedRevision
+from controlplane.usecases.deps import PIPELINE, Deps
+from controlplane.usecases.pipelines import Pipelines, PipelineView, gate_of
+from fleet.errors import Conflict, Invalid, NotFound
+
+_LONGEST = 1_000
+_SHORTEST_REVISION = 12
+
+
+class PipelineOverrides:
+    """Verbs on releases that wait, walk, or must not."""
+
+    def __init__(self, deps: Deps, pipelines: Pipelines) -> None:
+        self._deps = deps
+        self._pipelines = pipelines
+
+    async def skip(self, actor: Actor, gate_id: str, release: str, reason: str) -> PipelineView:
+        """Let the release that waits at a gate pass without it; needs the right to skip."""
+        check_text(reason, "reason", _LONGEST)
+        view, gate = await self._gate(actor, gate_id)
+        require(actor, Verb.SKIP, view.row.target)
+        event = ev.Skipped(gate, ReleaseId(release), actor.email, reason)
+        return await self._pipelines.decide(actor, "skipGate", view, event)
+
+    async def answer(
+        self, actor: Actor, gate_id: str, release: str, passed: bool, reason: str = ""
+    ) -> PipelineView:
+        """Decide at a gate of kind EXTERNAL, as the account that it names."""
+        view, gate = await self._gate(actor, gate_id)
+        rule = view.spec.gate[gate][1].rule
+        if not isinstance(rule, ExternalRule) or rule.account != actor.email:
+            require(actor, Verb.APPROVE, view.row.target)
+            raise Conflict("only the account that the gate names answers there")
+        event = ev.ExternallyAnswered(
+            gate, ReleaseId(release), actor.email, passed, reason[:_LONGEST]
+        )
+        return await self._pipelines.decide(actor, "answerGate", view, event)
+
+    async def abort(self, actor: Actor, id: str, stage: str, reason: str = "") -> PipelineView:
+        """Stop a roll-out where it is."""
+        view = await self._pipelines.get(actor, id)
+        require(actor, Verb.APPROVE, view.row.target)
+        found = _stage(view, stage)
+        held = view.state.stages.get(found.id)
+        if held is None or held.release is None:
+            raise Conflict(f"stage {stage!r} has no release")
+        event = ev.Aborted(found.id, held.release, actor.email, reason[:_LONGEST])
+        return await self._pipelines.decide(actor, "abortRollout", view, event)
+
+    async def lift_hold(self, actor: Actor, id: str, stage: str) -> PipelineView:
+        """Say that somebody has seen that a stage was put back."""
+        view = await self._pipelines.get(actor, id)
+        require(actor, Verb.APPROVE, view.row.target)
+        event = ev.Lifted(_stage(view, stage).id, actor.email)
+        return await self._pipelines.decide(actor, "liftHold", view, event)
+
+    async def refused(self, actor: Actor) -> list[RefusedRevision]:
+        """All commits and digests that no pipeline moves."""
+        require_member(actor)
+        async with self._deps.store.read() as tx:
+            return sorted(await tx.refused.select(), key=lambda one: one.inserted_at)
+
+    async def refuse(self, actor: Actor, revision: str, reason: str) -> RefusedRevision:
+        """Have no pipeline move a commit or digest until it is lifted."""
+        require(actor, Verb.APPROVE, Target.whole(Kind.PIPELINE, "", ""))
+        check_text(reason, "reason", _LONGEST)
+        check_text(revision, "revision", 128)
+        if len(revision) < _SHORTEST_REVISION:
+            raise Invalid("a whole commit or digest", field="revision")
+        row = RefusedRevision(revision, actor.email, reason, self._now())
+        async with self._deps.store.write() as tx:
+            if await tx.refused.get(revision) is not None:
+                raise Conflict("this revision is refused already")
+            await tx.refused.add(row)
+            await self._deps.audit(tx, actor, "refuseRevision", revision, revision, reason=reason)
+            ids = [one.id for one in await tx.pipelines.select()]
+        for id in ids:
+            self._deps.bus.publish(PIPELINE, id)
+        return row
+
+    async def lift(self, actor: Actor, revision: str) -> RefusedRevision:
+        """Let pipelines move a revision again. NotFound: it is not refused."""
+        require(actor, Verb.APPROVE, Target.whole(Kind.PIPELINE, "", ""))
+        async with self._deps.store.write() as tx:
+            row = await tx.refused.get(revision)
+            if row is None:
+                raise NotFound
+            await tx.refused.remove(revision)
+            await self._deps.audit(tx, actor, "liftRevision", revision, revision)
+            pipelines = await tx.pipelines.select()
+        for one in pipelines:
+            if revision in one.state.get("state", {}).get("known_bad", {}):
+                await self._pipelines.advance(one.id, ev.Cleared(revision, actor.email))
+        return row
+
+    async def _gate(self, actor: Actor, id: str) -> tuple[PipelineView, model.GateId]:
+        require_member(actor)
+        async with self._deps.store.read() as tx:
+            view, gate = await gate_of(tx, id)
+        require(actor, Verb.READ, view.row.target)
+        return view, gate
+
+    def _now(self) -> datetime:
+        return self._deps.clock.now()
+
+
+def _stage(view: PipelineView, name: str) -> model.Stage:
+    found = next((one for one in view.spec.stages if one.name == name), None)
+    if found is None:
+        raise NotFound(f"pipeline {view.row.name!r} has no stage {name!r}")
+    return found

@@ -1,0 +1,165 @@
+"""Which services the stages of a pipeline have: those named, and those that selectors choose."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from controlplane.domain.access import Actor, Verb, require
+from controlplane.domain.pipelines import codec, model
+from controlplane.domain.pipelines.rollout import Member, Strategy, plan
+from controlplane.domain.pipelines.sharing import check_order
+from controlplane.domain.promotion import PipelineService
+from controlplane.domain.selectors import Fleet
+from controlplane.domain.services import Service
+from controlplane.ports import Transaction
+from controlplane.usecases.evaluation import fleet_of
+from fleet.errors import Conflict, Invalid
+from fleet.identity import ServiceId
+
+
+def needs_fleet(spec: model.Pipeline) -> bool:
+    """Whether clusters decide what is in the stages, or in which order."""
+    return any(_depends(stage) for stage in spec.stages)
+
+
+async def resolved(tx: Transaction, spec: model.Pipeline, project_id: str | None) -> model.Pipeline:
+    """The pipeline with the services that its selectors choose now, in waves."""
+    if not needs_fleet(spec):
+        return spec
+    fleet = await fleet_of(tx)
+    stages = [
+        await _resolved(tx, stage, fleet, project_id, spec.id) if _depends(stage) else stage
+        for stage in spec.stages
+    ]
+    return replace(spec, stages=tuple(stages))
+
+
+def promoted_by(spec: model.Pipeline) -> set[ServiceId]:
+    """Services behind the first stage."""
+    return {s for stage in spec.stages if stage is not spec.first for s in stage.services}
+
+
+async def bind(
+    tx: Transaction, spec: model.Pipeline, before: model.Pipeline | None, actor: Actor
+) -> None:
+    """Have services behind the first stage take commits from this pipeline only.
+
+    Invalid: the actor sees no such service. Conflict: another pipeline promotes one of them.
+    """
+    now, then = promoted_by(spec), promoted_by(before) if before else set()
+    wanted = {service for stage in spec.stages for service in stage.services}
+    rows = await tx.services.select(id=wanted | then)
+    found = {row.id: row for row in rows if actor.may(Verb.READ, row.target)}
+    if missing := wanted - found.keys():
+        raise Invalid(f"there is no service {min(missing)}", field="stages.services")
+    for id in now ^ then:
+        if id in found:
+            require(actor, Verb.WRITE, found[id].target)
+    for id in now - then:
+        if (holder := await pipeline_of(tx, id)) is not None:
+            raise Conflict(f"service {found[id].name!r} belongs to another pipeline: {holder}")
+        await tx.services.change(id, promoted=True, pinned=found[id].sha)
+    for id in then - now:
+        await tx.services.change(id, promoted=False, pinned=None)
+    await _note(tx, spec, before)
+
+
+async def check_shared(tx: Transaction, spec: model.Pipeline) -> None:
+    """Invalid: with the other pipelines of its services it would promote in a circle."""
+    others = await tx.pipeline_services.select(
+        service_id={service for stage in spec.stages for service in stage.services}
+    )
+    if not {one.pipeline_id for one in others} - {spec.id}:
+        return
+    rows = await tx.pipelines.select()
+    specs = [codec.pipeline_from_json(row.spec) for row in rows if row.id != spec.id]
+    ids = {s for one in (*specs, spec) for stage in one.stages for s in stage.services}
+    names = {str(row.id): row.name for row in await tx.services.select(id=ids)}
+    check_order([*specs, spec], names)
+
+
+async def pipeline_of(tx: Transaction, service_id: str) -> str | None:
+    """The name of the pipeline that promotes this service; None: none does."""
+    rows = await tx.pipeline_services.select(service_id=service_id, promoted=True)
+    found = await tx.pipelines.get(rows[0].pipeline_id) if rows else None
+    return found.name if found else None
+
+
+async def unbind(tx: Transaction, spec: model.Pipeline) -> None:
+    """Let all services of a pipeline follow their refs again."""
+    for service in promoted_by(spec):
+        await tx.services.change(service, promoted=False, pinned=None)
+    for row in await tx.pipeline_services.select(pipeline_id=spec.id):
+        await tx.pipeline_services.remove(row.id)
+
+
+async def _note(tx: Transaction, spec: model.Pipeline, before: model.Pipeline | None) -> None:
+    """Keep the rows by which pipelines are found by their services."""
+    wanted = {
+        f"{spec.id}/{service}": PipelineService(
+            f"{spec.id}/{service}", spec.id, service, stage is not spec.first
+        )
+        for stage in spec.stages
+        for service in stage.services
+    }
+    there = {row.id: row for row in await tx.pipeline_services.select(pipeline_id=spec.id)}
+    for id in there.keys() - wanted.keys():
+        await tx.pipeline_services.remove(id)
+    for id, row in wanted.items():
+        if id not in there:
+            await tx.pipeline_services.add(row)
+        elif there[id] != row:
+            await tx.pipeline_services.put(row)
+
+
+def _depends(stage: model.Stage) -> bool:
+    rollout = stage.rollout
+    return (
+        stage.selector is not None
+        or rollout.strategy is not Strategy.ALL
+        or bool(rollout.max_per_group)
+    )
+
+
+async def _resolved(
+    tx: Transaction, stage: model.Stage, fleet: Fleet, project_id: str | None, pipeline_id: str
+) -> model.Stage:
+    services = await _services(tx, stage, fleet, project_id, pipeline_id)
+    members = _members(services, fleet, stage.rollout.groups)
+    return replace(
+        stage,
+        services=tuple(one.service for one in members),
+        waves=plan(stage.rollout, members),
+        group_of={one.service: one.groups[0] for one in members if one.groups},
+    )
+
+
+async def _services(
+    tx: Transaction, stage: model.Stage, fleet: Fleet, project_id: str | None, pipeline_id: str
+) -> list[Service]:
+    """Those named; or those chosen, without what another pipeline promotes."""
+    if stage.selector is None:
+        return await tx.services.select(id=stage.services)
+    clusters = [one.id for one in fleet.matching(stage.selector.clusters, project_id)]
+    found = await tx.services.select(cluster_id=clusters, name=stage.selector.names)
+    taken = await tx.pipeline_services.select(service_id={one.id for one in found}, promoted=True)
+    others = {one.service_id for one in taken if one.pipeline_id != pipeline_id}
+    found = [one for one in found if one.id not in others]
+    if len(found) > model.MAX_SERVICES:
+        raise Invalid(
+            f"the selector of {stage.name} matches {len(found):,} services, "
+            f"{model.MAX_SERVICES:,} at most",
+            field="selector",
+        )
+    return found
+
+
+def _members(services: Sequence[Service], fleet: Fleet, groups: Collection[str]) -> list[Member]:
+    clusters = {one.id: one for one in fleet.clusters}
+    chosen = [one for one in fleet.groups if one.id in groups]
+    members = []
+    for service in services:
+        cluster = clusters.get(service.cluster_id)
+        held = tuple(one.id for one in chosen if cluster is not None and one.holds(cluster))
+        handle = cluster.handle if cluster else ""
+        members.append(Member(service.id, handle, held))
+    return sorted(members, key=lambda one: (one.cluster, one.service))
