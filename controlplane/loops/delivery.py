@@ -94,6 +94,7 @@ class DeliveryLoop:
         while True:
             await self._clock.sleep(_SWEEP_SECONDS)
             await patiently("sweep", self._look_at_all, self._clock)
+            await patiently("polls", self._repositories.note_polls, self._clock)
 
     async def _look_at_all(self) -> None:
         async with self._store.read() as tx:

@@ -31,7 +31,7 @@ from controlplane.usecases.sources import (
 )
 from fleet.errors import TowlineError
 from fleet.identity import ClusterId
-from fleet.source import Commit, Rendered
+from fleet.source import Commit, Rendered, RepositoryState
 
 log = structlog.get_logger(__name__)
 
@@ -160,17 +160,13 @@ class Delivery:
         wanted: dict[str, list[RenderState]] = {}
         failed = []
         known = self._deps.manifests.state(repository.id)
-        missing = known.missing if known is not None else frozenset()
         for one in states:
             if one.is_settled:
                 continue
-            ref = one.wanted_ref
-            if ref in commits:
-                wanted.setdefault(ref, []).append(one)
-            elif ref in missing:
-                problem = f"{repository.url} has no branch, tag or commit {ref!r}"
-                if one.render_error != problem:
-                    failed.append(_Outcome(one, None, error=problem))
+            if one.wanted_ref in commits:
+                wanted.setdefault(one.wanted_ref, []).append(one)
+            elif (problem := _absence(repository, known, one)) not in (None, one.render_error):
+                failed.append(_Outcome(one, None, error=problem))
         stale: dict[str, _Stale] = {}
         for ref, group in wanted.items():
             commit = commits[ref]
@@ -288,6 +284,20 @@ async def reads_of(
     if more and service.repository_id:
         ids |= await deps.manifests.trees(service.repository_id, commit, more)
     return {path: ids.get(path) or "" for path in paths}
+
+
+def _absence(repository: Repository, known: RepositoryState | None, one: RenderState) -> str | None:
+    """Why there is no commit of what a service wants; None: not known yet.
+
+    That the server fails is told by the repository. A service says so too that has nothing yet.
+    """
+    if known is None:
+        return None
+    if one.wanted_ref in known.missing:
+        return f"{repository.url} has no branch, tag or commit {one.wanted_ref!r}"
+    if known.error is not None and one.source is None:
+        return f"{repository.url} cannot be read: {known.error}"
+    return None
 
 
 def _was_changed(before: Service | RenderState, now: Service) -> bool:

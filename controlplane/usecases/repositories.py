@@ -57,7 +57,8 @@ class Repositories:
         require_member(actor)
         query = replace(query, visible=actor.policy.visible(Kind.REPOSITORY))
         async with self._deps.store.read() as tx:
-            return await tx.repositories.page(query)
+            page = await tx.repositories.page(query)
+        return replace(page, items=tuple(map(self._as_polled, page.items)))
 
     async def get(self, actor: Actor, id: str | None, url: str | None = None) -> Repository:
         """By id first, else by URL. NotFound: none."""
@@ -69,7 +70,7 @@ class Repositories:
         if found is None:
             raise NotFound
         require(actor, Verb.READ, found.target)
-        return found
+        return self._as_polled(found)
 
     async def create(self, actor: Actor, change: RepositoryChange) -> Repository:
         require_member(actor)
@@ -216,6 +217,23 @@ class Repositories:
                 size=state.size,
                 owner=state.owner,
             )
+
+    async def note_polls(self) -> None:
+        """Keep when each repository was asked last; a poll that changes nothing writes nothing."""
+        async with self._deps.store.read() as tx:
+            kept = await tx.repositories.select()
+        seen = [now for one in kept if (now := self._as_polled(one)) != one]
+        if seen:
+            async with self._deps.store.write() as tx:
+                for one in seen:
+                    await tx.repositories.change(one.id, polled_at=one.polled_at)
+
+    def _as_polled(self, kept: Repository) -> Repository:
+        """A repository with when it was asked last, as far as this process knows better."""
+        state = self._deps.manifests.state(kept.id)
+        if state is None or (kept.polled_at is not None and state.polled_at <= kept.polled_at):
+            return kept
+        return replace(kept, polled_at=state.polled_at)
 
     def _changed(self, before: Repository, change: RepositoryChange) -> Repository:
         after = replace(before, **change.links(), updated_at=self._deps.clock.now())

@@ -76,7 +76,7 @@ class FakeManifests:
             return None
         heads = self.heads.get(repository_id, {})
         commits = {ref: heads[ref] for ref in spec.refs if ref in heads}
-        missing = frozenset(spec.refs - commits.keys())
+        missing = frozenset() if self.error else frozenset(spec.refs - commits.keys())
         return RepositoryState(repository_id, commits, missing, self.error, _THEN, _THEN)
 
     async def hint(

@@ -110,6 +110,39 @@ async def test_a_dead_git_server_changes_nothing(world: World) -> None:
     assert await world.get(service) == before
 
 
+async def test_a_service_that_has_nothing_yet_says_that_git_cannot_be_read(world: World) -> None:
+    """Once, until it can; then it is rendered as if nothing had been."""
+    cluster, repository = await world.cluster(), await world.repository()
+    world.manifests.error = "git.example.org refused the credentials (401)"
+    service = await world.service(cluster, repository)
+    for _ in range(2):
+        await world.delivery.deliver(repository.id)
+    now = await world.get(service)
+    assert now.status is ServiceStatus.FAILED
+    assert now.errors[0].message == f"{repository.url} cannot be read: {world.manifests.error}"
+    assert (await stages(world, service)).count(Stage.RENDER_FAILED) == 1
+    world.manifests.error = None
+    world.manifests.push(repository.id, {"shop": [config_map("a")]})
+    await world.delivery.deliver(repository.id)
+    assert (await world.get(service)).errors == ()
+
+
+async def test_when_a_repository_was_asked_last_is_told_without_a_change(world: World) -> None:
+    """Polls that find nothing new are not written one by one; a sweep keeps them."""
+    cluster, repository = await world.cluster(), await world.repository()
+    await world.service(cluster, repository)
+    state = world.manifests.state(repository.id)
+    assert state is not None
+    assert (await world.repositories.get(world.admin, repository.id)).polled_at == state.polled_at
+    async with world.deps.store.read() as tx:
+        kept = await tx.repositories.get(repository.id)
+        assert kept is not None and kept.polled_at is None
+    await world.repositories.note_polls()
+    async with world.deps.store.read() as tx:
+        kept = await tx.repositories.get(repository.id)
+        assert kept is not None and kept.polled_at == state.polled_at
+
+
 async def test_configuration_is_rendered_anew(world: World) -> None:
     """Changing a value re-renders; changing it back returns to the same digest."""
     cluster, repository = await world.cluster(), await world.repository()
