@@ -69,6 +69,11 @@ def since(title: str, key: str) -> Column:
     return Column(title, lambda row: age(row.get(key)))
 
 
+def amount(title: str, key: str) -> Column:
+    """A column with a number of bytes."""
+    return Column(title, lambda row: _in_bytes(row.get(key)))
+
+
 def show(rows: Sequence[Row] | Row, columns: Sequence[Column], form: Format, name: str) -> None:
     """Print rows, or one thing, as asked; `name` is the key of what NAME prints."""
     many = [rows] if isinstance(rows, Mapping) else list(rows)
@@ -113,6 +118,16 @@ def age(moment: str | None) -> str:
         if seconds >= 2 * size:
             return f"{seconds // size}{unit} ago"
     return f"{max(0, seconds)}s ago"
+
+
+def _in_bytes(count: float | None) -> str:
+    if count is None:
+        return ""
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}"
+        count /= 1024
+    return f"{count:.1f} GiB"
 
 
 def short(sha: str | None) -> str:

@@ -8,7 +8,7 @@ import typer
 
 from fleet.errors import Invalid
 from towline.cli import documents
-from towline.cli.output import Format, field, show, since
+from towline.cli.output import Format, amount, field, show, since
 from towline.cli.session import (
     Api,
     Json,
@@ -41,7 +41,7 @@ DETAILS = (
     *COLUMNS[:3],
     field("OWNER"),
     field("VIA", "viaClusterId"),
-    field("BYTES", "size"),
+    amount("SIZE", "size"),
     since("POLLED", "polledAt"),
     since("FETCHED", "pulledAt"),
     field("ERROR"),

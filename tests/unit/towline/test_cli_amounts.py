@@ -1,0 +1,20 @@
+"""How commands print numbers of bytes."""
+
+import pytest
+
+from towline.cli.output import amount
+
+
+@pytest.mark.parametrize(
+    ("count", "shown"),
+    [
+        (None, ""),
+        (0.0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1 KiB"),
+        (26.1 * 2**20, "26 MiB"),
+        (3 * 2**30, "3.0 GiB"),
+    ],
+)
+def test_bytes_are_shown_in_their_largest_unit(count: float | None, shown: str) -> None:
+    assert amount("SIZE", "size").cell({"size": count}) == shown
