@@ -51,6 +51,7 @@ class Stack:
     agents_port: int
     tasks: Tasks
     client: TunnelClient | None = None
+    """The agent that was started last."""
 
     async def connect(self, upstream: Upstream, token: str = "agent-token") -> asyncio.Task[str]:
         """Start an agent; returns when the door knows it."""
@@ -91,10 +92,12 @@ APPLICATION = Starlette(
 
 @asynccontextmanager
 async def run_stack(
-    authority: TestAuthority, settings: ProxySettings | None = None
+    authority: TestAuthority,
+    settings: ProxySettings | None = None,
+    installation: FakeInstallation | None = None,
 ) -> AsyncGenerator[Stack, None]:
     """A door that listens on free ports; everything it started ends with it."""
-    installation = FakeInstallation()
+    installation = installation or FakeInstallation()
     recordings = TemporaryDirectory()
     door = build(
         settings or ProxySettings(),
