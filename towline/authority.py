@@ -104,7 +104,10 @@ class Authority:
 def names_of(certificate: Path) -> frozenset[str]:
     """The DNS names and addresses that a certificate (PEM file) is good for."""
     loaded = x509.load_pem_x509_certificate(certificate.read_bytes())
-    found = loaded.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    try:
+        found = loaded.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return frozenset()
     addresses = found.get_values_for_type(x509.IPAddress)
     return frozenset((*found.get_values_for_type(x509.DNSName), *map(str, addresses)))
 

@@ -86,6 +86,9 @@ class ServeSettings(_Group):
     """HTTPS: API, Kubernetes, console, webhooks."""
     listen_http: str = "127.0.0.1:8080"
     """The same without TLS, for this machine or behind an ingress; `off` disables it."""
+    hosts: tuple[str, ...] = ()
+    """Further names under which clients reach this installation, beside those of its certificate
+    and of `auth.public_url`; requests to other names are refused. `*` takes all."""
     introspection: bool = True
     """Whether members may ask the API for its schema."""
     listen_agents: str = "127.0.0.1:8444"
@@ -119,6 +122,11 @@ class ServeSettings(_Group):
     """Where keys and values of secrets come from; see `controlplane.settings`."""
     proxy: ProxySettings = ProxySettings()
     """The Kubernetes door; see `proxy.domain.limits` for units."""
+
+    @field_validator("hosts", mode="before")
+    @classmethod
+    def _listed(cls, hosts: object) -> object:
+        return [one.strip() for one in hosts.split(",")] if isinstance(hosts, str) else hosts
 
     @field_validator("data")
     @classmethod

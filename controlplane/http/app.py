@@ -1,6 +1,6 @@
 """The Starlette application."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controlplane.http.console import Console
 from controlplane.http.graphql import MOST_REQUEST_BYTES
+from controlplane.http.hosts import ANY_HOST, KnownHosts
 from fleet import __version__
 
 MOST_BODY_BYTES = 5 << 20
@@ -42,10 +43,12 @@ def make_app(
     readiness: Readiness,
     routes: Sequence[BaseRoute] = (),
     console: Path | None = None,
+    hosts: Collection[str] = (ANY_HOST,),
 ) -> ASGIApp:
     """The application. `readiness` gives the reason why requests should go elsewhere, or None.
 
-    `console` is the folder of the built console; None: this installation has none.
+    `console` is the folder of the built console; None: this installation has none. `hosts` are the
+    names under which it answers; see `KnownHosts`.
     """
 
     async def healthz(_: Request) -> Response:
@@ -71,7 +74,7 @@ def make_app(
         max_body_size=MOST_BODY_BYTES,
     )
     app.router.default = Console(console)
-    return SecurityHeaders(app)
+    return SecurityHeaders(KnownHosts(app, hosts))
 
 
 class SecurityHeaders:

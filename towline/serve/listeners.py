@@ -6,6 +6,7 @@ import ssl
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import grpc
 import uvicorn
@@ -98,6 +99,12 @@ def credentials(settings: TlsSettings, folder: Path, clock: Clock) -> Credential
         if is_fresh and names_of(made.certificate) >= set(settings.names):
             return made
     return authority.sign("server", "towline", now, names=settings.names)
+
+
+def known_hosts(settings: ServeSettings, tls: Credentials) -> set[str]:
+    """The names under which this process answers: of its certificate, and as settings say."""
+    public = urlsplit(settings.auth.public_url).hostname
+    return {*names_of(tls.certificate), *settings.hosts, *([public] if public else [])}
 
 
 def http_listener(

@@ -1,0 +1,68 @@
+"""Under which names this installation answers, so that a foreign page cannot rebind its own name.
+
+A page of evil.example may let that name lead to this address a moment later, and then speak with us
+from its own origin. Its requests name evil.example as their host; so only known names are answered.
+"""
+
+from collections.abc import Collection
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+ANY_HOST = "*"
+_PROBES = frozenset({"/healthz", "/readyz"})
+_REFUSAL = (
+    "this installation is not known by the name in the request's Host: "
+    "the operator adds it to `hosts` or `auth.public_url`"
+)
+
+
+class KnownHosts:
+    """Answers requests whose Host is known: 421 to others; WebSockets are closed.
+
+    `names` are DNS names, `*.example.org` any name below one, `*` everything. Addresses and names
+    without a dot are always taken: no stranger can own one. Probes are asked by anything.
+    """
+
+    def __init__(self, app: ASGIApp, names: Collection[str]) -> None:
+        self._app = app
+        self._names = {one.lower() for one in names}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] not in ("http", "websocket") or self._is_answered(scope):
+            await self._app(scope, receive, send)
+        elif scope["type"] == "http":
+            await PlainTextResponse(_REFUSAL, 421)(scope, receive, send)
+        else:
+            await receive()
+            await send({"type": "websocket.close", "code": 1008, "reason": ""})
+
+    def knows(self, host: str) -> bool:
+        """Whether a Host header names us."""
+        name = hostname(host)
+        if ANY_HOST in self._names or name in self._names:
+            return True
+        above = name.partition(".")[2]
+        return bool(name) and (not above or _is_address(name) or f"*.{above}" in self._names)
+
+    def _is_answered(self, scope: Scope) -> bool:
+        return scope["path"] in _PROBES or self.knows(Headers(scope=scope).get("host", ""))
+
+
+def hostname(authority: str) -> str:
+    """The name in `name:port`, in lower case, without brackets and a dot at its end."""
+    try:
+        return (urlsplit(f"//{authority}").hostname or "").rstrip(".")
+    except ValueError:
+        return ""
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
