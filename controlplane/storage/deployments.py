@@ -5,14 +5,16 @@ with the times that figures need.
 """
 
 from collections.abc import Collection, Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import orjson
 from sqlalchemy import (
     Column,
     ColumnElement,
+    Executable,
     Float,
     Integer,
     and_,
@@ -21,6 +23,7 @@ from sqlalchemy import (
     func,
     or_,
     select,
+    tuple_,
 )
 from sqlalchemy import update as sql_update
 from sqlalchemy.dialects import postgresql, sqlite
@@ -152,15 +155,16 @@ class SqlDeployments(SqlReading[Deployment]):
         self, moment: datetime, within: Within, visible: Visible, most: int
     ) -> list[Deployment]:
         """What was desired at a moment, of each service that was there."""
+        # Which ones stood then, one index tells; rows are read of these alone.
+        stood = select(_T.service_id, _T.sequence).where(
+            _T.desired_at <= moment,
+            or_(_T.replaced_at.is_(None), _T.replaced_at > moment),
+            or_(_T.removed_at.is_(None), _T.removed_at > moment),
+        )
         # Of a whole fleet only what is shown of it: each time costs as much as all the rest.
         rows = await self._connection.execute(
             select(*(_T[name] for name in _SHOWN))
-            .where(
-                _T.desired_at <= moment,
-                or_(_T.replaced_at.is_(None), _T.replaced_at > moment),
-                or_(_T.removed_at.is_(None), _T.removed_at > moment),
-                *self._inside(within, visible),
-            )
+            .where(tuple_(_T.service_id, _T.sequence).in_(stood), *self._inside(within, visible))
             .order_by(_T.cluster_id, _T.service_id)
             .limit(most)
         )
@@ -199,8 +203,9 @@ class SqlDeployments(SqlReading[Deployment]):
         period: Period | None = None,
     ) -> Figures:
         """The figures of the deployments that became desired in `[since, until)`."""
-        where = and_(_T.desired_at >= since, _T.desired_at < until, *self._inside(within, visible))
-        parts = await self._parts(where, since, until, period)
+        inside = and_(*self._inside(within, visible))
+        where = and_(_T.desired_at >= since, _T.desired_at < until, inside)
+        parts = await self._parts(inside, since, until, period)
         counts = Counts(
             sum(one.begun for one in parts),
             sum(one.healthy for one in parts),
@@ -211,23 +216,20 @@ class SqlDeployments(SqlReading[Deployment]):
         return Figures(since, until, counts, *ranks, tuple(shown))
 
     async def _parts(
-        self, where: ColumnElement[bool], since: datetime, until: datetime, period: Period | None
+        self, inside: ColumnElement[bool], since: datetime, until: datetime, period: Period | None
     ) -> list[Counts]:
-        length = period.length.total_seconds() if period else (until - since).total_seconds() + 1
-        start = bindparam("since", since, _T.desired_at.type)
-        # Seconds are rounded to the microsecond that they were before.
-        passed = func.floor(
-            _seconds(self._connection.dialect, start, _T.desired_at) / length + 1e-9
-        )
-        number = cast(passed, Integer).label("number")
-        failed = func.coalesce(_T.failed_at, _T.reverted_at)
-        counted = select(number, func.count(), func.count(_T.healthy_at), func.count(failed)).where(
-            where
-        )
-        found = {row[0]: Counts(*row[1:]) for row in
-                 await self._connection.execute(counted.group_by(number))}  # fmt: skip
-        last = int((until - since).total_seconds() // length) if period else 0
-        return [found.get(n, Counts()) for n in range(max(last, *found, 0) + 1)]
+        length = period.length if period else until - since
+        last = int((until - since) / length) if period else 0
+        ends = [since + number * length for number in range(1, last + 1)]
+        edges = [since, *ends, until]
+        if self._connection.dialect == "postgresql":
+            counted = _by_number(inside, edges, length)
+        else:
+            counted = _by_ranges(inside, edges)
+        found = {
+            number: Counts(*counts) for number, *counts in await self._connection.execute(counted)
+        }
+        return [found.get(number, Counts()) for number in range(len(edges) - 1)]
 
     async def _ranks(self, where: ColumnElement[bool]) -> list[float | None]:
         """p50 and p90 of leading and of restoring, by nearest rank."""
@@ -257,6 +259,42 @@ class SqlDeployments(SqlReading[Deployment]):
             of = select(services.c.id).where(services.c.repository_id == within.repository_id)
             terms.append(_T.service_id.in_(of))
         return terms
+
+
+_COUNTS = (
+    func.count(),
+    func.count(_T.healthy_at),
+    func.count(func.coalesce(_T.failed_at, _T.reverted_at)),
+)
+
+
+def _by_number(
+    inside: ColumnElement[bool], edges: Sequence[datetime], length: timedelta
+) -> Executable:
+    """(number of the part between edges, counts), in one pass over the rows."""
+    start = bindparam("since", edges[0], _T.desired_at.type)
+    # Seconds are rounded to the microsecond that they were before.
+    passed = func.floor(
+        _seconds("postgresql", start, _T.desired_at) / length.total_seconds() + 1e-9
+    )
+    number = cast(passed, Integer).label("number")
+    where = and_(inside, _T.desired_at >= start, _T.desired_at < edges[-1])
+    return select(number, *_COUNTS).where(where).group_by(number)
+
+
+def _by_ranges(inside: ColumnElement[bool], edges: Sequence[datetime]) -> Executable:
+    """The same for SQLite, which would sort all rows: a range of the index for each part."""
+    texts = [one.astimezone(UTC).replace(tzinfo=None).isoformat(" ", "microseconds")
+             for one in edges]  # fmt: skip
+    pairs = orjson.dumps(list(pairwise(texts))).decode()
+    each = func.json_each(pairs).table_valued("key", "value", name="part")
+    start, end = (func.json_extract(each.c.value, f"$[{n}]", type_=_T.desired_at.type)
+                  for n in (0, 1))  # fmt: skip
+    where = and_(inside, _T.desired_at >= start, _T.desired_at < end)
+    counted = select(func.json_array(*_COUNTS)).where(where).correlate(each).scalar_subquery()
+    parts = select(each.c.key, counted.label("counts")).select_from(each).cte("parts")
+    counts = (func.json_extract(parts.c.counts, f"$[{n}]") for n in range(len(_COUNTS)))
+    return select(parts.c.key, *counts)
 
 
 def _moment(text: Any) -> datetime | None:

@@ -77,8 +77,9 @@ class SqlReading(Generic[T]):
             after = self._cursor(query.after)
             where.append(key < after if is_falling else key > after)
         order = key.desc() if is_falling else key
-        found = self._rows.where(and_(*where)).order_by(order).limit(first + 1)
-        rows = await self._fetch(found)
+        found = select(key).where(*where).order_by(order).limit(first + 1)
+        # What is shown is found among keys first: a scan then reads no whole rows.
+        rows = await self._fetch(self._rows.where(key.in_(found)).order_by(order))
         shown = rows[:first]
         count = await self._counted([*self._filtered(query), *more]) if query.counting else None
         items = tuple(reversed(shown) if query.backwards else shown)

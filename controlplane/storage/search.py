@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import Any
 
+import orjson
 from sqlalchemy import ColumnElement, and_, case, func, literal, or_, select, type_coerce
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.types import Text
@@ -82,16 +83,14 @@ class SqlSearch:
             where.append(table.c.deleted_at.is_(None))
         fits = case((func.lower(name) == text.lower(), 0), else_=1)
         begins = case((name.istartswith(text, autoescape=True), 0), else_=1)
-        within = literal("")
-        asked: Any = select(table.c.id, name, within)
+        order = (fits, begins, func.length(name), name)
+        best = select(table.c.id).where(*where).order_by(*order).limit(_CANDIDATES)
+        asked: Any = select(table.c.id, name, literal(""))
         if table is services:
             asked = select(table.c.id, name, clusters.c.handle).join(
                 clusters, clusters.c.id == services.c.cluster_id
             )
-        order = (fits, begins, func.length(name), name)
-        rows: Any = await self._connection.execute(
-            asked.where(*where).order_by(*order).limit(_CANDIDATES)
-        )
+        rows: Any = await self._connection.execute(asked.where(table.c.id.in_(best)))
         return [Place(kind, *row) for row in rows]
 
     async def _found(self, ids: Sequence[str]) -> list[Found]:
@@ -158,7 +157,9 @@ class SqlSearch:
             return labels.contains({name: value}) if equals else labels.has_key(name)
         each = func.json_each(_C.labels).table_valued("key", "value", name="label")
         found = select(literal(1)).select_from(each).where(each.c.key == name)
-        return (found.where(each.c.value == value) if equals else found).exists()
+        # Most rows are passed over by their text, before it is parsed.
+        likely = func.instr(type_coerce(_C.labels, Text), orjson.dumps(value or name).decode()) > 0
+        return and_(likely, (found.where(each.c.value == value) if equals else found).exists())
 
 
 _OWNERS = components.alias("owners")

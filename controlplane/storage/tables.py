@@ -71,15 +71,17 @@ def _times() -> tuple[Column[Any], Column[Any]]:
     return Column("inserted_at", Utc, nullable=False), Column("updated_at", Utc, nullable=False)
 
 
-def _parts(table: str, *columns: Column[Any]) -> None:
+def _parts(table: str, *columns: Column[Any]) -> list[Index]:
     """Find texts by any part of them: trigrams in PostgreSQL, a narrower scan in SQLite."""
-    for column in columns:
+    return [
         Index(
             f"ix_{table}_{column.name}_parts",
             column,
             postgresql_using="gin",
             postgresql_ops={column.name: "gin_trgm_ops"},
         )
+        for column in columns
+    ]
 
 
 def _keys(table: str, *columns: Column[Any]) -> None:
@@ -401,7 +403,13 @@ Index("ix_services_mark_id", services.c.mark, services.c.id)
 Index("ix_services_project_id_id", services.c.project_id, services.c.id)
 Index("ix_services_repository_id_id", services.c.repository_id, services.c.id)
 Index("ix_services_cluster_id_name_mark", *(services.c[n] for n in ("cluster_id", "name", "mark")))
-_parts("services", services.c.name, services.c.namespace)
+for _index in _parts("services", services.c.name, services.c.namespace):
+    _index.ddl_if(dialect="postgresql")
+# All that lists are filtered by, so that SQLite's scans do not read whole services.
+Index(
+    "ix_services_listed",
+    *(services.c[n] for n in ("id", "cluster_id", "project_id", "name", "namespace", "deleted_at")),
+).ddl_if(dialect="sqlite")
 
 revisions = Table(
     "revisions",
@@ -564,6 +572,10 @@ deployments = Table(
     Index(
         "ix_deployments_figures",
         *("desired_at", "lead_s", "restore_s", "healthy_at", "failed_at", "reverted_at"),
+    ),
+    Index(
+        "ix_deployments_standing",
+        *("replaced_at", "desired_at", "removed_at", "service_id", "sequence"),
     ),
     Index(None, "healthy_at"),
     Index(None, "failed_at"),
