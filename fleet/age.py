@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from importlib import import_module
-from typing import Any
+from typing import Any, BinaryIO
 
 from fleet.errors import Invalid
 
@@ -17,7 +17,7 @@ class AgeIdentity:
     def __init__(self, text: str) -> None:
         """From `AGE-SECRET-KEY-1…`. Invalid: that is none."""
         try:
-            self._key = _age.x25519.Identity.from_str(text.strip())
+            self.key = _age.x25519.Identity.from_str(text.strip())
         except _age.IdentityError:
             raise Invalid(f"that is no age identity ({MARK}…)") from None
 
@@ -29,28 +29,44 @@ class AgeIdentity:
     @property
     def recipient(self) -> str:
         """The public key, `age1…`."""
-        return str(self._key.to_public())
+        return str(self.key.to_public())
 
     @property
     def text(self) -> str:
         """The secret key, `AGE-SECRET-KEY-1…`."""
-        return str(self._key)
+        return str(self.key)
 
     def open(self, data: bytes) -> bytes:
         """The content of an age file, armored or not. Invalid: not for this key, or altered."""
         try:
-            return _age.decrypt(data, [self._key])
+            return _age.decrypt(data, [self.key])
         except _age.DecryptError:
             raise Invalid(f"{self.recipient} does not open this age file") from None
 
 
 def encrypt(data: bytes, recipients: Iterable[str], *, armored: bool = False) -> bytes:
     """An age file that each of the recipients (`age1…`) can open. Invalid: one is none."""
+    return _age.encrypt(data, _keys(recipients), armored=armored)
+
+
+def encrypt_stream(source: BinaryIO, into: BinaryIO, recipients: Iterable[str]) -> None:
+    """`encrypt` for what is too large for memory."""
+    _age.encrypt_io(source, into, _keys(recipients))
+
+
+def open_stream(source: BinaryIO, into: BinaryIO, identities: Iterable[AgeIdentity]) -> None:
+    """`AgeIdentity.open` for what is too large for memory, by whichever of the keys fits."""
     try:
-        keys = [_age.x25519.Recipient.from_str(one) for one in recipients]
+        _age.decrypt_io(source, into, [one.key for one in identities])
+    except _age.DecryptError:
+        raise Invalid("none of the keys given opens this age file") from None
+
+
+def _keys(recipients: Iterable[str]) -> list[Any]:
+    try:
+        return [_age.x25519.Recipient.from_str(one) for one in recipients]
     except _age.RecipientError:
         raise Invalid("that is no age recipient (age1…)") from None
-    return _age.encrypt(data, keys, armored=armored)
 
 
 def identities_in(text: str) -> list[AgeIdentity]:

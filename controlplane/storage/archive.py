@@ -34,7 +34,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from controlplane.storage.connection import failures_named
 from controlplane.storage.engine import READ_ONLY
-from controlplane.storage.migrate import REVISIONS, migrate_connection, revision_of
+from controlplane.storage.migrate import REVISIONS, changing_schema, migrate_connection, revision_of
 from fleet.errors import Conflict, Invalid
 
 Progress = Callable[[str, int], None]
@@ -65,7 +65,7 @@ async def load(engine: AsyncEngine, schema: str, lines: Iterable[bytes], progres
     not those of `dump`, or end early.
     """
     with failures_named("written"):
-        async with engine.begin() as connection:
+        async with changing_schema(engine) as connection:
             return await connection.run_sync(_load, schema, lines, progress)
 
 

@@ -1,16 +1,19 @@
 """Bringing a store to the schema of this version, and refusing one that is newer."""
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
-from sqlalchemy.ext.asyncio import AsyncEngine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from controlplane.storage.connection import failures_named
-from fleet.errors import Conflict
+from fleet.errors import Conflict, Invalid
 
 REVISIONS = "alembic_version"
 """The table that holds the schema's revision."""
@@ -24,8 +27,31 @@ async def migrate(engine: AsyncEngine) -> None:
     Conflict: the store was written by a newer version. Unavailable: it cannot be reached.
     """
     with failures_named("opened"):
-        async with engine.begin() as connection:
+        async with changing_schema(engine) as connection:
             await connection.run_sync(migrate_connection)
+
+
+@asynccontextmanager
+async def changing_schema(engine: AsyncEngine) -> AsyncGenerator[AsyncConnection, None]:
+    """A transaction in which tables may be made anew, as SQLite needs to change a column.
+
+    SQLite takes dropping the old table for deleting its rows, and refuses as long as others
+    refer to them: references are not enforced on the way, and checked at the end.
+    """
+    async with engine.connect() as connection:
+        if engine.dialect.name != "sqlite":
+            async with connection.begin():
+                yield connection
+            return
+        driver: Any = (await connection.get_raw_connection()).driver_connection
+        # Outside of the transaction: inside, SQLite passes over the word.
+        await driver.execute("PRAGMA foreign_keys=OFF")
+        try:
+            async with connection.begin():
+                yield connection
+                await connection.run_sync(_check_references)
+        finally:
+            await driver.execute("PRAGMA foreign_keys=ON")
 
 
 async def revisions(engine: AsyncEngine) -> tuple[str | None, str]:
@@ -57,6 +83,13 @@ def migrate_connection(connection: Connection, to: str = "head") -> None:
 def revision_of(connection: Connection) -> str | None:
     """The revision of the schema that is there; None: nothing is."""
     return MigrationContext.configure(connection).get_current_revision()
+
+
+def _check_references(connection: Connection) -> None:
+    broken = connection.exec_driver_sql("PRAGMA foreign_key_check").fetchmany(3)
+    if broken:
+        tables = ", ".join(sorted({row[0] for row in broken}))
+        raise Invalid(f"rows of {tables} refer to rows that are absent: restore a backup")
 
 
 def _config(connection: Connection | None = None) -> Config:

@@ -2,24 +2,15 @@
 
 import io
 from collections.abc import AsyncIterator, Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 from sqlalchemy import (
-    JSON,
-    Boolean,
-    Column,
     Connection,
-    DateTime,
-    Float,
-    Integer,
-    LargeBinary,
     MetaData,
     insert,
-    null,
 )
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -28,45 +19,7 @@ from controlplane.storage.engine import make_engine, sqlite_url
 from controlplane.storage.migrate import migrate, migrate_connection, revisions
 from fleet.errors import Conflict, Invalid
 from tests import migrated
-
-ROWS = 3
-WHEN = datetime(2026, 3, 29, 1, 59, 59, 999_999, tzinfo=UTC)
-JSONS = [{"a": [1, 2.5, None, "ü\u2028"], "b": {"c": True}}, JSON.NULL, null()]
-VALUES: list[tuple[type, Callable[[int], Any]]] = [
-    (JSON, lambda number: JSONS[number]),
-    (Boolean, lambda number: number == 1),
-    (DateTime, lambda number: WHEN.replace(day=29 + number % 2)),
-    (LargeBinary, lambda number: bytes([0, 255, number])),
-    (Float, lambda number: number + 0.1),
-    (Integer, lambda number: 2**31 - 1 - number),
-]
-
-
-def value(column: Column[Any], number: int) -> Any:
-    """Something odd of the column's type; the same for what refers and what is referred to."""
-    for kind, make in VALUES:
-        if isinstance(column.type, kind):
-            made = make(number)
-            return {"filled": True} if made is not JSONS[0] and _needed(column) else made
-    text = f"{number}'\"\\ü"
-    return text[: getattr(column.type, "length", None) or len(text)]
-
-
-def _needed(column: Column[Any]) -> bool:
-    return isinstance(column.type, JSON) and not column.nullable
-
-
-def fill(connection: Connection) -> None:
-    """Rows in each table, past the types of the domain."""
-    tables = MetaData()
-    tables.reflect(connection)
-    kept = [table for table in tables.sorted_tables if table.name != "alembic_version"]
-    for table in kept:
-        if table.name in ("audit_chains", "projects"):
-            connection.execute(table.delete())
-        for number in range(ROWS):
-            row = {column.name: value(column, number) for column in table.columns}
-            connection.execute(insert(table).values(row))
+from tests.fakes.rows import ROWS, fill, value
 
 
 @pytest.fixture
@@ -173,15 +126,15 @@ async def test_a_spoilt_backup_leaves_the_store_empty(tmp_path: Path) -> None:
 async def test_a_store_of_an_older_version_is_brought_up(
     source: AsyncEngine, target: AsyncEngine
 ) -> None:
-    """Lines of the first schema arrive in the newest one."""
+    """Lines of the first schema, with rows in each table, arrive in the newest one."""
     async with target.begin() as connection:
         await connection.run_sync(migrate_connection, "0001")
-    _, lines = await kept(target)
-    schema, _ = await kept(source)
+        await connection.run_sync(fill)
+    first, lines = await kept(target)
     async with target.begin() as connection:
         await connection.run_sync(forget)
-    await load(target, "0001", lines, nothing)
-    assert (await revisions(target))[0] == schema
+    assert await load(target, first, lines, nothing) == orjson.loads(lines[-1])["rows"]
+    assert (await revisions(target))[0] == (await kept(source))[0]
 
 
 def forget(connection: Connection) -> None:

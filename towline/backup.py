@@ -1,0 +1,281 @@
+"""One file that holds an installation: its store, keys, certificates and recordings.
+
+The file is a gzipped tar: `backup.json`, `store.jsonl` (see `controlplane.storage.archive`) and
+`data/…`, files of the data folder; all of it in age's format where recipients are given. Clones,
+bundles and memos of renders are not in it: they come again from git.
+"""
+
+import asyncio
+import gzip
+import hashlib
+import os
+import re
+import shutil
+import tarfile
+import tempfile
+import zlib
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path, PurePosixPath
+from typing import Annotated, BinaryIO, cast
+
+from pydantic import BaseModel, StringConstraints, ValidationError
+
+from controlplane.compose import open_engine
+from controlplane.settings import ControlPlaneSettings
+from controlplane.storage.archive import Progress, dump, load
+from controlplane.storage.store import SqlStore
+from controlplane.usecases.records import check_chains
+from fleet import __version__
+from fleet.age import AgeIdentity, encrypt, encrypt_stream, open_stream
+from fleet.errors import Conflict, Invalid
+from fleet.runtime.clock import Clock, SystemClock
+from fleet.runtime.files import OWNER_ONLY
+from towline.serve.first import keep_private
+from towline.settings import ServeSettings
+
+FORMAT = 1
+
+_KEPT = ("encryption.key", "admin.token", "setup.url", "tls", "git/signing.key", "recordings")
+_MANIFEST, _STORE, _DATA = "backup.json", "store.jsonl", "data/"
+_MOST_MANIFEST = 64 << 20
+_AGE = b"age-encryption.org/"
+_CHUNK = 1 << 20
+
+Digest = Annotated[str, StringConstraints(pattern=re.compile(r"^[0-9a-f]{64}$"))]
+
+
+class Manifest(BaseModel):
+    """What is in a backup; `files` by their names in the archive, with their sha256."""
+
+    format: int
+    version: str
+    made: datetime
+    schema_: str
+    rows: int
+    files: dict[str, Digest]
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What a restore has found and checked."""
+
+    manifest: Manifest
+    audit_rows: int
+    broken: tuple[str, ...]
+    """Chains of the audit trail that are not whole."""
+
+
+def backup(
+    settings: ServeSettings,
+    target: Path,
+    recipients: Sequence[str],
+    progress: Progress,
+    clock: Clock | None = None,
+) -> Manifest:
+    """Write a backup while the control plane goes on; for its owner only.
+
+    `recipients`: public age keys (`age1…`); without one the file is not encrypted. Conflict:
+    `target` exists, or the store is empty. Invalid: a recipient is no key.
+    """
+    if recipients:
+        encrypt(b"", recipients)
+    if target.exists():
+        raise Conflict(f"{target} exists already: name a new file")
+    if not settings.data.is_dir():
+        raise Conflict(f"there is no installation in {settings.data}: name its folder with --data")
+    now = (clock or SystemClock()).now()
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".towline-backup-") as folder:
+        plain, whole = Path(folder) / "plain", Path(folder) / "whole"
+        manifest = _write(settings, Path(folder), plain, now, progress)
+        if recipients:
+            with plain.open("rb") as file, _private(whole) as into:
+                encrypt_stream(file, into, recipients)
+        (whole if recipients else plain).replace(target)
+    return manifest
+
+
+def restore(
+    settings: ServeSettings, source: Path, identities: Sequence[AgeIdentity], progress: Progress
+) -> Restored:
+    """Fill an empty installation from a backup, all or nothing, and verify the audit trail.
+
+    `identities`: private age keys. Conflict: files of an installation, or rows, are there already.
+    Invalid: the file is no backup, is damaged, or is for other keys.
+    """
+    with _opened(source, identities) as archive:
+        manifest = _verified(archive)
+        _refuse_to_overwrite(settings, manifest)
+        keep_private(settings.data, embedded=settings.database is None)
+        with _placed(archive, manifest, settings.data):
+            lines = _member(archive, _STORE)
+            found = asyncio.run(_fill(settings, manifest.schema_, lines, progress))
+    return Restored(manifest, *found)
+
+
+def _write(
+    settings: ServeSettings, folder: Path, into: Path, now: datetime, progress: Progress
+) -> Manifest:
+    store = folder / _STORE
+    with _private(store) as file:
+        schema, rows = asyncio.run(_dump(settings, file, progress))
+    with _private(into) as file, tarfile.open(fileobj=file, mode="w:gz", compresslevel=4) as tar:
+        files = {_STORE: store, **_files(settings.data)}
+        digests = {name: _add(tar, name, path) for name, path in files.items()}
+        manifest = Manifest(
+            format=FORMAT, version=__version__, made=now, schema_=schema, rows=rows, files=digests
+        )
+        described = folder / _MANIFEST
+        described.write_text(manifest.model_dump_json())
+        _add(tar, _MANIFEST, described)
+    return manifest
+
+
+def _add(tar: tarfile.TarFile, name: str, path: Path) -> str:
+    """The sha256 of what went in; a recording may grow meanwhile."""
+    with path.open("rb") as file:
+        member = tar.gettarinfo(arcname=name, fileobj=file)
+        member.uid = member.gid = 0
+        member.uname = member.gname = ""
+        member.mode = OWNER_ONLY
+        hashing = _Hashing(file)
+        tar.addfile(member, hashing)
+        return hashing.digest.hexdigest()
+
+
+class _Hashing:
+    """A file that remembers the digest of what was read of it."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.digest = hashlib.sha256()
+        self._file = file
+
+    def read(self, size: int = -1, /) -> bytes:
+        """As of a file."""
+        data = self._file.read(size)
+        self.digest.update(data)
+        return data
+
+
+async def _dump(settings: ServeSettings, file: BinaryIO, progress: Progress) -> tuple[str, int]:
+    engine = open_engine(_plane(settings))
+    try:
+        return await dump(engine, file, progress)
+    finally:
+        await engine.dispose()
+
+
+async def _fill(
+    settings: ServeSettings, schema: str, lines: BinaryIO, progress: Progress
+) -> tuple[int, tuple[str, ...]]:
+    engine = open_engine(_plane(settings))
+    try:
+        await load(engine, schema, lines, progress)
+        rows, broken = await check_chains(SqlStore(engine))
+    finally:
+        await engine.dispose()
+    return rows, tuple(str(one) for one in broken)
+
+
+def _files(data: Path) -> dict[str, Path]:
+    places = [data / name for name in _KEPT]
+    found = [path for place in places for path in (place, *sorted(place.rglob("*")))]
+    return {f"{_DATA}{path.relative_to(data)}": path for path in found if path.is_file()}
+
+
+def _refuse_to_overwrite(settings: ServeSettings, manifest: Manifest) -> None:
+    names = {_DATA + "towline.db", *manifest.files} if settings.database is None else manifest.files
+    for name in sorted(names):
+        path = settings.data / name.removeprefix(_DATA)
+        if name.startswith(_DATA) and path.exists() and path.stat().st_size:
+            raise Conflict(f"{path} is there already: restore into an empty data folder")
+
+
+@contextmanager
+def _placed(
+    archive: tarfile.TarFile, manifest: Manifest, data: Path
+) -> Generator[None, None, None]:
+    """The files of the data folder, which are gone again if the block fails."""
+    placed: list[Path] = []
+    try:
+        for name in manifest.files:
+            if name.startswith(_DATA):
+                placed.append(data / name.removeprefix(_DATA))
+                placed[-1].parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                with _private(placed[-1]) as file:
+                    shutil.copyfileobj(_member(archive, name), file, _CHUNK)
+        yield
+    except BaseException:
+        for path in placed:
+            path.unlink(missing_ok=True)
+        raise
+
+
+def _verified(archive: tarfile.TarFile) -> Manifest:
+    try:
+        described = _member(archive, _MANIFEST).read(_MOST_MANIFEST)
+        manifest = Manifest.model_validate_json(described)
+    except ValidationError as error:
+        raise Invalid("the file is no backup of Towline: its backup.json is not one") from error
+    if manifest.format != FORMAT:
+        raise Invalid(f"the backup has format {manifest.format}: restore it with a newer Towline")
+    for name, digest in manifest.files.items():
+        if not _is_name(name):
+            raise Invalid(f"the backup holds {name!r}, which belongs into no backup")
+        if _digest(_member(archive, name)) != digest:
+            raise Invalid(f"{name} in the backup is damaged: take another backup")
+    return manifest
+
+
+def _is_name(name: str) -> bool:
+    """A file that `backup` writes; nothing leads out of the data folder."""
+    path = PurePosixPath(name.removeprefix(_DATA))
+    kept = any(path.is_relative_to(one) for one in _KEPT) and ".." not in path.parts
+    return name == _STORE or (name.startswith(_DATA) and kept)
+
+
+def _member(archive: tarfile.TarFile, name: str) -> BinaryIO:
+    try:
+        file = archive.extractfile(name)
+    except (KeyError, tarfile.TarError, OSError, EOFError) as error:
+        raise Invalid(f"the file is no backup of Towline, or not whole: no {name}") from error
+    if file is None:
+        raise Invalid(f"{name} in the backup is not a file")
+    return cast(BinaryIO, file)
+
+
+@contextmanager
+def _opened(
+    source: Path, identities: Sequence[AgeIdentity]
+) -> Generator[tarfile.TarFile, None, None]:
+    with source.open("rb") as file, tempfile.TemporaryFile() as plain:
+        encrypted = file.read(len(_AGE)) == _AGE
+        file.seek(0)
+        if encrypted and not identities:
+            raise Invalid(f"{source} is encrypted: name the file of an age key that opens it")
+        if encrypted:
+            open_stream(file, plain, identities)
+            plain.seek(0)
+        try:
+            with tarfile.open(fileobj=plain if encrypted else file, mode="r:gz") as archive:
+                yield archive
+        except (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise Invalid(f"{source} is no backup of Towline, or not whole") from error
+
+
+def _private(path: Path) -> BinaryIO:
+    """A new file for its owner only, from its first byte on."""
+    return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, OWNER_ONLY), "w+b")
+
+
+def _digest(file: BinaryIO) -> str:
+    digest = hashlib.sha256()
+    while chunk := file.read(_CHUNK):
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _plane(settings: ServeSettings) -> ControlPlaneSettings:
+    return ControlPlaneSettings(data_dir=settings.data, database=settings.database)
