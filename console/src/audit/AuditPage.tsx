@@ -1,1 +1,178 @@
-export function AuditPage() { return null; }
+import { useCallback, useEffect, useState } from "react";
+import { useQuery } from "urql";
+import { Link } from "wouter";
+import { AuditRowsDocument, type AuditKind, type AuditLogFilter, type AuditRowFragment, type AuditVerdict } from "../api/generated";
+import { CSRF } from "../api/client";
+import { Age } from "../ui/Age";
+import { Chips } from "../ui/Chips";
+import { FilterField } from "../ui/FilterField";
+import { More } from "../ui/More";
+import { Problem } from "../ui/Problem";
+import { Skeleton } from "../ui/Skeleton";
+import { Status } from "../ui/Status";
+import { Table } from "../ui/Table";
+import { useParam } from "../ui/useParam";
+import "./audit.css";
+
+const KINDS: readonly (readonly [AuditKind | "", string])[] = [
+  ["", "All"],
+  ["CHANGE", "Changes"],
+  ["SIGN_IN", "Sign-ins"],
+  ["REQUEST", "Requests"],
+  ["AGENT", "Agents"],
+];
+const VERDICTS: readonly (readonly [AuditVerdict | "", string])[] = [
+  ["", "Any"],
+  ["ALLOWED", "Allowed"],
+  ["REFUSED", "Refused"],
+];
+const FOLLOW = 3_000;
+
+function useFilter(): AuditLogFilter {
+  const [kind] = useParam("kind");
+  const [verdict] = useParam("verdict");
+  const [actor] = useParam("actor");
+  return {
+    kind: KINDS.find(([one]) => one === kind)?.[0] || null,
+    verdict: VERDICTS.find(([one]) => one === verdict)?.[0] || null,
+    actor: actor || null,
+  };
+}
+
+function exportAddress({ kind, verdict, actor }: AuditLogFilter): string {
+  const query = new URLSearchParams({ format: "json" });
+  if (kind != null) query.set("kind", kind.toLowerCase().replace("_", "-"));
+  if (verdict != null) query.set("verdict", verdict.toLowerCase());
+  if (actor != null) query.set("actor", actor);
+  return `/audit/export?${query.toString()}`;
+}
+
+function Row({ row }: { readonly row: AuditRowFragment }) {
+  const isRecorded = row.detail["recorded"] === true;
+  return (
+    <tr>
+      <td>
+        <Age at={row.at} />
+      </td>
+      <td>{row.actor}</td>
+      <td>
+        <code>{row.action}</code>
+      </td>
+      <td>
+        <Status tone={row.verdict === "refused" ? "bad" : "ok"}>{row.verdict}</Status>
+      </td>
+      <td className="wide">{row.target}</td>
+      <td>{row.source}</td>
+      <td>
+        {isRecorded && <Link href={`/recordings/${row.requestId}`}>Play</Link>}
+        <details className="detail">
+          <summary>More</summary>
+          <dl>
+            <dt>row</dt>
+            <dd>
+              {row.kind.toLowerCase()} {row.number}
+            </dd>
+            <dt>hash</dt>
+            <dd>
+              <code>{row.hash.slice(0, 24)}</code>
+            </dd>
+            <dt>request</dt>
+            <dd>
+              <code>{row.requestId || "–"}</code>
+            </dd>
+            {Object.entries(row.detail).map(([name, value]) => (
+              <div key={name}>
+                <dt>{name}</dt>
+                <dd>{typeof value === "string" ? value : JSON.stringify(value)}</dd>
+              </div>
+            ))}
+          </dl>
+        </details>
+      </td>
+    </tr>
+  );
+}
+
+type SliceProps = { readonly q: string; readonly filter: AuditLogFilter; readonly after: string | null; readonly follow: boolean; readonly last: boolean; readonly onMore: (cursor: string) => void };
+
+function Slice({ q, filter, after, follow, last, onMore }: SliceProps) {
+  const [{ data, error }, again] = useQuery({ query: AuditRowsDocument, variables: { after, q: q || null, filter } });
+  useEffect(() => {
+    if (!follow) return undefined;
+    const timer = setInterval(() => again({ requestPolicy: "network-only" }), FOLLOW);
+    return () => clearInterval(timer);
+  }, [follow, again]);
+  const cursor = data?.auditLogs.pageInfo.endCursor ?? null;
+  const next = useCallback(() => cursor !== null && onMore(cursor), [cursor, onMore]);
+  if (error !== undefined && data === undefined) return <Problem error={error} />;
+  if (data === undefined) return <Skeleton lines={10} />;
+  const { edges, pageInfo } = data.auditLogs;
+  if (edges.length === 0 && after === null) return <p className="quiet">No row is like that.</p>;
+  return (
+    <>
+      <Table label="Audit trail" titles={["When", "Who", "What", "Verdict", "To what", "From", ""]}>
+        {edges.map(({ node }) => (
+          <Row key={node.id} row={node} />
+        ))}
+      </Table>
+      {last && pageInfo.hasNextPage && <More onMore={next} />}
+    </>
+  );
+}
+
+/** Who did what, from where, with which result; followed as it happens. */
+export function AuditPage() {
+  const [q] = useParam("q");
+  const [actor, setActor] = useParam("actor");
+  const filter = useFilter();
+  const [follow, setFollow] = useState(true);
+  return (
+    <>
+      <div className="bar">
+        <h1>Audit</h1>
+        <FilterField label="Filter by action or target" />
+        <input aria-label="Who" placeholder="who" defaultValue={actor} onChange={(event) => setActor(event.target.value)} />
+        <Chips label="Kind" name="kind" options={KINDS} />
+        <Chips label="Verdict" name="verdict" options={VERDICTS} />
+        <label className="check">
+          <input type="checkbox" checked={follow} onChange={(event) => setFollow(event.target.checked)} /> Follow
+        </label>
+        <span className="fill" />
+        <ExportButton filter={filter} />
+      </div>
+      <Pages key={JSON.stringify([q, filter])} q={q} filter={filter} follow={follow} />
+    </>
+  );
+}
+
+function Pages({ q, filter, follow }: { readonly q: string; readonly filter: AuditLogFilter; readonly follow: boolean }) {
+  const [cursors, setCursors] = useState<readonly (string | null)[]>([null]);
+  const more = useCallback((cursor: string) => setCursors((known) => (known.includes(cursor) ? known : [...known, cursor])), []);
+  return cursors.map((after, index) => (
+    <Slice key={after ?? ""} q={q} filter={filter} after={after} follow={follow && index === 0} last={index === cursors.length - 1} onMore={more} />
+  ));
+}
+
+function ExportButton({ filter }: { readonly filter: AuditLogFilter }) {
+  const [problem, setProblem] = useState("");
+  const fetchAll = async () => {
+    const response = await fetch(exportAddress(filter), { headers: CSRF });
+    if (!response.ok) {
+      setProblem(`The export was refused (${response.status}).`);
+      return;
+    }
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(await response.blob());
+    link.download = "audit.jsonl";
+    link.click();
+    URL.revokeObjectURL(link.href);
+  };
+  return (
+    <>
+      {problem !== "" && <span className="status bad">{problem}</span>}
+      <button type="button" onClick={() => void fetchAll()}>
+        Export
+      </button>
+    </>
+  );
+}

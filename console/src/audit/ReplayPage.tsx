@@ -1,1 +1,79 @@
-export function ReplayPage() { return null; }
+import { useEffect, useRef, useState } from "react";
+import { Link, useParams } from "wouter";
+import { client } from "../api/client";
+import { RecordingDocument } from "../api/generated";
+import { Problem } from "../ui/Problem";
+import type { CombinedError } from "urql";
+import { parseCast, type Cast } from "./cast";
+import "./audit.css";
+import "../objects/shell.css";
+
+const SPEEDS = [1, 2, 4, 16];
+
+async function load(requestId: string): Promise<{ readonly text: string; readonly error?: CombinedError }> {
+  let text = "";
+  let offset: number | null = 0;
+  while (offset !== null) {
+    const asked: number = offset;
+    const { data, error } = await client.query(RecordingDocument, { requestId, offset: asked }, { requestPolicy: "network-only" }).toPromise();
+    if (data === undefined) return error === undefined ? { text } : { text, error };
+    text += data.sessionRecording.data;
+    const next: number | null = data.sessionRecording.next;
+    offset = next === null || next === asked ? null : next;
+  }
+  return { text };
+}
+
+/** A recorded terminal session, played as it was typed. */
+export function ReplayPage() {
+  const { id } = useParams<{ id: string }>();
+  const [cast, setCast] = useState<Cast | null>(null);
+  const [error, setError] = useState<CombinedError | undefined>();
+  const [speed, setSpeed] = useState(2);
+  const [round, setRound] = useState(0);
+  const host = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    void load(id).then(({ text, error: refusal }) => {
+      setError(refusal);
+      if (refusal === undefined) setCast(parseCast(text));
+    });
+  }, [id]);
+  useEffect(() => {
+    if (cast === null || host.current === null) return undefined;
+    const element = host.current;
+    let gone = false;
+    let end = () => {};
+    void import("../terminal/player").then(({ play }) => {
+      if (!gone) end = play(element, cast, speed);
+    });
+    return () => {
+      gone = true;
+      end();
+    };
+  }, [cast, speed, round]);
+  return (
+    <article className="player">
+      <p className="crumbs">
+        <Link href="/audit">Audit</Link> / recording
+      </p>
+      <div className="bar">
+        <h1>Recorded session</h1>
+        <button type="button" onClick={() => setRound(round + 1)}>
+          From the beginning
+        </button>
+        <label>
+          Speed{" "}
+          <select value={speed} onChange={(event) => setSpeed(Number(event.target.value))}>
+            {SPEEDS.map((one) => (
+              <option key={one} value={one}>
+                {one}×
+              </option>
+            ))}
+          </select>
+        </label>
+      </div>
+      {error !== undefined && <Problem error={error} />}
+      <div ref={host} className="screen" />
+    </article>
+  );
+}

@@ -1,31 +1,61 @@
-import { useState } from "react";
+import { useCallback, useState } from "react";
 import { useQuery, useSubscription } from "urql";
 import { Link } from "wouter";
-import { ClusterDeltaDocument, ClustersDocument, type ClusterRowFragment } from "../api/generated";
+import { ClusterDeltaDocument, ClustersDocument, type ClusterHealth, type ClusterRowFragment } from "../api/generated";
 import { Age } from "../ui/Age";
+import { Chips } from "../ui/Chips";
 import { Empty } from "../ui/Empty";
 import { FilterField } from "../ui/FilterField";
+import { More } from "../ui/More";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
+import { Status } from "../ui/Status";
+import { Table } from "../ui/Table";
+import { useNow } from "../live/clock";
 import { useParam } from "../ui/useParam";
-import "../ui/table.css";
+import { useRowKeys } from "../ui/useRowKeys";
+import { AWAY, isAway } from "./away";
+import "./clusters.css";
 
-const AWAY = 60_000;
+const HEALTHS: readonly (readonly [ClusterHealth | "", string])[] = [
+  ["", "All"],
+  ["CONNECTED", "Connected"],
+  ["SILENT", "Silent"],
+  ["NEVER", "Never came"],
+];
+const TITLES = ["Cluster", "Agent", "Heard", "Kubernetes", "Nodes", "Version", "Tags"];
+
+/** Whether a cluster's agent is there, in a word. */
+export function Presence({ pingedAt }: { readonly pingedAt: string | null }) {
+  const now = useNow();
+  if (pingedAt === null) return <Status tone="idle">Never came</Status>;
+  return isAway(pingedAt, now) ? <Status tone="warn">Silent</Status> : <Status tone="ok">Connected</Status>;
+}
 
 function Row({ cluster }: { readonly cluster: ClusterRowFragment }) {
   return (
     <tr>
       <td>
-        <Link href={`/clusters/${cluster.handle}`}>{cluster.handle}</Link>
+        <Link href={`/clusters/${cluster.handle}`}>{cluster.handle}</Link> {cluster.name !== cluster.handle && <span className="quiet">{cluster.name}</span>}
       </td>
-      <td>{cluster.name}</td>
+      <td title={cluster.agentAlarm ?? ""}>
+        <Presence pingedAt={cluster.pingedAt} /> {cluster.agentAlarm !== null && <Status tone="bad">{cluster.agentAlarm}</Status>}
+      </td>
       <td>
-        <Age at={cluster.pingedAt} staleAfter={AWAY} never="agent never came" />
+        <Age at={cluster.pingedAt} staleAfter={AWAY} />
       </td>
-      <td>{cluster.currentVersion}</td>
-      <td>{cluster.nodeCount}</td>
+      <td>
+        {cluster.currentVersion} <span className="quiet">{cluster.distro?.toLowerCase()}</span>
+      </td>
+      <td className="number">{cluster.nodeCount}</td>
       <td>{cluster.agentVersion}</td>
-      <td>{cluster.tags.map(({ name, value }) => `${name}=${value}`).join(" ")}</td>
+      <td>
+        {cluster.tags.map(({ name, value }) => (
+          <span key={name} className="tag">
+            {name}={value}
+          </span>
+        ))}
+      </td>
     </tr>
   );
 }
@@ -33,57 +63,69 @@ function Row({ cluster }: { readonly cluster: ClusterRowFragment }) {
 /** All clusters, and when each was last heard of. */
 export function ClustersPage() {
   const [q] = useParam("q");
+  const [health] = useParam("health");
   useSubscription({ query: ClusterDeltaDocument });
+  useRowKeys();
   return (
     <>
       <div className="bar">
         <h1>Clusters</h1>
         <FilterField label="Filter clusters" />
+        <Chips label="Agent" name="health" options={HEALTHS} />
+        <span className="fill" />
+        <Link className="button primary" href="/clusters/new">
+          Join a cluster
+        </Link>
       </div>
-      <Rows key={q} q={q} />
+      <Rows key={`${q} ${health}`} q={q} health={HEALTHS.find(([one]) => one === health)?.[0] || null} />
     </>
   );
 }
 
-function Rows({ q }: { readonly q: string }) {
-  const [after, setAfter] = useState<string | null>(null);
-  const [{ data, error }] = useQuery({ query: ClustersDocument, variables: { q: q || null, after } });
+function Rows({ q, health }: { readonly q: string; readonly health: ClusterHealth | null }) {
+  const [cursors, setCursors] = useState<readonly (string | null)[]>([null]);
+  const more = useCallback((cursor: string) => setCursors((known) => (known.includes(cursor) ? known : [...known, cursor])), []);
+  return cursors.map((after, index) => (
+    <Slice key={after ?? ""} q={q} health={health} after={after} onMore={more} last={index === cursors.length - 1} />
+  ));
+}
+
+type SliceProps = {
+  readonly q: string;
+  readonly health: ClusterHealth | null;
+  readonly after: string | null;
+  readonly onMore: (cursor: string) => void;
+  readonly last: boolean;
+};
+
+function Slice({ q, health, after, onMore, last }: SliceProps) {
+  const [{ data, error }] = useQuery({ query: ClustersDocument, variables: { q: q || null, health, after } });
+  const cursor = data?.clusters.pageInfo.endCursor ?? null;
+  const next = useCallback(() => cursor !== null && onMore(cursor), [cursor, onMore]);
   if (error !== undefined && data === undefined) return <Problem error={error} />;
   if (data === undefined) return <Skeleton lines={8} />;
   const { edges, pageInfo } = data.clusters;
-  if (edges.length === 0 && after === null) return <NoClusters filtered={q !== ""} />;
+  if (edges.length === 0 && after === null) return <NoClusters filtered={q !== "" || health !== null} />;
   return (
     <>
-      <table className="table">
-        <thead>
-          <tr>
-            {["Cluster", "Name", "Heard", "Kubernetes", "Nodes", "Agent", "Tags"].map((title) => (
-              <th key={title} scope="col">
-                {title}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {edges.map(({ node }) => (
-            <Row key={node.id} cluster={node} />
-          ))}
-        </tbody>
-      </table>
-      {pageInfo.hasNextPage && (
-        <button type="button" onClick={() => setAfter(pageInfo.endCursor)}>
-          Next page
-        </button>
-      )}
+      <Table label="Clusters" titles={TITLES}>
+        {edges.map(({ node }) => (
+          <Row key={node.id} cluster={node} />
+        ))}
+      </Table>
+      {last && pageInfo.hasNextPage && <More onMore={next} />}
     </>
   );
 }
 
 function NoClusters({ filtered }: { readonly filtered: boolean }) {
-  if (filtered) return <Empty title="No cluster has that in its name">Try fewer letters.</Empty>;
+  if (filtered) return <Empty title="No cluster is like that">Try fewer letters.</Empty>;
   return (
     <Empty title="No clusters yet">
-      <code>towline clusters create NAME</code> prints the command that joins one. Nothing has to reach into it.
+      <p>A cluster joins by one command that is run in it. Nothing has to reach into it.</p>
+      <Link className="button primary" href="/clusters/new">
+        Join the first cluster
+      </Link>
     </Empty>
   );
 }

@@ -1,1 +1,169 @@
-export function RepositoriesPage() { return null; }
+import { useState, type SubmitEvent } from "react";
+import { useMutation, useQuery } from "urql";
+import { Link } from "wouter";
+import { CreateRepositoryDocument, DeleteRepositoryDocument, RepositoriesDocument, SyncRepositoryDocument, type RepositoryRowFragment } from "../api/generated";
+import { safeUrl } from "../text/links";
+import { Age } from "../ui/Age";
+import { Confirm } from "../ui/Confirm";
+import { Empty } from "../ui/Empty";
+import { FilterField } from "../ui/FilterField";
+import { textOf } from "../ui/form";
+import { Problem } from "../ui/Problem";
+import { Skeleton } from "../ui/Skeleton";
+import { Status } from "../ui/Status";
+import { Table } from "../ui/Table";
+import { toast } from "../ui/toast";
+import { useParam } from "../ui/useParam";
+
+function Row({ repository, onDelete }: { readonly repository: RepositoryRowFragment; readonly onDelete: () => void }) {
+  const [{ fetching }, sync] = useMutation(SyncRepositoryDocument);
+  const url = safeUrl(repository.url);
+  return (
+    <tr>
+      <td>
+        {url === null ? (
+          repository.url
+        ) : (
+          <a href={url} target="_blank" rel="noreferrer noopener">
+            {repository.url}
+          </a>
+        )}
+      </td>
+      <td>
+        {repository.health === "PULLABLE" ? <Status tone="ok">Read</Status> : <Status tone={repository.health === null ? "idle" : "bad"}>{repository.health === null ? "Not yet" : "Failed"}</Status>}
+      </td>
+      <td className="wide">
+        {repository.error ??
+          repository.commits.slice(0, 3).map(({ ref, sha, subject }) => (
+            <div key={ref}>
+              <code>{ref}</code> <code className="quiet">{sha.slice(0, 8)}</code> {subject}
+            </div>
+          ))}
+      </td>
+      <td>{repository.signIn?.toLowerCase() ?? "nobody"}</td>
+      <td>
+        <Age at={repository.pulledAt} />
+      </td>
+      <td>
+        <button type="button" disabled={fetching} onClick={() => void sync({ id: repository.id }).then(({ error }) => error === undefined && toast("It is looked at now."))}>
+          Look now
+        </button>{" "}
+        <button type="button" onClick={onDelete}>
+          Remove…
+        </button>
+      </td>
+    </tr>
+  );
+}
+
+function Connect({ onDone }: { readonly onDone: () => void }) {
+  const [{ error, fetching }, create] = useMutation(CreateRepositoryDocument);
+  const [way, setWay] = useState("none");
+  const submit = async (event: SubmitEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    const form = new FormData(event.currentTarget);
+    const given = (name: string) => textOf(form, name) || null;
+    const attributes = { url: textOf(form, "url"), username: given("username"), password: given("password"), privateKey: given("privateKey") };
+    const result = await create({ attributes });
+    if (result.error !== undefined) return;
+    toast("The repository is connected and being read.");
+    onDone();
+  };
+  return (
+    <form className="form card" onSubmit={(event) => void submit(event)}>
+      <h2>Connect a repository</h2>
+      <label>
+        Address
+        <input name="url" required placeholder="https://git.example.org/shop.git" autoFocus />
+      </label>
+      <label>
+        Sign in
+        <select value={way} onChange={(event) => setWay(event.target.value)}>
+          <option value="none">not needed</option>
+          <option value="password">by name and token</option>
+          <option value="key">by SSH key</option>
+        </select>
+      </label>
+      {way === "password" && (
+        <div className="two">
+          <label>
+            Name
+            <input name="username" autoComplete="off" />
+          </label>
+          <label>
+            Token
+            <input name="password" type="password" autoComplete="new-password" />
+          </label>
+        </div>
+      )}
+      {way === "key" && (
+        <label>
+          Private key <small>kept sealed; nobody sees it again</small>
+          <textarea name="privateKey" rows={6} spellCheck={false} />
+        </label>
+      )}
+      {error !== undefined && <Problem error={error} />}
+      <div className="bar">
+        <button className="primary" disabled={fetching}>
+          Connect
+        </button>
+        <button type="button" onClick={onDone}>
+          Cancel
+        </button>
+      </div>
+    </form>
+  );
+}
+
+/** Where services come from: whether each can be read, and what was read last. */
+export function RepositoriesPage() {
+  const [q] = useParam("q");
+  const [isNew, setNew] = useParam("new");
+  const [{ data, error }, again] = useQuery({ query: RepositoriesDocument, variables: { q: q || null, after: null } });
+  const [removed, remove] = useMutation(DeleteRepositoryDocument);
+  const [leaving, leave] = useState<RepositoryRowFragment | null>(null);
+  const done = () => {
+    setNew("");
+    again({ requestPolicy: "network-only" });
+  };
+  const end = async () => {
+    if (leaving === null) return;
+    const result = await remove({ id: leaving.id });
+    leave(null);
+    if (result.error === undefined) again({ requestPolicy: "network-only" });
+  };
+  return (
+    <>
+      <div className="bar">
+        <h1>Repositories</h1>
+        <FilterField label="Filter repositories" />
+        <span className="fill" />
+        <button type="button" className="primary" onClick={() => setNew("1")}>
+          Connect a repository
+        </button>
+      </div>
+      {isNew !== "" && <Connect onDone={done} />}
+      {error !== undefined && data === undefined && <Problem error={error} />}
+      {removed.error !== undefined && <Problem error={removed.error} />}
+      {data === undefined && error === undefined && <Skeleton lines={6} />}
+      {data?.gitRepositories.edges.length === 0 && isNew === "" && (
+        <Empty title="No repositories yet">
+          Services are folders of repositories. <Link href="/repositories?new=1">Connect one</Link>, public or with a token or a key.
+        </Empty>
+      )}
+      {data !== undefined && data.gitRepositories.edges.length > 0 && (
+        <Table label="Repositories" titles={["Address", "State", "Newest", "Signs in", "Read", ""]}>
+          {data.gitRepositories.edges.map(({ node }) => (
+            <Row key={node.id} repository={node} onDelete={() => leave(node)} />
+          ))}
+        </Table>
+      )}
+      {leaving !== null && (
+        <Confirm title="Remove this repository?" action="Remove it" onConfirm={() => void end()} onCancel={() => leave(null)}>
+          <p>{leaving.url}</p>
+          <p className="quiet">It is refused while a service comes from it.</p>
+        </Confirm>
+      )}
+    </>
+  );
+}

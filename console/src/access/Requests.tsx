@@ -1,0 +1,124 @@
+import { type SubmitEvent } from "react";
+import { useMutation, useQuery } from "urql";
+import { ApproveAccessDocument, AskAccessDocument, MeDocument, RefuseAccessDocument, RequestsDocument, RevokeAccessDocument, RolesDocument, type AskedFragment } from "../api/generated";
+import { Age } from "../ui/Age";
+import { textOf } from "../ui/form";
+import { Problem } from "../ui/Problem";
+import { Skeleton } from "../ui/Skeleton";
+import { Status, type Tone } from "../ui/Status";
+import { Table } from "../ui/Table";
+import { toast } from "../ui/toast";
+
+const STATES: Record<AskedFragment["state"], readonly [Tone, string]> = {
+  PENDING: ["warn", "Waits"],
+  APPROVED: ["ok", "Given"],
+  REFUSED: ["bad", "Refused"],
+  REVOKED: ["idle", "Taken back"],
+};
+
+function Ask({ onDone }: { readonly onDone: () => void }) {
+  const [{ data }] = useQuery({ query: RolesDocument });
+  const [{ error, fetching }, ask] = useMutation(AskAccessDocument);
+  const submit = async (event: SubmitEvent<HTMLFormElement>) => {
+    event.preventDefault();
+    const form = new FormData(event.currentTarget);
+    const result = await ask({ role: textOf(form, "role"), scope: textOf(form, "scope"), minutes: Number(textOf(form, "minutes")), reason: textOf(form, "reason") });
+    if (result.error !== undefined) return;
+    toast("Asked. Somebody else decides.");
+    onDone();
+  };
+  return (
+    <form className="form card" onSubmit={(event) => void submit(event)}>
+      <h2>Ask for a role for some time</h2>
+      <div className="two">
+        <label>
+          Role
+          <select name="role">
+            {data?.roles.map(({ id, name }) => (
+              <option key={id} value={name}>
+                {name}
+              </option>
+            ))}
+          </select>
+        </label>
+        <label>
+          Minutes
+          <input name="minutes" type="number" min={1} max={1440} defaultValue={30} />
+        </label>
+      </div>
+      <label>
+        Where <small>everywhere, project/NAME, cluster/HANDLE or service/HANDLE/NAME</small>
+        <input name="scope" required placeholder="cluster/prod" />
+      </label>
+      <label>
+        Why
+        <input name="reason" required maxLength={1000} placeholder="release 42 is stuck" />
+      </label>
+      {error !== undefined && <Problem error={error} />}
+      <div>
+        <button className="primary" disabled={fetching}>
+          Ask
+        </button>
+      </div>
+    </form>
+  );
+}
+
+/** Access for some minutes: asked for by one, given by another, ended by itself. */
+export function Requests() {
+  const [{ data, error }, again] = useQuery({ query: RequestsDocument, requestPolicy: "network-only" });
+  const [me] = useQuery({ query: MeDocument });
+  const [approved, approve] = useMutation(ApproveAccessDocument);
+  const [refused, refuse] = useMutation(RefuseAccessDocument);
+  const [revoked, revoke] = useMutation(RevokeAccessDocument);
+  const problem = approved.error ?? refused.error ?? revoked.error;
+  return (
+    <div className="stack">
+      <Ask onDone={() => again({ requestPolicy: "network-only" })} />
+      {problem !== undefined && <Problem error={problem} />}
+      {error !== undefined && data === undefined && <Problem error={error} />}
+      {data === undefined ? (
+        error === undefined && <Skeleton lines={4} />
+      ) : (
+        <Table label="Requests" titles={["Asked", "Who", "Role", "Where", "Minutes", "Why", "State", ""]}>
+          {data.accessRequests.map((one) => {
+            const [tone, word] = STATES[one.state];
+            const isOwn = one.user.id === me.data?.me.id;
+            return (
+              <tr key={one.id}>
+                <td>
+                  <Age at={one.insertedAt} />
+                </td>
+                <td>{one.user.email}</td>
+                <td>{one.role.name}</td>
+                <td>{one.place}</td>
+                <td className="number">{one.minutes}</td>
+                <td className="wide">{one.reason}</td>
+                <td>
+                  <Status tone={tone}>{word}</Status> <span className="quiet">{one.decidedBy}</span>
+                </td>
+                <td>
+                  {one.state === "PENDING" && !isOwn && (
+                    <>
+                      <button type="button" className="primary" onClick={() => void approve({ id: one.id })}>
+                        Give it
+                      </button>{" "}
+                      <button type="button" onClick={() => void refuse({ id: one.id })}>
+                        Refuse
+                      </button>
+                    </>
+                  )}
+                  {one.state === "APPROVED" && (
+                    <button type="button" onClick={() => void revoke({ id: one.id })}>
+                      Take it back
+                    </button>
+                  )}
+                </td>
+              </tr>
+            );
+          })}
+        </Table>
+      )}
+    </div>
+  );
+}

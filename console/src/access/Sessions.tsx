@@ -1,0 +1,51 @@
+import { useMutation, useQuery } from "urql";
+import { CSRF } from "../api/client";
+import { SessionsDocument, SignOutEverywhereDocument } from "../api/generated";
+import { signedOut } from "../api/session";
+import { Age } from "../ui/Age";
+import { Problem } from "../ui/Problem";
+import { Skeleton } from "../ui/Skeleton";
+import { Table } from "../ui/Table";
+
+/** Where one is signed in, and the way out. */
+export function Sessions() {
+  const [{ data, error }] = useQuery({ query: SessionsDocument });
+  const [ended, endAll] = useMutation(SignOutEverywhereDocument);
+  const leave = async () => {
+    const response = await fetch("/oauth/session", { method: "DELETE", headers: CSRF });
+    if (response.ok) signedOut();
+  };
+  const everywhere = async () => {
+    const result = await endAll({});
+    if (result.error === undefined) signedOut();
+  };
+  if (error !== undefined && data === undefined) return <Problem error={error} />;
+  if (data === undefined) return <Skeleton lines={4} />;
+  return (
+    <>
+      <div className="bar">
+        <button type="button" onClick={() => void leave()}>
+          Sign out
+        </button>
+        <button type="button" className="danger" onClick={() => void everywhere()}>
+          Sign out everywhere
+        </button>
+      </div>
+      {ended.error !== undefined && <Problem error={ended.error} />}
+      <Table label="Sessions" titles={["Session", "Since", "Used", "Until"]}>
+        {data.sessions.map((one) => (
+          <tr key={one.id}>
+            <td>{one.name}</td>
+            <td>
+              <Age at={one.insertedAt} />
+            </td>
+            <td>
+              <Age at={one.lastUsedAt} />
+            </td>
+            <td>{one.expiresAt?.slice(0, 16).replace("T", " ")}</td>
+          </tr>
+        ))}
+      </Table>
+    </>
+  );
+}

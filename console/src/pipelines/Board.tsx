@@ -1,0 +1,22 @@
+import type { PipelineBoardFragment } from "../api/generated";
+import { Gates } from "./Gates";
+import { StageCard } from "./stages";
+import "./pipelines.css";
+
+/** Stages side by side, before each what leads into it. */
+export function Board({ pipeline }: { readonly pipeline: PipelineBoardFragment }) {
+  return (
+    <div className="board" tabIndex={0} role="region" aria-label={`Board of ${pipeline.name}`}>
+      {pipeline.stages.map((stage) => (
+        <div key={stage.id} className="column">
+          {pipeline.edges
+            .filter(({ to }) => to.id === stage.id)
+            .map((edge) => (
+              <Gates key={edge.id} edge={edge} />
+            ))}
+          <StageCard stage={stage} />
+        </div>
+      ))}
+    </div>
+  );
+}

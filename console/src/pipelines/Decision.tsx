@@ -1,0 +1,51 @@
+import { useState } from "react";
+import { useMutation } from "urql";
+import { ApproveDocument, RejectDocument } from "../api/generated";
+import { ServiceChanges } from "../services/ServiceChanges";
+import { Confirm } from "../ui/Confirm";
+import { Problem } from "../ui/Problem";
+import { toast } from "../ui/toast";
+import type { Edge, Gate } from "./stages";
+
+type Props = { readonly gate: Gate; readonly edge: Edge; readonly verdict: "approve" | "reject"; readonly onDone: () => void };
+
+/** Approves or rejects: above the button stands exactly what is decided, and what it would change. */
+export function Decision({ gate, edge, verdict, onDone }: Props) {
+  const [comment, setComment] = useState("");
+  const [approved, approve] = useMutation(ApproveDocument);
+  const [rejected, reject] = useMutation(RejectDocument);
+  const error = approved.error ?? rejected.error;
+  const isYes = verdict === "approve";
+  const decide = async () => {
+    const digests = edge.digests.map(({ serviceId, digest }) => ({ serviceId, digest }));
+    const result = isYes ? await approve({ gate: gate.id, digests, comment }) : await reject({ gate: gate.id, comment });
+    if (result.error !== undefined) return;
+    toast(isYes ? `Approved: exactly these digests may enter ${edge.to.name}.` : "Rejected.");
+    onDone();
+  };
+  return (
+    <Confirm
+      title={`${isYes ? "Approve" : "Reject"} release #${edge.release?.number ?? "?"} for ${edge.to.name}?`}
+      action={isYes ? "Approve exactly this" : "Reject it"}
+      onCancel={onDone}
+      onConfirm={() => void decide()}
+    >
+      {error !== undefined && <Problem error={error} />}
+      <div className="preview stack">
+        {edge.digests.map(({ serviceId, sha, digest }) => (
+          <section key={serviceId}>
+            <p className="quiet">
+              commit <code>{sha.slice(0, 12)}</code> digest <code>{digest.slice(0, 23)}…</code>
+            </p>
+            <ServiceChanges serviceId={serviceId} digest={digest} />
+          </section>
+        ))}
+        {edge.digests.length === 0 && <p className="quiet">It is not rendered for this stage yet.</p>}
+      </div>
+      <label>
+        Comment
+        <textarea rows={2} value={comment} maxLength={2000} onChange={(event) => setComment(event.target.value)} />
+      </label>
+    </Confirm>
+  );
+}
