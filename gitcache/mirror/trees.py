@@ -1,5 +1,7 @@
 """Reads commits, trees and files of the clones; a tree is parsed once, its id never changes."""
 
+import os
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -22,12 +24,14 @@ from gitcache.mirror.parsedtrees import ParsedTrees, Tree
 from gitcache.mirror.submodules import Submodules
 
 Level = Mapping[str, Sequence[tuple[str, str]]]
+Condition = tuple[int, int]
 Complete = Callable[[RepositorySpec, Collection[str]], Awaitable[None]]
 
 _MAX_TREE_BYTES = 16 << 20
 _MAX_COMMIT_BYTES = 1 << 20
 _MOST_MISSING = 200_000
 _MOST_REMEMBERED = 200_000
+_MOST_COMMITS = 1_000
 
 
 class GitTrees:
@@ -64,22 +68,32 @@ class GitTrees:
         self._max_depth = depth
         self._open = OpenClones(processes)
         self._parsed = ParsedTrees(memory)
+        self._commits: OrderedDict[tuple[Condition, str], CommitRecord] = OrderedDict()
 
     async def commit(self, spec: RepositorySpec, sha: str) -> CommitRecord | None:
         """As `TreeReader.commit`."""
-        if not self._path_of(spec).exists():
+        clone = self._path_of(spec)
+        if (condition := _condition(clone)) is None:
             return None
-        async with self._open.reading(self._path_of(spec)) as objects:
+        record = self._commits.get((condition, sha)) or await self._read_commit(clone, sha)
+        if record is None:
+            return None
+        self._commits[condition, sha] = record
+        if len(self._commits) > _MOST_COMMITS:
+            self._commits.popitem(last=False)
+        if spec.submodules:
+            await self._learn_submodules(spec, record.tree)
+        return record
+
+    async def _read_commit(self, clone: Path, sha: str) -> CommitRecord | None:
+        async with self._open.reading(clone) as objects:
             (info,) = await objects.infos([sha])
             if info is None:
                 return None
             if info.kind != "commit" or info.size > _MAX_COMMIT_BYTES:
                 raise Invalid(f"{sha} is not a commit")
             (data,) = await objects.contents([sha])
-        record = parse_commit(sha, data)
-        if spec.submodules:
-            await self._learn_submodules(spec, record.tree)
-        return record
+        return parse_commit(sha, data)
 
     async def ids(
         self, spec: RepositorySpec, tree: str, paths: Collection[str]
@@ -244,6 +258,14 @@ class GitTrees:
                 place = (spec.id, places[one]) if one in places else None
                 known[one] = self._parsed.parse(one, data, place)
         return known
+
+
+def _condition(clone: Path) -> Condition | None:
+    """Changes whenever a clone may have lost objects: made anew, or packed. None: there is none."""
+    try:
+        return os.stat(clone).st_ino, os.stat(f"{clone}/objects/pack").st_mtime_ns
+    except FileNotFoundError:
+        return None
 
 
 @lru_cache(8)
