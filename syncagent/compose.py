@@ -169,8 +169,8 @@ def build(
     local = _local(
         settings.autonomy, client, cluster, engine, bundles, memory, reports, clock, repositories
     )
-    refresh = local.refresh if local is not None else None
-    admission = Admission(engine, trusted, reports, clock, refresh, sources)
+    refresh, retell = (local.refresh, local.retell) if local is not None else (None, None)
+    admission = Admission(engine, trusted, reports, clock, refresh, sources, retell)
     facts = Facts(KubeFacts(client).look, clock)
     upgrader = Upgrader(_home(settings.upgrade), cluster, jobs, reports, clock)
     orders = Orders(key, renders, fetcher, reports)

@@ -283,6 +283,10 @@ class Reconciler(Protocol):
         """The control plane can be reached from now on."""
         ...
 
+    def retell(self) -> None:
+        """The control plane has forgotten what it was told: say how all services are."""
+        ...
+
     def sync_now(self, command_id: str, service_id: str) -> None:
         """Check a service now, and answer."""
         ...
@@ -321,6 +325,10 @@ class Outbox(Protocol):
 
     def acknowledge(self, number: int) -> None:
         """Everything up to this number is committed at the other side."""
+        ...
+
+    def acknowledged(self) -> int:
+        """The highest number that was ever acknowledged."""
         ...
 
     def sent(self) -> list[Numbered]:

@@ -77,6 +77,7 @@ class Session:
         self._digests: dict[str, str] = {}
         self._commands: set[str] = set()
         self._alarm = ""
+        self._rewound = False
         self._logging: dict[str, bool] = {}
         self._stale: set[str] = set()
         self._wake = asyncio.Event()
@@ -151,6 +152,7 @@ class Session:
         self._alarm = cluster.alarm if cluster.alarm.startswith(_COMPLAINT) else ""
         await self._write(wire.HubMessage(welcome=welcome))
         self._sent = {held.service_id: held.sequence for held in hello.held}
+        self._rewound = hello.acknowledged > cluster.acknowledged
         await self._send_all()
 
     async def _send_changes(self) -> None:
@@ -229,8 +231,9 @@ class Session:
     async def _wanted(self) -> list[Service]:
         """What the agent should hold, counted on from what it does hold."""
         wanted = await self._agents.desired(self.cluster_id)
-        if any(one.sequence < self._sent.get(one.id, 0) for one in wanted):
-            await self._agents.overtake(self.cluster_id, self._sent)
+        if self._rewound or any(one.sequence < self._sent.get(one.id, 0) for one in wanted):
+            await self._agents.overtake(self.cluster_id, self._sent, rewound=self._rewound)
+            self._rewound = False
             wanted = await self._agents.desired(self.cluster_id)
         return wanted
 

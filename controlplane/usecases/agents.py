@@ -219,16 +219,20 @@ class Agents:
             services = await tx.services.select(cluster_id=cluster_id, deleted_at=ANY)
         return [service for service in services if service.sequence > 0 and not service.mirrored]
 
-    async def overtake(self, cluster_id: ClusterId, held: Mapping[str, int]) -> None:
+    async def overtake(
+        self, cluster_id: ClusterId, held: Mapping[str, int], *, rewound: bool = False
+    ) -> None:
         """Count on from what the agent holds, where that is more than was ever asked of it.
 
         So it is after the store was restored from a backup: the agent would pass over all that
-        the older sequences say.
+        the older sequences say. Where it is known to have been `rewound`, the same sequence may
+        stand for something else by now.
         """
         async with self._deps.store.write() as tx:
             for one in await tx.services.select(cluster_id=cluster_id, deleted_at=ANY):
                 ahead = held.get(one.id, 0)
-                if 0 < one.sequence < ahead <= _HIGHEST_HELD and not one.mirrored:
+                older = 0 < one.sequence < ahead + rewound
+                if older and 0 < ahead <= _HIGHEST_HELD and not one.mirrored:
                     log.warning("the agent is ahead of the store", service=one.id, held=ahead)
                     await tx.services.change(one.id, sequence=ahead + 1)
 

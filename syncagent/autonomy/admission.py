@@ -50,6 +50,7 @@ class Admission:
     ordinary objects only: that a person has confirmed more is the control plane's word alone, and
     is to be said on the objects themselves (`towline.dev/delete: "true"`). `local` looks at the
     services that the cluster defines itself; where it is given, the control plane defines none.
+    `retell` shows them anew.
     """
 
     def __init__(
@@ -60,8 +61,10 @@ class Admission:
         clock: Clock,
         local: Callable[[], None] | None = None,
         sources: SourcePolicy | None = None,
+        retell: Callable[[], None] | None = None,
     ) -> None:
         self._local = local
+        self._retell_local = retell
         self._sources = sources or SourcePolicy()
         self._reconciler = reconciler
         self._trusted = trusted
@@ -90,6 +93,11 @@ class Admission:
 
     def linked(self) -> None:
         self._reconciler.linked()
+
+    def retell(self) -> None:
+        self._reconciler.retell()
+        if self._retell_local is not None:
+            self._retell_local()
 
     def sync_now(self, command_id: str, service_id: str) -> None:
         if self._local is not None and is_local_id(service_id):

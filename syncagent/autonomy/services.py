@@ -82,6 +82,11 @@ class LocalServices:
         self._asked = True
         self._wake.set()
 
+    def retell(self) -> None:
+        """Show all services anew."""
+        self._mirrors.clear()
+        self._wake.set()
+
     async def run(self) -> None:
         """Keep what is defined here desired, for ever."""
         try:

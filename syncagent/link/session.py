@@ -118,6 +118,9 @@ class Session:
             raise Invalid(f"the control plane speaks protocol {message.welcome.protocol}")
         self._last = message.welcome.acknowledged
         self._cross_off(self._last)
+        if self._last < self._hello.acknowledged:
+            log.warning("the control plane was restored from a backup: all is told anew")
+            self._reconciler.retell()
         log.info(
             "linked",
             cluster=message.welcome.handle,

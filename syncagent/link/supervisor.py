@@ -143,6 +143,7 @@ class Link:
             facts=facts_to_wire(await self._facts.known()),
             held=held_to_wire(one for one in self._reconciler.held() if not is_local_id(one[0])),
             sealing_key=self._me.sealing_key,
+            acknowledged=self._outbox.acknowledged(),
         )
         return Session(
             stub,

@@ -173,6 +173,12 @@ class Engine:
             if service.current != service.desired:
                 self._now(service)
 
+    def retell(self) -> None:
+        """Say of each service how it is and what it has, whatever was said before."""
+        for service in self._registry:
+            service.reported = None
+            self._reporter.forget(service.id)
+
     def sync_now(self, command_id: str, service_id: str) -> None:
         """Check a service against the cluster; answered when done, and only done once."""
         answer = self._memory.answered(command_id)

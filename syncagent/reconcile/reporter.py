@@ -57,6 +57,11 @@ class Reporter:
         self._touched.add(service_id)
         self._wake.set()
 
+    def forget(self, service_id: str) -> None:
+        """What was said of a service is not known any more: say it anew."""
+        self._said.pop(service_id, None)
+        self.touch(service_id)
+
     async def run(self) -> None:
         """Report what was touched, for ever."""
         pace = 0

@@ -45,6 +45,15 @@ class SqliteOutbox:
         with self._db.transaction() as db:
             db.execute("DELETE FROM report WHERE number <= ?", (number,))
             db.execute("UPDATE counter SET value = max(value, ?) WHERE name = 'reports'", (number,))
+            db.execute(
+                "INSERT INTO counter VALUES ('acknowledged', ?)"
+                " ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)",
+                (number,),
+            )
+
+    def acknowledged(self) -> int:
+        rows = self._db.rows("SELECT value FROM counter WHERE name = 'acknowledged'")
+        return rows[0][0] if rows else 0
 
     def sent(self) -> list[Numbered]:
         rows = self._db.rows(

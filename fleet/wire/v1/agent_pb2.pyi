@@ -171,7 +171,7 @@ class HubMessage(_message.Message):
     def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., desired: _Optional[_Union[Desired, _Mapping]] = ..., desired_end: _Optional[_Union[DesiredEnd, _Mapping]] = ..., command: _Optional[_Union[Command, _Mapping]] = ..., ack: _Optional[_Union[Ack, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("lowest_protocol", "highest_protocol", "agent_version", "instance_id", "mode", "facts", "held", "sealing_key")
+    __slots__ = ("lowest_protocol", "highest_protocol", "agent_version", "instance_id", "mode", "facts", "held", "sealing_key", "acknowledged")
     LOWEST_PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     HIGHEST_PROTOCOL_FIELD_NUMBER: _ClassVar[int]
     AGENT_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -180,6 +180,7 @@ class Hello(_message.Message):
     FACTS_FIELD_NUMBER: _ClassVar[int]
     HELD_FIELD_NUMBER: _ClassVar[int]
     SEALING_KEY_FIELD_NUMBER: _ClassVar[int]
+    ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
     lowest_protocol: int
     highest_protocol: int
     agent_version: str
@@ -188,7 +189,8 @@ class Hello(_message.Message):
     facts: ClusterFacts
     held: _containers.RepeatedCompositeFieldContainer[Held]
     sealing_key: bytes
-    def __init__(self, lowest_protocol: _Optional[int] = ..., highest_protocol: _Optional[int] = ..., agent_version: _Optional[str] = ..., instance_id: _Optional[str] = ..., mode: _Optional[_Union[Mode, str]] = ..., facts: _Optional[_Union[ClusterFacts, _Mapping]] = ..., held: _Optional[_Iterable[_Union[Held, _Mapping]]] = ..., sealing_key: _Optional[bytes] = ...) -> None: ...
+    acknowledged: int
+    def __init__(self, lowest_protocol: _Optional[int] = ..., highest_protocol: _Optional[int] = ..., agent_version: _Optional[str] = ..., instance_id: _Optional[str] = ..., mode: _Optional[_Union[Mode, str]] = ..., facts: _Optional[_Union[ClusterFacts, _Mapping]] = ..., held: _Optional[_Iterable[_Union[Held, _Mapping]]] = ..., sealing_key: _Optional[bytes] = ..., acknowledged: _Optional[int] = ...) -> None: ...
 
 class Held(_message.Message):
     __slots__ = ("service_id", "sequence")

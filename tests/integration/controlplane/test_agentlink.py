@@ -183,6 +183,21 @@ async def test_an_agent_that_is_ahead_of_a_restored_store_hears_what_it_says(hub
         assert await again.difference() == []
 
 
+async def test_a_restored_store_counts_on_what_it_has_counted_anew(hub: Hub) -> None:
+    """The same sequence stands for something else since: reports that are missing here tell."""
+    cluster_id, token = await registered(hub.world)
+    service_id = await a_service(hub.world, cluster_id)
+    agent = await hub.agent(token)
+    await agent.hello({service_id: 1}, acknowledged=5)
+    (told,) = await agent.difference()
+    assert (told.service_id, told.sequence) == (service_id, 2)
+    await agent.report(6, status=wire.ServiceStatus(service_id=service_id, sequence=2))
+    await agent.read("ack")
+    again = await hub.agent(token)
+    await again.hello({service_id: 2}, acknowledged=6)
+    assert await again.difference() == []
+
+
 async def test_changes_come_as_they_happen(hub: Hub) -> None:
     """A commit while the agent is connected is pushed without being asked for."""
     cluster_id, token = await registered(hub.world)

@@ -51,6 +51,8 @@ class Agent:
 
     def linked(self) -> None: ...
 
+    def retell(self) -> None: ...
+
     def sync_now(self, command_id: str, service_id: str) -> None:
         if (answer := self.memory.answered(command_id)) is None:
             self.executed[command_id] += 1

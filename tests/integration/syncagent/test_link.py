@@ -34,6 +34,7 @@ class Listener:
     def __init__(self) -> None:
         self.told: list[Desired] = []
         self.links = 0
+        self.retold = 0
         self.refused: list[str] = []
 
     def desire(self, desired: Desired) -> None:
@@ -44,6 +45,9 @@ class Listener:
 
     def linked(self) -> None:
         self.links += 1
+
+    def retell(self) -> None:
+        self.retold += 1
 
     def sync_now(self, command_id: str, service_id: str) -> None:
         raise AssertionError("not asked for")
@@ -105,6 +109,23 @@ async def test_the_greeting_says_what_is_held(hub: FakeHub, link) -> None:
     await asyncio.sleep(0.1)
     assert [(h.service_id, h.sequence) for h in hub.hellos[1].held] == [("a", 1)]
     assert len(listener.told) == 1
+
+
+async def test_a_hub_that_was_restored_is_told_all_anew(hub: FakeHub, link) -> None:
+    """It acknowledges less than it once did; a hub that lost nothing is told nothing twice."""
+    listener, outbox, _ = link
+    outbox.put("a", pb.Report().SerializeToString())
+    outbox.put("b", pb.Report().SerializeToString())
+    await until(lambda: outbox.acknowledged() == 2)
+    for committed, retold in ((2, 0), (1, 1)):
+        await hub.stop()
+        hub.committed = committed
+        hub.hellos.clear()
+        await hub.start()
+        await hub.until(lambda: hub.hellos)
+        assert hub.hellos[-1].acknowledged == 2
+        await asyncio.sleep(0.2)
+        assert listener.retold == retold
 
 
 async def test_a_draining_hub_is_left_and_found_again_at_once(hub: FakeHub, link) -> None:

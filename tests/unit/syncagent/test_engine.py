@@ -377,3 +377,18 @@ def test_the_pace_of_healing() -> None:
     assert pace((0.0,) * 5, 0.0) == 1.0
     assert pace((0.0,) * 8, 0.0) == 8.0
     assert pace((0.0,) * 8, 61.0) == 0.0
+
+
+async def test_what_a_restored_control_plane_forgot_is_said_again(stand: Stand) -> None:
+    """Status and the whole inventory of each service, with nothing written."""
+    stand.want("a", "b")
+    await stand.phase(Phase.HEALTHY)
+    writes = stand.cluster.count("apply")
+    stand.hub.statuses.clear()
+    stand.hub.changes.clear()
+    stand.engine.retell()
+    await stand.until(lambda: stand.hub.statuses and stand.hub.changes)
+    assert stand.hub.statuses[-1].phase == Phase.HEALTHY
+    (change,) = stand.hub.changes
+    assert change.complete and len(change.present) == 2
+    assert stand.cluster.count("apply") == writes

@@ -66,6 +66,8 @@ class Agent:
 
     def linked(self) -> None: ...
 
+    def retell(self) -> None: ...
+
     def sync_now(self, command_id: str, service_id: str) -> None:
         answer = self.memory.answered(command_id)
         if answer is None:
