@@ -1,8 +1,9 @@
 """The git cache as its users see it."""
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import TypeVar
 
 import structlog
@@ -158,12 +159,11 @@ class GitCache:
         """
 
         async def here(spec: RepositorySpec, record: CommitRecord) -> Mapping[str, str | None]:
-            normal = {folder: _normal(folder) for folder in folders}
-            wanted = {path for path in normal.values() if path is not None}
+            normal, wanted = _normal_paths(frozenset(folders))
             found = await self._source.reader.ids(spec, record.tree, wanted)
             return {
                 folder: entry.id if path is not None and (entry := found[path]) else None
-                for folder, path in normal.items()
+                for folder, path in normal
             }
 
         async def there(member: Member) -> Mapping[str, str | None]:
@@ -341,6 +341,19 @@ class GitCache:
                     log.warning("housekeeping failed", reason=error.message)
                 except Exception:
                     log.exception("housekeeping failed")
+
+
+Normal = Sequence[tuple[str, str | None]]
+
+
+@lru_cache(8)
+def _normal_paths(folders: frozenset[str]) -> tuple[Normal, frozenset[str]]:
+    """Each folder with its normal form, and all of these; the same are asked for again and again.
+
+    None: it is no path inside a commit.
+    """
+    normal = tuple((folder, _normal(folder)) for folder in folders)
+    return normal, frozenset(path for _, path in normal if path is not None)
 
 
 def _normal(folder: str) -> str | None:
