@@ -29,7 +29,8 @@ from controlplane.loops.secrets import SecretLoop
 from controlplane.loops.targets import TargetLoop
 from controlplane.notify.outward import GuardedOutward
 from controlplane.oidc.issuers import Client, OidcIssuers
-from controlplane.ports import GitWriter, Issuer, KeyEncryption, Lender, Manifests
+from controlplane.ports import GitWriter, Issuer, Lender, Manifests
+from controlplane.secretports import KeyEncryption
 from controlplane.secrets.envelope import EnvelopeSealer, load_or_make_key
 from controlplane.secrets.external import Sources
 from controlplane.secrets.hooks import CommandKek, HttpKek

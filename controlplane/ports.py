@@ -17,6 +17,7 @@ from controlplane.domain.contexts import ContextBinding, ServiceContext
 from controlplane.domain.datakeys import DataKey
 from controlplane.domain.deployment import DeploymentSettings
 from controlplane.domain.dora import Deployment, Figures, Period
+from controlplane.domain.flow import ServiceExport, ServiceImport
 from controlplane.domain.globals import GlobalOverride, GlobalService
 from controlplane.domain.jobs import Job
 from controlplane.domain.ledger import AuditEntry, LedgerEntry, Stage
@@ -24,6 +25,7 @@ from controlplane.domain.marks import MapRow
 from controlplane.domain.namespaces import ManagedNamespace
 from controlplane.domain.notifications import Delivery, Mark, Notification, Router, Sink
 from controlplane.domain.objects import Plan
+from controlplane.domain.overrides import ContextOverride
 from controlplane.domain.people import Group, Login, Membership, Token, User
 from controlplane.domain.promotion import (
     Pipeline,
@@ -34,7 +36,7 @@ from controlplane.domain.promotion import (
 from controlplane.domain.renderstate import RenderState
 from controlplane.domain.repositories import Repository
 from controlplane.domain.search import Found, Place, Question
-from controlplane.domain.secrets import Secret, SecretSource, SecretUse, SecretVersion
+from controlplane.domain.secrets import Secret, SecretUse, SecretVersion
 from controlplane.domain.services import Component, Revision, Service
 from controlplane.domain.sets import OpenRequest, ServiceSet
 from controlplane.domain.signin import Challenge, Failures, TrustRule
@@ -364,6 +366,12 @@ class Transaction(Protocol):
     def secret_versions(self) -> Rows[SecretVersion]: ...
     @property
     def secret_uses(self) -> Rows[SecretUse]: ...
+    @property
+    def service_exports(self) -> Rows[ServiceExport]: ...
+    @property
+    def service_imports(self) -> Rows[ServiceImport]: ...
+    @property
+    def context_overrides(self) -> Rows[ContextOverride]: ...
     @property
     def data_keys(self) -> Rows[DataKey]: ...
     @property
@@ -752,48 +760,4 @@ class Sealer(Protocol):
 
     def is_current(self, sealed: bytes) -> bool:
         """Whether that was sealed with the key that seals now."""
-        ...
-
-
-class KeyRing(Sealer, Protocol):
-    """A sealer whose keys come and go; what any of them has sealed can be opened."""
-
-    def holds(self, id: str) -> bool:
-        """Whether it has a key."""
-        ...
-
-    def take(self, id: str, key: bytes) -> None:
-        """Have one more key, of 32 bytes, to open with."""
-        ...
-
-    def seal_with(self, id: str) -> None:
-        """Seal with this key from now on."""
-        ...
-
-
-class KeyEncryption(Protocol):
-    """A key that leaves its place never, or only into this process: it wraps the data keys."""
-
-    @property
-    def name(self) -> str:
-        """What names the key; no other has the same name."""
-        ...
-
-    async def wrap(self, key: bytes, context: str) -> bytes:
-        """A key, wrapped. Unavailable: whoever has the key-encryption key does not answer."""
-        ...
-
-    async def unwrap(self, wrapped: bytes, context: str) -> bytes:
-        """The key again. Unavailable; Invalid: wrapped with another one, or altered."""
-        ...
-
-
-class ExternalSecrets(Protocol):
-    """Values that are kept elsewhere."""
-
-    async def read(self, source: SecretSource, project: str) -> bytes:
-        """The value now; `project` is the name of the project that asks.
-
-        NotFound, Forbidden, Unavailable, Invalid: name the source and the reference, no value.
-        """
         ...

@@ -12,7 +12,8 @@ from controlplane.domain.access import Kind, Target
 class ServiceContext:
     """Values that templates read as `contexts.name.key`.
 
-    `sealed` holds the secret ones, encrypted; of two with the same key, the secret counts.
+    `sealed` holds the secret ones, encrypted; of two with the same key, the secret counts. Values
+    named in `types` are held to that `flow.ValueType`, in overrides as well.
     """
 
     id: str
@@ -22,6 +23,7 @@ class ServiceContext:
     configuration: Mapping[str, Any] = field(default_factory=dict)
     sealed: bytes | None = field(default=None, repr=False)
     project_id: str | None = None
+    types: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def target(self) -> Target:

@@ -20,10 +20,12 @@ from controlplane.domain.contexts import ContextBinding, ServiceContext
 from controlplane.domain.datakeys import DataKey
 from controlplane.domain.deployment import DeploymentSettings
 from controlplane.domain.dora import Deployment
+from controlplane.domain.flow import ServiceExport, ServiceImport
 from controlplane.domain.globals import GlobalOverride, GlobalService
 from controlplane.domain.namespaces import ManagedNamespace
 from controlplane.domain.notifications import Mark, Router, Sink
 from controlplane.domain.objects import Plan
+from controlplane.domain.overrides import ContextOverride
 from controlplane.domain.people import Group, Login, Membership, Token, User
 from controlplane.domain.promotion import (
     Pipeline,
@@ -40,7 +42,7 @@ from controlplane.domain.sets import ServiceSet
 from controlplane.domain.signin import Challenge, Failures, TrustRule
 from controlplane.domain.sources import ServiceSource
 from controlplane.domain.tunnels import Replica, Tunnel
-from controlplane.storage import definitions, pipelines, secrets, tables
+from controlplane.storage import definitions, flows, pipelines, secrets, tables
 from controlplane.storage.audit import SqlAudit
 from controlplane.storage.connection import Connection, failures_named, transaction
 from controlplane.storage.deployments import SqlDeployments
@@ -135,6 +137,18 @@ class SqlTransaction:
     @cached_property
     def secret_uses(self) -> SqlRows[SecretUse]:
         return SqlRows(self._connection, secrets.secret_uses, SecretUse)
+
+    @cached_property
+    def service_exports(self) -> SqlRows[ServiceExport]:
+        return SqlRows(self._connection, flows.service_exports, ServiceExport)
+
+    @cached_property
+    def service_imports(self) -> SqlRows[ServiceImport]:
+        return SqlRows(self._connection, flows.service_imports, ServiceImport)
+
+    @cached_property
+    def context_overrides(self) -> SqlRows[ContextOverride]:
+        return SqlRows(self._connection, flows.context_overrides, ContextOverride)
 
     @cached_property
     def data_keys(self) -> SqlRows[DataKey]:

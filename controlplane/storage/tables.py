@@ -309,6 +309,7 @@ contexts = Table(
     Column("configuration", Shape(dict[str, Any]), nullable=False),
     Column("sealed", LargeBinary),
     Column("project_id", String(36), index=True),
+    Column("types", Shape(dict[str, str]), nullable=False),
 )
 
 context_bindings = Table(

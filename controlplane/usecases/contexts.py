@@ -9,24 +9,32 @@ import orjson
 from controlplane.domain.access import Actor, Kind, Verb, require, require_member
 from controlplane.domain.contexts import ContextBinding, ServiceContext
 from controlplane.domain.names import check_text
+from controlplane.domain.overrides import SECRET, ContextOverride, Layer, Layered
 from controlplane.domain.services import Service
 from controlplane.ports import ANY, Page, PageQuery, Transaction
 from controlplane.usecases.deps import DELIVER, Deps
+from controlplane.usecases.importing import flow_values
+from controlplane.usecases.layers import check_place, check_types, check_values, layers_of
 from controlplane.usecases.scopes import project_for
 from fleet.errors import Conflict, Invalid, NotFound
 
 MOST_BOUND = 64
 _MOST_SECRETS = 500
+_MOST_OVERRIDES = 1000
 _LONGEST_SECRETS = 512 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class ContextChange:
-    """What a context is to hold; None leaves it as it is, what is given replaces the whole."""
+    """What a context is to hold; None leaves it as it is, what is given replaces the whole.
+
+    `types` are names of `flow.ValueType` by key.
+    """
 
     configuration: Mapping[str, Any] | None = None
     secrets: Mapping[str, str] | None = field(default=None, repr=False)
     project_id: str | None = None
+    types: Mapping[str, str] | None = None
 
 
 class Contexts:
@@ -79,7 +87,7 @@ class Contexts:
                 _check_project(before, change)
                 after = replace(self._changed(before, change), updated_at=now)
                 await tx.contexts.put(after)
-            repositories = await _render_anew(tx, after.id) if _differ(before, after) else set()
+            repositories = await render_users(tx, after.id) if _differ(before, after) else set()
             await self._deps.audit(tx, actor, "saveServiceContext", name, after.id)
         for repository in repositories:
             self._deps.bus.publish(DELIVER, f"{repository}/")
@@ -97,13 +105,80 @@ class Contexts:
             if users:
                 names = ", ".join(sorted(one.name for one in users)[:5])
                 raise Conflict(f"{len(users)} services use context {context.name!r}: {names}")
+            for one in await tx.context_overrides.select(context_id=id):
+                await tx.context_overrides.remove(one.id)
             await tx.contexts.remove(id)
             await self._deps.audit(tx, actor, "deleteServiceContext", context.name, id)
         return context
 
+    async def override(
+        self,
+        actor: Actor,
+        id: str,
+        layer: Layer,
+        place_id: str,
+        configuration: Mapping[str, Any],
+    ) -> ContextOverride | None:
+        """Say what a project, cluster group or cluster has otherwise, as a whole; empty ends it.
+
+        Whoever may change the context and the place may do so; its users are rendered anew.
+        """
+        require_member(actor)
+        now, who = self._deps.clock.now(), (actor.email or actor.name)[:320]
+        async with self._deps.store.write() as tx:
+            context = await tx.contexts.get(id)
+            if context is None:
+                raise NotFound
+            require(actor, Verb.WRITE, context.target)
+            await check_place(tx, actor, layer, place_id)
+            check_values(context.types, configuration)
+            before = await tx.context_overrides.find(context_id=id, layer=layer, place_id=place_id)
+            blank = ContextOverride(self._deps.new_id(), id, layer, place_id, now, now, who)
+            after = replace(
+                before or blank, configuration=dict(configuration), updated_at=now, actor=who
+            )
+            await _keep_override(tx, before, after)
+            repositories = await render_users(tx, id)
+            await self._deps.audit(
+                tx, actor, "overrideServiceContext", f"{context.name} in {layer.value}", id,
+                place=place_id, keys=sorted(configuration)[:50],
+            )  # fmt: skip
+        for repository in repositories:
+            self._deps.bus.publish(DELIVER, f"{repository}/")
+        return after if configuration else None
+
+    async def overrides(self, actor: Actor, id: str) -> list[ContextOverride]:
+        """What projects, groups and clusters have otherwise than a context says."""
+        require_member(actor)
+        async with self._deps.store.read() as tx:
+            context = await tx.contexts.get(id)
+            if context is None:
+                raise NotFound
+            require(actor, Verb.READ, context.target)
+            found = await tx.context_overrides.select(context_id=id)
+        return sorted(found, key=lambda one: (list(Layer).index(one.layer), one.place_id))
+
+    async def values(self, actor: Actor, service: Service) -> dict[str, dict[str, Layered]]:
+        """What a service finds in its contexts, by name, and what each value is from.
+
+        Of secret values only that they are there.
+        """
+        require(actor, Verb.READ, service.target)
+        async with self._deps.store.read() as tx:
+            bound = await _bound(tx, [service.id])
+            layers = await layers_of(tx, [service], bound)
+        return {
+            one.name: _shown(self._deps, one, layers[service.id, one.id])
+            for one in bound.get(service.id, ())
+            if actor.may(Verb.READ, one.target)
+        }
+
     def _changed(self, before: ServiceContext, change: ContextChange) -> ServiceContext:
+        if change.types is not None:
+            before = replace(before, types=check_types(change.types))
         if change.configuration is not None:
             before = replace(before, configuration=dict(change.configuration))
+        check_values(before.types, before.configuration)
         if change.secrets is None:
             return before
         plain = orjson.dumps(_check_secrets(change.secrets))
@@ -133,17 +208,50 @@ async def bind(
 async def values_of(
     deps: Deps, tx: Transaction, services: Sequence[Service]
 ) -> dict[str, dict[str, dict[str, Any]]]:
-    """What templates of each service find below `contexts`, by the id of the service."""
-    templated = [one.id for one in services if one.templated]
-    bound = await _bound(tx, templated)
-    return {id: {one.name: _values(deps, one) for one in rows} for id, rows in bound.items()}
+    """What templates of each service find below `contexts` and `imports`, by the service's id.
+
+    With `problem` it cannot be rendered, and that says why.
+    """
+    templated = [one for one in services if one.templated]
+    ids = [one.id for one in templated]
+    bound = await _bound(tx, ids)
+    layers = await layers_of(tx, [one for one in templated if one.id in bound], bound)
+    imports, problems = await flow_values(tx, ids)
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for id in ids:
+        contexts = {one.name: _values(deps, one, layers[id, one.id]) for one in bound.get(id, ())}
+        found[id] = {"contexts": contexts, "imports": imports.get(id, {})}
+        if id in problems:
+            found[id]["problem"] = {"message": problems[id]}
+    return found
 
 
-def _values(deps: Deps, context: ServiceContext) -> dict[str, Any]:
+def _values(deps: Deps, context: ServiceContext, values: Mapping[str, Layered]) -> dict[str, Any]:
     secrets = {}
     if context.sealed is not None:
         secrets = orjson.loads(deps.sealer.open(context.sealed, f"context:{context.id}"))
-    return {**context.configuration, **secrets}
+    return {**{key: one.value for key, one in values.items()}, **secrets}
+
+
+def _shown(
+    deps: Deps, context: ServiceContext, values: Mapping[str, Layered]
+) -> dict[str, Layered]:
+    sealed = _values(deps, context, {}).keys()
+    return {**values, **dict.fromkeys(sealed, Layered(None, SECRET))}
+
+
+async def _keep_override(
+    tx: Transaction, before: ContextOverride | None, after: ContextOverride
+) -> None:
+    if not after.configuration:
+        if before is not None:
+            await tx.context_overrides.remove(before.id)
+    elif before is not None:
+        await tx.context_overrides.put(after)
+    elif len(await tx.context_overrides.select(context_id=after.context_id)) >= _MOST_OVERRIDES:
+        raise Invalid(f"{_MOST_OVERRIDES:,} overrides of one context at most")
+    else:
+        await tx.context_overrides.add(after)
 
 
 async def _bound(tx: Transaction, service_ids: Collection[str]) -> dict[str, list[ServiceContext]]:
@@ -161,7 +269,7 @@ async def _users(tx: Transaction, context_id: str) -> list[Service]:
     return await tx.services.select(id={r.service_id for r in rows}, deleted_at=ANY) if rows else []
 
 
-async def _render_anew(tx: Transaction, context_id: str) -> set[str]:
+async def render_users(tx: Transaction, context_id: str) -> set[str]:
     """Mark the templated users of a context; their repositories."""
     users = [one for one in await _users(tx, context_id) if one.templated]
     for service in users:

@@ -29,7 +29,7 @@ from controlplane.usecases.sources import (
     trees_of,
     wake_users,
 )
-from fleet.errors import TowlineError
+from fleet.errors import Invalid, TowlineError
 from fleet.identity import ClusterId
 from fleet.source import Commit, Rendered, RepositoryState
 
@@ -134,11 +134,8 @@ class Delivery:
             *(
                 self._render(
                     look,
-                    parameters_of(
-                        look.service,
-                        clusters[look.service.cluster_id],
-                        contexts.get(look.service.id, {}),
-                    ),
+                    clusters[look.service.cluster_id],
+                    contexts.get(look.service.id, {}),
                     sources.get(look.service.id, ()),
                 )
                 for look in free
@@ -176,10 +173,15 @@ class Delivery:
         return stale, failed
 
     async def _render(
-        self, look: _Look, parameters: Mapping[str, Any], sources: Sequence[ServiceSource]
+        self,
+        look: _Look,
+        cluster: Cluster,
+        given: Mapping[str, Mapping[str, Any]],
+        sources: Sequence[ServiceSource],
     ) -> _Outcome:
         service, commit = look.service, look.commit
         try:
+            parameters = parameters_of(service, cluster, given)
             taken = take(self._deps, sources)
             request = service.render_request(commit.sha, parameters, taken.folders)
             rendered = await self._deps.manifests.render(request)
@@ -306,9 +308,15 @@ def _was_changed(before: Service | RenderState, now: Service) -> bool:
 
 
 def parameters_of(
-    service: Service, cluster: Cluster, contexts: Mapping[str, Mapping[str, Any]]
+    service: Service, cluster: Cluster, given: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """What templates may refer to; a render depends only on what it really looks at."""
+    """What templates may refer to; a render depends only on what it really looks at.
+
+    `given` is what `contexts.values_of` tells of the service. Invalid: an import of it cannot be
+    had.
+    """
+    if problem := given.get("problem"):
+        raise Invalid(problem["message"])
     return {
         "cluster": {
             "handle": cluster.handle,
@@ -320,7 +328,8 @@ def parameters_of(
             "apiVersions": list(cluster.facts.api_versions),
         },
         "configuration": dict(service.configuration),
-        "contexts": {name: dict(values) for name, values in contexts.items()},
+        "contexts": {name: dict(values) for name, values in given.get("contexts", {}).items()},
+        "imports": dict(given.get("imports", {})),
         "service": {"name": service.name, "namespace": service.namespace},
     }
 

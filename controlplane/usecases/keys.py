@@ -7,7 +7,8 @@ from datetime import timedelta
 
 from controlplane.domain.access import Actor, Kind, Target, Verb, require
 from controlplane.domain.datakeys import DataKey
-from controlplane.ports import KeyEncryption, KeyRing, Rows, Transaction
+from controlplane.ports import Rows, Transaction
+from controlplane.secretports import KeyEncryption, KeyRing
 from controlplane.usecases.deps import SECRET, Deps
 from fleet.errors import Invalid, Unavailable
 

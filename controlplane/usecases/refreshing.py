@@ -6,7 +6,7 @@ from datetime import timedelta
 from controlplane.domain.access import DEFAULT_PROJECT, Actor, Verb, require
 from controlplane.domain.secrets import Secret, check_value
 from controlplane.domain.services import Service
-from controlplane.ports import ExternalSecrets
+from controlplane.secretports import ExternalSecrets
 from controlplane.usecases.deps import SECRET, Deps
 from controlplane.usecases.secrets import renewed
 from controlplane.usecases.secretuses import wake

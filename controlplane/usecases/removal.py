@@ -8,6 +8,7 @@ from controlplane.domain.ledger import LedgerEntry, Stage
 from controlplane.domain.services import Phase, Removal, Service
 from controlplane.ports import ANY, Transaction
 from controlplane.usecases.deps import Deps
+from controlplane.usecases.importing import forget_flow
 from fleet.errors import Conflict
 
 _SETTLED = (Phase.APPLIED, Phase.HEALTHY)
@@ -69,6 +70,7 @@ async def erase(tx: Transaction, service: Service) -> None:
     await tx.components.forget_service(service.id)
     for binding in await tx.context_bindings.select(service_id=service.id):
         await tx.context_bindings.remove(binding.id)
+    await forget_flow(tx, service.id)
     for use in await tx.secret_uses.select(service_id=service.id):
         await tx.secret_uses.remove(use.id)
     for source in await tx.service_sources.select(service_id=service.id):

@@ -25,6 +25,7 @@ from controlplane.usecases.contexts import bind
 from controlplane.usecases.dependencies import check_dependencies, check_names, check_not_needed
 from controlplane.usecases.deps import DELIVER, DESIRED, SERVICE, Deps
 from controlplane.usecases.freezes import check_thawed
+from controlplane.usecases.importing import check_not_imported
 from controlplane.usecases.inherited import check_changeable, check_deletable
 from controlplane.usecases.removal import begin_removal
 from controlplane.usecases.repositories import find_repository
@@ -299,6 +300,7 @@ class Services:
             require(actor, Verb.WRITE, service.target)
             await check_deletable(tx, service)
             await check_not_needed(tx, service)
+            await check_not_imported(tx, service)
             cluster = await find_cluster(tx, service.cluster_id)
             await begin_removal(self._deps, tx, actor, service, removal, cluster)
             await self._deps.audit(

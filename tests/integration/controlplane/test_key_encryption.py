@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from controlplane.ports import KeyEncryption
+from controlplane.secretports import KeyEncryption
 from controlplane.secrets.envelope import EnvelopeSealer
 from controlplane.secrets.hooks import CommandKek, HttpKek
 from controlplane.secrets.keks import AgeKek, LocalKek, age_identity, key_of

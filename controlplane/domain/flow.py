@@ -1,0 +1,338 @@
+"""Configuration flow: what services export, who imports it, and what comes of a change. Pure.
+
+A value is text or any JSON. Texts may hold `${imports.ALIAS}`, `${cluster.handle}`,
+`${service.name}` and `${service.namespace}`; a text that is one
+reference and nothing else takes over its type.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from fleet.errors import Invalid
+
+MOST_NAMES = 200
+MOST_NODES = 5_000
+_LONGEST_VALUE = 64 * 1024
+_DEEPEST = 16
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+_REFERENCE = re.compile(r"\$\{(imports|cluster|service)\.([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+class ValueType(StrEnum):
+    """What a value is."""
+
+    TEXT = "text"
+    NUMBER = "number"
+    BOOLEAN = "boolean"
+    LIST = "list"
+    OBJECT = "object"
+
+
+_TYPES: Mapping[ValueType, tuple[type, ...]] = {
+    ValueType.TEXT: (str,),
+    ValueType.NUMBER: (int, float),
+    ValueType.BOOLEAN: (bool,),
+    ValueType.LIST: (list,),
+    ValueType.OBJECT: (dict,),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """A value that a service offers; `shared`: to other projects as well."""
+
+    name: str
+    type: ValueType
+    value: Any
+    shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """An export of a service, under a name of one's own; `default` counts while there is none."""
+
+    alias: str
+    source: str
+    export: str
+    default: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A service in the graph. `label` is for people, `facts` are what `${…}` may name."""
+
+    id: str
+    label: str
+    project: str
+    exports: Mapping[str, Export] = field(default_factory=dict)
+    imports: Mapping[str, Import] = field(default_factory=dict)
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+Graph = Mapping[str, Node]
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceExport:
+    """An export as it is kept."""
+
+    id: str
+    service_id: str
+    name: str
+    type: ValueType
+    value: Any
+    shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceImport:
+    """An import as it is kept."""
+
+    id: str
+    service_id: str
+    alias: str
+    source_id: str
+    export: str
+    default: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Flowing:
+    """An imported value and where it came from, the nearest first: `dev/db.host`, or `default`."""
+
+    value: Any
+    origin: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What each service finds below `imports`; `problems` says by service what cannot be had."""
+
+    imports: Mapping[str, Mapping[str, Flowing]]
+    problems: Mapping[str, str]
+
+
+def check_export(export: Export) -> Export:
+    """Itself. Invalid: names what is wrong with it."""
+    check_name(export.name, "exports.name")
+    check_type(export.name, export.type, export.value, "exports.value")
+    return export
+
+
+def check_name(name: str, where: str) -> str:
+    """A name that templates can write behind a dot. Invalid: it is none."""
+    if not _NAME.fullmatch(name):
+        raise Invalid(f"{name[:80]!r} is not a name of letters, digits and '_'", field=where)
+    return name
+
+
+def check_type(name: str, type: ValueType, value: Any, where: str) -> None:
+    """Invalid: a value is of another type, too long or too deep. One reference fits any type."""
+    is_reference = isinstance(value, str) and _REFERENCE.fullmatch(value) is not None
+    if not (is_reference or _is_of(type, value)):
+        raise Invalid(f"{name} is not {type.value}", field=where)
+    if _size(value, 0) > _LONGEST_VALUE:
+        raise Invalid(f"{name}: {_LONGEST_VALUE:,} characters at most", field=where)
+
+
+def cycle(graph: Graph, start: str) -> list[str]:
+    """Labels on a way of imports from a service back to itself; empty: there is none."""
+    came: dict[str, str] = {}
+    ahead = [start]
+    while ahead:
+        here = ahead.pop()
+        for source in _sources(graph, here):
+            if source == start:
+                return [graph[one].label for one in _way(start, here, came)]
+            if source not in came:
+                came[source] = here
+                ahead.append(source)
+    return []
+
+
+def order(graph: Graph, among: Collection[str] | None = None) -> list[list[str]]:
+    """Services in groups: each imports only from groups before it, also by way of others.
+
+    `among` leaves only these, in the same order: so a roll-out goes. Invalid: there is a cycle.
+    """
+    waiting = {id: {one for one in _sources(graph, id) if one in graph} for id in graph}
+    users = _users(graph)
+    free = sorted(id for id, sources in waiting.items() if not sources)
+    groups: list[list[str]] = []
+    done = 0
+    while free:
+        groups.append(free)
+        done += len(free)
+        after: set[str] = set()
+        for id in free:
+            for user in users.get(id, ()):
+                waiting[user].discard(id)
+                if not waiting[user]:
+                    after.add(user)
+        free = sorted(after)
+    if done < len(graph):
+        raise Invalid("the imports go in a circle", field="imports")
+    if among is None:
+        return groups
+    wanted = set(among)
+    kept = ([id for id in group if id in wanted] for group in groups)
+    return [group for group in kept if group]
+
+
+def affected(graph: Graph, start: str) -> list[str]:
+    """All that import from a service, also by way of others, in the order of a roll-out."""
+    users, found, ahead = _users(graph), set[str](), [start]
+    while ahead:
+        for user in users.get(ahead.pop(), ()):
+            if user not in found:
+                found.add(user)
+                ahead.append(user)
+    return [id for group in order(graph, found) for id in group]
+
+
+def resolve(graph: Graph) -> Resolved:
+    """What every service of a graph without cycles imports. Sources outside of it are missing."""
+    imports: dict[str, dict[str, Flowing]] = {}
+    problems: dict[str, str] = {}
+    offered: dict[tuple[str, str], Flowing] = {}
+    for id in (one for group in order(graph) for one in group):
+        node = graph[id]
+        found: dict[str, Flowing] = {}
+        for one in node.imports.values():
+            value = _imported(graph, node, one, offered)
+            if value is None:
+                problems.setdefault(id, _missing(graph, node, one))
+            else:
+                found[one.alias] = value
+        imports[id] = found
+        _offer(node, found, offered, problems)
+    return Resolved(imports, problems)
+
+
+def changed(before: Resolved, after: Resolved) -> set[str]:
+    """The services whose imports, or what hinders them, are not the same."""
+    ids = before.imports.keys() | after.imports.keys()
+    return {
+        id
+        for id in ids
+        if _values(before, id) != _values(after, id)
+        or before.problems.get(id) != after.problems.get(id)
+    }
+
+
+def _offer(
+    node: Node,
+    imports: Mapping[str, Flowing],
+    offered: dict[tuple[str, str], Flowing],
+    problems: dict[str, str],
+) -> None:
+    for export in node.exports.values():
+        name = f"{node.label}.{export.name}"
+        used = [ref for kind, ref in _references(export.value) if kind == "imports"]
+        if any(ref not in imports for ref in used):
+            continue
+        value = _filled(export.value, node, imports)
+        if not _is_of(export.type, value):
+            problems.setdefault(node.id, f"{name} came out as no {export.type.value}")
+            continue
+        origin = tuple(dict.fromkeys(one for ref in used for one in imports[ref].origin))
+        offered[node.id, export.name] = Flowing(value, (name, *origin))
+
+
+def _imported(
+    graph: Graph, node: Node, one: Import, offered: Mapping[tuple[str, str], Flowing]
+) -> Flowing | None:
+    source = graph.get(one.source)
+    export = source.exports.get(one.export) if source else None
+    if source is not None and export is not None and _granted(source, export, node):
+        value = offered.get((one.source, one.export))
+        if value is not None:
+            return value
+    return None if one.default is None else Flowing(one.default, ("default",))
+
+
+def _missing(graph: Graph, node: Node, one: Import) -> str:
+    source = graph.get(one.source)
+    if source is None:
+        return f"import {one.alias}: its service is gone"
+    export = source.exports.get(one.export)
+    what = f"import {one.alias}: {source.label}.{one.export}"
+    if export is None:
+        return f"{what} is not exported"
+    if not _granted(source, export, node):
+        return f"{what} is not shared with other projects"
+    return f"{what} has no value, as it misses one itself"
+
+
+def _granted(source: Node, export: Export, user: Node) -> bool:
+    return export.shared or source.project == user.project
+
+
+def _sources(graph: Graph, id: str) -> list[str]:
+    node = graph.get(id)
+    return sorted({one.source for one in node.imports.values()}) if node else []
+
+
+def _users(graph: Graph) -> dict[str, set[str]]:
+    users: dict[str, set[str]] = {}
+    for id in graph:
+        for source in _sources(graph, id):
+            users.setdefault(source, set()).add(id)
+    return users
+
+
+def _way(start: str, last: str, came: Mapping[str, str]) -> list[str]:
+    way = [start]
+    while last != start:
+        way.append(last)
+        last = came[last]
+    return [start, *reversed(way[1:]), start]
+
+
+def _values(resolved: Resolved, id: str) -> dict[str, Any]:
+    return {alias: one.value for alias, one in resolved.imports.get(id, {}).items()}
+
+
+def _is_of(type: ValueType, value: Any) -> bool:
+    if isinstance(value, bool) and type is not ValueType.BOOLEAN:
+        return False
+    return isinstance(value, _TYPES[type])
+
+
+def _filled(value: Any, node: Node, imports: Mapping[str, Flowing]) -> Any:
+    if isinstance(value, list):
+        return [_filled(one, node, imports) for one in value]
+    if isinstance(value, dict):
+        return {key: _filled(one, node, imports) for key, one in value.items()}
+    if not isinstance(value, str):
+        return value
+    if whole := _REFERENCE.fullmatch(value):
+        return _named(whole, node, imports)
+    return _REFERENCE.sub(lambda one: str(_named(one, node, imports)), value)
+
+
+def _named(found: re.Match[str], node: Node, imports: Mapping[str, Flowing]) -> Any:
+    if found[1] == "imports":
+        return imports[found[2]].value
+    return node.facts.get(f"{found[1]}.{found[2]}", found[0])
+
+
+def _references(value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, str):
+        yield from ((one[1], one[2]) for one in _REFERENCE.finditer(value))
+    parts: Iterable[Any] = value.values() if isinstance(value, dict) else ()
+    for one in value if isinstance(value, list) else parts:
+        yield from _references(one)
+
+
+def _size(value: Any, depth: int) -> int:
+    if depth > _DEEPEST:
+        raise Invalid(f"{_DEEPEST} levels at most", field="value")
+    if isinstance(value, dict):
+        return sum(len(key) + _size(one, depth + 1) for key, one in value.items())
+    if isinstance(value, list):
+        return 1 + sum(_size(one, depth + 1) for one in value)
+    return len(str(value))

@@ -1,0 +1,219 @@
+"""Exports and imports of services: saving them, and asking what flows where."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from controlplane.domain.access import Actor, Verb, require, require_member
+from controlplane.domain.flow import (
+    MOST_NAMES,
+    Export,
+    Flowing,
+    Graph,
+    Import,
+    ServiceExport,
+    ServiceImport,
+    affected,
+    changed,
+    check_export,
+    check_name,
+    cycle,
+    order,
+    resolve,
+)
+from controlplane.domain.ledger import LedgerEntry, Stage
+from controlplane.domain.services import Service
+from controlplane.ports import Transaction
+from controlplane.usecases.deps import DELIVER, SERVICE, Deps
+from controlplane.usecases.freezes import check_thawed
+from controlplane.usecases.importing import (
+    downstream,
+    graph_of,
+    imports_of,
+    refuse_in_use,
+    upstream,
+)
+from controlplane.usecases.services import find_defined, find_service
+from fleet.errors import Conflict, Invalid, NotFound
+
+
+@dataclass(frozen=True, slots=True)
+class FlowView:
+    """What a service exports and imports, and what its imports come to now."""
+
+    service: Service
+    exports: tuple[Export, ...]
+    imports: tuple[Import, ...]
+    values: Mapping[str, Flowing]
+    problem: str
+
+
+class Flows:
+    """Verbs on configuration flow."""
+
+    def __init__(self, deps: Deps) -> None:
+        self._deps = deps
+
+    async def get(self, actor: Actor, service_id: str) -> FlowView:
+        """What a service exports and imports; who may see it sees where its values come from."""
+        require_member(actor)
+        async with self._deps.store.read() as tx:
+            service = await find_service(tx, service_id)
+            require(actor, Verb.READ, service.target)
+            graph = await graph_of(tx, [service.id])
+            resolved = await imports_of(tx, [service.id])
+        node = graph[service.id]
+        return FlowView(
+            service,
+            tuple(node.exports.values()),
+            tuple(node.imports.values()),
+            resolved.imports.get(service.id, {}),
+            resolved.problems.get(service.id, ""),
+        )
+
+    async def affected(self, actor: Actor, service_id: str) -> list[Service]:
+        """All that import from a service, also by way of others, in the order of a roll-out.
+
+        Those that the actor may not see are left out.
+        """
+        require_member(actor)
+        async with self._deps.store.read() as tx:
+            service = await find_service(tx, service_id)
+            require(actor, Verb.READ, service.target)
+            graph = await graph_of(tx, await downstream(tx, [service.id]))
+            found = affected(_alone(graph), service.id)
+            services = await tx.services.select(id=found) if found else []
+        rows: dict[str, Service] = {one.id: one for one in services}
+        return [rows[id] for id in found if actor.may(Verb.READ, rows[id].target)]
+
+    async def save(
+        self,
+        actor: Actor,
+        service_id: str,
+        exports: Sequence[Export] | None,
+        imports: Sequence[Import] | None,
+    ) -> FlowView:
+        """Let a service export and import exactly this; None leaves either as it is.
+
+        Importers whose values change are rendered anew, each once, those first that others import
+        from. Conflict: the imports would go in a circle; an export is in use; the cluster is
+        frozen.
+        """
+        require_member(actor)
+        _check_names([one.name for one in exports or ()], "exports")
+        _check_names([one.alias for one in imports or ()], "imports")
+        async with self._deps.store.write() as tx:
+            service = await find_defined(tx, service_id)
+            require(actor, Verb.WRITE, service.target)
+            await check_thawed(tx, service.cluster_id)
+            whole = await upstream(tx, await downstream(tx, [service.id]))
+            before = await graph_of(tx, whole)
+            if exports is not None:
+                await self._set_exports(tx, service, exports)
+            if imports is not None:
+                await self._set_imports(tx, actor, service, imports)
+            graph = await graph_of(tx, whole | await upstream(tx, [service.id]))
+            if way := cycle(graph, service.id):
+                raise Conflict(f"values would go in a circle: {' → '.join(way)}")
+            stale = await self._mark(tx, before, graph, service)
+            await tx.ledger.append([self._entry(service, actor)])
+            await self._deps.audit(tx, actor, "saveServiceFlow", service.name, service.id)
+        self._wake(service, stale)
+        return await self.get(actor, service_id)
+
+    async def _set_exports(
+        self, tx: Transaction, service: Service, exports: Sequence[Export]
+    ) -> None:
+        wanted = {one.name: check_export(one) for one in exports}
+        uses = await tx.service_imports.select(source_id=service.id)
+        lost = [one for one in uses if one.export not in wanted and one.default is None]
+        held = {one.name: one for one in await tx.service_exports.select(service_id=service.id)}
+        await refuse_in_use(tx, service, [one for one in lost if one.export in held])
+        for row in held.values():
+            await tx.service_exports.remove(row.id)
+        for one in wanted.values():
+            row = ServiceExport(
+                self._deps.new_id(), service.id, one.name, one.type, one.value, one.shared
+            )
+            await tx.service_exports.add(row)
+
+    async def _set_imports(
+        self, tx: Transaction, actor: Actor, service: Service, imports: Sequence[Import]
+    ) -> None:
+        for row in await tx.service_imports.select(service_id=service.id):
+            await tx.service_imports.remove(row.id)
+        for one in imports:
+            check_name(one.alias, "imports.alias")
+            await _check_source(tx, actor, service, one)
+            row = ServiceImport(
+                self._deps.new_id(), service.id, one.alias, one.source, one.export, one.default
+            )
+            await tx.service_imports.add(row)
+
+    async def _mark(
+        self, tx: Transaction, before: Graph, after: Graph, service: Service
+    ) -> list[Service]:
+        """Mark whose values are others now; those services in the order of a roll-out."""
+        ids = changed(resolve(before), resolve(after)) & after.keys()
+        ids |= {service.id} if _own(before, service) != _own(after, service) else set()
+        rows = await tx.services.select(id=ids, templated=True) if ids else []
+        for row in rows:
+            await tx.services.change(row.id, source=None)
+        known: dict[str, Service] = {row.id: row for row in rows}
+        return [known[id] for group in order(after, known) for id in group]
+
+    def _wake(self, service: Service, stale: Iterable[Service]) -> None:
+        self._deps.bus.publish(SERVICE, service.id)
+        for one in stale:
+            if one.repository_id:
+                self._deps.bus.publish(DELIVER, f"{one.repository_id}/{one.id}")
+
+    def _entry(self, service: Service, actor: Actor) -> LedgerEntry:
+        return LedgerEntry(
+            service_id=service.id,
+            cluster_id=service.cluster_id,
+            stage=Stage.CONFIGURED,
+            at=self._deps.clock.now(),
+            sequence=service.sequence,
+            actor=(actor.email or actor.name)[:320],
+            message="exports, imports",
+        )
+
+
+async def _check_source(tx: Transaction, actor: Actor, service: Service, one: Import) -> None:
+    """Invalid: the service exports no such thing. NotFound: there is none, or it is not seen."""
+    source = await tx.services.find(id=one.source)
+    if source is None:
+        raise NotFound
+    require(actor, Verb.READ, source.target)
+    export = await tx.service_exports.find(service_id=source.id, name=one.export)
+    if one.default is not None:
+        return
+    if export is None:
+        raise Invalid(f"service {source.name!r} exports no {one.export}", field="imports.export")
+    if not export.shared and source.project_id != service.project_id:
+        raise Invalid(
+            f"service {source.name!r} shares {one.export} with no other project",
+            field="imports.export",
+        )
+
+
+def _check_names(names: Sequence[str], field: str) -> None:
+    if len(names) > MOST_NAMES:
+        raise Invalid(f"{MOST_NAMES} at most", field=field)
+    if len(set(names)) < len(names):
+        raise Invalid("each name once", field=field)
+
+
+def _own(graph: Graph, service: Service) -> Any:
+    """What a service itself says it imports."""
+    node = graph.get(service.id)
+    return dict(node.imports) if node else {}
+
+
+def _alone(graph: Graph) -> Graph:
+    """A part of the graph as a whole: imports from outside of it do not count."""
+    return {
+        id: replace(node, imports={k: v for k, v in node.imports.items() if v.source in graph})
+        for id, node in graph.items()
+    }

@@ -1,0 +1,130 @@
+"""The graph of exports and imports, as far as it matters, and what services import."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from controlplane.domain.access import DEFAULT_PROJECT
+from controlplane.domain.flow import (
+    MOST_NODES,
+    Export,
+    Graph,
+    Import,
+    Node,
+    Resolved,
+    ServiceExport,
+    ServiceImport,
+    resolve,
+)
+from controlplane.domain.services import Service
+from controlplane.ports import Transaction
+from fleet.errors import Conflict, LimitExceeded, TowlineError
+
+
+async def upstream(tx: Transaction, ids: Collection[str]) -> set[str]:
+    """These services and all from which they import, also by way of others."""
+    found, ahead = set[str](), set(ids)
+    while ahead:
+        found |= ahead
+        _check_size(found)
+        rows = await tx.service_imports.select(service_id=ahead)
+        ahead = {one.source_id for one in rows} - found
+    return found
+
+
+async def downstream(tx: Transaction, ids: Collection[str]) -> set[str]:
+    """These services and all that import from them, also by way of others."""
+    found, ahead = set[str](), set(ids)
+    while ahead:
+        found |= ahead
+        _check_size(found)
+        rows = await tx.service_imports.select(source_id=ahead)
+        ahead = {one.service_id for one in rows} - found
+    return found
+
+
+async def graph_of(tx: Transaction, ids: Collection[str]) -> Graph:
+    """The part of the graph with these services; a removed one is not in it."""
+    services = await tx.services.select(id=ids) if ids else []
+    homes = {one.cluster_id for one in services}
+    handles = {c.id: c.handle for c in await tx.clusters.select(id=homes)} if homes else {}
+    exports = await tx.service_exports.select(service_id=ids) if ids else []
+    imports = await tx.service_imports.select(service_id=ids) if ids else []
+    return {one.id: _node(one, handles[one.cluster_id], exports, imports) for one in services}
+
+
+async def imports_of(tx: Transaction, service_ids: Collection[str]) -> Resolved:
+    """What services import now."""
+    rows = await tx.service_imports.select(service_id=service_ids) if service_ids else []
+    users = {one.service_id for one in rows}
+    if not users:
+        return Resolved({}, {})
+    try:
+        return resolve(await graph_of(tx, await upstream(tx, users)))
+    except TowlineError as error:
+        # Two that were saved at once may have closed a circle.
+        return Resolved({}, dict.fromkeys(users, error.message))
+
+
+async def flow_values(
+    tx: Transaction, service_ids: Collection[str]
+) -> tuple[dict[str, dict[str, Any]], Mapping[str, str]]:
+    """What templates of services find below `imports`; and what hinders which."""
+    resolved = await imports_of(tx, service_ids)
+    wanted = set(service_ids)
+    values = {
+        id: {alias: one.value for alias, one in found.items()}
+        for id, found in resolved.imports.items()
+        if id in wanted
+    }
+    return values, {id: why for id, why in resolved.problems.items() if id in wanted}
+
+
+async def check_not_imported(tx: Transaction, service: Service) -> None:
+    """Conflict: other services import from it, and have no default."""
+    rows = await tx.service_imports.select(source_id=service.id)
+    await refuse_in_use(tx, service, [one for one in rows if one.default is None])
+
+
+async def refuse_in_use(tx: Transaction, service: Service, uses: Sequence[ServiceImport]) -> None:
+    """Conflict: there are such imports; names who has them."""
+    if not uses:
+        return
+    users = await tx.services.select(id={one.service_id for one in uses})
+    names = ", ".join(sorted(one.name for one in users)[:5])
+    what = ", ".join(sorted({one.export for one in uses})[:5])
+    raise Conflict(f"{names} import {what} of service {service.name!r}: change them first")
+
+
+async def forget_flow(tx: Transaction, service_id: str) -> None:
+    """Remove what a removed service exports and imports."""
+    for export in await tx.service_exports.select(service_id=service_id):
+        await tx.service_exports.remove(export.id)
+    for one in await tx.service_imports.select(service_id=service_id):
+        await tx.service_imports.remove(one.id)
+
+
+def _node(
+    service: Service,
+    handle: str,
+    exports: Sequence[ServiceExport],
+    imports: Sequence[ServiceImport],
+) -> Node:
+    own = [one for one in exports if one.service_id == service.id]
+    taken = [one for one in imports if one.service_id == service.id]
+    return Node(
+        service.id,
+        f"{handle}/{service.name}",
+        service.project_id or DEFAULT_PROJECT,
+        {one.name: Export(one.name, one.type, one.value, one.shared) for one in own},
+        {one.alias: Import(one.alias, one.source_id, one.export, one.default) for one in taken},
+        {
+            "service.name": service.name,
+            "service.namespace": service.namespace,
+            "cluster.handle": handle,
+        },
+    )
+
+
+def _check_size(found: Collection[str]) -> None:
+    if len(found) > MOST_NODES:
+        raise LimitExceeded(f"more than {MOST_NODES:,} services hang together by their imports")

@@ -1,0 +1,81 @@
+"""The layers of service contexts: which overrides count for which service, and their types."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from controlplane.domain.access import DEFAULT_PROJECT, Actor, Verb, require
+from controlplane.domain.clustergroups import ClusterGroup
+from controlplane.domain.clusters import Cluster
+from controlplane.domain.contexts import ServiceContext
+from controlplane.domain.flow import MOST_NAMES, ValueType, check_type
+from controlplane.domain.overrides import ContextOverride, Layer, Layered, Place, layered
+from controlplane.domain.services import Service
+from controlplane.ports import Transaction
+from fleet.errors import Invalid, NotFound
+
+Layers = dict[tuple[str, str], dict[str, Layered]]
+
+
+async def layers_of(
+    tx: Transaction, services: Sequence[Service], bound: Mapping[str, Sequence[ServiceContext]]
+) -> Layers:
+    """The values of each context bound to each service, by both ids, and what each is from."""
+    ids = {one.id for rows in bound.values() for one in rows}
+    overrides = await tx.context_overrides.select(context_id=ids) if ids else []
+    places = await _places(tx, services, overrides)
+    return {
+        (service.id, context.id): layered(context, overrides, places.get(service.cluster_id, ()))
+        for service in services
+        for context in bound.get(service.id, ())
+    }
+
+
+async def _places(
+    tx: Transaction, services: Sequence[Service], overrides: Sequence[ContextOverride]
+) -> dict[str, list[Place]]:
+    """What the clusters of services stand in, widest first, by the cluster's id."""
+    if not overrides:
+        return {}
+    clusters = await tx.clusters.select(id={one.cluster_id for one in services})
+    kinds = {one.layer for one in overrides}
+    groups = await tx.cluster_groups.select() if Layer.GROUP in kinds else []
+    projects = {one.id: one.name for one in await tx.projects.select()}
+    return {one.id: _of(one, groups, projects) for one in clusters}
+
+
+def _of(
+    cluster: Cluster, groups: Sequence[ClusterGroup], projects: Mapping[str, str]
+) -> list[Place]:
+    project = cluster.project_id or DEFAULT_PROJECT
+    held = sorted((one for one in groups if one.holds(cluster)), key=lambda one: one.name)
+    return [
+        Place(Layer.PROJECT, project, projects.get(project, project)),
+        *(Place(Layer.GROUP, one.id, one.name) for one in held),
+        Place(Layer.CLUSTER, cluster.id, cluster.handle),
+    ]
+
+
+async def check_place(tx: Transaction, actor: Actor, layer: Layer, place_id: str) -> None:
+    """NotFound: no such project, group or cluster. Forbidden: not the actor's to change."""
+    rows = {Layer.PROJECT: tx.projects, Layer.GROUP: tx.cluster_groups, Layer.CLUSTER: tx.clusters}
+    row = await rows[layer].get(place_id)
+    if row is None:
+        raise NotFound
+    require(actor, Verb.WRITE, row.target)
+
+
+def check_types(types: Mapping[str, str]) -> dict[str, str]:
+    """Types by key. Invalid: there is no such type."""
+    if len(types) > MOST_NAMES:
+        raise Invalid(f"{MOST_NAMES} at most", field="types")
+    for key, word in types.items():
+        if word not in tuple(ValueType):
+            known = ", ".join(ValueType)
+            raise Invalid(f"{key}: {word[:40]!r} is none of {known}", field="types")
+    return dict(types)
+
+
+def check_values(types: Mapping[str, str], values: Mapping[str, Any]) -> None:
+    """Invalid: a value is not of the type that is declared for it."""
+    for key in types.keys() & values.keys():
+        check_type(key, ValueType(types[key]), values[key], "configuration")

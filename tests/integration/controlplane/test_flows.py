@@ -1,0 +1,200 @@
+"""Configuration flow over a real store: who is rendered anew, in which order, what is refused."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from controlplane.domain.contexts import ContextBinding
+from controlplane.domain.flow import Export, Import, ValueType
+from controlplane.domain.overrides import Layer
+from controlplane.domain.services import Service
+from controlplane.ports import Transaction
+from controlplane.usecases.clustergroups import ClusterGroups, GroupChange
+from controlplane.usecases.contexts import ContextChange, Contexts
+from controlplane.usecases.flows import Flows
+from controlplane.usecases.projects import ProjectChange
+from fleet.errors import Conflict, Forbidden, Invalid, NotFound
+from tests.fakes.manifests import config_map
+from tests.integration.controlplane.conftest import Role, World, person
+
+TEXT = ValueType.TEXT
+
+
+class Fleet:
+    """Services of one cluster, all of one repository, and their exports and imports."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.flows = Flows(world.deps)
+        self.services: dict[str, Service] = {}
+
+    async def make(self, *names: str) -> None:
+        cluster = await self.world.cluster()
+        self.repository = await self.world.repository()
+        for name in names:
+            self.services[name] = await self.world.service(cluster, self.repository, name)
+        self.world.manifests.push(self.repository.id, {one: [config_map(one)] for one in names})
+        await self.deliver()
+
+    async def save(self, name: str, exports: dict[str, str] | None, *imports: Import) -> None:
+        given = [Export(key, TEXT, one) for key, one in exports.items()] if exports else []
+        await self.flows.save(self.world.admin, self.services[name].id, given, imports)
+
+    def of(self, name: str, export: str, default: str | None = None) -> Import:
+        return Import(export, self.services[name].id, export, default)
+
+    async def deliver(self) -> list[Mapping[str, Any]]:
+        """What templates were given in the renders that a delivery makes."""
+        before = len(self.world.manifests.renders)
+        await self.world.delivery.deliver(self.repository.id)
+        return [one.parameters for one in self.world.manifests.renders[before:]]
+
+
+@pytest.fixture
+async def fleet(world: World) -> Fleet:
+    """db exports host; api makes a URL of it; web imports that; other imports nothing."""
+    made = Fleet(world)
+    await made.make("db", "api", "web", "other")
+    await made.save("db", {"host": "db.svc"})
+    await made.save("api", {"url": "http://${imports.host}"}, made.of("db", "host"))
+    await made.save("web", None, made.of("api", "url"))
+    await made.deliver()
+    return made
+
+
+async def test_a_changed_export_renders_its_importers_once_and_nobody_else(fleet: Fleet) -> None:
+    await fleet.save("db", {"host": "db2.svc"})
+    found = {one["service"]["name"]: one["imports"] for one in await fleet.deliver()}
+    assert found == {"api": {"host": "db2.svc"}, "web": {"url": "http://db2.svc"}}
+    assert await fleet.deliver() == []
+    await fleet.save("db", {"host": "db2.svc"})
+    assert await fleet.deliver() == []
+
+
+async def test_those_that_are_affected_are_told_in_order(fleet: Fleet) -> None:
+    found = await fleet.flows.affected(fleet.world.admin, fleet.services["db"].id)
+    assert [one.name for one in found] == ["api", "web"]
+
+
+async def test_a_service_tells_where_its_values_come_from(fleet: Fleet) -> None:
+    view = await fleet.flows.get(fleet.world.admin, fleet.services["web"].id)
+    assert view.values["url"].origin == ("dev/api.url", "dev/db.host")
+
+
+async def test_a_circle_is_refused_by_name(fleet: Fleet) -> None:
+    with pytest.raises(Conflict, match="dev/db → dev/web → dev/api → dev/db"):
+        await fleet.save("db", {"host": "x"}, fleet.of("web", "url", "none"))
+    assert await fleet.deliver() == []
+
+
+async def test_an_export_in_use_stays_and_so_does_its_service(fleet: Fleet) -> None:
+    """Who has a default does not hold it."""
+    with pytest.raises(Conflict, match="api import host of service 'db'"):
+        await fleet.save("db", {"other": "x"})
+    with pytest.raises(Conflict, match="api import host"):
+        await fleet.world.services.delete(fleet.world.admin, fleet.services["db"].id)
+    await fleet.save("api", {"url": "x"}, fleet.of("db", "host", "none"))
+    await fleet.deliver()
+    await fleet.save("db", {})
+    (found,) = await fleet.deliver()
+    assert found["imports"] == {"host": "none"}
+
+
+async def test_what_is_not_exported_cannot_be_imported(fleet: Fleet) -> None:
+    with pytest.raises(Invalid, match="exports no port"):
+        await fleet.save("other", None, fleet.of("db", "port"))
+    gone = Import("x", "absent", "x")
+    with pytest.raises(NotFound):
+        await fleet.save("other", None, gone)
+
+
+async def test_taking_a_grant_away_fails_the_next_render(fleet: Fleet) -> None:
+    """The importer keeps what it has, and says what it lacks."""
+    world = fleet.world
+    project = await world.projects.create(world.admin, ProjectChange(name="team"))
+    async with world.deps.store.write() as tx:
+        await tx.services.change(fleet.services["other"].id, project_id=project.id)
+    with pytest.raises(Invalid, match="no other project"):
+        await fleet.save("other", None, fleet.of("db", "host"))
+    db = fleet.services["db"].id
+    shared = [Export("host", TEXT, "db.svc", shared=True)]
+    await fleet.flows.save(world.admin, db, shared, None)
+    await fleet.save("other", None, fleet.of("db", "host"))
+    assert len(await fleet.deliver()) == 1
+    await fleet.flows.save(world.admin, db, [Export("host", TEXT, "db.svc")], None)
+    assert await fleet.deliver() == []
+    now = await world.get(fleet.services["other"])
+    assert now.render_error == "import host: dev/db.host is not shared with other projects"
+
+
+async def test_rights_on_both_ends_are_asked_for(fleet: Fleet) -> None:
+    """Reading the exporter, writing the importer; a cluster that is frozen changes nothing."""
+    other = fleet.services["other"]
+    own = person(Role.EDITOR, "bob", other.target.scope)
+    with pytest.raises(NotFound):
+        await fleet.flows.save(own, other.id, None, [fleet.of("db", "host")])
+    viewer = person(Role.VIEWER, "eve")
+    with pytest.raises(Forbidden):
+        await fleet.flows.save(viewer, other.id, [], None)
+    groups = ClusterGroups(fleet.world.deps)
+    change = GroupChange(name="eu", cluster_ids=[other.cluster_id])
+    group = await groups.create(fleet.world.admin, change)
+    await groups.freeze(fleet.world.admin, group.id, "")
+    with pytest.raises(Conflict, match="frozen"):
+        await fleet.save("other", {"x": "y"})
+
+
+async def test_contexts_have_layers_and_tell_which_a_value_is_from(fleet: Fleet) -> None:
+    """Project, then group, then cluster; each change renders the users once."""
+    world, contexts = fleet.world, Contexts(fleet.world.deps)
+    change = ContextChange({"size": 1, "zone": "a", "tier": "x"}, {"password": "p"})
+    context = await contexts.save(world.admin, "net", change)
+    async with world.deps.store.read() as tx:
+        (cluster,) = await tx.clusters.select()
+        project = (await tx.projects.select())[0]
+    groups = ClusterGroups(world.deps)
+    group = await groups.create(world.admin, GroupChange(name="eu", cluster_ids=[cluster.id]))
+    other = fleet.services["other"]
+    async with world.deps.store.write() as tx:
+        await bind_to(world, tx, other, context.id)
+    for layer, place, values in (
+        (Layer.CLUSTER, cluster.id, {"size": 4}),
+        (Layer.GROUP, group.id, {"size": 3, "zone": "c"}),
+        (Layer.PROJECT, project.id, {"size": 2, "zone": "b"}),
+    ):
+        await contexts.override(world.admin, context.id, layer, place, values)
+        assert len(await fleet.deliver()) == 1
+    found = await contexts.values(world.admin, other)
+    assert {key: (one.value, one.origin) for key, one in found["net"].items()} == {
+        "size": (4, "cluster dev"),
+        "zone": ("c", "group eu"),
+        "tier": ("x", "context"),
+        "password": (None, "secret"),
+    }
+    await contexts.override(world.admin, context.id, Layer.CLUSTER, cluster.id, {})
+    (parameters,) = await fleet.deliver()
+    assert parameters["contexts"]["net"]["size"] == 3
+    assert len(await contexts.overrides(world.admin, context.id)) == 2
+
+
+async def test_values_of_contexts_are_held_to_their_types(fleet: Fleet) -> None:
+    world, contexts = fleet.world, Contexts(fleet.world.deps)
+    typed = ContextChange({"size": 1}, types={"size": "number"})
+    context = await contexts.save(world.admin, "net", typed)
+    with pytest.raises(Invalid, match="size is not number"):
+        await contexts.save(world.admin, "net", ContextChange({"size": "big"}))
+    with pytest.raises(Invalid, match="none of text, number"):
+        await contexts.save(world.admin, "net", ContextChange(types={"size": "int"}))
+    async with world.deps.store.read() as tx:
+        (cluster,) = await tx.clusters.select()
+    with pytest.raises(Invalid, match="size is not number"):
+        wrong = {"size": "big"}
+        await contexts.override(world.admin, context.id, Layer.CLUSTER, cluster.id, wrong)
+    with pytest.raises(NotFound):
+        await contexts.override(world.admin, context.id, Layer.CLUSTER, "absent", {"size": 2})
+
+
+async def bind_to(world: World, tx: Transaction, service: Service, context_id: str) -> None:
+    """Let a service use a context."""
+    await tx.context_bindings.add(ContextBinding(world.deps.new_id(), context_id, service.id))

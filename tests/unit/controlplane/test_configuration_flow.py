@@ -1,0 +1,181 @@
+"""Configuration flow: resolving, order, cycles, who is affected, and where values came from."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.domain.flow import (
+    Export,
+    Flowing,
+    Graph,
+    Import,
+    Node,
+    ValueType,
+    affected,
+    changed,
+    check_export,
+    cycle,
+    order,
+    resolve,
+)
+from fleet.errors import Invalid
+
+TEXT, NUMBER = ValueType.TEXT, ValueType.NUMBER
+
+
+def node(id: str, exports: tuple[Export, ...] = (), *imports: Import, project: str = "p") -> Node:
+    facts = {"service.name": id, "cluster.handle": "dev"}
+    return Node(
+        id,
+        f"dev/{id}",
+        project,
+        {one.name: one for one in exports},
+        {one.alias: one for one in imports},
+        facts,
+    )
+
+
+def graph(*nodes: Node) -> Graph:
+    return {one.id: one for one in nodes}
+
+
+HOST = Export("host", TEXT, "${service.name}.${cluster.handle}.svc")
+PORT = Export("port", NUMBER, 5432)
+URL = Export("url", TEXT, "postgres://${imports.host}:${imports.port}")
+
+
+def shop() -> Graph:
+    """db exports host and port; api makes a URL of them; web imports that."""
+    return graph(
+        node("db", (HOST, PORT)),
+        node("api", (URL,), Import("host", "db", "host"), Import("port", "db", "port")),
+        node("web", (), Import("url", "api", "url")),
+    )
+
+
+def test_values_flow_along_the_imports_and_tell_where_they_came_from() -> None:
+    found = resolve(shop())
+    assert found.problems == {}
+    assert found.imports["api"]["port"] == Flowing(5432, ("dev/db.port",))
+    assert found.imports["web"]["url"] == Flowing(
+        "postgres://db.dev.svc:5432", ("dev/api.url", "dev/db.host", "dev/db.port")
+    )
+
+
+def test_a_lone_reference_takes_over_the_type() -> None:
+    again = Export("port", NUMBER, "${imports.port}")
+    flow = graph(
+        node("db", (PORT,)),
+        node("api", (again,), Import("port", "db", "port")),
+        node("web", (), Import("port", "api", "port")),
+    )
+    assert resolve(flow).imports["web"]["port"].value == 5432
+
+
+def test_what_is_missing_is_said_and_stops_nobody_else() -> None:
+    """A default fills in; without one the importer is told which export it lacks."""
+    flow = graph(
+        node("db", (HOST,)),
+        node("api", (URL,), Import("host", "db", "host"), Import("port", "db", "port")),
+        node("web", (), Import("url", "api", "url")),
+        node("job", (), Import("url", "api", "url", "none")),
+        node("old", (), Import("x", "gone", "x")),
+    )
+    found = resolve(flow)
+    assert found.problems == {
+        "api": "import port: dev/db.port is not exported",
+        "web": "import url: dev/api.url has no value, as it misses one itself",
+        "old": "import x: its service is gone",
+    }
+    assert found.imports["job"]["url"] == Flowing("none", ("default",))
+
+
+def test_another_project_gets_only_what_is_shared() -> None:
+    """Taking the grant away takes the value away."""
+    for is_shared in (True, False):
+        source = node("db", (Export("host", TEXT, "h", shared=is_shared),))
+        user = node("api", (), Import("host", "db", "host"), project="other")
+        found = resolve(graph(source, user))
+        assert ("api" in found.problems) is not is_shared
+        assert ("host" in found.imports["api"]) is is_shared
+
+
+def test_only_those_whose_values_changed_are_named() -> None:
+    """A change that a service in between does not pass on ends there."""
+    before = shop()
+    after = {**before, "db": node("db", (HOST, Export("port", NUMBER, 5433)))}
+    assert changed(resolve(before), resolve(after)) == {"api", "web"}
+    fixed = Export("url", TEXT, "fixed")
+    quiet = {**before, "api": node("api", (fixed,), *before["api"].imports.values())}
+    more = {**quiet, "db": after["db"]}
+    assert changed(resolve(quiet), resolve(more)) == {"api"}
+
+
+def test_a_cycle_is_named_from_end_to_end() -> None:
+    flow = graph(
+        node("a", (), Import("x", "b", "x")),
+        node("b", (), Import("x", "c", "x")),
+        node("c", (), Import("x", "a", "x")),
+    )
+    assert cycle(flow, "a") == ["dev/a", "dev/b", "dev/c", "dev/a"]
+    assert cycle(shop(), "web") == []
+    with pytest.raises(Invalid, match="circle"):
+        order(flow)
+
+
+def test_who_is_affected_comes_in_the_order_of_a_roll_out() -> None:
+    assert affected(shop(), "db") == ["api", "web"]
+    assert affected(shop(), "web") == []
+    assert order(shop(), ["web", "db"]) == [["db"], ["web"]]
+
+
+@pytest.mark.parametrize(
+    "export",
+    [
+        Export("port", NUMBER, "5432"),
+        Export("port", NUMBER, True),
+        Export("a-b", TEXT, "x"),
+        Export("x", TEXT, "x" * 70_000),
+        Export("x", ValueType.LIST, [[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]),
+    ],
+    ids=["type", "boolean", "name", "long", "deep"],
+)
+def test_exports_that_cannot_be_are_refused(export: Export) -> None:
+    with pytest.raises(Invalid):
+        check_export(export)
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> Graph:
+    """Services that import only from those before them."""
+    count = draw(st.integers(1, 12))
+    nodes = []
+    for number in range(count):
+        sources = draw(st.sets(st.integers(0, number - 1), max_size=3)) if number else set()
+        imports = [Import(f"i{one}", str(one), "x") for one in sorted(sources)]
+        value = "".join(f"${{imports.i{one}}}" for one in sorted(sources)) or str(number)
+        nodes.append(node(str(number), (Export("x", TEXT, value),), *imports))
+    return graph(*nodes)
+
+
+@given(graphs())
+def test_every_service_comes_after_all_that_it_imports_from(flow: Graph) -> None:
+    """Each once; and nothing is missing where there is no cycle."""
+    place = {id: number for number, group in enumerate(order(flow)) for id in group}
+    assert place.keys() == flow.keys()
+    for id, one in flow.items():
+        assert all(place[source.source] < place[id] for source in one.imports.values())
+        assert cycle(flow, id) == []
+    assert resolve(flow).problems == {}
+
+
+@given(graphs(), st.data())
+def test_a_change_reaches_none_but_those_that_are_affected(
+    flow: Graph, data: st.DataObject
+) -> None:
+    id = data.draw(st.sampled_from(sorted(flow)))
+    new = node(id, (Export("x", TEXT, "new"),), *flow[id].imports.values())
+    reached = changed(resolve(flow), resolve({**flow, id: new}))
+    assert reached <= set(affected(flow, id))
+    direct = {one for one in flow if any(i.source == id for i in flow[one].imports.values())}
+    assert direct <= reached
