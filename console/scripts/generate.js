@@ -18,7 +18,7 @@ const documents = readdirSync(join(root, "src"), { recursive: true })
     document: parse(readFileSync(join(root, "src", name), "utf8")),
   }));
 
-const scalars = { DateTime: "string", Json: "string", Map: "Record<string, unknown>", ID: "string" };
+const scalars = { DateTime: "string", Date: "string", Time: "string", Json: "string", Map: "Record<string, unknown>", ID: "string" };
 const output = await codegen({
   filename: target,
   schema: parse(schemaText),

@@ -14,8 +14,8 @@ import { WhoCan } from "./WhoCan";
 
 function Profile() {
   const [{ data, error }] = useQuery({ query: MineDocument });
-  if (error !== undefined && data === undefined) return <Problem error={error} />;
-  if (data === undefined) return <Skeleton lines={6} />;
+  if (error !== undefined && data == null) return <Problem error={error} />;
+  if (data == null) return <Skeleton lines={6} />;
   return (
     <div className="stack">
       <section className="card">

@@ -9,8 +9,8 @@ import { kubeconfig } from "./kubeconfigs";
 export function Kubeconfig() {
   const [{ data, error }] = useQuery({ query: ClustersDocument, variables: { after: null, q: null, health: null } });
   const [chosen, choose] = useState("");
-  if (error !== undefined && data === undefined) return <Problem error={error} />;
-  if (data === undefined) return <Skeleton lines={4} />;
+  if (error !== undefined && data == null) return <Problem error={error} />;
+  if (data == null) return <Skeleton lines={4} />;
   const handles = data.clusters.edges.map(({ node }) => node.handle);
   const text = kubeconfig(location.origin, chosen === "" ? handles : [chosen]);
   const download = () => {

@@ -76,8 +76,8 @@ export function Requests() {
     <div className="stack">
       <Ask onDone={() => again({ requestPolicy: "network-only" })} />
       {problem !== undefined && <Problem error={problem} />}
-      {error !== undefined && data === undefined && <Problem error={error} />}
-      {data === undefined ? (
+      {error !== undefined && data == null && <Problem error={error} />}
+      {data == null ? (
         error === undefined && <Skeleton lines={4} />
       ) : (
         <Table label="Requests" titles={["Asked", "Who", "Role", "Where", "Minutes", "Why", "State", ""]}>

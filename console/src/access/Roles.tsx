@@ -9,8 +9,8 @@ const words = (names: readonly string[]): string => (names.length === 0 ? "every
 /** What each role lets its holders do, here and inside clusters. */
 export function Roles() {
   const [{ data, error }] = useQuery({ query: RolesDocument });
-  if (error !== undefined && data === undefined) return <Problem error={error} />;
-  if (data === undefined) return <Skeleton lines={4} />;
+  if (error !== undefined && data == null) return <Problem error={error} />;
+  if (data == null) return <Skeleton lines={4} />;
   return (
     <Table label="Roles" titles={["Role", "May", "In clusters"]}>
       {data.roles.map(({ id, name, description, builtIn, rules, kubernetes }) => (

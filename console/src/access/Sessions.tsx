@@ -19,8 +19,8 @@ export function Sessions() {
     const result = await endAll({});
     if (result.error === undefined) signedOut();
   };
-  if (error !== undefined && data === undefined) return <Problem error={error} />;
-  if (data === undefined) return <Skeleton lines={4} />;
+  if (error !== undefined && data == null) return <Problem error={error} />;
+  if (data == null) return <Skeleton lines={4} />;
   return (
     <>
       <div className="bar">

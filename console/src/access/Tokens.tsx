@@ -15,8 +15,8 @@ export function Tokens() {
   const [made, create] = useMutation(CreateTokenDocument);
   const [revoked, revoke] = useMutation(RevokeTokenDocument);
   const [leaving, leave] = useState<{ readonly id: string; readonly name: string } | null>(null);
-  if (error !== undefined && data === undefined) return <Problem error={error} />;
-  if (data === undefined) return <Skeleton lines={4} />;
+  if (error !== undefined && data == null) return <Problem error={error} />;
+  if (data == null) return <Skeleton lines={4} />;
   const problem = made.error ?? revoked.error;
   const submit = async (event: SubmitEvent<HTMLFormElement>) => {
     event.preventDefault();

@@ -37,7 +37,7 @@ export function WhoCan() {
         <input aria-label="Its id; empty: everywhere" placeholder="id; empty: everywhere" defaultValue={id} onBlur={(event) => setId(event.target.value.trim())} />
       </div>
       {error !== undefined && <Problem error={error} />}
-      {data === undefined ? (
+      {data == null ? (
         fetching && <Skeleton lines={4} />
       ) : (
         <Table label="Who can" titles={["Who", "By", "Why"]}>

@@ -18,7 +18,7 @@ const socketUrl = () => `${location.protocol === "https:" ? "wss" : "ws"}://${lo
 /** A secret that opens one WebSocket: browsers put no headers into its request. */
 export async function ticket(): Promise<string> {
   const { data, error } = await client.mutation(TicketDocument, {}).toPromise();
-  if (data === undefined) throw error ?? new Error("no ticket was given");
+  if (data == null) throw error ?? new Error("no ticket was given");
   return data.createTicket;
 }
 

@@ -81,6 +81,14 @@ export type ClusterHealth =
   | 'SILENT'
   | 'NEVER';
 
+export type ClusterSelectorAttributes = {
+  tags?: Array<TagAttributes> | null | undefined;
+  distro?: ClusterDistro | null | undefined;
+  projectId?: string | null | undefined;
+  groupIds?: Array<string> | null | undefined;
+  ignoredClusterIds?: Array<string> | null | undefined;
+};
+
 export type CommitStanding =
   | 'LIVE'
   | 'SUPERSEDED'
@@ -149,6 +157,51 @@ export type FleetFilter = {
   q?: string | null | undefined;
 };
 
+export type GateCalendarAttributes = {
+  zone?: string;
+  hours?: Array<GateHoursAttributes> | null | undefined;
+  holidays?: Array<string> | null | undefined;
+  freezes?: Array<GatePeriodAttributes> | null | undefined;
+};
+
+export type GateHoursAttributes = {
+  weekdays: Array<number>;
+  begin: string;
+  end: string;
+};
+
+export type GateHttpAttributes = {
+  url: string;
+  status?: number;
+  contains?: string;
+  secret?: string | null | undefined;
+};
+
+export type GateJobAttributes = {
+  namespace: string;
+  manifest: string;
+  clusterId?: string | null | undefined;
+  timeoutSeconds?: number;
+};
+
+export type GateMetricAttributes = {
+  query: string;
+  threshold: number;
+  comparison?: MetricComparison;
+  url?: string;
+  clusterId?: string | null | undefined;
+  service?: string;
+  baseline?: string;
+  several?: MetricSeveral;
+  emptyPasses?: boolean;
+};
+
+export type GatePeriodAttributes = {
+  begin: string;
+  end: string;
+  reason?: string;
+};
+
 export type GateState =
   | 'PENDING'
   | 'RUNNING'
@@ -167,6 +220,11 @@ export type GateType =
   | 'EXTERNAL'
   | 'WAIT'
   | 'WORKFLOW';
+
+export type GateVersionAttributes = {
+  service: string;
+  range: string;
+};
 
 export type GitAttributes = {
   url: string;
@@ -237,6 +295,17 @@ export type MetadataAttributes = {
   annotations?: string | null | undefined;
 };
 
+export type MetricComparison =
+  | 'BELOW'
+  | 'AT_MOST'
+  | 'ABOVE'
+  | 'AT_LEAST';
+
+export type MetricSeveral =
+  | 'ALL'
+  | 'ANY'
+  | 'ERROR';
+
 export type NamespacedName = {
   name: string;
   namespace: string;
@@ -271,12 +340,54 @@ export type PipelineGateAttributes = {
   type: GateType;
   quorum?: number | null | undefined;
   notAuthor?: boolean | null | undefined;
+  people?: Array<string> | null | undefined;
+  groups?: Array<string> | null | undefined;
   soakSeconds?: number | null | undefined;
+  waitSeconds?: number | null | undefined;
+  instructions?: string;
+  account?: string;
+  calendar?: GateCalendarAttributes | null | undefined;
+  job?: GateJobAttributes | null | undefined;
+  metric?: GateMetricAttributes | null | undefined;
+  http?: GateHttpAttributes | null | undefined;
+  version?: GateVersionAttributes | null | undefined;
+  timeoutSeconds?: number;
+  attempts?: number;
+  backoffSeconds?: number;
+  intervalSeconds?: number;
+  steps?: Array<PipelineStepAttributes> | null | undefined;
 };
 
 export type PipelineStageAttributes = {
   name: string;
-  services: Array<StageServiceAttributes>;
+  services?: Array<StageServiceAttributes> | null | undefined;
+  serviceNames?: Array<string> | null | undefined;
+  selector?: ClusterSelectorAttributes | null | undefined;
+  rollout?: StageRolloutAttributes | null | undefined;
+  verificationSeconds?: number | null | undefined;
+};
+
+export type PipelineStepAttributes = {
+  name: string;
+  type: GateType;
+  quorum?: number | null | undefined;
+  notAuthor?: boolean | null | undefined;
+  people?: Array<string> | null | undefined;
+  groups?: Array<string> | null | undefined;
+  soakSeconds?: number | null | undefined;
+  waitSeconds?: number | null | undefined;
+  instructions?: string;
+  account?: string;
+  calendar?: GateCalendarAttributes | null | undefined;
+  job?: GateJobAttributes | null | undefined;
+  metric?: GateMetricAttributes | null | undefined;
+  http?: GateHttpAttributes | null | undefined;
+  version?: GateVersionAttributes | null | undefined;
+  timeoutSeconds?: number;
+  attempts?: number;
+  backoffSeconds?: number;
+  intervalSeconds?: number;
+  after?: Array<string> | null | undefined;
 };
 
 export type PlaceKind =
@@ -297,6 +408,12 @@ export type RepositorySignIn =
   | 'SSH'
   | 'APP'
   | 'CERTIFICATE';
+
+export type RolloutStrategy =
+  | 'ALL'
+  | 'ROLLING'
+  | 'CANARY'
+  | 'WAVES';
 
 export type ServiceContextAttributes = {
   configuration?: string | null | undefined;
@@ -378,6 +495,18 @@ export type StageHealth =
   | 'HEALTHY'
   | 'FAILED';
 
+export type StageRolloutAttributes = {
+  strategy?: RolloutStrategy;
+  maxUnavailable?: number;
+  maxPerGroup?: number;
+  maxFailed?: number;
+  pauseSeconds?: number;
+  canaries?: Array<string> | null | undefined;
+  canaryCount?: number;
+  groups?: Array<string> | null | undefined;
+  waveSize?: number;
+};
+
 export type StageServiceAttributes = {
   serviceId: string;
 };
@@ -435,6 +564,7 @@ export type Verb =
   | 'READ'
   | 'WRITE'
   | 'APPROVE'
+  | 'SKIP'
   | 'CONNECT'
   | 'USE'
   | 'ADMINISTER';
@@ -706,7 +836,7 @@ export type ComponentQueryVariables = Exact<{
 }>;
 
 
-export type ComponentQuery = { component: { id: string, component: { labels: Record<string, unknown>, finalizers: Array<string>, generation: number | null, id: string, uid: string | null, ownerUid: string | null, group: string | null, version: string | null, kind: string, namespace: string | null, name: string, state: ComponentState | null, synced: boolean, message: string | null, images: Array<string>, updatedAt: string, content: { id: string, live: string | null, desired: string | null } | null }, parents: Array<{ id: string, kind: string, name: string, state: ComponentState | null }>, children: Array<{ id: string, kind: string, name: string, namespace: string | null, state: ComponentState | null, message: string | null }> } | null };
+export type ComponentQuery = { component: { id: string, component: { labels: Record<string, unknown>, finalizers: Array<string>, generation: number | null, id: string, uid: string | null, ownerUid: string | null, group: string | null, version: string | null, kind: string, namespace: string | null, name: string, state: ComponentState | null, synced: boolean, message: string | null, images: Array<string>, updatedAt: string, content: { id: string, live: string | null, desired: string | null } | null }, parents: Array<{ id: string, kind: string, name: string, state: ComponentState | null, labels: Record<string, unknown> }>, children: Array<{ id: string, kind: string, name: string, namespace: string | null, state: ComponentState | null, message: string | null }> } | null };
 
 export type ComponentLiveQueryVariables = Exact<{
   id: string;
@@ -1049,7 +1179,7 @@ export const LastHourDocument = {"kind":"Document","definitions":[{"kind":"Opera
 export const WrongDocument = {"kind":"Document","definitions":[{"kind":"OperationDefinition","operation":"query","name":{"kind":"Name","value":"Wrong"},"variableDefinitions":[{"kind":"VariableDefinition","variable":{"kind":"Variable","name":{"kind":"Name","value":"q"}},"type":{"kind":"NamedType","name":{"kind":"Name","value":"String"}}},{"kind":"VariableDefinition","variable":{"kind":"Variable","name":{"kind":"Name","value":"projectId"}},"type":{"kind":"NamedType","name":{"kind":"Name","value":"ID"}}},{"kind":"VariableDefinition","variable":{"kind":"Variable","name":{"kind":"Name","value":"status"}},"type":{"kind":"ListType","type":{"kind":"NonNullType","type":{"kind":"NamedType","name":{"kind":"Name","value":"ServiceDeploymentStatus"}}}}}],"selectionSet":{"kind":"SelectionSet","selections":[{"kind":"Field","name":{"kind":"Name","value":"serviceDeployments"},"arguments":[{"kind":"Argument","name":{"kind":"Name","value":"first"},"value":{"kind":"IntValue","value":"40"}},{"kind":"Argument","name":{"kind":"Name","value":"q"},"value":{"kind":"Variable","name":{"kind":"Name","value":"q"}}},{"kind":"Argument","name":{"kind":"Name","value":"projectId"},"value":{"kind":"Variable","name":{"kind":"Name","value":"projectId"}}},{"kind":"Argument","name":{"kind":"Name","value":"status"},"value":{"kind":"Variable","name":{"kind":"Name","value":"status"}}}],"selectionSet":{"kind":"SelectionSet","selections":[{"kind":"Field","name":{"kind":"Name","value":"totalCount"}},{"kind":"Field","name":{"kind":"Name","value":"totalCountKind"}},{"kind":"Field","name":{"kind":"Name","value":"edges"},"selectionSet":{"kind":"SelectionSet","selections":[{"kind":"Field","name":{"kind":"Name","value":"node"},"selectionSet":{"kind":"SelectionSet","selections":[{"kind":"Field","name":{"kind":"Name","value":"id"}},{"kind":"Field","name":{"kind":"Name","value":"name"}},{"kind":"Field","name":{"kind":"Name","value":"status"}},{"kind":"Field","name":{"kind":"Name","value":"updatedAt"}},{"kind":"Field","name":{"kind":"Name","value":"cluster"},"selectionSet":{"kind":"SelectionSet","selections":[{"kind":"Field","name":{"kind":"Name","value":"id"}},{"kind":"Field","name":{"kind":"Name","value":"handle"}},{"kind":"Field","name":{"kind":"Name","value":"pingedAt"}}]}},{"kind":"Field","name":{"kind":"Name","value":"errors"},"selectionSet":{"kind":"SelectionSet","selections":[{"kind":"Field","name":{"kind":"Name","value":"source"}},{"kind":"Field","name":{"kind":"Name","value":"message"}}]}},{"kind":"Field","name":{"kind":"Name","value":"message"}}]}}]}}]}}]}}]} as unknown as DocumentNode<WrongQuery, WrongQueryVariables>;
 export const CellNamesDocument = {"kind":"Document","definitions":[{"kind":"OperationDefinition","operation":"query","name":{"kind":"Name","value":"CellNames"},"variableDefinitions":[{"kind":"VariableDefinition","variable":{"kind":"Variable","name":{"kind":"Name","value":"clusterId"}},"type":{"kind":"NonNullType","type":{"kind":"NamedType","name":{"kind":"Name","value":"ID"}}}},{"kind":"VariableDefinition","variable":{"kind":"Variable","name":{"kind":"Name","value":"after"}},"type":{"kind":"NamedType","name":{"kind":"Name","value":"String"}}},{"kind":"VariableDefinition","variable":{"kind":"Variable","name":{"kind":"Name","value":"q"}},"type":{"kind":"NamedType","name":{"kind":"Name","value":"String"}}},{"kind":"VariableDefinition","variable":{"kind":"Variable","name":{"kind":"Name","value":"status"}},"type":{"kind":"ListType","type":{"kind":"NonNullType","type":{"kind":"NamedType","name":{"kind":"Name","value":"ServiceDeploymentStatus"}}}}}],"selectionSet":{"kind":"SelectionSet","selections":[{"kind":"Field","name":{"kind":"Name","value":"serviceDeployments"},"arguments":[{"kind":"Argument","name":{"kind":"Name","value":"first"},"value":{"kind":"IntValue","value":"100"}},{"kind":"Argument","name":{"kind":"Name","value":"after"},"value":{"kind":"Variable","name":{"kind":"Name","value":"after"}}},{"kind":"Argument","name":{"kind":"Name","value":"clusterId"},"value":{"kind":"Variable","name":{"kind":"Name","value":"clusterId"}}},{"kind":"Argument","name":{"kind":"Name","value":"q"},"value":{"kind":"Variable","name":{"kind":"Name","value":"q"}}},{"kind":"Argument","name":{"kind":"Name","value":"status"},"value":{"kind":"Variable","name":{"kind":"Name","value":"status"}}}],"selectionSet":{"kind":"SelectionSet","selections":[{"kind":"Field","name":{"kind":"Name","value":"pageInfo"},"selectionSet":{"kind":"SelectionSet","selections":[{"kind":"Field","name":{"kind":"Name","value":"hasNextPage"}},{"kind":"Field","name":{"kind":"Name","value":"endCursor"}}]}},{"kind":"Field","name":{"kind":"Name","value":"edges"},"selectionSet":{"kind":"SelectionSet","selections":[{"kind":"Field","name":{"kind":"Name","value":"node"},"selectionSet":{"kind":"SelectionSet","selections":[{"kind":"Field","name":{"kind":"Name","value":"id"}},{"kind":"Field","name":{"kind":"Name","value":"name"}}]}}]}}]}}]}}]} as unknown as DocumentNode<CellNamesQuery, CellNamesQueryVariables>;
 export const ProjectsDocument = {"kind":"Document","definitions":[{"kind":"OperationDefinition","operation":"query","name":{"kind":"Name","value":"Projects"},"selectionSet":{"kind":"SelectionSet","selections":[{"kind":"Field","name":{"kind":"Name","value":"projects"},"arguments":[{"kind":"Argument","name":{"kind":"Name","value":"first"},"value":{"kind":"IntValue","value":"100"}}],"selectionSet":{"kind":"SelectionSet","selections":[{"kind":"Field","name":{"kind":"Name","value":"edges"},"selectionSet":{"kind":"SelectionSet","selections":[{"kind":"Field","name":{"kind":"Name","value":"node"},"selectionSet":{"kind":"SelectionSet","selections":[{"kind":"Field","name":{"kind":"Name","value":"id"}},{"kind":"Field","name":{"kind":"Name","value":"name"}}]}}]}}]}}]}}]} as unknown as DocumentNode<ProjectsQuery, ProjectsQueryVariables>;
-export const ComponentDocument = {"kind":"Document","definitions":[{"kind":"OperationDefinition","operation":"query","name":{"kind":"Name","value":"Component"},"variableDefinitions":[{"kind":"VariableDefinition","variable":{"kind":"Variable","name":{"kind":"Name","value":"id"}},"type":{"kind":"NonNullType","type":{"kind":"NamedType","name":{"kind":"Name","value":"ID"}}}}],"selectionSet":{"kind":"SelectionSet","selections":[{"kind":"Field","name":{"kind":"Name","value":"component"},"arguments":[{"kind":"Argument","name":{"kind":"Name","value":"id"},"value":{"kind":"Variable","name":{"kind":"Name","value":"id"}}}],"selectionSet":{"kind":"SelectionSet","selections":[{"kind":"Field","name":{"kind":"Name","value":"id"}},{"kind":"Field","name":{"kind":"Name","value":"component"},"selectionSet":{"kind":"SelectionSet","selections":[{"kind":"FragmentSpread","name":{"kind":"Name","value":"ComponentRow"}},{"kind":"Field","name":{"kind":"Name","value":"labels"}},{"kind":"Field","name":{"kind":"Name","value":"finalizers"}},{"kind":"Field","name":{"kind":"Name","value":"generation"}},{"kind":"Field","name":{"kind":"Name","value":"content"},"selectionSet":{"kind":"SelectionSet","selections":[{"kind":"Field","name":{"kind":"Name","value":"id"}},{"kind":"Field","name":{"kind":"Name","value":"live"}},{"kind":"Field","name":{"kind":"Name","value":"desired"}}]}}]}},{"kind":"Field","name":{"kind":"Name","value":"parents"},"selectionSet":{"kind":"SelectionSet","selections":[{"kind":"Field","name":{"kind":"Name","value":"id"}},{"kind":"Field","name":{"kind":"Name","value":"kind"}},{"kind":"Field","name":{"kind":"Name","value":"name"}},{"kind":"Field","name":{"kind":"Name","value":"state"}}]}},{"kind":"Field","name":{"kind":"Name","value":"children"},"selectionSet":{"kind":"SelectionSet","selections":[{"kind":"Field","name":{"kind":"Name","value":"id"}},{"kind":"Field","name":{"kind":"Name","value":"kind"}},{"kind":"Field","name":{"kind":"Name","value":"name"}},{"kind":"Field","name":{"kind":"Name","value":"namespace"}},{"kind":"Field","name":{"kind":"Name","value":"state"}},{"kind":"Field","name":{"kind":"Name","value":"message"}}]}}]}}]}},{"kind":"FragmentDefinition","name":{"kind":"Name","value":"ComponentRow"},"typeCondition":{"kind":"NamedType","name":{"kind":"Name","value":"ServiceComponent"}},"selectionSet":{"kind":"SelectionSet","selections":[{"kind":"Field","name":{"kind":"Name","value":"id"}},{"kind":"Field","name":{"kind":"Name","value":"uid"}},{"kind":"Field","name":{"kind":"Name","value":"ownerUid"}},{"kind":"Field","name":{"kind":"Name","value":"group"}},{"kind":"Field","name":{"kind":"Name","value":"version"}},{"kind":"Field","name":{"kind":"Name","value":"kind"}},{"kind":"Field","name":{"kind":"Name","value":"namespace"}},{"kind":"Field","name":{"kind":"Name","value":"name"}},{"kind":"Field","name":{"kind":"Name","value":"state"}},{"kind":"Field","name":{"kind":"Name","value":"synced"}},{"kind":"Field","name":{"kind":"Name","value":"message"}},{"kind":"Field","name":{"kind":"Name","value":"images"}},{"kind":"Field","name":{"kind":"Name","value":"updatedAt"}}]}}]} as unknown as DocumentNode<ComponentQuery, ComponentQueryVariables>;
+export const ComponentDocument = {"kind":"Document","definitions":[{"kind":"OperationDefinition","operation":"query","name":{"kind":"Name","value":"Component"},"variableDefinitions":[{"kind":"VariableDefinition","variable":{"kind":"Variable","name":{"kind":"Name","value":"id"}},"type":{"kind":"NonNullType","type":{"kind":"NamedType","name":{"kind":"Name","value":"ID"}}}}],"selectionSet":{"kind":"SelectionSet","selections":[{"kind":"Field","name":{"kind":"Name","value":"component"},"arguments":[{"kind":"Argument","name":{"kind":"Name","value":"id"},"value":{"kind":"Variable","name":{"kind":"Name","value":"id"}}}],"selectionSet":{"kind":"SelectionSet","selections":[{"kind":"Field","name":{"kind":"Name","value":"id"}},{"kind":"Field","name":{"kind":"Name","value":"component"},"selectionSet":{"kind":"SelectionSet","selections":[{"kind":"FragmentSpread","name":{"kind":"Name","value":"ComponentRow"}},{"kind":"Field","name":{"kind":"Name","value":"labels"}},{"kind":"Field","name":{"kind":"Name","value":"finalizers"}},{"kind":"Field","name":{"kind":"Name","value":"generation"}},{"kind":"Field","name":{"kind":"Name","value":"content"},"selectionSet":{"kind":"SelectionSet","selections":[{"kind":"Field","name":{"kind":"Name","value":"id"}},{"kind":"Field","name":{"kind":"Name","value":"live"}},{"kind":"Field","name":{"kind":"Name","value":"desired"}}]}}]}},{"kind":"Field","name":{"kind":"Name","value":"parents"},"selectionSet":{"kind":"SelectionSet","selections":[{"kind":"Field","name":{"kind":"Name","value":"id"}},{"kind":"Field","name":{"kind":"Name","value":"kind"}},{"kind":"Field","name":{"kind":"Name","value":"name"}},{"kind":"Field","name":{"kind":"Name","value":"state"}},{"kind":"Field","name":{"kind":"Name","value":"labels"}}]}},{"kind":"Field","name":{"kind":"Name","value":"children"},"selectionSet":{"kind":"SelectionSet","selections":[{"kind":"Field","name":{"kind":"Name","value":"id"}},{"kind":"Field","name":{"kind":"Name","value":"kind"}},{"kind":"Field","name":{"kind":"Name","value":"name"}},{"kind":"Field","name":{"kind":"Name","value":"namespace"}},{"kind":"Field","name":{"kind":"Name","value":"state"}},{"kind":"Field","name":{"kind":"Name","value":"message"}}]}}]}}]}},{"kind":"FragmentDefinition","name":{"kind":"Name","value":"ComponentRow"},"typeCondition":{"kind":"NamedType","name":{"kind":"Name","value":"ServiceComponent"}},"selectionSet":{"kind":"SelectionSet","selections":[{"kind":"Field","name":{"kind":"Name","value":"id"}},{"kind":"Field","name":{"kind":"Name","value":"uid"}},{"kind":"Field","name":{"kind":"Name","value":"ownerUid"}},{"kind":"Field","name":{"kind":"Name","value":"group"}},{"kind":"Field","name":{"kind":"Name","value":"version"}},{"kind":"Field","name":{"kind":"Name","value":"kind"}},{"kind":"Field","name":{"kind":"Name","value":"namespace"}},{"kind":"Field","name":{"kind":"Name","value":"name"}},{"kind":"Field","name":{"kind":"Name","value":"state"}},{"kind":"Field","name":{"kind":"Name","value":"synced"}},{"kind":"Field","name":{"kind":"Name","value":"message"}},{"kind":"Field","name":{"kind":"Name","value":"images"}},{"kind":"Field","name":{"kind":"Name","value":"updatedAt"}}]}}]} as unknown as DocumentNode<ComponentQuery, ComponentQueryVariables>;
 export const ComponentLiveDocument = {"kind":"Document","definitions":[{"kind":"OperationDefinition","operation":"query","name":{"kind":"Name","value":"ComponentLive"},"variableDefinitions":[{"kind":"VariableDefinition","variable":{"kind":"Variable","name":{"kind":"Name","value":"id"}},"type":{"kind":"NonNullType","type":{"kind":"NamedType","name":{"kind":"Name","value":"ID"}}}}],"selectionSet":{"kind":"SelectionSet","selections":[{"kind":"Field","name":{"kind":"Name","value":"componentLive"},"arguments":[{"kind":"Argument","name":{"kind":"Name","value":"id"},"value":{"kind":"Variable","name":{"kind":"Name","value":"id"}}}],"selectionSet":{"kind":"SelectionSet","selections":[{"kind":"Field","name":{"kind":"Name","value":"id"}},{"kind":"Field","name":{"kind":"Name","value":"object"}},{"kind":"Field","name":{"kind":"Name","value":"readAt"}}]}}]}}]} as unknown as DocumentNode<ComponentLiveQuery, ComponentLiveQueryVariables>;
 export const ComponentEventsDocument = {"kind":"Document","definitions":[{"kind":"OperationDefinition","operation":"query","name":{"kind":"Name","value":"ComponentEvents"},"variableDefinitions":[{"kind":"VariableDefinition","variable":{"kind":"Variable","name":{"kind":"Name","value":"id"}},"type":{"kind":"NonNullType","type":{"kind":"NamedType","name":{"kind":"Name","value":"ID"}}}}],"selectionSet":{"kind":"SelectionSet","selections":[{"kind":"Field","name":{"kind":"Name","value":"componentEvents"},"arguments":[{"kind":"Argument","name":{"kind":"Name","value":"id"},"value":{"kind":"Variable","name":{"kind":"Name","value":"id"}}}],"selectionSet":{"kind":"SelectionSet","selections":[{"kind":"Field","name":{"kind":"Name","value":"kind"}},{"kind":"Field","name":{"kind":"Name","value":"namespace"}},{"kind":"Field","name":{"kind":"Name","value":"name"}},{"kind":"Field","name":{"kind":"Name","value":"type"}},{"kind":"Field","name":{"kind":"Name","value":"reason"}},{"kind":"Field","name":{"kind":"Name","value":"message"}},{"kind":"Field","name":{"kind":"Name","value":"count"}},{"kind":"Field","name":{"kind":"Name","value":"source"}},{"kind":"Field","name":{"kind":"Name","value":"firstAt"}},{"kind":"Field","name":{"kind":"Name","value":"lastAt"}}]}}]}}]} as unknown as DocumentNode<ComponentEventsQuery, ComponentEventsQueryVariables>;
 export const OfServiceDocument = {"kind":"Document","definitions":[{"kind":"OperationDefinition","operation":"query","name":{"kind":"Name","value":"OfService"},"variableDefinitions":[{"kind":"VariableDefinition","variable":{"kind":"Variable","name":{"kind":"Name","value":"id"}},"type":{"kind":"NonNullType","type":{"kind":"NamedType","name":{"kind":"Name","value":"ID"}}}}],"selectionSet":{"kind":"SelectionSet","selections":[{"kind":"Field","name":{"kind":"Name","value":"serviceDeployment"},"arguments":[{"kind":"Argument","name":{"kind":"Name","value":"id"},"value":{"kind":"Variable","name":{"kind":"Name","value":"id"}}}],"selectionSet":{"kind":"SelectionSet","selections":[{"kind":"Field","name":{"kind":"Name","value":"id"}},{"kind":"Field","name":{"kind":"Name","value":"name"}},{"kind":"Field","name":{"kind":"Name","value":"cluster"},"selectionSet":{"kind":"SelectionSet","selections":[{"kind":"Field","name":{"kind":"Name","value":"id"}},{"kind":"Field","name":{"kind":"Name","value":"handle"}},{"kind":"Field","name":{"kind":"Name","value":"pingedAt"}}]}}]}}]}}]} as unknown as DocumentNode<OfServiceQuery, OfServiceQueryVariables>;

@@ -10,7 +10,7 @@ import { Login, LoginAgain } from "./Login";
 export function SessionGate({ children }: { readonly children: ReactNode }) {
   const session = useSession();
   const [{ data, error }, again] = useQuery({ query: MeDocument });
-  const known = data !== undefined;
+  const known = data != null;
   useEffect(() => {
     if (known && error === undefined) signedIn();
   }, [known, error]);

@@ -104,8 +104,8 @@ function Slice({ q, filter, after, follow, last, onMore }: SliceProps) {
   }, [follow, again]);
   const cursor = data?.auditLogs.pageInfo.endCursor ?? null;
   const next = useCallback(() => cursor !== null && onMore(cursor), [cursor, onMore]);
-  if (error !== undefined && data === undefined) return <Problem error={error} />;
-  if (data === undefined) return <Skeleton lines={10} />;
+  if (error !== undefined && data == null) return <Problem error={error} />;
+  if (data == null) return <Skeleton lines={10} />;
   const { edges, pageInfo } = data.auditLogs;
   if (edges.length === 0 && after === null) return <p className="quiet">No row is like that.</p>;
   return (

@@ -16,7 +16,7 @@ async function load(requestId: string): Promise<{ readonly text: string; readonl
   while (offset !== null) {
     const asked: number = offset;
     const { data, error } = await client.query(RecordingDocument, { requestId, offset: asked }, { requestPolicy: "network-only" }).toPromise();
-    if (data === undefined) return error === undefined ? { text } : { text, error };
+    if (data == null) return error === undefined ? { text } : { text, error };
     text += data.sessionRecording.data;
     const next: number | null = data.sessionRecording.next;
     offset = next === null || next === asked ? null : next;

@@ -121,8 +121,8 @@ export function ClusterPage() {
   const [{ data, error }] = useQuery({ query: ClusterDocument, variables: { handle } });
   const cluster = data?.cluster;
   useSubscription({ query: ClusterDeltaDocument, variables: { id: cluster?.id ?? null }, pause: cluster == null });
-  if (error !== undefined && data === undefined) return <Problem error={error} />;
-  if (data === undefined) return <Skeleton lines={12} />;
+  if (error !== undefined && data == null) return <Problem error={error} />;
+  if (data == null) return <Skeleton lines={12} />;
   if (cluster == null) return <NotThere what="cluster" />;
   return (
     <article>

@@ -102,8 +102,8 @@ function Slice({ q, health, after, onMore, last }: SliceProps) {
   const [{ data, error }] = useQuery({ query: ClustersDocument, variables: { q: q || null, health, after } });
   const cursor = data?.clusters.pageInfo.endCursor ?? null;
   const next = useCallback(() => cursor !== null && onMore(cursor), [cursor, onMore]);
-  if (error !== undefined && data === undefined) return <Problem error={error} />;
-  if (data === undefined) return <Skeleton lines={8} />;
+  if (error !== undefined && data == null) return <Problem error={error} />;
+  if (data == null) return <Skeleton lines={8} />;
   const { edges, pageInfo } = data.clusters;
   if (edges.length === 0 && after === null) return <NoClusters filtered={q !== "" || health !== null} />;
   return (

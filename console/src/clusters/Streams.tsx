@@ -11,8 +11,8 @@ import { toast } from "../ui/toast";
 export function Streams({ handle }: { readonly handle: string }) {
   const [{ data, error }, again] = useQuery({ query: OpenStreamsDocument, variables: { cluster: handle }, requestPolicy: "network-only" });
   const [ended, end] = useMutation(EndStreamDocument);
-  if (error !== undefined && data === undefined) return <Problem error={error} />;
-  if (data === undefined) return <Skeleton lines={4} />;
+  if (error !== undefined && data == null) return <Problem error={error} />;
+  if (data == null) return <Skeleton lines={4} />;
   const { nodes, silent } = data.openStreams;
   const stop = async (id: string) => {
     const result = await end({ id });

@@ -93,11 +93,11 @@ export function ContextsPage() {
           New context
         </button>
       </div>
-      {error !== undefined && data === undefined && <Problem error={error} />}
+      {error !== undefined && data == null && <Problem error={error} />}
       {removed.error !== undefined && <Problem error={removed.error} />}
-      {data === undefined && error === undefined && <Skeleton lines={6} />}
+      {data == null && error === undefined && <Skeleton lines={6} />}
       {name !== "" && (name === "*" || edited !== null) && <Edit key={name} context={edited} onDone={done} />}
-      {data !== undefined && contexts.length === 0 && name === "" && (
+      {data != null && contexts.length === 0 && name === "" && (
         <Empty title="No contexts yet">A context is a set of values under a name: templates of the services that are bound to it read them, secret ones sealed.</Empty>
       )}
       {contexts.length > 0 && (

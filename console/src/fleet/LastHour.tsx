@@ -7,7 +7,7 @@ import { Skeleton } from "../ui/Skeleton";
 import { letterOf, wordOf } from "./marks";
 
 const HOUR = 3_600_000;
-const MOST = 30;
+const MOST = 12;
 
 const WORDS: Record<string, string> = { ADDED: "is new", REMOVED: "is gone", CHANGED: "" };
 
@@ -18,8 +18,8 @@ export function LastHour({ until, moved }: { readonly until: string | null; read
     return { then: new Date(end.getTime() - HOUR).toISOString(), now: end.toISOString(), moved };
   }, [until, moved]);
   const [{ data, error }] = useQuery({ query: LastHourDocument, variables: { then: span.then, now: span.now } });
-  if (error !== undefined && data === undefined) return <Problem error={error} />;
-  if (data === undefined) return <Skeleton lines={4} />;
+  if (error !== undefined && data == null) return <Problem error={error} />;
+  if (data == null) return <Skeleton lines={4} />;
   const changes = data.fleetChanges;
   return (
     <section className="card" aria-labelledby="last-hour">

@@ -7,6 +7,8 @@ import { Age } from "../ui/Age";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
 
+const MOST_SILENT = 5;
+
 type Props = { readonly rows: readonly MapRowFragment[]; readonly q: string; readonly now: number };
 
 /** What needs somebody, worst first: failed services, then clusters that are not heard of. */
@@ -16,8 +18,8 @@ export function WrongNow({ rows, q, now }: Props) {
   const [{ data, error }, again] = useQuery({ query: WrongDocument, variables: { q: q || null, projectId: null, status: ["FAILED"] } });
   // The map is live; the list follows when its count of failures moves.
   useEffect(() => again({ requestPolicy: "network-only" }), [failed, again]);
-  if (error !== undefined && data === undefined) return <Problem error={error} />;
-  if (data === undefined) return <Skeleton lines={5} />;
+  if (error !== undefined && data == null) return <Problem error={error} />;
+  if (data == null) return <Skeleton lines={5} />;
   const { edges, totalCount } = data.serviceDeployments;
   return (
     <section className="card" aria-labelledby="wrong">
@@ -35,7 +37,7 @@ export function WrongNow({ rows, q, now }: Props) {
             <p>{node.errors[0]?.message ?? node.message ?? "failed without a reason"}</p>
           </li>
         ))}
-        {silent.slice(0, 20).map(({ id, handle, pingedAt }) => (
+        {silent.slice(0, MOST_SILENT).map(({ id, handle, pingedAt }) => (
           <li key={id} className="tone-warn">
             <Link href={`/clusters/${handle}`}>{handle}</Link>
             <Age at={pingedAt} staleAfter={AWAY} never="never came" />
@@ -43,6 +45,7 @@ export function WrongNow({ rows, q, now }: Props) {
           </li>
         ))}
       </ul>
+      {silent.length > MOST_SILENT && <Link href="/clusters?health=NEVER">and {silent.length - MOST_SILENT} more clusters that are not heard of</Link>}
       {totalCount !== null && totalCount > edges.length && <Link href="/services?status=FAILED">All {totalCount} that failed</Link>}
     </section>
   );

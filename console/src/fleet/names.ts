@@ -7,7 +7,7 @@ type Asked = { readonly q: string | null; readonly status: ServiceDeploymentStat
 
 async function pageOf(clusterId: string, after: string | null, asked: Asked): Promise<CellNamesQuery["serviceDeployments"]> {
   const { data, error } = await client.query(CellNamesDocument, { clusterId, after, ...asked }).toPromise();
-  if (data === undefined) throw error ?? new Error("the names were not told");
+  if (data == null) throw error ?? new Error("the names were not told");
   return data.serviceDeployments;
 }
 

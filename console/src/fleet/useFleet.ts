@@ -33,7 +33,7 @@ export function useLiveFleet(filter: FleetFilter, paused: boolean): Fleet {
   );
   const [{ data, error }] = useSubscription({ query: FleetChangesDocument, variables: { filter }, pause: paused }, take);
   const [last, setLast] = useState<readonly MapRowFragment[] | undefined>();
-  const rows = useMemo(() => (data === undefined ? undefined : [...data.rows.values()].sort(byHandle)), [data]);
+  const rows = useMemo(() => (data == null ? undefined : [...data.rows.values()].sort(byHandle)), [data]);
   // While a new filter is being answered, the old picture stays.
   if (rows !== undefined && rows !== last) setLast(rows);
   return { rows: rows ?? last, error };

@@ -1,3 +1,4 @@
+import type { ReactNode } from "react";
 import { useQuery } from "urql";
 import { Link, useParams } from "wouter";
 import { ComponentDocument, ComponentEventsDocument, ComponentLiveDocument, OfServiceDocument, type ComponentQuery } from "../api/generated";
@@ -21,8 +22,8 @@ type Relative = { readonly id: string; readonly kind: string; readonly name: str
 
 function Live({ id }: { readonly id: string }) {
   const [{ data, error, fetching }, again] = useQuery({ query: ComponentLiveDocument, variables: { id }, requestPolicy: "network-only" });
-  if (error !== undefined && data === undefined) return <Problem error={error} />;
-  if (data === undefined) return <Skeleton lines={14} />;
+  if (error !== undefined && data == null) return <Problem error={error} />;
+  if (data == null) return <Skeleton lines={14} />;
   if (data.componentLive === null) return <p className="quiet">It is not in the cluster now.</p>;
   return (
     <>
@@ -49,8 +50,8 @@ function Drift({ family }: { readonly family: Family }) {
 
 function Events({ id }: { readonly id: string }) {
   const [{ data, error }] = useQuery({ query: ComponentEventsDocument, variables: { id }, requestPolicy: "network-only" });
-  if (error !== undefined && data === undefined) return <Problem error={error} />;
-  if (data === undefined) return <Skeleton lines={6} />;
+  if (error !== undefined && data == null) return <Problem error={error} />;
+  if (data == null) return <Skeleton lines={6} />;
   return <EventsTable events={data.componentEvents} />;
 }
 
@@ -74,6 +75,15 @@ function Relatives({ title, of }: { readonly title: string; readonly of: readonl
   );
 }
 
+/** The service that an object belongs to: what is applied bears a label, what it owns has it above. */
+function serviceOf({ component, parents }: Family): string {
+  const ids = [component, ...parents].map(({ labels }) => labels["towline.dev/service"]);
+  return ids.find((id) => typeof id === "string") ?? "";
+}
+
+/** What needs the cluster's name waits until it is known. */
+const inCluster = (handle: string, content: ReactNode): ReactNode => (handle === "" ? <Skeleton lines={6} /> : content);
+
 function tabsOf(family: Family, handle: string): readonly [Tab, ...Tab[]] {
   const { component } = family;
   const pod = { namespace: component.namespace ?? "", name: component.name };
@@ -83,8 +93,8 @@ function tabsOf(family: Family, handle: string): readonly [Tab, ...Tab[]] {
     { id: "live", title: "Live", content: () => <Live id={component.id} /> },
     { id: "drift", title: component.synced ? "Git and live" : "Drift", content: () => <Drift family={family} /> },
     { id: "events", title: "Events", content: () => <Events id={component.id} /> },
-    ...(pods.length > 0 ? [{ id: "logs", title: "Logs", content: () => <Logs handle={handle} pods={pods} /> }] : []),
-    ...(isPod ? [{ id: "shell", title: "Shell", content: () => <Shell handle={handle} pod={pod} /> }] : []),
+    ...(pods.length > 0 ? [{ id: "logs", title: "Logs", content: () => inCluster(handle, <Logs handle={handle} pods={pods} />) }] : []),
+    ...(isPod ? [{ id: "shell", title: "Shell", content: () => inCluster(handle, <Shell handle={handle} pod={pod} />) }] : []),
   ];
 }
 
@@ -92,10 +102,10 @@ function tabsOf(family: Family, handle: string): readonly [Tab, ...Tab[]] {
 export function ObjectPage() {
   const { id } = useParams<{ id: string }>();
   const [{ data, error }] = useQuery({ query: ComponentDocument, variables: { id } });
-  const serviceId = typeof data?.component?.component.labels["towline.dev/service"] === "string" ? data.component.component.labels["towline.dev/service"] : "";
+  const serviceId = data?.component == null ? "" : serviceOf(data.component);
   const [owner] = useQuery({ query: OfServiceDocument, variables: { id: serviceId }, pause: serviceId === "" });
-  if (error !== undefined && data === undefined) return <Problem error={error} />;
-  if (data === undefined) return <Skeleton lines={14} />;
+  if (error !== undefined && data == null) return <Problem error={error} />;
+  if (data == null) return <Skeleton lines={14} />;
   if (data.component === null) return <NotThere what="object" />;
   const { component, parents, children } = data.component;
   const { tone, word } = componentState(component.state);
@@ -153,7 +163,9 @@ export function ObjectPage() {
         )}
         <dt>Labels</dt>
         <dd>
-          {Object.entries(component.labels).map(([name, value]) => (
+          {Object.entries(component.labels)
+            .filter(([name]) => !name.startsWith("towline.dev/"))
+            .map(([name, value]) => (
             <code key={name} className="label">
               {name}={String(value)}
             </code>

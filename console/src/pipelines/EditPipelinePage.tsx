@@ -160,7 +160,7 @@ export function EditPipelinePage() {
   const [choices] = useQuery({ query: ServiceChoicesDocument });
   const error = known.error ?? choices.error;
   if (error !== undefined) return <Problem error={error} />;
-  if (choices.data === undefined || (id !== undefined && known.data === undefined)) return <Skeleton lines={10} />;
+  if (choices.data == null || (id !== undefined && known.data == null)) return <Skeleton lines={10} />;
   const services = choices.data.serviceDeployments.edges.map(({ node }) => ({ id: node.id, name: `${node.cluster?.handle ?? ""}/${node.name}` }));
   return (
     <>

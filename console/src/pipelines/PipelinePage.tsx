@@ -82,8 +82,8 @@ export function PipelinePage() {
   const { id } = useParams<{ id: string }>();
   const [{ data, error }] = useQuery({ query: PipelineDocument, variables: { id } });
   useSubscription({ query: PipelineDeltaDocument });
-  if (error !== undefined && data === undefined) return <Problem error={error} />;
-  if (data === undefined) return <Skeleton lines={10} />;
+  if (error !== undefined && data == null) return <Problem error={error} />;
+  if (data == null) return <Skeleton lines={10} />;
   const { pipeline } = data;
   if (pipeline === null) return <NotThere what="pipeline" />;
   return (

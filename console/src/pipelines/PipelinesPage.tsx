@@ -10,8 +10,8 @@ import { Board } from "./Board";
 function Boards() {
   const [{ data, error }] = useQuery({ query: PipelinesDocument });
   useSubscription({ query: PipelineDeltaDocument });
-  if (error !== undefined && data === undefined) return <Problem error={error} />;
-  if (data === undefined) return <Skeleton lines={10} />;
+  if (error !== undefined && data == null) return <Problem error={error} />;
+  if (data == null) return <Skeleton lines={10} />;
   if (data.pipelines.edges.length === 0)
     return (
       <Empty title="No pipelines yet">

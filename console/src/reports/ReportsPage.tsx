@@ -65,8 +65,8 @@ export function ReportsPage() {
         <h1>Delivery</h1>
         <Chips label="Window" name="span" options={SPANS.map(([key, title]) => [key, title])} />
       </div>
-      {error !== undefined && data === undefined && <Problem error={error} />}
-      {data === undefined ? error === undefined && <Skeleton lines={8} /> : <Report report={data.deliveryReport} by={by} />}
+      {error !== undefined && data == null && <Problem error={error} />}
+      {data == null ? error === undefined && <Skeleton lines={8} /> : <Report report={data.deliveryReport} by={by} />}
     </>
   );
 }

@@ -143,15 +143,15 @@ export function RepositoriesPage() {
         </button>
       </div>
       {isNew !== "" && <Connect onDone={done} />}
-      {error !== undefined && data === undefined && <Problem error={error} />}
+      {error !== undefined && data == null && <Problem error={error} />}
       {removed.error !== undefined && <Problem error={removed.error} />}
-      {data === undefined && error === undefined && <Skeleton lines={6} />}
+      {data == null && error === undefined && <Skeleton lines={6} />}
       {data?.gitRepositories.edges.length === 0 && isNew === "" && (
         <Empty title="No repositories yet">
           Services are folders of repositories. <Link href="/repositories?new=1">Connect one</Link>, public or with a token or a key.
         </Empty>
       )}
-      {data !== undefined && data.gitRepositories.edges.length > 0 && (
+      {data != null && data.gitRepositories.edges.length > 0 && (
         <Table label="Repositories" titles={["Address", "State", "Newest", "Signs in", "Read", ""]}>
           {data.gitRepositories.edges.map(({ node }) => (
             <Row key={node.id} repository={node} onDelete={() => leave(node)} />

@@ -16,8 +16,8 @@ const EXAMPLES = ["kind:Deployment", "kind:Pod state:FAILED", "image:log4j<2.17"
 function Found({ q }: { readonly q: string }) {
   const [after, setAfter] = useState<string | null>(null);
   const [{ data, error }] = useQuery({ query: ObjectsDocument, variables: { q, after } });
-  if (error !== undefined && data === undefined) return <Problem error={error} />;
-  if (data === undefined) return <Skeleton lines={8} />;
+  if (error !== undefined && data == null) return <Problem error={error} />;
+  if (data == null) return <Skeleton lines={8} />;
   const { edges, pageInfo, totalCount, totalCountKind } = data.search;
   if (edges.length === 0) return <p className="quiet">No object of any cluster is like that.</p>;
   return (

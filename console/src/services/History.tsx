@@ -15,8 +15,8 @@ export function History({ service }: { readonly service: Service }) {
   const [{ data, error }] = useQuery({ query: HistoryDocument, variables: { id: service.id, after: null } });
   const [back, rollback] = useMutation(RollbackDocument);
   const [chosen, choose] = useState<string | null>(null);
-  if (error !== undefined && data === undefined) return <Problem error={error} />;
-  if (data === undefined) return <Skeleton lines={8} />;
+  if (error !== undefined && data == null) return <Problem error={error} />;
+  if (data == null) return <Skeleton lines={8} />;
   const target = data.revisions.edges.find(({ node }) => node.id === chosen)?.node;
   const go = async () => {
     if (target === undefined) return;

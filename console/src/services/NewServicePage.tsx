@@ -29,8 +29,8 @@ export function NewServicePage() {
   const [, go] = useLocation();
   const { value, problem } = judged(text);
   const draft = draftOf(value);
-  if (error !== undefined && data === undefined) return <Problem error={error} />;
-  if (data === undefined) return <Skeleton lines={10} />;
+  if (error !== undefined && data == null) return <Problem error={error} />;
+  if (data == null) return <Skeleton lines={10} />;
   const clusters = data.clusters.edges.map(({ node }) => node);
   const repositories = data.gitRepositories.edges.map(({ node }) => node);
   const wrong = problem === "" ? missing(draft, clusters, repositories) : [problem];

@@ -1,4 +1,5 @@
 import { useQuery } from "urql";
+import { codeOf } from "../api/client";
 import { ServiceChangesDocument } from "../api/generated";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
@@ -10,8 +11,9 @@ type Props = { readonly serviceId: string; readonly gitRef?: string; readonly di
 export function ServiceChanges({ serviceId, gitRef, digest }: Props) {
   const variables = { id: serviceId, ref: gitRef ?? null, newDigest: digest ?? null };
   const [{ data, error, fetching }] = useQuery({ query: ServiceChangesDocument, variables });
-  if (error !== undefined && data === undefined) return <Problem error={error} />;
-  if (data === undefined || fetching) return <Skeleton lines={4} />;
+  if (codeOf(error) === "NOT_FOUND") return <p className="quiet">There is nothing to compare it with yet: all of it would be new.</p>;
+  if (error !== undefined && data == null) return <Problem error={error} />;
+  if (data == null || fetching) return <Skeleton lines={4} />;
   const { added, removed, changed, objects } = data.serviceDiff;
   return (
     <div className="stack">

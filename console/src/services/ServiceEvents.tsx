@@ -12,8 +12,8 @@ type Props = {
 /** What the cluster tells of a service's objects. */
 export function ServiceEvents({ serviceId, render: Render }: Props) {
   const [{ data, error }, again] = useQuery({ query: ServiceEventsDocument, variables: { id: serviceId } });
-  if (error !== undefined && data === undefined) return <Problem error={error} />;
-  if (data === undefined) return <Skeleton lines={6} />;
+  if (error !== undefined && data == null) return <Problem error={error} />;
+  if (data == null) return <Skeleton lines={6} />;
   return (
     <>
       <div className="bar">

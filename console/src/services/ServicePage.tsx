@@ -77,7 +77,7 @@ export function ServicePage() {
   useSubscription({ query: ServiceDeltaDocument, variables: { id } });
   const service = data?.serviceDeployment;
   if (error !== undefined && service == null) return <Problem error={error} />;
-  if (data === undefined) return <Skeleton lines={14} />;
+  if (data == null) return <Skeleton lines={14} />;
   if (service == null) return <NotThere what="service" />;
   const pods = service.components.filter(({ kind, group }) => kind === "Pod" && !group).slice(0, MOST_PODS);
   return (

@@ -69,8 +69,8 @@ function Slice({ filter, after, onMore, last }: SliceProps) {
   const [{ data, error }] = useQuery({ query: ServicesDocument, variables });
   const cursor = data?.serviceDeployments.pageInfo.endCursor ?? null;
   const next = useCallback(() => cursor !== null && onMore(cursor), [cursor, onMore]);
-  if (error !== undefined && data === undefined) return <Problem error={error} />;
-  if (data === undefined) return <Skeleton lines={8} />;
+  if (error !== undefined && data == null) return <Problem error={error} />;
+  if (data == null) return <Skeleton lines={8} />;
   const { edges, pageInfo, totalCount, totalCountKind } = data.serviceDeployments;
   if (after === null && edges.length === 0) return <NoServices filtered={Boolean(filter.q ?? filter.status)} />;
   return (

@@ -16,8 +16,8 @@ function Verdict({ service }: { readonly service: Service }) {
   const variables = { sha: newest?.sha ?? "", repositoryId: service.repository?.id ?? null };
   const [{ data, error }] = useQuery({ query: TraceDocument, variables, pause: newest === undefined });
   if (newest === undefined) return <p className="quiet">No commit of {service.git?.ref ?? "its branch"} is known yet.</p>;
-  if (error !== undefined && data === undefined) return <Problem error={error} />;
-  if (data === undefined) return <Skeleton lines={2} />;
+  if (error !== undefined && data == null) return <Problem error={error} />;
+  if (data == null) return <Skeleton lines={2} />;
   const walk = data.commitTrace.stragglers.find(({ serviceId }) => serviceId === service.id);
   const { tone, word, text } = STANDINGS[walk?.standing ?? "LIVE"];
   return (
@@ -59,8 +59,8 @@ function Line({ row, before }: { readonly row: Row; readonly before: Row | undef
 /** Why the newest commit is live or is not, and how far each one before has come. */
 export function Timeline({ service }: { readonly service: Service }) {
   const [{ data, error }] = useQuery({ query: TimelineDocument, variables: { id: service.id } });
-  if (error !== undefined && data === undefined) return <Problem error={error} />;
-  if (data === undefined) return <Skeleton lines={8} />;
+  if (error !== undefined && data == null) return <Problem error={error} />;
+  if (data == null) return <Skeleton lines={8} />;
   const rows = data.ledger.edges.map(({ node }) => node);
   return (
     <div className="stack">
