@@ -115,6 +115,12 @@ class Reading(Protocol[T]):
         """All rows whose time in a column is not after a moment."""
         ...
 
+    async def since(
+        self, columns: Collection[str], moment: datetime, visible: Visible, most: int
+    ) -> list[str]:
+        """The ids of rows, deleted ones too, of which a time in the columns is not before."""
+        ...
+
     async def page(self, query: PageQuery) -> Page[T]: ...
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import strawberry
 
@@ -21,6 +21,10 @@ from fleet.errors import NotFound
 
 T = TypeVar("T")
 D = TypeVar("D")
+_SINCE = (
+    "With `since`, the last `at` that a subscriber was told, first all that changed meanwhile; "
+    "some of it may come twice."
+)
 
 
 @strawberry.type
@@ -37,18 +41,20 @@ class ServiceDelta:
 
 @strawberry.type
 class ClusterDelta:
-    """A cluster that changed; `payload` is null once it has gone."""
+    """A cluster that changed; `payload` is null once it has gone. `at` is as of services."""
 
     id: strawberry.ID
     payload: Cluster | None
+    at: datetime
 
 
 @strawberry.type
 class PipelineDelta:
-    """A pipeline that changed; `payload` is null once it has gone."""
+    """A pipeline that changed; `payload` is null once it has gone. `at` is as of services."""
 
     id: strawberry.ID
     payload: Pipeline | None
+    at: datetime
 
 
 async def _service(context: Context, id: str) -> ServiceDeployment:
@@ -68,22 +74,20 @@ async def _deltas(
     info: Info,
     topic: str,
     id: str | None,
+    since: datetime | None,
     look: Callable[[Context, str], Awaitable[T]],
     make: Callable[..., D],
-    missed: Callable[[Context], Awaitable[Sequence[str]]] | None = None,
 ) -> AsyncGenerator[D, None]:
-    """A delta for each change of one thing, or of all of a kind, that the caller may read.
+    """A delta for each change of one thing, or of all of a kind, that the caller may read; first
+    for those that have changed since a moment.
 
     That something has gone is told of what was shown before, or to those who may see all.
     """
     context = info.context
     wakes = context.verbs.bus.subscribe(topic, MISSED)
     await context.recheck()
-    shown: set[str] = set()
-    if id is not None:
-        await look(context, id)
-        shown.add(id)
-    keys = await missed(context) if missed else ()
+    keys = await _missed(context, Kind(topic), id, since, look)
+    shown = {*keys, *([id] if id is not None else [])}
     async for woken, key in _after(topic, keys, wakes):
         if woken == MISSED and id is not None:
             key = id
@@ -94,11 +98,11 @@ async def _deltas(
             payload = await look(context, key)
             shown.add(key)
         except NotFound:
-            if key not in (*shown, *keys) and context.actor.policy.visible(Kind(topic)):
+            if key not in shown and context.actor.policy.visible(Kind(topic)):
                 continue
             shown.discard(key)
             payload = None
-        yield make(id=strawberry.ID(key), payload=payload)
+        yield make(id=strawberry.ID(key), payload=payload, at=context.verbs.clock.now())
 
 
 async def _after(
@@ -111,33 +115,41 @@ async def _after(
         yield wake
 
 
+async def _missed(
+    context: Context,
+    kind: Kind,
+    id: str | None,
+    since: datetime | None,
+    look: Callable[[Context, str], Awaitable[T]],
+) -> Sequence[str]:
+    """What is to be told of at first. NotFound: one thing is asked for, and not there, nor was."""
+    search = context.verbs.search
+    if id is None:
+        return await search.changed_since(context.actor, kind, since) if since else ()
+    try:
+        await look(context, id)
+    except NotFound:
+        if since is None or id not in await search.changed_since(context.actor, kind, since):
+            raise
+    return [id] if since else ()
+
+
 @strawberry.type
 class Subscription(AgentSubscription, FleetSubscription, SecretSubscription):
-    @strawberry.subscription(
-        description="Services as they change; one, or all. With `since`, the last `at` that a "
-        "subscriber was told, first all that changed meanwhile; some of it may come twice."
-    )
+    @strawberry.subscription(description=f"Services as they change; one, or all. {_SINCE}")
     def service_deployment_delta(
         self, info: Info, id: strawberry.ID | None = None, since: datetime | None = None
     ) -> AsyncGenerator[ServiceDelta, None]:
-        def make(**told: Any) -> ServiceDelta:
-            return ServiceDelta(**told, at=info.context.verbs.clock.now())
+        return _deltas(info, SERVICE, id, since, _service, ServiceDelta)
 
-        async def missed(context: Context) -> Sequence[str]:
-            if since is None:
-                return ()
-            return await context.verbs.search.changed_since(context.actor, since)
-
-        return _deltas(info, SERVICE, id, _service, make, missed)
-
-    @strawberry.subscription(description="Clusters as they change; one, or all.")
+    @strawberry.subscription(description=f"Clusters as they change; one, or all. {_SINCE}")
     def cluster_delta(
-        self, info: Info, id: strawberry.ID | None = None
+        self, info: Info, id: strawberry.ID | None = None, since: datetime | None = None
     ) -> AsyncGenerator[ClusterDelta, None]:
-        return _deltas(info, CLUSTER, id, _cluster, ClusterDelta)
+        return _deltas(info, CLUSTER, id, since, _cluster, ClusterDelta)
 
-    @strawberry.subscription(description="Pipelines as they change; one, or all.")
+    @strawberry.subscription(description=f"Pipelines as they change; one, or all. {_SINCE}")
     def pipeline_delta(
-        self, info: Info, id: strawberry.ID | None = None
+        self, info: Info, id: strawberry.ID | None = None, since: datetime | None = None
     ) -> AsyncGenerator[PipelineDelta, None]:
-        return _deltas(info, PIPELINE, id, _pipeline, PipelineDelta)
+        return _deltas(info, PIPELINE, id, since, _pipeline, PipelineDelta)

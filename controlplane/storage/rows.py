@@ -20,6 +20,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
+from controlplane.domain.access import Visible
 from controlplane.ports import ANY, MOST_COUNTED, MOST_ROWS_A_PAGE, Page, PageQuery
 from controlplane.storage.connection import Connection
 from controlplane.storage.visibility import condition, tagged
@@ -64,6 +65,15 @@ class SqlReading(Generic[T]):
 
     async def past(self, column: str, moment: datetime) -> list[T]:
         return await self._fetch(self._rows.where(self._table.c[column] <= moment))
+
+    async def since(
+        self, columns: Collection[str], moment: datetime, visible: Visible, most: int
+    ) -> list[str]:
+        table = self._table
+        found = select(table.c.id).where(
+            or_(*(table.c[name] >= moment for name in columns)), condition(table, visible)
+        )
+        return list((await self._connection.execute(found.limit(most))).scalars())
 
     async def page(self, query: PageQuery) -> Page[T]:
         return await self._page(query, ())

@@ -4,11 +4,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from controlplane.domain.access import Actor, Kind, Verb, require_member
+from controlplane.domain.access import Actor, Kind, Verb, Visible, require_member
+from controlplane.domain.audit import AuditFilter
 from controlplane.domain.marks import MapRow
 from controlplane.domain.names import check_text
 from controlplane.domain.search import Place, best, parse
-from controlplane.ports import MOST_ROWS_A_PAGE, FoundPage, PageQuery
+from controlplane.ports import MOST_ROWS_A_PAGE, FoundPage, PageQuery, Transaction
 from controlplane.usecases.deps import Deps
 from fleet.errors import Invalid, LimitExceeded
 
@@ -16,6 +17,7 @@ MOST_PLACES = 50
 MOST_MISSED = 5_000
 _MOST_NAMED = 1_000
 _OVERLAP = timedelta(minutes=1)
+_CLUSTER_TIMES = ("updated_at", "pinged_at", "ending_at", "deleted_at")
 _PLACES = (Kind.CLUSTER, Kind.SERVICE, Kind.GROUP, Kind.REPOSITORY, Kind.PIPELINE)
 
 
@@ -58,18 +60,26 @@ class Search:
         async with self._deps.store.read() as tx:
             return await tx.services.fleet_map(query, clusters)
 
-    async def changed_since(self, actor: Actor, moment: datetime) -> list[str]:
-        """Services that a subscriber may have missed since it was told something at a moment.
+    async def changed_since(self, actor: Actor, kind: Kind, moment: datetime) -> list[str]:
+        """Services, clusters or pipelines of which a subscriber may have missed something since it
+        was told of them at a moment; also those that have gone.
 
         LimitExceeded: so many that reading the list anew is quicker.
         """
         require_member(actor)
-        visible = actor.policy.visible(Kind.SERVICE)
+        visible = actor.policy.visible(kind)
+        # Transactions that were open at that moment are covered as well.
+        start, most = moment - _OVERLAP, MOST_MISSED + 1
         async with self._deps.store.read() as tx:
-            # Transactions that were open at that moment are covered as well.
-            found = await tx.services.changed_since(moment - _OVERLAP, visible, MOST_MISSED + 1)
+            if kind is Kind.SERVICE:
+                found = await tx.services.changed_since(start, visible, most)
+            elif kind is Kind.CLUSTER:
+                found = await tx.clusters.since(_CLUSTER_TIMES, start, visible, most)
+            else:
+                found = await tx.pipelines.since(["updated_at"], start, visible, most)
+                found += await _deleted(tx, "deletePipeline", start, visible)
         if len(found) > MOST_MISSED:
-            raise LimitExceeded(f"more than {MOST_MISSED:,} services changed since: read them anew")
+            raise LimitExceeded(f"more than {MOST_MISSED:,} changed since: read them anew")
         return found
 
     async def concerned(
@@ -81,3 +91,10 @@ class Search:
             return None
         async with self._deps.store.read() as tx:
             return {*clusters, *await tx.services.clusters_of(services)} - {""}
+
+
+async def _deleted(tx: Transaction, action: str, since: datetime, visible: Visible) -> list[str]:
+    """The ids of what is gone without a trace but in the audit trail, the newest."""
+    query = PageQuery(MOST_ROWS_A_PAGE, visible=visible, newest=True)
+    page = await tx.audit.search(AuditFilter(action=action, since=since), query)
+    return [one.target_id for one in page.items]

@@ -132,6 +132,46 @@ async def test_a_deleted_thing_is_told_as_gone(hub: Running, signed_in: Socket) 
     assert told == {"id": cluster["id"], "payload": None}
 
 
+async def test_what_was_missed_is_told_after_a_reconnect(hub: Running) -> None:
+    """With `since`: changes and deletions of all three kinds, of one thing as of all."""
+    cluster, gone = await hub.cluster(), await hub.cluster("gone")
+    repository = await hub.repository("https://127.0.0.1:1/a.git")
+    service = await hub.service(cluster["id"], repository, "web")
+    saved = """mutation ($id: ID!) { savePipeline(name: "kept", attributes: {stages: [
+      {name: "dev", services: [{serviceId: $id}]}], edges: []}) { id } }"""
+    kept = (await hub.ask(saved, id=service))["savePipeline"]["id"]
+    for document, id in (
+        ("mutation ($id: ID!) { deleteCluster(id: $id) { id } }", gone["id"]),
+        ("mutation ($id: ID!) { deletePipeline(id: $id) { id } }", kept),
+    ):
+        await hub.ask(document, id=id)
+    wanted = {
+        "clusterDelta": {cluster["id"]: True, gone["id"]: False},
+        "serviceDeploymentDelta": {service: True},
+        "pipelineDelta": {kept: False},
+    }
+    for field, things in wanted.items():
+        document = f"""subscription ($of: ID) {{
+          {field}(since: "2026-01-01T00:00:00Z", id: $of) {{ id at payload {{ id }} }} }}"""
+        async with socket(hub) as one:
+            await one.init(hub.token)
+            await one.subscribe(document, "all")
+            told = [(await one.next())["payload"]["data"][field] for _ in things]
+            assert {one["id"]: one["payload"] is not None for one in told} == things
+            for id, is_there in things.items():
+                await one.subscribe(document, id, of=id)
+                alone = (await one.next())["payload"]["data"][field]
+                assert (alone["id"], alone["payload"] is not None) == (id, is_there)
+
+
+async def test_a_thing_that_never_was_is_not_resumed(signed_in: Socket) -> None:
+    """Neither is one that the caller may not see: both read alike."""
+    document = 'subscription { clusterDelta(id: "x", since: "2026-01-01T00:00:00Z") { id } }'
+    await signed_in.subscribe(document)
+    refused = await signed_in.next()
+    assert "NOT_FOUND" in str(refused["payload"])
+
+
 async def test_a_revoked_token_ends_its_connection_within_five_seconds(hub: Running) -> None:
     """Also when nothing happens that could be told."""
     token = await robot(hub)
