@@ -7,7 +7,7 @@ version's tables are: a store of an older version is loaded at its own schema an
 
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, BinaryIO
 
 import orjson
@@ -79,7 +79,7 @@ def _dump(connection: Connection, into: BinaryIO, progress: Progress) -> tuple[s
         into.write(_line({"table": table.name, "columns": [one.name for one in columns]}))
         rows = connection.execution_options(yield_per=_BATCH).execute(_reading(table, connection))
         for batch in rows.partitions():
-            into.writelines(_line([_plain(value) for value in row]) for row in batch)
+            into.writelines(_line(tuple(row)) for row in batch)
             done += len(batch)
             progress(table.name, done)
     into.write(_line({"rows": done}))
@@ -186,14 +186,6 @@ def _read(column: Column[Any], dialect: str) -> Any:
     return cast(column, Text) if dialect == "postgresql" else type_coerce(column, String)
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return value.replace(tzinfo=value.tzinfo or UTC).astimezone(UTC).isoformat()
-    if isinstance(value, bytes):
-        return b64encode(value).decode()
-    return value
-
-
 def _written(column: Column[Any], dialect: str) -> Any:
     if not isinstance(column.type, JSON):
         return bindparam(f"to_{column.name}", type_=column.type)
@@ -217,4 +209,12 @@ def _typed(value: Any, kind: Any) -> Any:
 
 
 def _line(value: Any) -> bytes:
-    return orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)
+    """Times in UTC by RFC 3339, which SQLite keeps without saying so; bytes in base64."""
+    options = orjson.OPT_APPEND_NEWLINE | orjson.OPT_NAIVE_UTC
+    return orjson.dumps(value, default=_base64, option=options)
+
+
+def _base64(value: Any) -> str:
+    if isinstance(value, bytes):
+        return b64encode(value).decode()
+    raise TypeError(f"a {type(value).__name__} is in no backup")

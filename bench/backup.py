@@ -1,0 +1,106 @@
+"""A whole installation into one file and out again: `python -m bench.backup`.
+
+A million ledger rows in SQLite (BENCH_SMALL=1: a tenth), beside the same store written and read by
+the `sqlite3` library as its own SQL dump.
+"""
+
+import os
+import sqlite3
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from bench.report import Report
+from tests import migrated
+from towline.backup import backup, restore
+from towline.settings import ServeSettings
+
+ROWS = 1_000_000 // (10 if os.environ.get("BENCH_SMALL") else 1)
+
+
+def fill(store: Path) -> None:
+    """Ledger rows as deliveries write them; columns that are not named here hold little."""
+    with sqlite3.connect(store) as connection:
+        columns = connection.execute("PRAGMA table_info(ledger)").fetchall()
+        names = [name for _, name, *_ in columns]
+        marks = ", ".join("?" * len(names))
+        rows = (tuple(value(kind, name, n) for _, name, kind, *_ in columns) for n in numbers())
+        connection.executemany(f"INSERT INTO ledger VALUES ({marks})", rows)
+    connection.close()
+
+
+def numbers() -> Iterator[int]:
+    return iter(range(1, ROWS + 1))
+
+
+def value(kind: str, name: str, number: int) -> object:
+    """Something of the column's type and usual length."""
+    if name == "stage":
+        return "rendered"
+    if kind.startswith("DATETIME"):
+        return f"2026-0{number % 9 + 1}-01 00:00:{number % 60:02}.000000"
+    if kind.startswith(("INTEGER", "BIGINT")):
+        return number
+    return '{"by": "delivery"}' if kind == "JSON" else f"{number % 100_000:036}"
+
+
+def seconds(work: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun
+
+
+def sql_dump(store: Path, into: Path) -> None:
+    """What the library of SQLite itself offers."""
+    connection = sqlite3.connect(store)
+    with into.open("w") as file:
+        file.writelines(f"{line}\n" for line in connection.iterdump())
+    connection.close()
+
+
+def sql_load(dump: Path, store: Path) -> None:
+    connection = sqlite3.connect(store)
+    connection.executescript(dump.read_text())
+    connection.close()
+
+
+def nothing(_table: str, _rows: int) -> None:
+    """Progress that nobody looks at."""
+
+
+def main() -> None:
+    """Measure and report."""
+    report = Report("backup")
+    with tempfile.TemporaryDirectory() as folder:
+        data, again = Path(folder) / "data", Path(folder) / "again"
+        migrated.put_sqlite(data)
+        fill(data / "towline.db")
+        kept, plain = Path(folder) / "kept", Path(folder) / "plain.sql"
+        old, new = ServeSettings(data=data), ServeSettings(data=again)
+        taken = seconds(lambda: backup(old, kept, (), nothing))
+        dumped = seconds(lambda: sql_dump(data / "towline.db", plain))
+        read = seconds(lambda: restore(new, kept, (), nothing))
+        loaded = seconds(lambda: sql_load(plain, Path(folder) / "loaded.db"))
+        name = f"{ROWS:,} ledger rows"
+        report.add(f"backup, {name}", [taken], "s", goal=60)
+        report.add(
+            f"backup, {name}: to SQL dump",
+            [taken],
+            "s",
+            baseline="sqlite3 iterdump",
+            baseline_values=[dumped],
+        )
+        report.add(
+            f"restore and verify, {name}",
+            [read],
+            "s",
+            baseline="sqlite3 executescript",
+            baseline_values=[loaded],
+        )
+        report.add("size of the file", [kept.stat().st_size / 1e6], "MB")
+    report.write()
+
+
+if __name__ == "__main__":
+    main()
