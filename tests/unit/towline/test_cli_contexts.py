@@ -7,8 +7,10 @@ from stat import S_IMODE
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner, Result
 
 from fleet.errors import Invalid, Unauthenticated
+from towline.cli.program import app
 from towline.contexts import (
     Contexts,
     Target,
@@ -134,3 +136,32 @@ def test_what_is_no_url_is_refused(url: str) -> None:
 
 def test_a_token_is_not_in_what_python_prints() -> None:
     assert "token-here" not in repr(HERE)
+
+
+def run(config: Path, *words: str) -> Result:
+    """A command of `towline contexts` on a file."""
+    return CliRunner().invoke(app, ["--config", str(config), "contexts", *words])
+
+
+def test_contexts_are_listed_without_their_tokens(config: Path) -> None:
+    said = run(config, "list")
+    assert said.exit_code == 0
+    assert [line.split() for line in said.output.splitlines()[1:]] == [
+        ["*", "here", "https://here.example"],
+        ["there", "https://there.example"],
+    ]
+    assert "token" not in run(config, "list", "-o", "json").output
+
+
+def test_another_context_is_used_from_then_on(config: Path) -> None:
+    assert run(config, "use", "there").exit_code == 0
+    assert run(config, "current").output.strip() == "there"
+    assert resolve(Wish(config=config), {}) == THERE
+    assert read(config).targets == {"there": THERE, "here": HERE}
+
+
+def test_an_unknown_context_is_answered_with_those_that_are_known(config: Path) -> None:
+    refused = run(config, "use", "elsewhere").exception
+    assert isinstance(refused, Invalid)
+    assert "here, there" in refused.message
+    assert isinstance(run(config.with_name("none"), "current").exception, Invalid)

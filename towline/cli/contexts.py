@@ -1,0 +1,73 @@
+"""`towline contexts`: the control planes that this user is signed in to."""
+
+from typing import Annotated
+
+import typer
+
+from fleet.errors import Invalid
+from towline.cli.output import Column, Format, field, printable, say, show
+from towline.cli.session import Output, wish_of
+from towline.contexts import Contexts, config_path, read, write
+
+app = typer.Typer(help="Control planes that you are signed in to.", no_args_is_help=True)
+
+_CONTEXTS = (
+    Column("CURRENT", lambda row: "*" if row["current"] else ""),
+    field("NAME"),
+    field("URL"),
+)
+
+
+@app.command("list")
+def list_contexts(context: typer.Context, output: Output = Format.TABLE) -> None:
+    """List where `towline login` has signed in; never the tokens.
+
+    \b
+    Example:
+      towline contexts list
+    """
+    contexts = read(config_path(wish_of(context)))
+    rows = [
+        {"name": name, "url": target.url, "current": name == contexts.current}
+        for name, target in sorted(contexts.targets.items())
+    ]
+    show(rows, _CONTEXTS, output, "name")
+
+
+@app.command("use")
+def use(
+    context: typer.Context, name: Annotated[str, typer.Argument(help="Name of the context.")]
+) -> None:
+    """Have the next commands mean this control plane.
+
+    \b
+    Example:
+      towline contexts use prod
+    """
+    path = config_path(wish_of(context))
+    contexts = read(path)
+    _check_known(contexts, name)
+    write(path, contexts._replace(current=name))
+    say(f"commands now mean {contexts.targets[name].url}")
+
+
+@app.command("current")
+def current(context: typer.Context) -> None:
+    """Print the name of the context that commands mean without another word.
+
+    \b
+    Example:
+      towline contexts current
+    """
+    contexts = read(config_path(wish_of(context)))
+    _check_known(contexts, contexts.current)
+    print(printable(contexts.current))
+
+
+def _check_known(contexts: Contexts, name: str) -> None:
+    """Invalid: not signed in there; names where one is."""
+    if name in contexts.targets:
+        return
+    known = ", ".join(sorted(contexts.targets)) or "none"
+    which = f"context {name!r} is not known" if name else "no context is current"
+    raise Invalid(f"{which}: choose one of {known}, or run `towline login URL`")
