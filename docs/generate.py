@@ -27,8 +27,9 @@ Written by `docs/generate.py` from the program; do not edit.
 
 Signing in with `towline login` is remembered in `~/.config/towline/config.toml` (0600). Instead,
 `TOWLINE_URL` with `TOWLINE_TOKEN` (or `TOWLINE_TOKEN_FILE`) and `TOWLINE_CA_FILE` may be set;
-`TOWLINE_CONFIG` names another file. `towline contexts` lists where one is signed in, and chooses. A login
-plugin for kubectl, `towline-kubectl-login`, comes with the program and is called by kubeconfigs that `towline kubeconfig` makes.
+`TOWLINE_CONFIG` names another file. `towline contexts` lists where one is signed in, and chooses.
+A login plugin for kubectl, `towline-kubectl-login`, comes with the program and is called by
+kubeconfigs that `towline kubeconfig` makes.
 """
 
 
