@@ -61,6 +61,7 @@ from controlplane.usecases.deployment import Deployment
 from controlplane.usecases.deps import Deps
 from controlplane.usecases.diffs import Diffs
 from controlplane.usecases.federation import Federation
+from controlplane.usecases.flows import Flows
 from controlplane.usecases.globals import Globals
 from controlplane.usecases.identity import Identity
 from controlplane.usecases.interventions import Interventions
@@ -316,6 +317,7 @@ async def _secret_parts(
     loop = SecretLoop(Rotations(deps), refreshing, keys, deps.bus, deps.clock)
     verbs = {
         "contexts": Contexts(deps),
+        "flows": Flows(deps),
         "secrets": Secrets(deps),
         "refreshing": refreshing,
         "keys": keys,

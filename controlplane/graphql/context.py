@@ -16,6 +16,7 @@ from controlplane.usecases.components import Components
 from controlplane.usecases.contexts import Contexts
 from controlplane.usecases.deployment import Deployment
 from controlplane.usecases.diffs import Diffs
+from controlplane.usecases.flows import Flows
 from controlplane.usecases.globals import Globals
 from controlplane.usecases.identity import Identity
 from controlplane.usecases.interventions import Interventions
@@ -55,6 +56,7 @@ class Verbs:
     repositories: Repositories
     services: Services
     contexts: Contexts
+    flows: Flows
     secrets: Secrets
     refreshing: Refreshing
     keys: Keys

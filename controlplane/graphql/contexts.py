@@ -23,6 +23,7 @@ class ServiceContext:
     id: strawberry.ID
     name: str
     configuration: Map
+    types: Map
     project: Project | None
 
     @classmethod
@@ -31,17 +32,19 @@ class ServiceContext:
             id=strawberry.ID(row.id),
             name=row.name,
             configuration=Map(dict(row.configuration)),
+            types=Map({key: one.upper() for key, one in row.types.items()}),
             project=project,
         )
 
 
 @strawberry.input
 class ServiceContextAttributes:
-    """What is given replaces the whole; what is left out stays."""
+    """What is given replaces the whole; what is left out stays. `types`: by key, like NUMBER."""
 
     configuration: Json | None = None
     secrets: list[ConfigAttributes] | None = None
     project_id: strawberry.ID | None = None
+    types: Json | None = None
 
     def change(self) -> ContextChange:
         secrets = self.secrets
@@ -49,6 +52,7 @@ class ServiceContextAttributes:
             _values(self.configuration),
             None if secrets is None else {one.name: one.value or "" for one in secrets},
             self.project_id or None,
+            _words(self.types),
         )
 
 
@@ -56,6 +60,14 @@ def _values(given: Any) -> dict[str, Any] | None:
     if given is None or isinstance(given, dict):
         return given
     raise Invalid("must be a JSON object", field="configuration")
+
+
+def _words(given: Any) -> dict[str, str] | None:
+    if given is None:
+        return None
+    if isinstance(given, dict) and all(isinstance(one, str) for one in given.values()):
+        return {key: one.lower() for key, one in given.items()}
+    raise Invalid("must be a JSON object of names of types", field="types")
 
 
 @strawberry.type

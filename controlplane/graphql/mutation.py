@@ -12,6 +12,7 @@ from controlplane.graphql.context import Context, Info
 from controlplane.graphql.contexts import ContextMutation
 from controlplane.graphql.deployment import DeploymentMutation
 from controlplane.graphql.fleet import FleetMutation
+from controlplane.graphql.flow import FlowMutation
 from controlplane.graphql.inputs import (
     ClusterAttributes,
     ClusterUpdateAttributes,
@@ -42,6 +43,7 @@ class Mutation(
     StreamMutation,
     ContextMutation,
     SecretMutation,
+    FlowMutation,
     DeploymentMutation,
     NotificationMutation,
     FleetMutation,

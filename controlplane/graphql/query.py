@@ -16,6 +16,7 @@ from controlplane.graphql.contexts import ContextQuery
 from controlplane.graphql.deployment import DeploymentQuery
 from controlplane.graphql.diffs import DiffQuery
 from controlplane.graphql.fleet import FleetQuery
+from controlplane.graphql.flow import FlowQuery
 from controlplane.graphql.inputs import TagAttributes
 from controlplane.graphql.ledger import ReportQuery
 from controlplane.graphql.notifications import NotificationQuery
@@ -53,6 +54,7 @@ class Query(
     DiffQuery,
     ContextQuery,
     SecretQuery,
+    FlowQuery,
     DeploymentQuery,
     AuditQuery,
     NotificationQuery,

@@ -16,8 +16,10 @@ API_VERSION = "towline/v1"
 MOST_BYTES = 5 << 20
 _SUFFIXES = (".yaml", ".yml")
 
-# A shape is a type, [shape] for a list, a dict for an object, WORDS for any texts by name.
+# A shape is a type, [shape] for a list, a dict for an object, WORDS for any texts by name,
+# ANYTHING for what only the API judges.
 WORDS = "texts by name"
+ANYTHING = "any value"
 _SOURCE = {"env": str, "file": str}
 _HELM = {
     "chart": str,
@@ -104,6 +106,18 @@ SHAPES: Mapping[str, Mapping[str, Any]] = {
         "configuration": WORDS,
         "secrets": WORDS,
     },
+    "Flow": {
+        "service": str,
+        "exports": [{"name": str, "type": str, "value": ANYTHING, "shared": bool}],
+        "imports": [{"alias": str, "service": str, "export": str, "default": ANYTHING}],
+    },
+    "Context": {
+        "name": str,
+        "project": str,
+        "values": ANYTHING,
+        "types": WORDS,
+        "overrides": [{"layer": str, "place": str, "values": ANYTHING}],
+    },
     "Pipeline": {
         "name": str,
         "stages": [{"name": str, "services": [str]}],
@@ -143,6 +157,8 @@ _NEEDED = {
     "Secret": ("name",),
     "Cluster": ("handle",),
     "Service": ("cluster", "name", "namespace", "repository", "git"),
+    "Flow": ("service",),
+    "Context": ("name",),
     "Pipeline": ("name", "stages"),
     "ClusterGroup": ("name",),
     "Namespace": ("name",),
@@ -230,6 +246,8 @@ def _check(value: Any, shape: Any, place: str, where: str) -> None:
         _check_type(value, list, place, where)
         for number, one in enumerate(value):
             _check(one, shape[0], place, f"{where}[{number}]")
+    elif shape == ANYTHING:
+        return
     elif shape == WORDS:
         _check_type(value, dict, place, where)
         for key, one in value.items():

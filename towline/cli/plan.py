@@ -17,6 +17,7 @@ from towline.cli.difference import (
     pipeline_as_written,
     service_as_written,
 )
+from towline.cli.flowplan import FlowPlan
 from towline.cli.manifests import Manifest
 from towline.cli.secretplan import SecretPlan
 from towline.cli.session import Api, Json, find_cluster, find_repository, find_service
@@ -52,10 +53,13 @@ class Planner:
         self._dry_run = dry_run
         self._environ = environ
         self._secrets = SecretPlan(api, dry_run=dry_run)
+        self._flows = FlowPlan(api, dry_run=dry_run)
         self._kinds: dict[str, Callable[[Manifest], Iterator[str]]] = {
             "Repository": self._repository,
             "Cluster": self._cluster,
             "Secret": self._secret_of,
+            "Flow": self._flows.flow,
+            "Context": self._flows.context,
             "Service": self._whole_service,
             "Pipeline": self._pipeline,
             **dict.fromkeys(fleetplan.SORTS, self._definition),

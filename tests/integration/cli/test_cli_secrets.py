@@ -1,4 +1,5 @@
-"""Secrets on the command line, as docs/secrets.md shows them; no value comes back."""
+"""Secrets and configuration flow on the command line, as docs/secrets.md and docs/configuration.md
+show them; no value of a secret comes back."""
 
 import json
 from pathlib import Path
@@ -29,6 +30,34 @@ namespace: shop
 repository: {url}
 git: {{ref: main, folder: shop}}
 secrets: {{key: api-key}}
+---
+apiVersion: towline/v1
+kind: Service
+cluster: dev
+name: db
+namespace: db
+repository: {url}
+git: {{ref: main, folder: db}}
+---
+apiVersion: towline/v1
+kind: Flow
+service: dev/db
+exports:
+  - {{name: host, value: "${{service.name}}.svc"}}
+---
+apiVersion: towline/v1
+kind: Flow
+service: dev/shop
+imports:
+  - {{alias: host, service: dev/db, export: host, default: none}}
+---
+apiVersion: towline/v1
+kind: Context
+name: network
+values: {{zone: a, size: 1}}
+types: {{size: NUMBER}}
+overrides:
+  - {{layer: cluster, place: dev, values: {{size: 2}}}}
 """
 
 
@@ -41,10 +70,16 @@ def test_a_secret_from_its_first_value_to_its_end(
     file.write_text(FILES.format(url="https://127.0.0.1:9/none.git"))
     said += run("secrets", "set", "db", stdin=f"{CANARY}\n").stdout
     environ = {"API_KEY": CANARY}
-    for sign in ("+ Secret api-key", "= Secret api-key"):
+    run("apply", "-f", str(file), "--dry-run", environ=environ)
+    for signs in ("+~+", "==="):
         told = run("apply", "-f", str(file), environ=environ).stdout
-        assert sign in told
+        named = ("Secret api-key", "Flow dev/shop", "Context network")
+        for sign, name in zip(signs, named, strict=True):
+            assert f"{sign} {name}" in told
         said += told
+    said += run("flow", "show", "dev/shop").stdout
+    assert "dev/db.host" in said and "db.svc" in said
+    assert "shop" in run("flow", "affected", "dev/db").stdout
     environ["API_KEY"] = f"{CANARY}-2"
     told = run("apply", "-f", str(file), environ=environ).stdout
     assert "version: 1 → 2" in told

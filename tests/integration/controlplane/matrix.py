@@ -84,6 +84,13 @@ ARGUMENTS = {
     "serviceContext": 'name: "shared"',
     "saveServiceContext": 'name: "new", attributes: {{projectId: "{project}"}}',
     "deleteServiceContext": 'id: "{context}"',
+    "serviceFlow": 'serviceId: "{service}"',
+    "affectedServices": 'serviceId: "{second}"',
+    "contextOverrides": 'id: "{context}"',
+    "serviceContextValues": 'serviceId: "{service}"',
+    "saveServiceFlow": 'serviceId: "{service}", attributes: {{exports: []}}',
+    "overrideServiceContext": 'id: "{context}", layer: CLUSTER, placeId: "{cluster}",'
+    ' configuration: "{{}}"',
     "secret": 'name: "own"',
     "secretVersions": 'id: "{secret}"',
     "secretConsumers": 'id: "{secret}"',
@@ -323,6 +330,7 @@ async def _things(stage: Stage) -> None:
     ids["context"] = (await stage.made(context))["id"]
     ids["waiting"] = await _waiting(stage)
     await _secrets(stage, project)
+    await _flowing(stage)
     manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}}
     manifest["spec"] = {"containers": [{"name": "x", "image": "x"}], "restartPolicy": "Never"}
     ids["job_json"] = orjson.dumps(manifest).decode().replace('"', '\\"')
@@ -389,6 +397,24 @@ async def _defining(stage: Stage, project: str) -> None:
             now,
         )
         await tx.components.upsert([one])
+
+
+async def _flowing(stage: Stage) -> None:
+    """A service that imports from another one, and a context with a layer, which it is bound to."""
+    ids = stage.ids
+    for name, attributes in (
+        ("second", 'exports: [{name: "x", type: TEXT, value: "\\"1\\""}]'),
+        ("service", f'imports: [{{alias: "x", sourceId: "{ids["second"]}", export: "x"}}]'),
+    ):
+        arguments = f'serviceId: "{ids[name]}", attributes: {{{attributes}}}'
+        await stage.made(f"saveServiceFlow({arguments}) {{ serviceId }}")
+    layer = f'id: "{ids["context"]}", layer: PROJECT, placeId: "{ids["project"]}"'
+    document = f'overrideServiceContext({layer}, configuration: "{{\\"a\\": 1}}") {{ id }}'
+    bound = f'contextBindings: [{{contextId: "{ids["context"]}"}}]'
+    await stage.made(
+        f'updateServiceDeployment(id: "{ids["service"]}", attributes: {{{bound}}}) {{ id }}'
+    )
+    ids["layer"] = (await stage.made(document))["id"]
 
 
 async def _secrets(stage: Stage, project: str) -> None:

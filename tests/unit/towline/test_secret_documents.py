@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from graphql import GraphQLObjectType, build_schema, parse, validate
 
-from towline.cli import secretdocuments
+from towline.cli import flowdocuments, secretdocuments
 
 SCHEMA = build_schema((Path(__file__).parents[3] / "schema.graphql").read_text())
 DOCUMENTS = {
-    name: value
-    for module in (secretdocuments,)
+    f"{module.__name__.rpartition('.')[2]}.{name}": value
+    for module in (secretdocuments, flowdocuments)
     for name, value in vars(module).items()
     if name.isupper() and not name.startswith("_")
 }
