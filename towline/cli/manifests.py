@@ -75,6 +75,7 @@ SHAPES: Mapping[str, Mapping[str, Any]] = {
         "via": str,
         "submodules": bool,
     },
+    "Cluster": {"handle": str, "name": str, "protect": bool, "tags": WORDS},
     "Secret": {
         "name": str,
         "project": str,
@@ -89,7 +90,6 @@ SHAPES: Mapping[str, Mapping[str, Any]] = {
             "automatic": bool,
         },
     },
-    "Cluster": {"handle": str, "name": str, "protect": bool, "tags": WORDS},
     "Service": {
         "cluster": str,
         "name": str,
@@ -154,8 +154,8 @@ SHAPES: Mapping[str, Mapping[str, Any]] = {
 }
 _NEEDED = {
     "Repository": ("url",),
-    "Secret": ("name",),
     "Cluster": ("handle",),
+    "Secret": ("name",),
     "Service": ("cluster", "name", "namespace", "repository", "git"),
     "Flow": ("service",),
     "Context": ("name",),
