@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-from dataclasses import asdict
 from typing import Any
 
 import orjson
@@ -31,7 +30,7 @@ _SUM = 64
 
 def dump_desired(desired: Desired) -> str:
     """64 hex digits of sha256, then JSON."""
-    text = orjson.dumps(asdict(desired), default=_bytes)
+    text = orjson.dumps(desired, default=_bytes)
     return hashlib.sha256(text).hexdigest() + text.decode()
 
 

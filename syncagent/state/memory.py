@@ -1,7 +1,6 @@
 """Services, objects and executed commands: the port `Memory` on SQLite."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
 
 import orjson
 import structlog
@@ -143,7 +142,7 @@ class SqliteMemory:
 
 
 def _dump(stamps: Stamps) -> str:
-    return orjson.dumps(asdict(stamps)).decode()
+    return orjson.dumps(stamps).decode()
 
 
 def _known(desired: str, current: str | None, stamps: str) -> KnownService:

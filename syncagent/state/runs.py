@@ -1,7 +1,5 @@
 """How far syncs with hooks or waves have come: the port `Runs` on SQLite."""
 
-from dataclasses import asdict
-
 import orjson
 
 from syncagent.domain.objects import ObjectRef
@@ -27,5 +25,5 @@ class SqliteRuns:
         with self._db.transaction() as db:
             db.execute(
                 "INSERT OR REPLACE INTO run VALUES (?, ?)",
-                (run.service_id, orjson.dumps(asdict(run)).decode()),
+                (run.service_id, orjson.dumps(run).decode()),
             )
