@@ -82,7 +82,8 @@ class Open:
 
     `head` has no Host field and ends in an empty line; for KIND_TCP it is `host:port`, for
     KIND_PASSAGE that of the request behind what `proxy.replicas.passage` says, for KIND_QUESTION
-    nothing: the question is the stream's data. `flags` are FLAG_*. `window`, as received, is what the hub grants for the answer.
+    nothing: the question is the stream's data. `flags` are FLAG_*. `window`, as received, is what
+    the hub grants for the answer.
     """
 
     head: bytes
