@@ -73,6 +73,7 @@ from controlplane.usecases.notification_sending import Sending
 from controlplane.usecases.notifications import Notifying
 from controlplane.usecases.people import People
 from controlplane.usecases.pipelines import Pipelines
+from controlplane.usecases.pipeline_overrides import PipelineOverrides
 from controlplane.usecases.projects import Projects
 from controlplane.usecases.promotions import Promotions
 from controlplane.usecases.records import Records
@@ -239,6 +240,7 @@ async def _joined(
         diffs=Diffs(deps),
         pipelines=pipelines,
         records=records,
+        pipeline_overrides=PipelineOverrides(deps, pipelines),
         reports=Reports(deps),
         search=Search(deps),
         clock=clock,

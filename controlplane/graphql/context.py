@@ -26,6 +26,7 @@ from controlplane.usecases.namespaces import Namespaces
 from controlplane.usecases.notifications import Notifying
 from controlplane.usecases.people import People
 from controlplane.usecases.pipelines import Pipelines
+from controlplane.usecases.pipeline_overrides import PipelineOverrides
 from controlplane.usecases.projects import Projects
 from controlplane.usecases.records import Records
 from controlplane.usecases.refreshing import Refreshing
@@ -70,6 +71,7 @@ class Verbs:
     pipelines: Pipelines
     records: Records
     reports: Reports
+    pipeline_overrides: PipelineOverrides
     search: Search
     clock: Clock
     notifying: Notifying

@@ -22,6 +22,7 @@ from controlplane.graphql.inputs import (
     ServiceUpdateAttributes,
 )
 from controlplane.graphql.notifications import NotificationMutation
+from controlplane.graphql.pipeline_overrides import PipelineOverrideMutation
 from controlplane.graphql.pipelines import (
     DigestAttributes,
     Pipeline,
@@ -47,6 +48,7 @@ class Mutation(
     DeploymentMutation,
     NotificationMutation,
     FleetMutation,
+    PipelineOverrideMutation,
 ):
     @strawberry.mutation(description="Register a cluster. `deployToken` is given only here.")
     async def create_cluster(self, info: Info, attributes: ClusterAttributes) -> Cluster | None:

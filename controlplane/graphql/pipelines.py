@@ -5,16 +5,19 @@ from datetime import datetime
 import strawberry
 
 from controlplane.domain.pipelines import model
-from controlplane.domain.pipelines.rules import ApprovalRule, GateKind, Rule, SoakRule
+from controlplane.domain.pipelines.rollout import Progress, Rollout, Strategy
 from controlplane.domain.pipelines.state import (
     Candidate,
     GateState,
-    GateStatus,
     Health,
     Revisions,
+    StageState,
 )
+from controlplane.domain.selectors import Selector
 from controlplane.domain.services import Service
 from controlplane.graphql.clusters import Cluster
+from controlplane.graphql.definitions import ClusterSelector, ClusterSelectorAttributes
+from controlplane.graphql.gates import PipelineGate, PipelineGateAttributes
 from controlplane.graphql.types import ServiceDeployment
 from controlplane.usecases.pipelines import (
     EdgeDraft,
@@ -26,8 +29,7 @@ from controlplane.usecases.pipelines import (
 from fleet.errors import Invalid
 from fleet.identity import ServiceId
 
-strawberry.enum(GateKind, name="GateType")
-strawberry.enum(GateStatus, name="GateState")
+strawberry.enum(Strategy, name="RolloutStrategy")
 strawberry.enum(Health, name="StageHealth")
 
 _LONGEST_GRAPH = 500
@@ -54,34 +56,34 @@ class Release:
 
 
 @strawberry.type
-class GateApproval:
-    actor: str
-    at: datetime
-    comment: str
-
-
-@strawberry.type
-class PipelineGate:
-    """`digests` of the edge are what an approval is bound to."""
-
-    id: strawberry.ID
-    name: str
-    type: GateKind
-    state: GateStatus
-    reason: str
-    quorum: int | None
-    not_author: bool | None
-    soak_seconds: int | None
-    approvals: list[GateApproval]
-
-
-@strawberry.type
 class StageService:
     service: ServiceDeployment
 
 
 @strawberry.type
+class StageRollout:
+    """How a stage takes in a release, and how far it is; counts are of services."""
+
+    strategy: Strategy
+    max_unavailable: int
+    max_per_group: int
+    max_failed: int
+    pause_seconds: int
+    canaries: list[str]
+    canary_count: int
+    groups: list[strawberry.ID]
+    wave_size: int
+    waves: list[int]
+    given: int
+    healthy: int
+    failed: int
+    reason: str
+
+
+@strawberry.type
 class PipelineStage:
+    """`hold` tells that the stage was put back to the last release that was good, and why."""
+
     id: strawberry.ID
     name: str
     services: list[StageService]
@@ -89,6 +91,11 @@ class PipelineStage:
     health: Health
     reason: str
     verified: bool
+    service_names: list[str]
+    selector: ClusterSelector | None
+    rollout: StageRollout
+    verification_seconds: int | None
+    hold: str | None
 
 
 @strawberry.type
@@ -163,9 +170,40 @@ def _stage(view: PipelineView, stage: model.Stage) -> PipelineStage:
         services=[_service(view, one) for one in services],
         release=_release(view, held.release) if held else None,
         health=held.health if held else Health.UNKNOWN,
-        reason=held.reason if held else "",
+        reason=_why(stage, held),
         verified=held.verified if held else False,
+        service_names=list(stage.selector.names) if stage.selector else [],
+        selector=ClusterSelector.of(stage.selector.clusters) if stage.selector else None,
+        rollout=_rollout(stage, held or StageState()),
+        verification_seconds=stage.verification.seconds if stage.verification else None,
+        hold=(held.hold or None) if held else None,
     )
+
+
+def _rollout(stage: model.Stage, held: StageState) -> StageRollout:
+    policy, progress = stage.rollout, list(held.progress.values())
+    return StageRollout(
+        strategy=policy.strategy,
+        max_unavailable=policy.max_unavailable,
+        max_per_group=policy.max_per_group,
+        max_failed=policy.max_failed,
+        pause_seconds=policy.pause_seconds,
+        canaries=list(policy.canaries),
+        canary_count=policy.canary_count,
+        groups=[strawberry.ID(one) for one in policy.groups],
+        wave_size=policy.wave_size,
+        waves=[len(wave) for wave in stage.waves] or [len(stage.services)],
+        given=len(progress),
+        healthy=progress.count(Progress.HEALTHY),
+        failed=progress.count(Progress.FAILED),
+        reason=held.rollout_reason if held.promoting else "",
+    )
+
+
+def _why(stage: model.Stage, held: StageState | None) -> str:
+    if not stage.services:
+        return "its selector matches no service"
+    return held.reason if held else ""
 
 
 def _edge(
@@ -178,7 +216,7 @@ def _edge(
         id=strawberry.ID(edge.id),
         from_=stages[edge.source],
         to=stages[edge.target],
-        gates=[_gate(gate, candidate) for gate in edge.gates],
+        gates=[PipelineGate.of(gate, _state(gate, candidate)) for gate in edge.gates],
         release=_release(view, candidate.release) if candidate else None,
         reason=_reason(candidate),
         digests=_revisions(rendered),
@@ -193,23 +231,8 @@ def _reason(candidate: Candidate | None) -> str:
     return candidate.render_error or candidate.reason
 
 
-def _gate(gate: model.Gate, candidate: Candidate | None) -> PipelineGate:
-    state = candidate.gates.get(gate.id, GateState()) if candidate else GateState()
-    rule = gate.rule
-    approval = rule if isinstance(rule, ApprovalRule) else None
-    return PipelineGate(
-        id=strawberry.ID(gate.id),
-        name=gate.name,
-        type=gate.kind,
-        state=state.status,
-        reason=state.reason,
-        quorum=approval.quorum if approval else None,
-        not_author=approval.not_author if approval else None,
-        soak_seconds=rule.seconds if isinstance(rule, SoakRule) else None,
-        approvals=[
-            GateApproval(actor=one.actor, at=one.at, comment=one.comment) for one in state.approvals
-        ],
-    )
+def _state(gate: model.Gate, candidate: Candidate | None) -> GateState:
+    return candidate.gates.get(gate.id, GateState()) if candidate else GateState()
 
 
 def _release(view: PipelineView, id: str | None) -> Release | None:
@@ -255,28 +278,59 @@ class StageServiceAttributes:
 
 
 @strawberry.input
-class PipelineStageAttributes:
-    name: str
-    services: list[StageServiceAttributes]
+class StageRolloutAttributes:
+    """See docs/pipelines.md; 0 stands for no limit, and for no failure that may be."""
+
+    strategy: Strategy = Strategy.ALL
+    max_unavailable: int = 0
+    max_per_group: int = 0
+    max_failed: int = 0
+    pause_seconds: int = 0
+    canaries: list[str] | None = None
+    canary_count: int = 0
+    groups: list[strawberry.ID] | None = None
+    wave_size: int = 0
+
+    def rollout(self) -> Rollout:
+        return Rollout(
+            strategy=self.strategy,
+            max_unavailable=self.max_unavailable,
+            max_per_group=self.max_per_group,
+            max_failed=self.max_failed,
+            pause_seconds=self.pause_seconds,
+            canaries=tuple(self.canaries or ()),
+            canary_count=self.canary_count,
+            groups=tuple(self.groups or ()),
+            wave_size=self.wave_size,
+        )
 
 
 @strawberry.input
-class PipelineGateAttributes:
-    """APPROVAL takes `quorum` (default 1) and `notAuthor` (default true), SOAK `soakSeconds`."""
+class PipelineStageAttributes:
+    """Services by id, or all of `serviceNames` in the clusters that `selector` chooses."""
 
     name: str
-    type: GateKind
-    quorum: int | None = None
-    not_author: bool | None = None
-    soak_seconds: int | None = None
+    services: list[StageServiceAttributes] | None = None
+    service_names: list[str] | None = None
+    selector: ClusterSelectorAttributes | None = None
+    rollout: StageRolloutAttributes | None = None
+    verification_seconds: int | None = None
 
-    def rule(self) -> Rule:
-        if self.type is GateKind.SOAK:
-            if self.soak_seconds is None:
-                raise Invalid("a SOAK gate needs soakSeconds", field=f"gates.{self.name}")
-            return SoakRule(self.soak_seconds)
-        quorum = 1 if self.quorum is None else self.quorum
-        return ApprovalRule(quorum, self.not_author is not False)
+    def draft(self) -> StageDraft:
+        selector = None
+        if self.service_names:
+            clusters = Selector(**self.selector.fields()) if self.selector else Selector()
+            selector = model.ServiceSelector(tuple(self.service_names), clusters)
+        if selector and self.services:
+            raise Invalid("either services or serviceNames", field=f"stages.{self.name}")
+        seconds = self.verification_seconds
+        return StageDraft(
+            self.name,
+            [one.service_id for one in self.services or ()],
+            selector,
+            self.rollout.rollout() if self.rollout else Rollout(),
+            model.Verification(seconds) if seconds else None,
+        )
 
 
 @strawberry.input
@@ -300,12 +354,15 @@ class PipelineAttributes:
             raise Invalid(f"{_LONGEST_GRAPH} stages and edges at most", field="stages")
         return PipelineDraft(
             name,
-            [StageDraft(one.name, [s.service_id for s in one.services]) for one in self.stages],
+            [one.draft() for one in self.stages],
             [
                 EdgeDraft(
                     edge.from_,
                     edge.to,
-                    [GateDraft(gate.name, gate.rule()) for gate in edge.gates or ()],
+                    [
+                        GateDraft(gate.name, gate.rule(), gate.patience())
+                        for gate in edge.gates or ()
+                    ],
                 )
                 for edge in edges
             ],

@@ -20,6 +20,7 @@ from controlplane.graphql.flow import FlowQuery
 from controlplane.graphql.inputs import TagAttributes
 from controlplane.graphql.ledger import ReportQuery
 from controlplane.graphql.notifications import NotificationQuery
+from controlplane.graphql.pipeline_overrides import PipelineOverrideQuery
 from controlplane.graphql.pipelines import Pipeline
 from controlplane.graphql.repositories import GitRepository
 from controlplane.graphql.search import SearchQuery
@@ -59,6 +60,7 @@ class Query(
     AuditQuery,
     NotificationQuery,
     FleetQuery,
+    PipelineOverrideQuery,
 ):
     @strawberry.field(description="The version that runs, and where agents reach it.")
     async def installation(self, info: Info) -> Installation:

@@ -34,49 +34,5 @@ def service_as_written(service: Json) -> Json:
     }
 
 
-def pipeline_as_written(pipeline: Json, names: Mapping[str, str]) -> Json:
-    """A pipeline of the API: services by stage, gates by edge and name.
-
-    `names` tells how the manifest calls services, by their ids.
-    """
-    stages = {
-        stage["name"]: [
-            names.get(one["service"]["id"], one["service"]["id"]) for one in stage["services"]
-        ]
-        for stage in pipeline["stages"]
-    }
-    edges = {
-        f"{edge['from']['name']} to {edge['to']['name']}": _gates(edge["gates"])
-        for edge in pipeline["edges"]
-    }
-    return {"stages": stages, "edges": edges}
-
-
-def pipeline_as_meant(fields: Mapping[str, Any]) -> Json:
-    """A pipeline's manifest in the same form."""
-    stages = {stage["name"]: list(stage.get("services", ())) for stage in fields["stages"]}
-    edges = {
-        f"{edge['from']} to {edge['to']}": _gates(edge.get("gates", ()))
-        for edge in fields.get("edges", ())
-    }
-    return {"stages": stages, "edges": edges}
-
-
-def _gates(gates: Any) -> Json:
-    return {gate["name"]: _gate(gate) for gate in gates}
-
-
-def _gate(gate: Mapping[str, Any]) -> Json:
-    """A gate with the API's defaults."""
-    if gate["type"] != "APPROVAL":
-        return {"type": gate["type"], "soakSeconds": gate.get("soakSeconds")}
-    quorum = gate.get("quorum")
-    return {
-        "type": gate["type"],
-        "quorum": 1 if quorum is None else quorum,
-        "notAuthor": gate.get("notAuthor") is not False,
-    }
-
-
 def _brief(value: Any) -> str:
     return "(none)" if value in (None, "", [], {}) else str(value)

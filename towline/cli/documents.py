@@ -26,10 +26,26 @@ _SERVICE = """
 _COMPONENTS = "components { group kind namespace name state synced message updatedAt }"
 _PIPELINE = """
     id name paused insertedAt updatedAt
+    stages { id name health reason services { service { id } } }
+    edges {
+        id reason
+        from { name }
+        to { name }
+        release { id }
+        gates { id name type state reason }
+    }
+"""
+_WHOLE_PIPELINE = """
+    id name paused insertedAt updatedAt
     stages {
-        id name health reason verified
+        id name health reason verified hold serviceNames verificationSeconds
         services { service { id name cluster { handle } } }
         release { id number author seenAt revisions { serviceId sha digest } }
+        selector { tags { name value } distro projectId groupIds ignoredClusterIds }
+        rollout {
+            strategy maxUnavailable maxPerGroup maxFailed pauseSeconds canaries canaryCount
+            groups waveSize waves given healthy failed reason
+        }
     }
     edges {
         id reason
@@ -38,9 +54,11 @@ _PIPELINE = """
         release { id number author }
         digests { serviceId sha digest }
         gates {
-            id name type state reason quorum notAuthor soakSeconds approvals { actor at comment }
+            id name type state reason settings skipped approvals { actor at comment }
+            checks { step state reason attempt jobId outputs { name value } }
         }
     }
+    history { at place releaseId text actor }
 """
 _TOKEN = "id name insertedAt expiresAt lastUsedAt revokedAt"
 _USER = "id email name role kind disabledAt"
@@ -164,7 +182,7 @@ PIPELINES = f"""query Pipelines($first: Int, $after: String, $q: String) {{
 }}"""
 PIPELINE = f"""query Pipeline($id: ID, $name: String) {{
     pipeline(id: $id, name: $name) {{
-        {_PIPELINE} history {{ at place releaseId text actor }}
+        {_WHOLE_PIPELINE}
     }}
 }}"""
 SAVE_PIPELINE = f"""mutation SavePipeline($name: String!, $attributes: PipelineAttributes!) {{
@@ -181,6 +199,29 @@ APPROVE_GATE = f"""mutation ApproveGate(
 REJECT_GATE = f"""mutation RejectGate($id: ID!, $comment: String) {{
     rejectGate(id: $id, comment: $comment) {{ {_PIPELINE} }}
 }}"""
+SKIP_GATE = f"""mutation SkipGate($id: ID!, $release: ID!, $reason: String!) {{
+    skipGate(id: $id, releaseId: $release, reason: $reason) {{ {_PIPELINE} }}
+}}"""
+ANSWER_GATE = f"""mutation AnswerGate(
+    $id: ID!, $release: ID!, $passed: Boolean!, $reason: String!
+) {{
+    answerGate(id: $id, releaseId: $release, passed: $passed, reason: $reason) {{ {_PIPELINE} }}
+}}"""
+ABORT_ROLLOUT = f"""mutation AbortRollout($id: ID!, $stage: String!, $reason: String!) {{
+    abortRollout(id: $id, stage: $stage, reason: $reason) {{ {_PIPELINE} }}
+}}"""
+LIFT_HOLD = f"""mutation LiftHold($id: ID!, $stage: String!) {{
+    liftHold(id: $id, stage: $stage) {{ {_PIPELINE} }}
+}}"""
+REFUSED_REVISIONS = (
+    "query RefusedRevisions { refusedRevisions { revision actor reason insertedAt } }"
+)
+REFUSE_REVISION = """mutation RefuseRevision($revision: String!, $reason: String!) {
+    refuseRevision(revision: $revision, reason: $reason) { revision actor reason insertedAt }
+}"""
+LIFT_REVISION = """mutation LiftRevision($revision: String!) {
+    liftRevision(revision: $revision) { revision actor reason insertedAt }
+}"""
 RETRY_PIPELINE = f"""mutation RetryPipeline($id: ID!, $stage: String!) {{
     retryPipeline(id: $id, stage: $stage) {{ {_PIPELINE} }}
 }}"""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fleet.errors import Invalid
+from towline.cli import pipelineplan
 from towline.cli.lazy import load
 
 API_VERSION = "towline/v1"
@@ -31,7 +32,6 @@ _HELM = {
     "ignoreHooks": bool,
     "ignoreCrds": bool,
 }
-_GATE = {"name": str, "type": str, "quorum": int, "notAuthor": bool, "soakSeconds": int}
 _TEMPLATE = {
     "name": str,
     "namespace": str,
@@ -118,11 +118,7 @@ SHAPES: Mapping[str, Mapping[str, Any]] = {
         "types": WORDS,
         "overrides": [{"layer": str, "place": str, "values": ANYTHING}],
     },
-    "Pipeline": {
-        "name": str,
-        "stages": [{"name": str, "services": [str]}],
-        "edges": [{"from": str, "to": str, "gates": [_GATE]}],
-    },
+    "Pipeline": pipelineplan.SHAPE,
     "ClusterGroup": {
         "name": str,
         "project": str,
@@ -168,6 +164,7 @@ _NEEDED = {
 _TYPE_NAMES: Mapping[type, str] = {
     str: "text (quote it)",
     int: "a whole number",
+    float: "a number",
     bool: "true or false",
     dict: "an object",
     list: "a list",
@@ -257,5 +254,5 @@ def _check(value: Any, shape: Any, place: str, where: str) -> None:
 
 
 def _check_type(value: Any, wanted: type, place: str, where: str) -> None:
-    if type(value) is not wanted:
+    if type(value) is not wanted and (wanted, type(value)) != (float, int):
         raise Invalid(f"{place}: {where} is not {_TYPE_NAMES[wanted]}")

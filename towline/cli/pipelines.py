@@ -28,10 +28,12 @@ _STAGES = (
     field("STAGE", "name"),
     field("HEALTH"),
     Column("RELEASE", lambda row: (row["release"] or {}).get("id", "")),
+    Column("ROLLED OUT", lambda row: _rolled_out(row["rollout"])),
     Column("COMMIT", lambda row: ", ".join(_commits(row["release"]))),
     Column("SERVICES", lambda row: ", ".join(_services(row))),
-    field("REASON"),
+    Column("REASON", lambda row: row["hold"] or row["rollout"]["reason"] or row["reason"]),
 )
+_REFUSED = (field("REVISION"), field("REASON"), field("BY", "actor"), since("SINCE", "insertedAt"))
 _GATES = (
     Column("EDGE", lambda row: row["edge"]),
     field("GATE", "name"),
@@ -191,6 +193,131 @@ def pause(
     show(done["pausePipeline"], COLUMNS, output, "name")
 
 
+@app.command("skip")
+def skip(
+    context: typer.Context,
+    pipeline: Name,
+    gate: Annotated[str, typer.Argument(help="Name or id of the gate.")],
+    reason: Annotated[str, typer.Option("-m", "--reason", help="Why; kept in the history.")],
+    output: Output = Format.TABLE,
+) -> None:
+    """Let the release that waits at a gate pass without its answer.
+
+    \b
+    Example:
+      towline pipelines skip shop load-test -m "the test cluster burns, see incident 4711"
+    """
+    api = connect(context)
+    edge, found = find_gate(find_pipeline(api, pipeline), gate)
+    release = (edge["release"] or {}).get("id", "")
+    done = api.ask(documents.SKIP_GATE, id=found["id"], release=release, reason=reason)
+    show(done["skipGate"], COLUMNS, output, "name")
+
+
+@app.command("answer")
+def answer(
+    context: typer.Context,
+    pipeline: Name,
+    gate: Annotated[str, typer.Argument(help="Name or id of the gate.")],
+    release: Annotated[str, typer.Option(help="The release that was judged.")],
+    passed: Annotated[bool, typer.Option("--passed/--failed", help="What came out.")],
+    reason: Annotated[str, typer.Option("-m", "--reason", help="For those who read it.")] = "",
+    output: Output = Format.TABLE,
+) -> None:
+    """Decide at an EXTERNAL gate, signed in as the account that it names.
+
+    \b
+    Example:
+      towline pipelines answer shop nightly --release r7-3fa9c1d2e4b5 --passed -m "412 tests"
+    """
+    api = connect(context)
+    _, found = find_gate(find_pipeline(api, pipeline), gate)
+    given = {"id": found["id"], "release": release, "passed": passed, "reason": reason}
+    show(api.ask(documents.ANSWER_GATE, **given)["answerGate"], COLUMNS, output, "name")
+
+
+@app.command("abort")
+def abort(
+    context: typer.Context,
+    pipeline: Name,
+    stage: Annotated[str, typer.Argument(help="Name of the stage.")],
+    reason: Annotated[str, typer.Option("-m", "--reason", help="For those who wait.")] = "",
+    output: Output = Format.TABLE,
+) -> None:
+    """Stop the roll-out in a stage where it is; `retry` goes on with it.
+
+    \b
+    Example:
+      towline pipelines abort shop prod -m "latency doubles"
+    """
+    api = connect(context)
+    given = {"id": find_pipeline(api, pipeline)["id"], "stage": stage, "reason": reason}
+    show(api.ask(documents.ABORT_ROLLOUT, **given)["abortRollout"], COLUMNS, output, "name")
+
+
+@app.command("lift-hold")
+def lift_hold(
+    context: typer.Context,
+    pipeline: Name,
+    stage: Annotated[str, typer.Argument(help="Name of the stage.")],
+    output: Output = Format.TABLE,
+) -> None:
+    """Say that you have seen why a stage was put back to an older release.
+
+    \b
+    Example:
+      towline pipelines lift-hold shop prod
+    """
+    api = connect(context)
+    given = {"id": find_pipeline(api, pipeline)["id"], "stage": stage}
+    show(api.ask(documents.LIFT_HOLD, **given)["liftHold"], COLUMNS, output, "name")
+
+
+@app.command("refused")
+def refused(context: typer.Context, output: Output = Format.TABLE) -> None:
+    """List commits and digests that no pipeline moves.
+
+    \b
+    Example:
+      towline pipelines refused
+    """
+    rows = connect(context).ask(documents.REFUSED_REVISIONS)["refusedRevisions"]
+    show(rows, _REFUSED, output, "revision")
+
+
+@app.command("refuse")
+def refuse(
+    context: typer.Context,
+    revision: Annotated[str, typer.Argument(help="A whole commit or digest.")],
+    reason: Annotated[str, typer.Option("-m", "--reason", help="For those who miss it.")],
+    output: Output = Format.TABLE,
+) -> None:
+    """Have no pipeline move a commit or digest.
+
+    \b
+    Example:
+      towline pipelines refuse 8f0c2d61b7e94a35c1d2e3f405162738495a6b7c -m "loses orders"
+    """
+    done = connect(context).ask(documents.REFUSE_REVISION, revision=revision, reason=reason)
+    show(done["refuseRevision"], _REFUSED, output, "revision")
+
+
+@app.command("lift")
+def lift(
+    context: typer.Context,
+    revision: Annotated[str, typer.Argument(help="A commit or digest that is refused.")],
+    output: Output = Format.TABLE,
+) -> None:
+    """Let pipelines move a commit or digest again.
+
+    \b
+    Example:
+      towline pipelines lift 8f0c2d61b7e94a35c1d2e3f405162738495a6b7c
+    """
+    done = connect(context).ask(documents.LIFT_REVISION, revision=revision)
+    show(done["liftRevision"], _REFUSED, output, "revision")
+
+
 @app.command("resume")
 def resume(context: typer.Context, pipeline: Name, output: Output = Format.TABLE) -> None:
     """Let releases move again.
@@ -223,7 +350,8 @@ def find_gate(pipeline: Json, name: str | None) -> tuple[Json, Json]:
     """(edge, gate) by name or id; without one, the only gate that waits for approval."""
     gates = [(edge, gate) for edge in pipeline["edges"] for gate in edge["gates"]]
     if name is None:
-        gates = [(e, g) for e, g in gates if g["type"] == "APPROVAL" and e["release"]]
+        asking = ("APPROVAL", "MANUAL", "WORKFLOW")
+        gates = [(e, g) for e, g in gates if g["type"] in asking and e["release"]]
     else:
         gates = [(e, g) for e, g in gates if name in (g["id"], g["name"])]
     if len(gates) > 1:
@@ -244,6 +372,10 @@ def _edge(edge: Row) -> str:
 
 def _waits(pipeline: Row) -> list[str]:
     return [f"{e['to']['name']}: {e['reason']}" for e in pipeline["edges"] if e["release"]]
+
+
+def _rolled_out(rollout: Row) -> str:
+    return f"{rollout['healthy']} of {sum(rollout['waves'])}" if rollout["given"] else ""
 
 
 def _commits(release: Row | None) -> list[str]:

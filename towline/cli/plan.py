@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from fleet.errors import Conflict, Invalid, NotFound
-from towline.cli import documents, fleetplan
+from towline.cli import documents, fleetplan, pipelineplan
 from towline.cli.difference import (
     changes_of,
-    pipeline_as_meant,
-    pipeline_as_written,
     service_as_written,
 )
 from towline.cli.flowplan import FlowPlan
@@ -166,22 +164,14 @@ class Planner:
     def _pipeline(self, manifest: Manifest) -> Iterator[str]:
         fields = manifest.fields
         found = self._find(documents.PIPELINE, "pipeline", name=fields["name"])
-        wanted = [name for stage in fields["stages"] for name in stage.get("services", ())]
-        ids = {name: self._service_id(name) for name in wanted}
-        stages = [
-            {
-                "name": stage["name"],
-                "services": [{"serviceId": ids[name]} for name in stage.get("services", ())],
-            }
-            for stage in fields["stages"]
-        ]
-        attributes = {"stages": stages, "edges": fields.get("edges", [])}
+        ids = fleetplan.Ids(self._api, lenient=self._dry_run)
+        attributes = pipelineplan.attributes_of(fields, ids, self._service_id, self._secret)
         given: Json = {"name": fields["name"], "attributes": attributes}
         if found is None:
             yield from self._create(manifest, documents.SAVE_PIPELINE, **given)
             return
-        names = {id: name for name, id in ids.items()}
-        changes = changes_of(pipeline_as_written(found, names), pipeline_as_meant(fields))
+        meant = pipelineplan.as_meant(fields, ids, self._service_id)
+        changes = changes_of(pipelineplan.as_written(found), meant)
         yield from self._update(manifest, changes, documents.SAVE_PIPELINE, **given)
 
     def _definition(self, manifest: Manifest) -> Iterator[str]:

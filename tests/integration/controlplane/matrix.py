@@ -40,8 +40,9 @@ _REFUSALS = {"UNAUTHENTICATED": FORBIDDEN, "FORBIDDEN": FORBIDDEN, "NOT_FOUND": 
 
 # What every member of the installation may ask for: it concerns themselves, or tells names only.
 MEMBERS = frozenset(
-    """me myAccess myGroups sessions accessTokens groups group roles role can openStreams
-    installation createAccessToken signOutEverywhere createTicket deliveryReport fleet fleetMap
+    """me myAccess myGroups refusedRevisions sessions accessTokens groups group roles role can
+    openStreams installation createAccessToken signOutEverywhere createTicket deliveryReport
+    fleet fleetMap fleetDelta
     """.split()
 )
 
@@ -182,6 +183,12 @@ ARGUMENTS = {
     "deleteGlobalService": 'id: "{global}"',
     "syncGlobalService": 'id: "{global}"',
     "overrideGlobalService": 'id: "{global}", clusterId: "{cluster}",'
+    "skipGate": 'id: "{gate}", releaseId: "r1", reason: "x"',
+    "answerGate": 'id: "{gate}", releaseId: "r1", passed: true',
+    "abortRollout": 'id: "{pipeline}", stage: "prod"',
+    "liftHold": 'id: "{pipeline}", stage: "prod"',
+    "refuseRevision": 'revision: "sha256:0123456789ab", reason: "x"',
+    "liftRevision": 'revision: "{refused}"',
     ' attributes: {{version: "2.0.0"}}',
     "serviceSet": 'id: "{set}"',
     "serviceSetServices": 'id: "{set}"',
@@ -357,6 +364,8 @@ async def _things(stage: Stage) -> None:
     await _revision(stage)
 
 
+    ids["refused"] = "sha256:ba9876543210"
+    await stage.made(f'refuseRevision(revision: "{ids["refused"]}", reason: "bad") {{ revision }}')
 async def _defining(stage: Stage, project: str) -> None:
     """One definition of each sort with a service of it, a cluster group, and an object."""
     ids = stage.ids

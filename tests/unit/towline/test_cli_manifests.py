@@ -1,5 +1,6 @@
 """Reading our own kinds, and bringing the control plane to what they say."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 
 from fleet.errors import Conflict, Invalid, NotFound
 from tests.fakes.api import FakeApi
-from towline.cli import documents
+from towline.cli import documents, pipelineplan
 from towline.cli.manifests import KINDS, Manifest, read_manifests
 from towline.cli.plan import Planner
 
@@ -49,9 +50,12 @@ FOUND_SERVICE = {
 def found_pipeline(quorum: int = 1) -> dict[str, Any]:
     def stage(name: str) -> dict[str, Any]:
         service = {"id": f"id of {name}/web"}
-        return {"name": name, "services": [{"service": service}]}
+        rollout = dict.fromkeys(pipelineplan.ROLLOUT)
+        chosen = {"serviceNames": [], "selector": None, "verificationSeconds": None}
+        return {"name": name, "services": [{"service": service}], "rollout": rollout, **chosen}
 
-    gate = {"name": "release", "type": "APPROVAL", "quorum": quorum, "notAuthor": True}
+    settings = json.dumps({"quorum": quorum} if quorum > 1 else {})
+    gate = {"name": "release", "type": "APPROVAL", "settings": settings}
     edge = {"from": {"name": "dev"}, "to": {"name": "prod"}, "gates": [gate]}
     return {"id": "p1", "name": "shop", "stages": [stage("dev"), stage("prod")], "edges": [edge]}
 
@@ -93,7 +97,7 @@ def test_documents_come_in_the_order_in_which_they_need_each_other(tmp_path: Pat
     [
         ("a: [", "is not YAML"),
         ("kind: Cluster", "document 1: apiVersion is not towline/v1"),
-        ("apiVersion: towline/v1\nkind: Pod", "kind Pod is none of Repository, Cluster"),
+        ("apiVersion: towline/v1\nkind: Pod", "kind Pod is none of Repository, Secret, Cluster"),
         (CLUSTER + "colour: red", "Cluster has no field colour"),
         (CLUSTER.replace("handle: dev", "name: dev"), "Cluster has no handle"),
         (CLUSTER.replace("{env: dev}", "{env: 7}"), "Cluster.tags.env is not text"),
@@ -204,7 +208,7 @@ def test_a_changed_gate_is_told_by_its_place(tmp_path: Path) -> None:
     )
     assert apply(tmp_path, api, PIPELINE) == [
         "~ Pipeline shop changed",
-        "  edges.dev to prod.release.quorum: 2 → 1",
+        "  edges.dev to prod.release.quorum: 2 → (none)",
     ]
 
 
@@ -316,3 +320,83 @@ def test_a_repository_takes_every_way_of_signing_in(tmp_path: Path) -> None:
         "viaClusterId": "c1",
         "recurseSubmodules": True,
     }
+
+
+DEEP_PIPELINE = """apiVersion: towline/v1
+kind: Pipeline
+name: shop
+stages:
+  - {name: dev, services: [dev/web]}
+  - name: fleet
+    serviceNames: [web]
+    selector: {tags: {tier: prod}}
+    rollout: {strategy: CANARY, canaryCount: 2, pauseSeconds: 600, maxFailed: 1}
+    verificationSeconds: 900
+edges:
+  - from: dev
+    to: fleet
+    gates:
+      - name: hours
+        type: WINDOW
+        calendar:
+          zone: Europe/Berlin
+          hours: [{weekdays: [0, 1, 2, 3], begin: "09:00", end: "17:00"}]
+          freezes: [{begin: "2026-12-20T00:00:00Z", end: "2027-01-02T00:00:00Z", reason: rest}]
+      - {name: errors, type: METRIC, metric: {query: up, threshold: 0, url: "https://p.example.org"}}
+      - name: test
+        type: WORKFLOW
+        steps:
+          - {name: run, type: JOB, job: {namespace: ci, cluster: dev, manifest: {kind: Pod}}}
+          - {name: look, type: APPROVAL, after: [run], quorum: 2}
+"""
+
+
+def deep_found() -> dict[str, Any]:
+    """What the API tells of the pipeline above."""
+    dev = found_pipeline()["stages"][0]
+    selector = {"tags": [{"name": "tier", "value": "prod"}], "distro": None, "groupIds": []}
+    rollout = {"strategy": "CANARY", "canaryCount": 2, "pauseSeconds": 600, "maxFailed": 1}
+    fleet = {
+        "name": "fleet",
+        "services": [{"service": {"id": "any"}}],
+        "serviceNames": ["web"],
+        "selector": selector,
+        "rollout": {**dict.fromkeys(pipelineplan.ROLLOUT), **rollout},
+        "verificationSeconds": 900,
+    }
+    freeze = {
+        "begin": "2026-12-20T00:00:00+00:00",
+        "end": "2027-01-02T00:00:00+00:00",
+        "reason": "rest",
+    }
+    hours = {"weekdays": [0, 1, 2, 3], "begin": "09:00:00", "end": "17:00:00"}
+    calendar = {"zone": "Europe/Berlin", "hours": [hours], "freezes": [freeze]}
+    metric = {"query": "up", "threshold": 0.0, "url": "https://p.example.org"}
+    job = {"namespace": "ci", "manifest": {"kind": "Pod"}, "clusterId": "id of dev"}
+    steps = [
+        {"name": "run", "type": "JOB", "job": job},
+        {"name": "look", "type": "APPROVAL", "after": ["run"], "quorum": 2},
+    ]
+    settings = {
+        "hours WINDOW": {"calendar": calendar},
+        "errors METRIC": {"metric": metric},
+        "test WORKFLOW": {"steps": steps},
+    }
+    gates = [
+        {"name": key.split()[0], "type": key.split()[1], "settings": json.dumps(value)}
+        for key, value in settings.items()
+    ]
+    edge = {"from": {"name": "dev"}, "to": {"name": "fleet"}, "gates": gates}
+    return {"id": "p1", "name": "shop", "stages": [dev, fleet], "edges": [edge]}
+
+
+def test_a_pipeline_with_every_sort_of_setting_is_left_alone(tmp_path: Path) -> None:
+    """Selectors, roll-outs, calendars, metrics and workflows are compared as the API tells them."""
+    api = FakeApi(
+        {
+            documents.PIPELINE: {"pipeline": deep_found()},
+            documents.SERVICE: found_service,
+            documents.CLUSTER: {"cluster": {"id": "id of dev"}},
+        }
+    )
+    assert apply(tmp_path, api, DEEP_PIPELINE) == ["= Pipeline shop unchanged"]

@@ -1,0 +1,264 @@
+"""Pipelines as manifests declare them: what the API is given, and how both are compared."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fleet.errors import Invalid
+from towline.cli.fleetplan import Ids
+
+Json = dict[str, Any]
+Look = Callable[[str], str]
+
+_RULE = {
+    "name": str,
+    "type": str,
+    "quorum": int,
+    "notAuthor": bool,
+    "people": [str],
+    "groups": [str],
+    "soakSeconds": int,
+    "waitSeconds": int,
+    "instructions": str,
+    "account": str,
+    "calendar": {
+        "zone": str,
+        "hours": [{"weekdays": [int], "begin": str, "end": str}],
+        "holidays": [str],
+        "freezes": [{"begin": str, "end": str, "reason": str}],
+    },
+    "job": {"namespace": str, "manifest": dict, "cluster": str, "timeoutSeconds": int},
+    "metric": {
+        "query": str,
+        "threshold": float,
+        "comparison": str,
+        "url": str,
+        "cluster": str,
+        "service": str,
+        "baseline": str,
+        "several": str,
+        "emptyPasses": bool,
+    },
+    "http": {"url": str, "status": int, "contains": str, "secret": {"env": str, "file": str}},
+    "version": {"service": str, "range": str},
+    "timeoutSeconds": int,
+    "attempts": int,
+    "backoffSeconds": int,
+    "intervalSeconds": int,
+}
+_STEP = {**_RULE, "after": [str]}
+ROLLOUT = {
+    "strategy": str,
+    "maxUnavailable": int,
+    "maxPerGroup": int,
+    "maxFailed": int,
+    "pauseSeconds": int,
+    "canaries": [str],
+    "canaryCount": int,
+    "groups": [str],
+    "waveSize": int,
+}
+SHAPE: Mapping[str, Any] = {
+    "name": str,
+    "stages": [
+        {
+            "name": str,
+            "services": [str],
+            "serviceNames": [str],
+            "selector": {
+                "tags": "texts by name",
+                "distro": str,
+                "project": str,
+                "groups": [str],
+                "ignoreClusters": [str],
+            },
+            "rollout": ROLLOUT,
+            "verificationSeconds": int,
+        }
+    ],
+    "edges": [{"from": str, "to": str, "gates": [{**_RULE, "steps": [_STEP]}]}],
+}
+# What the API takes where a manifest says nothing.
+_DEFAULTS: Json = {
+    "quorum": 1,
+    "notAuthor": True,
+    "timeoutSeconds": 0,
+    "attempts": 1,
+    "backoffSeconds": 10,
+    "intervalSeconds": 15,
+    "comparison": "AT_MOST",
+    "several": "ALL",
+    "emptyPasses": False,
+    "strategy": "ALL",
+    "zone": "UTC",
+}
+_JOB_SECONDS = 3600
+
+
+def attributes_of(
+    fields: Mapping[str, Any], ids: Ids, service: Look, secret: Callable[[Any], str | None]
+) -> Json:
+    """PipelineAttributes of a manifest; `service` gives ids, `secret` what a source holds."""
+    return {
+        "stages": [_stage(one, ids, service) for one in fields["stages"]],
+        "edges": [
+            {**edge, "gates": [_gate(one, ids, secret) for one in edge.get("gates", ())]}
+            for edge in fields.get("edges", ())
+        ],
+    }
+
+
+def as_meant(fields: Mapping[str, Any], ids: Ids, service: Look) -> Json:
+    """A manifest in the form in which it is compared: by ids, without defaults."""
+    attributes = attributes_of(fields, ids, service, lambda _: None)
+    stages = {one["name"]: _compared(one) for one in attributes["stages"]}
+    edges = {
+        f"{one['from']} to {one['to']}": {gate["name"]: _meant(gate) for gate in one["gates"]}
+        for one in attributes["edges"]
+    }
+    return {"stages": stages, "edges": edges}
+
+
+def as_written(pipeline: Json) -> Json:
+    """A pipeline of the API in the same form."""
+    return {
+        "stages": {one["name"]: _compared(_written_stage(one)) for one in pipeline["stages"]},
+        "edges": {
+            f"{edge['from']['name']} to {edge['to']['name']}": {
+                gate["name"]: _meant({**json.loads(gate["settings"]), "type": gate["type"]})
+                for gate in edge["gates"]
+            }
+            for edge in pipeline["edges"]
+        },
+    }
+
+
+def _stage(fields: Mapping[str, Any], ids: Ids, service: Look) -> Json:
+    given: Json = {key: fields[key] for key in ("name", "serviceNames") if key in fields}
+    if "services" in fields:
+        given["services"] = [{"serviceId": service(one)} for one in fields["services"]]
+    if "selector" in fields:
+        given["selector"] = _selector(fields["selector"], ids)
+    if "rollout" in fields:
+        rollout = dict(fields["rollout"])
+        if "groups" in rollout:
+            rollout["groups"] = [ids.group(one) for one in rollout["groups"]]
+        given["rollout"] = rollout
+    if "verificationSeconds" in fields:
+        given["verificationSeconds"] = fields["verificationSeconds"]
+    return given
+
+
+def _selector(fields: Mapping[str, Any], ids: Ids) -> Json:
+    selector: Json = {key: fields[key] for key in ("distro",) if key in fields}
+    if "tags" in fields:
+        selector["tags"] = [{"name": k, "value": v} for k, v in fields["tags"].items()]
+    if "project" in fields:
+        selector["projectId"] = ids.project(fields["project"])
+    if "groups" in fields:
+        selector["groupIds"] = [ids.group(one) for one in fields["groups"]]
+    if "ignoreClusters" in fields:
+        selector["ignoredClusterIds"] = [ids.cluster(one) for one in fields["ignoreClusters"]]
+    return selector
+
+
+def _gate(fields: Mapping[str, Any], ids: Ids, secret: Callable[[Any], str | None]) -> Json:
+    gate = dict(fields)
+    for kind in ("job", "metric"):
+        if kind in gate:
+            gate[kind] = _placed(gate[kind], ids)
+    if "job" in gate:
+        manifest = json.dumps(gate["job"].get("manifest", {}))
+        gate["job"] = {**gate["job"], "manifest": manifest}
+    if "http" in gate:
+        http = {key: value for key, value in gate["http"].items() if key != "secret"}
+        plain = secret(gate["http"].get("secret"))
+        gate["http"] = http | ({"secret": plain} if plain else {})
+    if "steps" in gate:
+        gate["steps"] = [_gate(one, ids, secret) for one in gate["steps"]]
+    return gate
+
+
+def _placed(fields: Mapping[str, Any], ids: Ids) -> Json:
+    """With the id of the cluster that is named."""
+    rest = {key: value for key, value in fields.items() if key != "cluster"}
+    if "cluster" not in fields:
+        return rest
+    return {**rest, "clusterId": ids.cluster(fields["cluster"])}
+
+
+def _written_stage(stage: Json) -> Json:
+    chosen = bool(stage["serviceNames"])
+    selector = {k: v for k, v in (stage["selector"] or {}).items() if v} if chosen else {}
+    rollout = {key: stage["rollout"][key] for key in ROLLOUT}
+    services = [] if chosen else [{"serviceId": s["service"]["id"]} for s in stage["services"]]
+    names = ("serviceNames", "verificationSeconds")
+    plain = {key: stage[key] for key in names}
+    return {**plain, "services": services, "selector": selector, "rollout": rollout}
+
+
+def _compared(stage: Mapping[str, Any]) -> Json:
+    named = {key: value for key, value in stage.items() if key != "name"}
+    if "services" in named:
+        named["services"] = [one["serviceId"] for one in named["services"]]
+    return _trimmed(named)
+
+
+def _meant(gate: Mapping[str, Any]) -> Json:
+    """A gate without its name and what is the default; times and jobs as the API tells them."""
+    told = {key: value for key, value in gate.items() if key != "name"}
+    if "job" in told:
+        job = dict(told["job"])
+        if isinstance(job.get("manifest"), str):
+            job["manifest"] = _loaded(job["manifest"])
+        if job.get("timeoutSeconds") == _JOB_SECONDS:
+            del job["timeoutSeconds"]
+        # A manifest is compared as a whole, so that nothing in it counts as a default.
+        told["job"] = job | {"manifest": json.dumps(job["manifest"], sort_keys=True)}
+    if "calendar" in told:
+        told.update(_calendar(told.pop("calendar")))
+    if "steps" in told:
+        told["steps"] = {one["name"]: _meant(one) for one in told["steps"]}
+    return _trimmed(told)
+
+
+def _calendar(fields: Mapping[str, Any]) -> Json:
+    hours = [
+        {**one, "begin": _clock(one.get("begin")), "end": _clock(one.get("end"))}
+        for one in fields.get("hours", ())
+    ]
+    freezes = [
+        {key: _moment(value) for key, value in one.items()} for one in fields.get("freezes", ())
+    ]
+    return {"calendar": {**fields, "hours": hours, "freezes": freezes}}
+
+
+def _clock(text: str | None) -> str:
+    return f"{text}:00" if text and text.count(":") == 1 else text or "00:00:00"
+
+
+def _moment(text: str) -> str:
+    return text.removesuffix("Z") + "+00:00" if text.endswith("Z") else text
+
+
+def _trimmed(value: Any, name: str = "") -> Any:
+    """Without what is empty or the default."""
+    if isinstance(value, Mapping):
+        parts = {key: _trimmed(one, key) for key, one in value.items()}
+        return {k: v for k, v in parts.items() if v not in (None, "", [], {}) and not _usual(k, v)}
+    if isinstance(value, list | tuple):
+        return [_trimmed(one, name) for one in value]
+    return value
+
+
+def _usual(name: str, value: Any) -> bool:
+    if name in _DEFAULTS:
+        return value == _DEFAULTS[name]
+    return type(value) in (int, float) and value == 0 and name != "threshold"
+
+
+def _loaded(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        raise Invalid("the manifest of a job is not JSON") from None
