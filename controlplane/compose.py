@@ -50,6 +50,7 @@ from controlplane.storage.migrate import migrate
 from controlplane.storage.store import SqlStore
 from controlplane.usecases.accounts import Accounts
 from controlplane.usecases.agents import Agents
+from controlplane.usecases.blame import Blame
 from controlplane.usecases.checks import Checks
 from controlplane.usecases.clustergroups import ClusterGroups
 from controlplane.usecases.clusterjobs import ClusterJobs
@@ -72,8 +73,8 @@ from controlplane.usecases.notification_routing import Routing, Watch
 from controlplane.usecases.notification_sending import Sending
 from controlplane.usecases.notifications import Notifying
 from controlplane.usecases.people import People
-from controlplane.usecases.pipelines import Pipelines
 from controlplane.usecases.pipeline_overrides import PipelineOverrides
+from controlplane.usecases.pipelines import Pipelines
 from controlplane.usecases.projects import Projects
 from controlplane.usecases.promotions import Promotions
 from controlplane.usecases.records import Records
@@ -239,8 +240,8 @@ async def _joined(
         **_for_fleets(deps, targets),
         diffs=Diffs(deps),
         pipelines=pipelines,
-        records=records,
         pipeline_overrides=PipelineOverrides(deps, pipelines),
+        records=records,
         reports=Reports(deps),
         search=Search(deps),
         clock=clock,
@@ -297,12 +298,14 @@ def _pipeline_loop(
 
 def _for_fleets(deps: Deps, targets: Targets) -> dict[str, Any]:
     """The verbs on services for many clusters, and on what is in clusters."""
+    components = Components(deps)
     return {
         "globals": Globals(deps, targets),
         "sets": Sets(deps, targets),
         "namespaces": Namespaces(deps, targets),
         "cluster_groups": ClusterGroups(deps),
-        "components": Components(deps),
+        "components": components,
+        "blame": Blame(deps, components),
     }
 
 

@@ -7,7 +7,8 @@ import strawberry
 from controlplane.domain.livestate import ObjectEvent
 from controlplane.graphql.context import Info
 from controlplane.graphql.scalars import Map
-from controlplane.graphql.types import ServiceComponent
+from controlplane.graphql.types import Revision, ServiceComponent
+from controlplane.usecases.blame import FieldBlame as FieldBlameRow
 from controlplane.usecases.components import Family
 
 
@@ -70,6 +71,42 @@ class ComponentEvent:
         )
 
 
+@strawberry.type(
+    description="A field of an object, and where it comes from as far as can be told. Of a field "
+    "that the service sets: the first of its last 30 revisions since which the value is the same; "
+    "`isOldestRevision`: it may be older than that. Of any other: the request through Towline that "
+    "wrote it, for those who may read the audit trail."
+)
+class FieldBlame:
+    pointer: str
+    value: str = strawberry.field(description="JSON, cut at 500 characters.")
+    manager: str
+    operation: str
+    subresource: str | None
+    at: datetime | None
+    revision: Revision | None
+    is_oldest_revision: bool
+    person: str | None
+    request_id: str | None
+
+    @classmethod
+    def of(cls, row: FieldBlameRow) -> "FieldBlame":
+        revision, request = row.revision, row.request
+        person = revision.author if revision else request.actor if request else None
+        return cls(
+            pointer=row.field.pointer,
+            value=row.field.value,
+            manager=row.field.manager,
+            operation=row.field.operation,
+            subresource=row.field.subresource or None,
+            at=row.field.at,
+            revision=Revision.of(revision) if revision else None,
+            is_oldest_revision=row.is_oldest,
+            person=person,
+            request_id=request.request_id if request else None,
+        )
+
+
 @strawberry.type
 class ComponentQuery:
     @strawberry.field(description="An object of a service, with its parents and children.")
@@ -83,6 +120,16 @@ class ComponentQuery:
         return ComponentLive(
             id=strawberry.ID(found.component.id), object=Map(found.object), read_at=found.read_at
         )
+
+    @strawberry.field(
+        description="Who decided on the fields of an object, or on those below a JSON pointer: as "
+        "its cluster notes it now, read as the caller."
+    )
+    async def component_blame(
+        self, info: Info, id: strawberry.ID, pointer: str = ""
+    ) -> list[FieldBlame]:
+        rows = await info.context.verbs.blame.of_component(info.context.actor, id, pointer)
+        return [FieldBlame.of(row) for row in rows]
 
     @strawberry.field(description="What its cluster tells of an object, newest first.")
     async def component_events(self, info: Info, id: strawberry.ID) -> list[ComponentEvent]:

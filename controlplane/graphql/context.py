@@ -9,6 +9,7 @@ from strawberry.types import Info as StrawberryInfo
 from controlplane.domain.access import ANONYMOUS, Actor
 from controlplane.ports import Bus
 from controlplane.usecases.accounts import Accounts
+from controlplane.usecases.blame import Blame
 from controlplane.usecases.clustergroups import ClusterGroups
 from controlplane.usecases.clusterjobs import ClusterJobs
 from controlplane.usecases.clusters import Clusters
@@ -25,8 +26,8 @@ from controlplane.usecases.ledger import Reports
 from controlplane.usecases.namespaces import Namespaces
 from controlplane.usecases.notifications import Notifying
 from controlplane.usecases.people import People
-from controlplane.usecases.pipelines import Pipelines
 from controlplane.usecases.pipeline_overrides import PipelineOverrides
+from controlplane.usecases.pipelines import Pipelines
 from controlplane.usecases.projects import Projects
 from controlplane.usecases.records import Records
 from controlplane.usecases.refreshing import Refreshing
@@ -67,11 +68,12 @@ class Verbs:
     namespaces: Namespaces
     cluster_groups: ClusterGroups
     components: Components
+    blame: Blame
     diffs: Diffs
     pipelines: Pipelines
+    pipeline_overrides: PipelineOverrides
     records: Records
     reports: Reports
-    pipeline_overrides: PipelineOverrides
     search: Search
     clock: Clock
     notifying: Notifying

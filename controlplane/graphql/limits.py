@@ -58,6 +58,7 @@ _WEIGHTS = {
     "serviceDiff": 1_000,
     "fleetDiff": 10_000,
     "whoCan": 1_000,
+    "componentBlame": 2_000,
 }
 # Inline fragments and spreads count here too, unlike in DEEPEST.
 _MOST_NESTED = 100

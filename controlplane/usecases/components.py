@@ -42,6 +42,16 @@ class LiveObject:
     read_at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class NotedObject:
+    """An object with its `metadata.managedFields`, and as what its API is asked for it."""
+
+    live: LiveObject
+    cluster: str
+    resource: str
+    noted: Sequence[Any]
+
+
 class Components:
     """Verbs on components. `live` is filled in by whoever can reach clusters."""
 
@@ -69,15 +79,26 @@ class Components:
         Conflict: there is another object of that name now. NotFound, Forbidden, Unavailable: as
         the cluster says.
         """
+        return (await self.look_at_managers(actor, id)).live
+
+    async def look_at_managers(self, actor: Actor, id: str) -> NotedObject:
+        """The object as `look` shows it, and its cluster's notes of who wrote which field."""
         component, cluster = await self._find(actor, id)
         live, handle = self._reader(), cluster.handle
         listed = await live.read(actor, handle, discovery_path(component.group, component.version))
         found = listed.get("resources")
         path = object_path(component, found if isinstance(found, list) else [])
         told = await live.read(actor, handle, path)
-        if component.uid and (told.get("metadata") or {}).get("uid") != component.uid:
+        metadata = told.get("metadata") or {}
+        if component.uid and metadata.get("uid") != component.uid:
             raise Conflict(f"{component.kind} {component.name} was made anew: ask again soon")
-        return LiveObject(component, shown(told), self._deps.clock.now())
+        noted = metadata.get("managedFields")
+        return NotedObject(
+            LiveObject(component, shown(told), self._deps.clock.now()),
+            handle,
+            path.rsplit("/", 2)[1],
+            noted if isinstance(noted, list) else [],
+        )
 
     async def events(self, actor: Actor, id: str) -> list[ObjectEvent]:
         """What the cluster tells of an object, newest first, read as the actor."""

@@ -14,7 +14,14 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from graphql import GraphQLList, GraphQLObjectType, get_named_type, get_nullable_type
+from graphql import (
+    GraphQLField,
+    GraphQLList,
+    GraphQLObjectType,
+    OperationType,
+    get_named_type,
+    get_nullable_type,
+)
 
 from controlplane.compose import ControlPlane, build
 from controlplane.domain.access import BUILT_IN, INSTALLATION, SYSTEM, Actor, Scope
@@ -28,6 +35,7 @@ from controlplane.graphql.schema import schema
 from controlplane.ports import PageQuery, Store, Transaction
 from controlplane.settings import ControlPlaneSettings
 from controlplane.storage.audit import SqlAudit
+from controlplane.usecases.deps import SECRET
 from controlplane.usecases.rights import BindingDraft
 from fleet.identity import ClusterId, ServiceId
 from tests.fakes.clock import FakeClock
@@ -35,6 +43,7 @@ from tests.fakes.manifests import FakeManifests, config_map
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "authorization.md"
 
+KINDS = tuple(one.value for one in OperationType)
 ALLOWED, FORBIDDEN, ABSENT, EMPTY = "✓", "✗", "·", "–"
 _REFUSALS = {"UNAUTHENTICATED": FORBIDDEN, "FORBIDDEN": FORBIDDEN, "NOT_FOUND": ABSENT}
 
@@ -64,6 +73,11 @@ ARGUMENTS = {
     "roleBindings": 'scope: "project:{project}"',
     "can": 'verb: READ, kind: CLUSTER, id: "{cluster}"',
     "whoCan": 'verb: READ, kind: CLUSTER, id: "{cluster}"',
+    "clusterJobLogs": 'id: "{job}"',
+    "secretDelta": 'id: "{secret}"',
+    "serviceDeploymentDelta": 'id: "{service}", since: "2026-01-01T00:00:00Z"',
+    "clusterDelta": 'id: "{cluster}", since: "2026-01-01T00:00:00Z"',
+    "pipelineDelta": 'id: "{pipeline}", since: "2026-01-01T00:00:00Z"',
     "dryRunPlan": 'serviceId: "{service}"',
     "clusterJob": 'id: "{job}"',
     "clusterJobs": 'clusterId: "{cluster}"',
@@ -169,9 +183,16 @@ ARGUMENTS = {
     "rejectGate": 'id: "{gate}"',
     "pausePipeline": 'id: "{pipeline}"',
     "resumePipeline": 'id: "{pipeline}"',
+    "skipGate": 'id: "{gate}", releaseId: "r1", reason: "x"',
+    "answerGate": 'id: "{gate}", releaseId: "r1", passed: true',
+    "abortRollout": 'id: "{pipeline}", stage: "prod"',
+    "liftHold": 'id: "{pipeline}", stage: "prod"',
+    "refuseRevision": 'revision: "sha256:0123456789ab", reason: "x"',
+    "liftRevision": 'revision: "{refused}"',
     "retryPipeline": 'id: "{pipeline}", stage: "prod"',
     "component": 'id: "component"',
     "componentLive": 'id: "component"',
+    "componentBlame": 'id: "component"',
     "componentEvents": 'id: "component"',
     "serviceEvents": 'serviceId: "{service}"',
     "globalService": 'id: "{global}"',
@@ -183,12 +204,6 @@ ARGUMENTS = {
     "deleteGlobalService": 'id: "{global}"',
     "syncGlobalService": 'id: "{global}"',
     "overrideGlobalService": 'id: "{global}", clusterId: "{cluster}",'
-    "skipGate": 'id: "{gate}", releaseId: "r1", reason: "x"',
-    "answerGate": 'id: "{gate}", releaseId: "r1", passed: true',
-    "abortRollout": 'id: "{pipeline}", stage: "prod"',
-    "liftHold": 'id: "{pipeline}", stage: "prod"',
-    "refuseRevision": 'revision: "sha256:0123456789ab", reason: "x"',
-    "liftRevision": 'revision: "{refused}"',
     ' attributes: {{version: "2.0.0"}}',
     "serviceSet": 'id: "{set}"',
     "serviceSetServices": 'id: "{set}"',
@@ -262,13 +277,26 @@ class Stage:
     callers: dict[str, Actor] = field(default_factory=dict)
 
     async def ask(self, document: str, actor: Actor) -> tuple[dict[str, Any] | None, str | None]:
-        """(data, code of the first error)."""
+        """(data, code of the first error); of a subscription its first event."""
         context = Context(self.plane.verbs, caller=actor)
-        result = await schema.execute(document, context_value=context)
+        if document.startswith("subscription"):
+            result = await self._event(document, context)
+        else:
+            result = await schema.execute(document, context_value=context)
         code = None
         if result.errors:
             code = str((result.errors[0].extensions or {}).get("code"))
         return result.data, code
+
+    async def _event(self, document: str, context: Context) -> Any:
+        """The first event of a subscription: it tells at once, or when its thing has changed."""
+        events = await schema.subscribe(document, context_value=context)
+        first = asyncio.ensure_future(anext(aiter(events)))
+        while not first.done():
+            self.plane.deps.bus.publish(SECRET, self.ids["secret"])
+            await asyncio.wait({first}, timeout=0.02)
+        await events.aclose()
+        return first.result()
 
     async def made(self, document: str) -> dict[str, Any]:
         """What a mutation of the installation itself has made."""
@@ -336,6 +364,8 @@ async def _things(stage: Stage) -> None:
     context = f'saveServiceContext(name: "shared", attributes: {{{project}}}) {{ id }}'
     ids["context"] = (await stage.made(context))["id"]
     ids["waiting"] = await _waiting(stage)
+    ids["refused"] = "sha256:ba9876543210"
+    await stage.made(f'refuseRevision(revision: "{ids["refused"]}", reason: "bad") {{ revision }}')
     await _secrets(stage, project)
     await _flowing(stage)
     manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}}
@@ -343,6 +373,7 @@ async def _things(stage: Stage) -> None:
     ids["job_json"] = orjson.dumps(manifest).decode().replace('"', '\\"')
     run = f"runClusterJob({filled('runClusterJob', stage)}) {{ id }}"
     ids["job"] = (await stage.made(run))["id"]
+    stage.plane.verbs.cluster_jobs._logs.append(ids["job"], 0, b"a line")
     line = (
         f'savePipeline(name: "line", attributes: {{{project}, stages: ['
         f'{{name: "dev", services: [{{serviceId: "{ids["service"]}"}}]}},'
@@ -364,8 +395,6 @@ async def _things(stage: Stage) -> None:
     await _revision(stage)
 
 
-    ids["refused"] = "sha256:ba9876543210"
-    await stage.made(f'refuseRevision(revision: "{ids["refused"]}", reason: "bad") {{ revision }}')
 async def _defining(stage: Stage, project: str) -> None:
     """One definition of each sort with a service of it, a cluster group, and an object."""
     ids = stage.ids
@@ -521,10 +550,14 @@ async def _callers(stage: Stage) -> None:
 
 
 def operations() -> list[tuple[str, str]]:
-    """(query or mutation, name) of everything that can be asked for."""
-    graph = schema._schema
-    roots = (("query", graph.query_type), ("mutation", graph.mutation_type))
-    return [(kind, name) for kind, root in roots if root for name in root.fields]
+    """(kind, name) of everything that can be asked for."""
+    return [(kind, name) for kind in KINDS for name in _fields(kind)]
+
+
+def _fields(kind: str) -> dict[str, GraphQLField]:
+    root = schema._schema.get_root_type(OperationType(kind))
+    assert root is not None
+    return root.fields
 
 
 def filled(name: str, stage: Stage) -> str:
@@ -535,10 +568,8 @@ def filled(name: str, stage: Stage) -> str:
 
 def document_of(kind: str, name: str, stage: Stage) -> str:
     """A document that asks for one operation and for the ids in its answer."""
-    root = schema._schema.query_type if kind == "query" else schema._schema.mutation_type
-    assert root is not None
     arguments = f"({filled(name, stage)})" if name in ARGUMENTS else ""
-    return f"{kind} {{ {name}{arguments}{_selection(root.fields[name].type)} }}"
+    return f"{kind} {{ {name}{arguments}{_selection(_fields(kind)[name].type)} }}"
 
 
 def _selection(kind: Any) -> str:
@@ -566,9 +597,7 @@ async def outcome(stage: Stage, kind: str, name: str, actor: Actor) -> str:
 
 def _tells(kind: str, name: str, data: Any, stage: Stage) -> bool:
     """Whether an answer holds anything; lists of things of a project, one of this project."""
-    root = schema._schema.query_type if kind == "query" else schema._schema.mutation_type
-    assert root is not None
-    given = root.fields[name].type
+    given = _fields(kind)[name].type
     text = orjson.dumps(data).decode()
     is_list = isinstance(get_nullable_type(given), GraphQLList) or '"edges"' in text
     if not is_list:
@@ -603,6 +632,10 @@ role in the whole installation (everywhere).
 | ✗ | refused, with the right that is missing |
 | · | refused as if there were no such thing |
 | – | an empty answer |
+
+Of subscriptions it is the first event. The calls of agents (`Sync`, `Fetch`, `Upload`, `Tunnel`)
+are for nobody but agents: each answers `UNAUTHENTICATED` to whoever has no deploy token of a
+cluster, and with one concerns this cluster alone.
 """
 
 

@@ -1,34 +1,19 @@
 """Objects of services: their families, and how they are now, read as who asks."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
-from controlplane.domain.access import Actor, Scope
+from controlplane.domain.access import Scope
 from controlplane.domain.access.roles import BuiltInRole as Role
 from controlplane.domain.services import Component, Service
 from controlplane.usecases.components import Components
 from fleet.errors import Conflict, Forbidden, NotFound, Unavailable
+from tests.fakes.live import FakeLive
 from tests.integration.controlplane.conftest import World, person
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "uid": "u3"}}
-
-
-@dataclass
-class FakeLive:
-    """The `LiveObjects` port: answers by path, and who asked."""
-
-    answers: dict[str, Any] = field(default_factory=dict)
-    asked: list[tuple[str, str, str]] = field(default_factory=list)
-
-    async def read(self, actor: Actor, handle: str, path: str) -> Mapping[str, Any]:
-        self.asked.append((actor.name, handle, path))
-        answer = self.answers.get(path.partition("?")[0], NotFound("no such object"))
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
 
 
 @dataclass

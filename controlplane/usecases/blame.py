@@ -1,0 +1,139 @@
+"""Which commit, and which person, a field of an object comes from."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from controlplane.domain.access import Actor, Kind
+from controlplane.domain.audit import AuditFilter, AuditKind
+from controlplane.domain.blame import Managed, managed, reached
+from controlplane.domain.ledger import AuditEntry, Verdict
+from controlplane.domain.services import Component, Revision
+from controlplane.ports import PageQuery, Transaction
+from controlplane.usecases.components import Components, NotedObject
+from controlplane.usecases.deps import Deps
+from fleet.bundle import open_bundle
+from fleet.errors import NotFound, TowlineError
+
+_MOST_REVISIONS = 30
+_WRITES = ("patch", "update")
+# Clusters note whole seconds by their own clock.
+_APART = timedelta(seconds=30)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldBlame:
+    """A field, and where it comes from as far as can be told.
+
+    Of a service: the first of its last revisions since which the value is the same; if that is the
+    oldest one looked at (`is_oldest`), it may be older. Else the request through the door that
+    wrote it, for those who may read the audit trail.
+    """
+
+    field: Managed
+    revision: Revision | None = None
+    is_oldest: bool = False
+    request: AuditEntry | None = None
+
+
+class Blame:
+    """The verb that asks an object's cluster, the service's revisions and the audit trail."""
+
+    def __init__(self, deps: Deps, components: Components) -> None:
+        self._deps = deps
+        self._components = components
+
+    async def of_component(self, actor: Actor, id: str, under: str = "") -> list[FieldBlame]:
+        """All noted fields of an object, or those below a pointer; read as the actor.
+
+        Errors are those of `Components.look`.
+        """
+        seen = await self._components.look_at_managers(actor, id)
+        fields = managed(seen.noted, seen.live.object, under)
+        ours = any(one.is_ours for one in fields)
+        history = await self._history(seen.live.component) if ours else []
+        requests = await self._requests(actor, seen, fields)
+        return [
+            _from_history(one, history)
+            if one.is_ours
+            else FieldBlame(one, request=requests.get((one.subresource, one.at)))
+            for one in fields
+        ]
+
+    async def _requests(
+        self, actor: Actor, seen: NotedObject, fields: Sequence[Managed]
+    ) -> dict[tuple[str, datetime | None], AuditEntry]:
+        """The requests through the door nearest to when fields were noted."""
+        times = {(one.subresource, one.at) for one in fields if not one.is_ours}
+        found: dict[tuple[str, datetime | None], AuditEntry] = {}
+        async with self._deps.store.read() as tx:
+            for subresource, at in times:
+                row = await _request(tx, actor, seen, subresource, at) if at else None
+                if row is not None:
+                    found[subresource, at] = row
+        return found
+
+    async def _history(self, component: Component) -> list[tuple[Revision, Any]]:
+        """The newest revisions of the object's service, each with the object as it was in it.
+
+        It ends where a bundle is no longer kept.
+        """
+        async with self._deps.store.read() as tx:
+            query = PageQuery(
+                _MOST_REVISIONS, equals={"service_id": component.service_id}, newest=True
+            )
+            rows = (await tx.revisions.page(query)).items
+        found: list[tuple[Revision, Any]] = []
+        for row in rows:
+            try:
+                found.append((row, await self._object_in(row.digest, component)))
+            except TowlineError:
+                break
+        return found
+
+    async def _object_in(self, digest: str, wanted: Component) -> Any:
+        bundle = open_bundle(digest, await self._deps.manifests.bundle(digest))
+        for one in bundle.objects():
+            metadata = one.get("metadata") or {}
+            group = str(one.get("apiVersion", "")).rpartition("/")[0]
+            is_same = (group, one.get("kind"), metadata.get("name")) == (
+                wanted.group,
+                wanted.kind,
+                wanted.name,
+            )
+            if is_same and metadata.get("namespace", wanted.namespace) == wanted.namespace:
+                return one
+        raise NotFound
+
+
+def _from_history(field: Managed, history: Sequence[tuple[Revision, Any]]) -> FieldBlame:
+    """The revision that brought a field's value: those before it have another one."""
+    if not history:
+        return FieldBlame(field)
+    values = [reached(one, field.steps) for _, one in history]
+    same = 1
+    while same < len(values) and values[same] == values[0]:
+        same += 1
+    return FieldBlame(field, history[same - 1][0], is_oldest=same == len(values))
+
+
+async def _request(
+    tx: Transaction, actor: Actor, seen: NotedObject, subresource: str, at: datetime
+) -> AuditEntry | None:
+    """Who wrote an object, or one of its subresources, about then."""
+    one = seen.live.component
+    what = "/".join(part for part in (seen.resource, subresource) if part)
+    where = "/".join(part for part in (one.namespace, one.name) if part)
+    rows: list[AuditEntry] = []
+    for verb in _WRITES:
+        wanted = AuditFilter(
+            kind=AuditKind.REQUEST,
+            target=f"{seen.cluster}: {verb} {what} {where}",
+            verdict=Verdict.ALLOWED,
+            since=at - _APART,
+            until=at + _APART,
+        )
+        query = PageQuery(visible=actor.policy.visible(Kind.AUDIT), newest=True)
+        rows += (await tx.audit.search(wanted, query)).items
+    return min(rows, key=lambda row: abs(row.at - at), default=None)

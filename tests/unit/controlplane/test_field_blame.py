@@ -1,0 +1,80 @@
+"""What a cluster's notes on fields are read as."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.domain.blame import Managed, managed, reached
+
+LIVE = {
+    "metadata": {"labels": {"a/b~c": "x"}, "finalizers": ["one", "two"]},
+    "spec": {
+        "replicas": 3,
+        "containers": [{"name": "side", "image": "s:1"}, {"name": "web", "image": "w:2"}],
+    },
+    "data": {"password": "(hidden)"},
+}
+APPLIED = {
+    "manager": "towline",
+    "operation": "Apply",
+    "time": "2026-01-02T03:04:05Z",
+    "fieldsV1": {
+        "f:metadata": {"f:labels": {"f:a/b~c": {}}, "f:finalizers": {'v:"two"': {}}},
+        "f:spec": {"f:containers": {'k:{"name":"web"}': {".": {}, "f:image": {}, "f:gone": {}}}},
+    },
+}
+SCALED = {
+    "manager": "kubectl",
+    "operation": "Update",
+    "subresource": "scale",
+    "time": "2026-01-03T00:00:00Z",
+    "fieldsV1": {"f:spec": {"f:replicas": {}}},
+}
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["f:spec", "f:x", "k:{}", "k:[", "v:1", ".", "?"]), inner)
+    ),
+    max_leaves=10,
+)
+
+
+def test_each_noted_field_has_its_value_and_its_manager() -> None:
+    """Items of lists are found by their keys or values, names are escaped, what is gone is not
+    told."""
+    found = {one.pointer: one for one in managed([APPLIED, SCALED], LIVE)}
+    assert {pointer: one.value for pointer, one in found.items()} == {
+        "/metadata/finalizers/1": '"two"',
+        "/metadata/labels/a~1b~0c": '"x"',
+        "/spec/containers/1/image": '"w:2"',
+        "/spec/replicas": "3",
+    }
+    image, replicas = found["/spec/containers/1/image"], found["/spec/replicas"]
+    assert image.is_ours and not replicas.is_ours
+    assert (replicas.manager, replicas.subresource) == ("kubectl", "scale")
+    assert replicas.at == datetime(2026, 1, 3, tzinfo=UTC)
+
+
+def test_only_what_is_below_a_pointer_is_told() -> None:
+    assert [one.pointer for one in managed([APPLIED, SCALED], LIVE, "/spec/repl")] == []
+    assert [one.pointer for one in managed([APPLIED, SCALED], LIVE, "/spec/replicas")] == [
+        "/spec/replicas"
+    ]
+    assert len(managed([APPLIED, SCALED], LIVE, "/spec")) == 2
+
+
+def test_a_field_is_found_in_another_state_whatever_its_place_in_a_list() -> None:
+    (image,) = managed([APPLIED], LIVE, "/spec/containers/1/image")
+    earlier = {"spec": {"containers": [{"name": "web", "image": "w:1"}]}}
+    assert reached(earlier, image.steps) == b'"w:1"'
+    assert reached({"spec": {"containers": []}}, image.steps) is None
+
+
+@given(st.lists(JSON | st.fixed_dictionaries({"fieldsV1": JSON, "time": JSON}), max_size=4), JSON)
+def test_no_notes_break_it(noted: list[Any], live: Any) -> None:
+    """A cluster may say what it likes."""
+    shown = live if isinstance(live, dict) else {}
+    assert all(isinstance(one, Managed) for one in managed(noted, shown))
