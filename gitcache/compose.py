@@ -13,6 +13,7 @@ from fleet.runtime.files import write_whole
 from gitcache.charts.fetcher import Fetcher
 from gitcache.charts.source import ChartSource
 from gitcache.coordination.local import SoleReplica
+from gitcache.decrypt.keys import SopsDecryptor
 from gitcache.domain.seals import Seal, derived
 from gitcache.mirror.admission import Admission
 from gitcache.mirror.mirror import Mirror, MirrorOptions
@@ -57,7 +58,7 @@ def build(
     """The git cache, alone or one replica in company; its files are below the data directory.
 
     Without `live` it is never known that a bundle is needed no more, and all stay. Without
-    `decryptor` files are rendered as they lie in git.
+    `decryptor` those of the settings' keys are opened.
     """
     data, poll = settings.data_dir, settings.poll
     mirror = Mirror(data / "repositories", _mirror_options(settings), clock, egress=egress)
@@ -91,7 +92,15 @@ def build(
     replicas = company.replicas if company else SoleReplica()
     cache = GitCache(
         Source(mirror.lister, mirror.clones, mirror.reader, replicas, replicas.me.name),
-        Renders(mirror.reader, content, memo, workers, charts, clock, decryptor=decryptor),
+        Renders(
+            mirror.reader,
+            content,
+            memo,
+            workers,
+            charts,
+            clock,
+            decryptor=decryptor or _decryptor(settings),
+        ),
         content,
         clock,
         Pace(poll.seconds, poll.seconds_with_webhook),
@@ -116,6 +125,11 @@ def write_side(settings: GitCacheSettings, clock: Clock, egress: Egress | None) 
 def signer(settings: GitCacheSettings) -> Signer:
     """What signs renders; agents are given its public half. Invalid: no key in its file."""
     return Signer.from_bytes(_signing_key(settings))
+
+
+def _decryptor(settings: GitCacheSettings) -> Decryptor | None:
+    folder = settings.render.age_keys
+    return SopsDecryptor(folder) if folder is not None else None
 
 
 def _signing_key(settings: GitCacheSettings) -> bytes:

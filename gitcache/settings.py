@@ -68,6 +68,8 @@ class RenderSettings(_Group):
     """The largest index of a chart repository that is read; large public ones have about 20 MB."""
     chart_bytes: int = Field(32 << 20, ge=1 << 10)
     """The largest archive of a chart."""
+    age_keys: Path | None = None
+    """Folder of age identities that open files of SOPS: `<project id>.agekey`, `default.agekey`."""
 
 
 class StoreSettings(_Group):

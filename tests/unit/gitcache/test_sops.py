@@ -1,0 +1,234 @@
+"""SOPS files: what is written by the format's rules opens, and what was altered does not.
+
+The writer is the test's own, by the published description of the format.
+"""
+
+import base64
+import hashlib
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fleet.age import AgeIdentity, encrypt
+from fleet.errors import Invalid
+from fleet.identity import RepositoryId
+from fleet.source import RepositorySpec
+from gitcache.decrypt import sops
+from gitcache.decrypt.keys import SopsDecryptor
+
+IDENTITY = AgeIdentity.generate()
+KEY = bytes(range(32))
+SEALED_KEY = encrypt(KEY, [IDENTITY.recipient], armored=True).decode()
+MODIFIED = "2026-01-02T03:04:05Z"
+CANARY = "canary-71ac-of-sops"
+WORDS = {str: "str", int: "int", float: "float", bool: "bool"}
+
+
+def sealed(value: Any, bound: str) -> str:
+    plain = str(value) if not isinstance(value, float) else go_float(value)
+    nonce = os.urandom(32)
+    box = AESGCM(KEY).encrypt(nonce, plain.encode(), bound.encode())
+    data, iv, tag = (base64.b64encode(one).decode() for one in (box[:-16], nonce, box[-16:]))
+    return f"ENC[AES256_GCM,data:{data},iv:{iv},tag:{tag},type:{WORDS[type(value)]}]"
+
+
+def go_float(value: float) -> str:
+    return f"{value:.10f}".rstrip("0").rstrip(".")
+
+
+def written(tree: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    """A tree as SOPS writes it; keys that end in `_unencrypted` stay readable."""
+    code = hashlib.sha512()
+    if metadata.get("mac_only_encrypted"):
+        code.update(hashlib.sha256(b"sops").digest())
+
+    def walk(value: Any, path: tuple[str, ...]) -> Any:
+        if isinstance(value, dict):
+            return {key: walk(one, (*path, key)) for key, one in value.items()}
+        if isinstance(value, list):
+            return [walk(one, path) for one in value]
+        if value is None:
+            return None
+        is_open = any(one.endswith("_unencrypted") for one in path)
+        if not is_open or not metadata.get("mac_only_encrypted"):
+            code.update((go_float(value) if isinstance(value, float) else str(value)).encode())
+        if is_open or value == "":
+            return value
+        return sealed(value, "".join(f"{one}:" for one in path))
+
+    body = walk(tree, ())
+    mac = sealed(code.hexdigest().upper(), MODIFIED)
+    recipient = {"recipient": IDENTITY.recipient, "enc": SEALED_KEY}
+    about = {"age": [recipient], "lastmodified": MODIFIED, "mac": mac, "version": "3.9.0"}
+    return {**body, "sops": about | metadata}
+
+
+def opened(document: dict[str, Any], name: str = "x.yaml") -> Any:
+    data = yaml.safe_dump(document, sort_keys=False).encode()
+    return json.loads(sops.decrypt(data, name, [IDENTITY]))
+
+
+TREE = {
+    "apiVersion": "v1",
+    "kind": "Secret",
+    "stringData": {"password": CANARY, "port": "5432", "on_unencrypted": "yes"},
+    "list": [1, {"deep": True}, ["x", -2]],
+    "nothing": None,
+    "empty": "",
+    "number": 1.5,
+    "size_unencrypted": 3,
+}
+
+
+@pytest.mark.parametrize("metadata", [{}, {"mac_only_encrypted": True}], ids=["all", "only"])
+def test_a_file_comes_out_as_it_went_in(metadata: dict[str, Any]) -> None:
+    document = written(TREE, **metadata)
+    assert CANARY not in json.dumps(document)
+    assert opened(document) == TREE
+
+
+def test_files_of_json_and_without_structure_open_too() -> None:
+    as_json = json.dumps(written({"a": "b"})).encode()
+    assert json.loads(sops.decrypt(as_json, "x.json", [IDENTITY])) == {"a": "b"}
+    binary = json.dumps(written({"data": "key=value\n"})).encode()
+    assert sops.decrypt(binary, "x.env", [IDENTITY]) == b"key=value\n"
+
+
+def test_all_documents_of_a_file_are_opened_under_one_code() -> None:
+    """The metadata stand in each; the code is that of all values in their order."""
+    code = hashlib.sha512(b"12").hexdigest().upper()
+    about = written({})["sops"] | {"mac": sealed(code, MODIFIED)}
+    text = yaml.safe_dump_all([{"a": sealed("1", "a:"), "sops": about}, {"b": sealed("2", "b:")}])
+    found = list(yaml.safe_load_all(sops.decrypt(text.encode(), "x.yml", [IDENTITY])))
+    assert found == [{"a": "1"}, {"b": "2"}]
+
+
+JSON = st.recursive(
+    st.text(st.characters(codec="utf-8", exclude_categories=("C",)))
+    | st.booleans()
+    | st.integers(-(10**9), 10**9)
+    | st.sampled_from([0.5, -2.25, 1.0, 1000000.5]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abc_", min_size=1), inner),
+    max_leaves=8,
+)
+TREES = st.dictionaries(st.text("abcdef", min_size=1), JSON, min_size=1, max_size=4)
+
+
+@given(TREES)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+def test_every_tree_comes_back(tree: dict[str, Any]) -> None:
+    data = json.dumps(written(tree)).encode()
+    assert json.loads(sops.decrypt(data, "x.json", [IDENTITY])) == tree
+
+
+@given(st.data())
+@settings(max_examples=60)
+def test_what_was_altered_does_not_open(data: st.DataObject) -> None:
+    """A value changed, moved, removed or put in the clear; the message shows none."""
+    tree = {"a": CANARY, "b": "other", "c_unencrypted": "seen", "d": [1, 2]}
+    document = written(tree)
+    how = data.draw(st.sampled_from(["swap", "drop", "clear", "bit", "open", "add", "time"]))
+    if how == "swap":
+        document["a"], document["b"] = document["b"], document["a"]
+    elif how == "drop":
+        del document[data.draw(st.sampled_from(["a", "b", "c_unencrypted", "d"]))]
+    elif how == "clear":
+        document["a"] = "in the clear"
+    elif how == "bit":
+        middle = len("ENC[AES256_GCM,data:") + 2
+        flipped = "A" if document["a"][middle] != "A" else "B"
+        document["a"] = document["a"][:middle] + flipped + document["a"][middle + 1 :]
+    elif how == "open":
+        document["c_unencrypted"] = "not seen"
+    elif how == "add":
+        document["e_unencrypted"] = "new"
+    else:
+        document["sops"]["lastmodified"] = "2027-01-01T00:00:00Z"
+    with pytest.raises(Invalid) as refused:
+        opened(document)
+    assert CANARY not in refused.value.message
+
+
+@given(st.binary(max_size=200) | st.text().map(str.encode))
+def test_any_bytes_are_refused_or_opened_but_never_break(data: bytes) -> None:
+    for name in ("x.yaml", "x.json", "x"):
+        with pytest.raises(Invalid):
+            sops.decrypt(data, name, [IDENTITY])
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"age": []}, "no age recipient"),
+        ({"age": [{"recipient": "age1x", "enc": "x"}]}, "age1x"),
+        ({"age": [{"recipient": IDENTITY.recipient, "enc": "x"}]}, "does not open"),
+        ({"mac": ""}, "altered"),
+        ({"mac": None}, "not encrypted"),
+        ({"shamir_threshold": 2}, "key groups"),
+        ({"encrypted_regex": "["}, "regular expression"),
+        ({"encrypted_regex": "a", "encrypted_suffix": "b"}, "exclude"),
+        ({"encrypted_comment_regex": "a"}, "not supported"),
+    ],
+    ids=str,
+)
+def test_metadata_that_cannot_be_are_named(change: dict[str, Any], why: str) -> None:
+    document = written({"a": "b"})
+    document["sops"] |= change
+    with pytest.raises(Invalid, match=why):
+        opened(document)
+
+
+def test_aliases_and_huge_files_are_refused() -> None:
+    bomb = b"a: &a [x]\nb: *a\nsops: {mac: 'ENC[AES256_GCM,'}\n"
+    with pytest.raises(Invalid, match="aliases"):
+        sops.decrypt(bomb, "x.yaml", [IDENTITY])
+    with pytest.raises(Invalid, match="at most"):
+        sops.decrypt(b" " * (sops.MOST_BYTES + 1), "x.yaml", [IDENTITY])
+
+
+@pytest.mark.parametrize(
+    ("rules", "path", "encrypts"),
+    [
+        ({}, ("a", "b"), True),
+        ({}, ("a_unencrypted", "b"), False),
+        ({"encrypted_regex": "^(data|stringData)$"}, ("stringData", "x"), True),
+        ({"encrypted_regex": "^(data|stringData)$"}, ("metadata", "x"), False),
+        ({"unencrypted_regex": "^meta"}, ("metadata", "x"), False),
+        ({"encrypted_suffix": "_secret"}, ("a_secret",), True),
+        ({"encrypted_suffix": "_secret"}, ("a",), False),
+        ({"unencrypted_suffix": "_x"}, ("a_unencrypted",), True),
+    ],
+)
+def test_rules_say_what_is_encrypted(
+    rules: dict[str, str], path: tuple[str, ...], encrypts: bool
+) -> None:
+    assert sops.Metadata("", "", {}, rules, False).encrypts(path) is encrypts
+
+
+async def test_each_project_has_keys_of_its_own(tmp_path: Path) -> None:
+    """Another project's repository does not open the file; one without keys leaves it as it lies."""
+    other = AgeIdentity.generate()
+    (tmp_path / "p1.agekey").write_text(f"# of p1\n{IDENTITY.text}\n")
+    (tmp_path / "default.agekey").write_text(other.text)
+    decryptor = SopsDecryptor(tmp_path)
+    data = yaml.safe_dump(written({"a": CANARY})).encode()
+
+    def of(project: str | None) -> RepositorySpec:
+        return RepositorySpec(RepositoryId("r"), "https://x", frozenset(), project=project)
+
+    assert decryptor.is_encrypted("x.yaml", data) and not decryptor.is_encrypted("x", b"a: b")
+    assert json.loads(await decryptor.decrypt(of("p1"), "x.yaml", data)) == {"a": CANARY}
+    with pytest.raises(Invalid, match="x.yaml cannot be decrypted: it is for age1"):
+        await decryptor.decrypt(of(None), "x.yaml", data)
+    assert await decryptor.decrypt(of("p2"), "x.yaml", data) == data
+    names = [decryptor.keys(of(one)) for one in ("p1", None, "p2")]
+    assert len(set(names)) == 3 and names[2] == ""
+    assert not any(re.search("age|AGE", one) for one in names)
