@@ -23,6 +23,7 @@ from gitcache.mirror.access import environment
 _OLDEST = (2, 36)
 _MAX_THREADS = 32
 _MAX_MESSAGE = 400
+_SPEAKING = ("GIT_", "SSL_", "CURL_")
 _TELLING = re.compile(
     r"(fatal|error|remote|ERROR)\b|! |.*(host key is known|Host key|HAS CHANGED|Permission denied)"
 )
@@ -39,7 +40,8 @@ class GitRunner:
     """Runs git in a bounded number of threads, each process in a session of its own.
 
     GitPython hands its process's environment on, so every inherited variable that is not set
-    on purpose is blanked: secrets of the server are none of git's business.
+    on purpose is blanked: secrets of the server are none of git's business. To git and to TLS an
+    empty variable is not the same as none, so theirs are taken away.
     """
 
     def __init__(self, home: Path) -> None:
@@ -106,7 +108,7 @@ class GitRunner:
     def _start(self, arguments: list[str], env: dict[str, str], stream: Any) -> Any:
         try:
             return git.Git(self._home).execute(
-                ["git", *arguments],
+                [*_without_stray(env), "git", *arguments],
                 as_process=True,
                 istream=stream,
                 env=dict.fromkeys(os.environ, "") | env,
@@ -114,6 +116,12 @@ class GitRunner:
             )
         except (git.GitCommandNotFound, OSError) as error:
             raise GitError("git cannot be started: is it installed and on the PATH?") from error
+
+
+def _without_stray(env: Mapping[str, str]) -> list[str]:
+    """What lets a program run without inherited variables that speak to git or to TLS."""
+    stray = [name for name in os.environ if name.startswith(_SPEAKING) and name not in env]
+    return ["env", *(word for name in stray for word in ("-u", name))] if stray else []
 
 
 @contextmanager

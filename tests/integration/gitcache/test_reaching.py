@@ -223,6 +223,19 @@ async def test_the_server_s_own_environment_stays_with_it(
     assert "canary" not in out and "TOWLINE_KEY=\n" in out
 
 
+async def test_variables_that_git_and_tls_read_are_not_even_empty(
+    runner: GitRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty list of authorities trusts nobody, and an empty folder is no repository."""
+    for name in ("GIT_SSL_CAINFO", "GIT_DIR", "SSL_CERT_FILE", "CURL_CA_BUNDLE"):
+        monkeypatch.setenv(name, "/somewhere")
+    given = {"PATH": "/usr/bin:/bin", "GIT_TERMINAL_PROMPT": "0"}
+    out = await runner.run(["-c", "alias.e=!env", "e"], given, seconds=5)
+    names = {line.partition("=")[0] for line in out.splitlines()}
+    assert names.isdisjoint({"GIT_SSL_CAINFO", "GIT_DIR", "SSL_CERT_FILE", "CURL_CA_BUNDLE"})
+    assert "GIT_TERMINAL_PROMPT" in names
+
+
 async def test_a_git_that_takes_too_long_is_killed_with_its_children(runner: GitRunner) -> None:
     with pytest.raises(GitError, match=r"did not finish in 0\.3 s"):
         await runner.run(["-c", "alias.s=!sleep 30", "s"], {"PATH": "/usr/bin:/bin"}, seconds=0.3)
