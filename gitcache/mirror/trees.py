@@ -263,9 +263,13 @@ class GitTrees:
 def _condition(clone: Path) -> Condition | None:
     """Changes whenever a clone may have lost objects: made anew, or packed. None: there is none."""
     try:
-        return os.stat(clone).st_ino, os.stat(f"{clone}/objects/pack").st_mtime_ns
+        inode = os.stat(clone).st_ino
     except FileNotFoundError:
         return None
+    try:
+        return inode, os.stat(f"{clone}/objects/pack").st_mtime_ns
+    except FileNotFoundError:
+        return inode, 0
 
 
 @lru_cache(8)
