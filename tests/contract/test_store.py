@@ -3,6 +3,7 @@
 import asyncio
 import subprocess
 import sys
+from dataclasses import asdict, fields, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.jobs import LEASE, Job
 from controlplane.domain.ledger import LedgerEntry, Stage
+from controlplane.domain.renderstate import RenderState
 from controlplane.domain.repositories import Repository
 from controlplane.domain.services import (
     Component,
@@ -43,6 +45,18 @@ def a_service(number: int = 1, cluster: int = 1) -> Service:
         ServiceId(f"service-{number:04}"), ClusterId(f"cluster-{cluster:04}"), None,
         f"s{number}", "shop", NOW, NOW,
     )  # fmt: skip
+
+
+async def test_what_decides_a_render_is_what_the_service_has(store: SqlStore) -> None:
+    """The narrow view of a service has the fields of the service, and none of a deleted one."""
+    made = replace(a_service(), ref="v1", folder="web", reads={"web": "1" * 40}, pinned="2" * 40)
+    gone = replace(a_service(2), deleted_at=NOW)
+    async with store.write() as tx:
+        await tx.clusters.add(a_cluster())
+        for one in (made, gone):
+            await tx.services.add(one)
+        (seen,) = await tx.render_states.select(cluster_id=made.cluster_id)
+    assert asdict(seen) == {field.name: getattr(made, field.name) for field in fields(RenderState)}
 
 
 async def test_values_come_back_as_they_were_put(store: SqlStore) -> None:
