@@ -1,6 +1,7 @@
 """What the operator of an installation does beside the running control plane, on its store."""
 
 import asyncio
+import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -124,11 +125,18 @@ def _check_disk(data: Path) -> Finding:
 
 def _check_private(data: Path) -> Finding:
     files = [data / name for name in _PRIVATE if (data / name).exists()]
-    open_to_others = [str(one) for one in files if S_IMODE(one.stat().st_mode) & 0o077]
+    open_to_others = [str(one) for one in files if _is_open(one)]
     if open_to_others:
         names = ", ".join(open_to_others)
         return Finding("secrets", Health.FAILED, f"others may read {names}: chmod 600")
     return Finding("secrets", Health.OK, f"{len(files)} files, for their owner only")
+
+
+def _is_open(path: Path) -> bool:
+    """Whether others than its owner may read it; what Kubernetes mounts is read by our group."""
+    found = path.stat()
+    is_mounted = found.st_uid == 0 and os.getuid() != 0
+    return bool(S_IMODE(found.st_mode) & (0o007 if is_mounted else 0o077))
 
 
 def _check_database(settings: ServeSettings) -> Finding:

@@ -74,8 +74,13 @@ async def _anybody_was_here(store: Store) -> bool:
 
 
 def _tighten(path: Path, mode: int) -> None:
+    if not path.exists():
+        return
+    found = path.stat().st_mode & 0o777
     try:
-        if path.exists() and path.stat().st_mode & 0o777 & ~mode:
+        if found & ~mode:
             path.chmod(mode)
-    except PermissionError:
-        log.warning("others may look into it, and it is not ours to change", path=str(path))
+    except OSError:
+        # What Kubernetes mounts is root's; our group has to read it.
+        if found & 0o007:
+            log.warning("others may look into it, and it is not ours to change", path=str(path))

@@ -18,10 +18,26 @@ app.kubernetes.io/name: {{ include "towline.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{- /* The replicas of the git cache have a name of their own, so that no Service mixes them up. */ -}}
+{{- define "towline.gitcache.selector" -}}
+app.kubernetes.io/name: {{ include "towline.name" . }}-gitcache
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
 {{- define "towline.labels" -}}
 {{ include "towline.selector" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/component: control-plane
+{{ include "towline.commonLabels" . }}
+{{- end }}
+
+{{- define "towline.gitcache.labels" -}}
+{{ include "towline.gitcache.selector" . }}
+app.kubernetes.io/component: gitcache
+{{ include "towline.commonLabels" . }}
+{{- end }}
+
+{{- define "towline.commonLabels" -}}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/part-of: towline
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
@@ -49,8 +65,34 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- $names = append $names (print $service .) }}
 {{- end }}
 {{- end }}
-{{- if .Values.ingress.enabled }}
-{{- $names = append $names .Values.ingress.host }}
+{{- range list .Values.ingress .Values.gateway .Values.gateway.agents }}
+{{- if and .enabled .host }}
+{{- $names = append $names .host }}
+{{- end }}
 {{- end }}
 {{- concat $names .Values.tls.names | uniq | toJson }}
+{{- end }}
+
+{{- /* The Secret with the listeners' certificate; empty: the own authority makes one. */ -}}
+{{- define "towline.tlsSecret" -}}
+{{- if .Values.certificate.enabled }}
+{{- printf "%s-tls" (include "towline.fullname" .) }}
+{{- else }}
+{{- .Values.tls.existingSecret }}
+{{- end }}
+{{- end }}
+
+{{- /* Whether plain HTTP is spoken with whatever ends TLS before the pods. */ -}}
+{{- define "towline.plainHttp" -}}
+{{- if or .Values.ingress.enabled .Values.gateway.enabled }}true{{ end }}
+{{- end }}
+
+{{- /* Whether there may be several processes: those share a database, Redis and keys. */ -}}
+{{- define "towline.shared" -}}
+{{- if .Values.redis.existingSecret }}true{{ end }}
+{{- end }}
+
+{{- /* Whether there may be more than one control plane. */ -}}
+{{- define "towline.several" -}}
+{{- if or (gt (int .Values.replicas) 1) .Values.autoscaling.enabled }}true{{ end }}
 {{- end }}

@@ -10,13 +10,22 @@ import pytest
 import yaml
 
 from tests.integration.charts.conftest import Install, Release, running
-from tests.unit.charts.rendering import VALUE_SETS, of_kind, values_of
+from tests.unit.charts.rendering import VALUE_SETS, of_kind, settings_file, values_of
+from tests.unit.charts.resources import DEFINITIONS
 from towline.demo.clusters.cluster import Cluster
 from towline.demo.ports import free_ports
 
 RESTRICTED = "pod-security.kubernetes.io/enforce=restricted"
 
 
+@pytest.fixture
+def operators(cluster: Cluster) -> None:
+    """The resources of operators that the charts may use; they stay for other tests."""
+    cluster.kubectl("apply", "-f", str(DEFINITIONS))
+    cluster.kubectl("wait", "--for=condition=established", "-f", str(DEFINITIONS), "--timeout=30s")
+
+
+@pytest.mark.usefixtures("operators")
 @pytest.mark.parametrize(("chart", "path"), VALUE_SETS)
 def test_the_api_server_accepts_every_set_of_values(
     cluster: Cluster, namespace: str, chart: str, path: Path
@@ -60,7 +69,7 @@ async def test_the_control_plane_starts_and_drains_as_the_pod_says(
     ports = {8443: 0, 8444: 0, 8080: 0, 9090: 0}
     ports = dict(zip(ports, free_ports(len(ports)), strict=True))
     file = tmp_path / "towline.toml"
-    text = of_kind(release.objects, "ConfigMap")["data"]["towline.toml"]
+    text = settings_file(release.objects)
     for port, free in ports.items():
         text = text.replace(f"0.0.0.0:{port}", f"127.0.0.1:{free}")
     file.write_text(text.replace("/var/lib/towline", str(tmp_path / "data")))

@@ -47,10 +47,31 @@ def of_kind(objects: list[Json], kind: str, suffix: str = "") -> Json:
     return found
 
 
-def pod_of(objects: list[Json]) -> Json:
-    """The pod spec of a release's only workload."""
-    (workload,) = [one for one in objects if one["kind"] in {"Deployment", "StatefulSet"}]
+def workloads_of(objects: list[Json]) -> list[Json]:
+    """What makes pods in a release."""
+    return [one for one in objects if one["kind"] in {"Deployment", "StatefulSet"}]
+
+
+def pod_of(objects: list[Json], part: str | None = None) -> Json:
+    """The pod spec of a release's workload for this component, by default its main one."""
+    (workload,) = [
+        one
+        for one in workloads_of(objects)
+        if one["metadata"]["labels"].get("app.kubernetes.io/component") == part
+        or (part is None and not one["metadata"]["name"].endswith("-gitcache"))
+    ]
     return workload["spec"]["template"]["spec"]
+
+
+def settings_file(objects: list[Json], suffix: str = "") -> str:
+    """The file of settings that a workload of the control plane's chart is given."""
+    named = [
+        one
+        for one in objects
+        if one["kind"] == "ConfigMap"
+        and one["metadata"]["name"].endswith("-gitcache") == bool(suffix)
+    ]
+    return named[0]["data"]["towline.toml"]
 
 
 def _texts(chart: str, values: Json, name: str, namespace: str) -> dict[str, str]:

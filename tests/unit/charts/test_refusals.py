@@ -41,6 +41,10 @@ def changed(chart: str, path: str, value: Any) -> Json:
         (HUB, "services.agents.type", "ExternalName"),
         (HUB, "drainSeconds", "ten"),
         (HUB, "replicaCount", 3),
+        (HUB, "replicas", 0),
+        (HUB, "gitcache.replicas", 1.5),
+        (HUB, "certificate.duration", "90 days"),
+        (HUB, "gateway.agents.apiVersion", "v2"),
     ],
 )
 def test_the_schema_names_the_value(chart: str, path: str, value: Any) -> None:
@@ -67,12 +71,44 @@ def test_no_list_of_groups_is_not_all_groups() -> None:
         (HUB, "ingress.enabled", True, "ingress.host: name the host"),
         (HUB, "config.listen", "0.0.0.0:1", "config.listen: the chart sets it"),
         (HUB, "config.database", "postgresql://db/towline", "config.database: the chart sets it"),
+        (HUB, "config.redis", "redis://cache", "config.redis: the chart sets it"),
+        (HUB, "config.git.peers.key", "k" * 32, "config.git.peers.key: the chart sets it"),
+        (HUB, "replicas", 2, "redis.existingSecret: more than one replica needs a Redis"),
+        (HUB, "autoscaling.enabled", True, "redis.existingSecret: more than one replica needs"),
+        (HUB, "gitcache.enabled", True, "redis.existingSecret: a git cache of its own needs"),
+        (HUB, "redis.existingSecret", "redis", "database.existingSecret: replicas share a Postgre"),
+        (HUB, "gateway.enabled", True, "gateway.parentRefs: name the Gateway"),
+        (HUB, "gateway.agents.enabled", True, "gateway.agents.parentRefs: name the Gateway"),
+        (HUB, "certificate.enabled", True, "certificate.issuerRef.name: name the issuer"),
     ],
 )
 def test_what_does_not_fit_together_is_told(chart: str, path: str, value: Any, words: str) -> None:
     """The message says what to give."""
     with pytest.raises(helm.HelmError, match=words):
         render(chart, changed(chart, path, value))
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        ("database.existingSecret", "", "database.existingSecret: replicas share a PostgreSQL"),
+        ("keys.existingSecret", "", "keys.existingSecret: replicas share encryption.key"),
+        ("tls.existingSecret", "", "tls.existingSecret: replicas share one certificate"),
+        ("persistence.existingClaim", "data", "persistence.existingClaim: each replica has"),
+        ("autoscaling.maxReplicas", 2, "autoscaling.maxReplicas: not below replicas"),
+        ("certificate.enabled", True, "certificate.enabled: tls.existingSecret names"),
+    ],
+)
+def test_replicas_without_what_they_share_are_refused(path: str, value: Any, words: str) -> None:
+    """One of several that would not find the others' state never starts."""
+    values = values_of(HUB, "replicas")
+    *groups, last = path.split(".")
+    group = values
+    for name in groups:
+        group = group.setdefault(name, {})
+    group[last] = value
+    with pytest.raises(helm.HelmError, match=words):
+        render(HUB, values)
 
 
 def test_a_refusal_does_not_repeat_the_token() -> None:

@@ -7,8 +7,16 @@ import yaml
 
 from fleet.attestation import read_public_keys
 from syncagent.settings import from_environment
-from tests.unit.charts.rendering import VALUE_SETS, of_kind, pod_of, render, values_of
-from towline.settings import ServeSettings, load
+from tests.unit.charts.rendering import (
+    VALUE_SETS,
+    Json,
+    of_kind,
+    pod_of,
+    render,
+    settings_file,
+    values_of,
+)
+from towline.settings import ServeSettings, Target, load
 
 
 @pytest.mark.parametrize(
@@ -18,16 +26,72 @@ def test_serve_accepts_its_settings(chart: str, path: Path, tmp_path: Path) -> N
     """The file of every set of values is read, and agrees with the ports of the pod."""
     objects = render(chart, yaml.safe_load(path.read_text()))
     settings = _load(objects, tmp_path)
-    ports = {one["name"]: one["containerPort"] for one in pod_of(objects)["containers"][0]["ports"]}
+    (container,) = pod_of(objects)["containers"]
+    ports = {one["name"]: one["containerPort"] for one in container["ports"]}
+    assert open_ports(settings, {"listen": "https"}) == ports
+
+
+def open_ports(settings: ServeSettings, names: dict[str, str]) -> dict[str, int]:
+    """The ports that are open to others, by the listeners' names."""
     listens = {
-        "https": settings.listen,
-        "agents": settings.listen_agents,
-        "http": settings.listen_http,
-        "metrics": settings.listen_metrics,
+        names.get(name, name.removeprefix("listen_")): getattr(settings, name)
+        for name in type(settings).model_fields
+        if name.startswith("listen")
     }
-    assert {
-        name: int(where.rpartition(":")[2]) for name, where in listens.items() if where != "off"
-    } == ports
+    return {
+        name: int(where.rpartition(":")[2])
+        for name, where in listens.items()
+        if where.startswith("0.0.0.0:")
+    }
+
+
+def test_a_tier_of_git_caches_is_found_by_the_control_planes(tmp_path: Path) -> None:
+    """They name each replica that there may be, by the address that its pod gets."""
+    objects = render("towline", values_of("towline", "tiers"), namespace="fleet")
+    tier = _read(settings_file(objects, "gitcache"), tmp_path)
+    assert tier.target is Target.GITCACHE
+    assert tier.git.poll.seconds == _load(objects, tmp_path).git.poll.seconds == 30
+    (container,) = pod_of(objects, "gitcache")["containers"]
+    ports = {one["name"]: one["containerPort"] for one in container["ports"]}
+    assert open_ports(tier, {}) == ports
+    service = of_kind(objects, "Service", "-gitcache")["metadata"]["name"]
+    most = of_kind(objects, "HorizontalPodAutoscaler", "-gitcache")["spec"]["maxReplicas"]
+    assert _load(objects, tmp_path).git.peers.servers == tuple(
+        f"{service}-{number}.{service}.fleet.svc:{ports['peers']}" for number in range(most)
+    )
+
+
+@pytest.mark.parametrize("part", ["control-plane", "gitcache"])
+def test_what_replicas_share_comes_from_files(part: str, tmp_path: Path) -> None:
+    """Each secret's variable names a file that a volume brings, and nothing is given in clear."""
+    objects = render("towline", values_of("towline", "tiers"))
+    pod = pod_of(objects, part)
+    (container,) = pod["containers"]
+    files = {f"/etc/towline/{path}" for path in _paths(pod, "settings")}
+    given = {one["name"]: one.get("value", "") for one in container["env"]}
+    secrets = {value for name, value in given.items() if name.endswith("_FILE")}
+    assert secrets and secrets <= files
+    assert ("/etc/towline/database/url" in secrets) == (part == "control-plane")
+    environ = {name: value for name, value in given.items() if not name.endswith("_FILE")}
+    settings = load({}, environ=environ | {"TOWLINE_GIT__PEERS__KEY": "k" * 32})
+    assert settings.git.peers.address == "$(POD_IP):8445"
+
+
+def test_replicas_seal_with_one_key() -> None:
+    """The Secret's key lies where the program looks for its own."""
+    pod = pod_of(render("towline", values_of("towline", "replicas")))
+    mounts = {one["mountPath"]: one for one in pod["containers"][0]["volumeMounts"]}
+    assert mounts["/var/lib/towline/encryption.key"]["subPath"] == "encryption.key"
+
+
+def _paths(pod: Json, volume: str) -> set[str]:
+    (found,) = [one for one in pod["volumes"] if one["name"] == volume]
+    return {
+        item["path"]
+        for source in found["projected"]["sources"]
+        for part in source.values()
+        for item in part["items"]
+    }
 
 
 def test_further_settings_reach_the_program(tmp_path: Path) -> None:
@@ -107,7 +171,11 @@ def test_what_the_cluster_decides_reaches_the_agent(tmp_path: Path) -> None:
     assert role["rules"][0]["resourceNames"] == [upgrade.deployment]
 
 
-def _load(objects: list, folder: Path) -> ServeSettings:
+def _load(objects: list[Json], folder: Path) -> ServeSettings:
+    return _read(settings_file(objects), folder)
+
+
+def _read(text: str, folder: Path) -> ServeSettings:
     file = folder / "towline.toml"
-    file.write_text(of_kind(objects, "ConfigMap")["data"]["towline.toml"])
+    file.write_text(text)
     return load({}, file, environ={})
