@@ -6,7 +6,6 @@ order, encrypted like a value, bound to the time of the last change. Keys stay r
 """
 
 import base64
-import binascii
 import hashlib
 import hmac
 import json
@@ -137,7 +136,7 @@ class _Opening:
             )
             plain = self._key.decrypt(nonce, sealed + tag, bound.encode())
             return _TYPES[parts[4]](plain)
-        except (InvalidTag, ValueError, binascii.Error):
+        except (InvalidTag, ValueError, KeyError):
             raise Invalid(f"{bound.rstrip(':')} does not open: it was altered or moved") from None
 
 

@@ -214,7 +214,7 @@ def test_rules_say_what_is_encrypted(
 
 
 async def test_each_project_has_keys_of_its_own(tmp_path: Path) -> None:
-    """Another project's repository does not open the file; one without keys leaves it as it lies."""
+    """Another project's does not open the file; one without keys leaves it as it lies."""
     other = AgeIdentity.generate()
     (tmp_path / "p1.agekey").write_text(f"# of p1\n{IDENTITY.text}\n")
     (tmp_path / "default.agekey").write_text(other.text)
