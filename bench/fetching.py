@@ -5,13 +5,16 @@ repository, the first clone of a large one.
 """
 
 import asyncio
+import os
 import resource
+import ssl
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import uvloop
@@ -20,9 +23,10 @@ from aiohttp import web
 from bench.report import Report
 from fleet.identity import RepositoryId
 from fleet.runtime.clock import SystemClock
-from fleet.source import RepositorySpec
+from fleet.source import GitCredentials, RepositorySpec
 from gitcache.mirror import pktline
 from gitcache.mirror.mirror import Mirror, MirrorOptions
+from towline.authority import Authority, Credentials
 from towline.demo.gitserver import GitServer, Repository
 from towline.demo.ports import free_ports
 
@@ -51,11 +55,15 @@ async def answer(request: web.Request) -> web.Response:
     return web.Response(body=body, content_type=f"application/x-git-upload-pack-{kind}")
 
 
-def serve(port: int) -> None:
-    """Be that server."""
+def serve(port: int, certificate: str = "", key: str = "") -> None:
+    """Be that server, by TLS if there is a certificate (PEM files)."""
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", answer)
-    web.run_app(app, host="127.0.0.1", port=port, print=None)
+    tls = None
+    if certificate:
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(certificate, key)
+    web.run_app(app, host="127.0.0.1", port=port, print=None, ssl_context=tls)
 
 
 @asynccontextmanager
@@ -80,13 +88,32 @@ def children() -> float:
 
 
 async def polls(report: Report) -> None:
+    """Polls without and with TLS."""
+    await _polls(report, "canned answers", 1 / 20)
+    with tempfile.TemporaryDirectory() as folder:
+        now = SystemClock().now()
+        authority = Authority.create(Path(folder), "bench", now)
+        signed = authority.sign("server", "server", now, names=["127.0.0.1"])
+        await _polls(report, "canned answers by TLS", 1 / 100, authority.certificate, signed)
+
+
+async def _polls(
+    report: Report,
+    name: str,
+    goal: float,
+    authority: Path | None = None,
+    signed: Credentials | None = None,
+) -> None:
     """CPU of the client for one poll, beside that of `git ls-remote`."""
     (port,) = free_ports(1)
     command = [sys.executable, "-m", "bench.fetching", str(port)]
+    command += [str(signed.certificate), str(signed.key)] if signed else []
     server = await asyncio.create_subprocess_exec(*command)
-    url = f"http://127.0.0.1:{port}/x"
+    url = f"{'https' if signed else 'http'}://127.0.0.1:{port}/x"
+    text = await asyncio.to_thread(authority.read_text) if authority else None
+    trusted = GitCredentials(authority=text) if text else None
     async with mirror() as one:
-        follow = spec("poll", url)
+        follow = replace(spec("poll", url), credentials=trusted)
         await _until_up(lambda: one.lister.list_refs(follow, [MAIN]))
         started = time.thread_time()
         for _ in range(POLLS):
@@ -94,19 +121,26 @@ async def polls(report: Report) -> None:
         ours = (time.thread_time() - started) / POLLS
     before = children()
     for _ in range(LISTINGS):
-        listing = ["git", "ls-remote", url, MAIN]
-        await asyncio.to_thread(subprocess.run, listing, check=True, capture_output=True)
+        await asyncio.to_thread(_ls_remote, url, authority)
     theirs = (children() - before) / LISTINGS
     server.kill()
     await server.wait()
     report.add(
-        "client CPU of a poll, canned answers",
+        f"client CPU of a poll, {name}",
         [ours * 1000],
         "ms",
         baseline="git ls-remote",
         baseline_values=[theirs * 1000],
-        goal=1 / 20,
+        goal=goal,
     )
+
+
+def _ls_remote(url: str, authority: Path | None) -> None:
+    """git as it is, but for whom it trusts."""
+    env = {name: text for name, text in os.environ.items() if not name.startswith("GIT_")}
+    trust = ["-c", f"http.sslCAInfo={authority}"] if authority else []
+    command = ["git", *trust, "ls-remote", url, MAIN]
+    subprocess.run(command, check=True, capture_output=True, env=env)
 
 
 async def _until_up(work: Callable[[], Awaitable[object]]) -> None:
@@ -211,6 +245,6 @@ async def main() -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        serve(int(sys.argv[1]))
+        serve(int(sys.argv[1]), *sys.argv[2:])
     else:
         uvloop.run(main())

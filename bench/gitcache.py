@@ -223,7 +223,7 @@ async def replicas(report: Report, server: GitServer, folder: Path) -> None:
         await client.bundle((await client.render(RenderRequest(name, sha, folders[1]))).digest)
         await _commits(report, server, repository, client, argo, folders)
         sha = repository.resolve(MAIN) or sha
-        await _stampede(report, server, tier, client, argo, sha, folders)
+        await _stampede(report, server, tier, other, client, argo, sha, folders)
         clone = disk(folder / owner / "git" / "repositories")
         report.add(
             "disk of a clone of 20,000 files",
@@ -283,6 +283,7 @@ async def _stampede(
     report: Report,
     server: GitServer,
     tier: Replicas,
+    asked: str,
     client: RemoteGitCache,
     argo: ArgoCheckout,
     sha: str,
@@ -290,15 +291,20 @@ async def _stampede(
 ) -> None:
     """1,000 readers at once: of services that nobody has rendered, and of one and the same."""
     name = RepositoryId("fleet")
+    digests: list[str] = []
 
     async def read(folder: str) -> None:
         rendered = await client.render(RenderRequest(name, sha, folder))
         await client.bundle(rendered.digest)
+        digests.append(rendered.digest)
 
     server.packs.clear()
     distinct = folders[5000 : 5000 + READERS]
     cold = await timed(lambda: asyncio.gather(*map(read, distinct)))
     packs = len(server.packs)
+    third = tier.client(next(one for one in NAMES if one not in (tier.owner(name), asked)))
+    moved = await timed(lambda: asyncio.gather(*map(third.bundle, tuple(digests))))
+    await third.stop()
     same = await timed(lambda: asyncio.gather(*map(read, distinct)))
     archive = ["git", "-C", str(argo.folder), "archive", "--format=tar.gz", "HEAD"]
     each = [
@@ -321,6 +327,7 @@ async def _stampede(
         baseline_values=[statistics.median(each) * READERS],
         goal=1,
     )
+    report.add(f"{READERS:,} bundles, read where none of them was made", [moved], "ms", goal=1500)
     report.add(f"{READERS:,} readers again", [same], "ms")
     report.add("  fetches from the git server for all of them", [packs], "packs", goal=0)
 
