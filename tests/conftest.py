@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.canary import CanaryWatch
 from tests.servers.postgres import Postgres, find_postgres
 from tests.servers.redis import Redis, find_redis
 from towline.demo.clusters import binaries
@@ -30,7 +31,8 @@ _MISSING = "no {0} server on this machine: `make test` installs one, so does you
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Take the developer's own settings away from what is tested."""
+    """Take the developer's own settings away from what is tested; look for secrets that leak."""
+    config.pluginmanager.register(CanaryWatch(), "canaries")
     # What is built once for this user stays where it is, wherever HOME points.
     os.environ.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))
     os.environ.setdefault("GOPATH", str(Path.home() / "go"))
