@@ -455,3 +455,12 @@ COMMIT_TRACE = """query CommitTrace($sha: String!, $repositoryId: ID) {
         stragglers { serviceId service cluster standing reason since }
     }
 }"""
+OBJECTS_OF_SERVICE = """query ObjectsOfService($id: ID!) {
+    serviceDeployment(id: $id) { components { id kind namespace name } }
+}"""
+COMPONENT_BLAME = """query ComponentBlame($id: ID!, $pointer: String!) {
+    componentBlame(id: $id, pointer: $pointer) {
+        pointer value manager operation subresource at person requestId isOldestRevision
+        revision { sha subject committedAt }
+    }
+}"""

@@ -13,6 +13,7 @@ from towline.cli import (
     admin,
     agent,
     audit,
+    blame,
     clustergroups,
     clusters,
     contexts,
@@ -92,6 +93,7 @@ for _command, _name in (
     (declare.apply, "apply"),
     (search.search, "search"),
     (search.find, "find"),
+    (blame.blame, "blame"),
 ):
     app.command(_name)(_command)
 

@@ -1,0 +1,49 @@
+"""What `towline blame` asks for, and how it reads the answer."""
+
+from typing import Any
+
+import pytest
+
+from fleet.errors import Invalid, NotFound
+from tests.fakes.api import FakeApi
+from towline.cli import documents
+from towline.cli.blame import find_object, moment, origin
+
+OBJECTS = [
+    {"id": "1", "kind": "Deployment", "namespace": "shop", "name": "web"},
+    {"id": "2", "kind": "ConfigMap", "namespace": "shop", "name": "web"},
+    {"id": "3", "kind": "ConfigMap", "namespace": "data", "name": "web"},
+    {"id": "4", "kind": "Namespace", "namespace": None, "name": "shop"},
+]
+API = FakeApi(
+    {
+        documents.SERVICE: {"serviceDeployment": {"id": "s"}},
+        documents.OBJECTS_OF_SERVICE: {"serviceDeployment": {"components": OBJECTS}},
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("thing", "id"),
+    [("deployment/web", "1"), ("ConfigMap/data/web", "3"), ("Namespace/shop", "4")],
+)
+def test_an_object_is_found_by_kind_and_name(thing: str, id: str) -> None:
+    assert find_object(API, "dev/web", thing) == id
+
+
+@pytest.mark.parametrize(
+    ("thing", "error"),
+    [("ConfigMap/web", Invalid), ("web", Invalid), ("Pod/web", NotFound), ("a/b/c/d", Invalid)],
+)
+def test_what_is_not_one_object_is_refused(thing: str, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        find_object(API, "dev/web", thing)
+
+
+def test_a_field_is_of_a_commit_or_of_its_manager() -> None:
+    """A commit that may not be the first with the value is told as such."""
+    revision = {"sha": "a" * 40, "committedAt": None}
+    row: dict[str, Any] = {"revision": revision, "isOldestRevision": True, "manager": "towline"}
+    assert origin(row) == "aaaaaaaaaa or older"
+    edited = {"revision": None, "manager": "kubectl-edit", "at": None}
+    assert (origin(edited), moment(edited)) == ("kubectl-edit", "")
