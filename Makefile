@@ -12,6 +12,7 @@ STUBS := $(addprefix fleet/wire/v1/,options_pb2.py options_pb2.pyi agent_pb2.py 
 # The first Python on the PATH that is new enough; `make PYTHON=…` chooses another.
 PYTHON ?= $(shell for one in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$one -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$one && break; done)
+ATHERIS := atheris==3.0.0
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help
@@ -86,6 +87,17 @@ test: setup lint servers charts console-if-npm ## everything that is checked; PY
 servers: setup
 	@$(BIN)/python -m towline.demo.clusters build >/dev/null
 	@$(BIN)/python -m tests.servers.install
+
+FUZZ_SECONDS ?= 60
+.PHONY: fuzz
+fuzz: setup ## coverage-guided runs over what reads strangers' bytes; FUZZ_SECONDS=600 each
+	@$(BIN)/python -c 'import atheris' 2>/dev/null || { \
+		if command -v uv >/dev/null; then uv pip install --quiet --python $(BIN)/python $(ATHERIS); \
+		else $(BIN)/python -m pip install --quiet $(ATHERIS); fi; }
+	@for target in frames link head answer chunks; do \
+		$(BIN)/python -m tests.fuzz $$target dist/fuzz/$$target \
+			-artifact_prefix=dist/fuzz/$$target- -max_total_time=$(FUZZ_SECONDS); \
+	done
 
 .PHONY: charts
 charts: setup ## lint the Helm charts and package them into dist/charts

@@ -90,6 +90,10 @@ def parse_head(data: bytes, limits: HeadLimits) -> RequestHead:
         raise BadHead(400, "not an HTTP/1.1 request")
     head = collector.head
     head.method, head.version = parser.get_method(), parser.get_http_version()
+    line = b"%s %s HTTP/%s\r\n" % (head.method, head.target, head.version.encode())
+    # The parser skips spaces where others do not.
+    if not data.startswith(line):
+        raise BadHead(400, "the first line must be a method, a path and a version, one space apart")
     _check_sizes(head, limits)
     _read_framing(head)
     _read_connection(head)

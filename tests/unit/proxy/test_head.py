@@ -1,14 +1,12 @@
 """Request heads: what is routed is what is forwarded, and a second parser reads it alike."""
 
-import h11
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.domain.limits import HeadLimits
-from proxy.gateway.head import RequestHead, judge, parse_head, rebuild
+from proxy.gateway.head import judge, parse_head, rebuild
 from proxy.gateway.refusals import BadHead
+from tests.fuzz.targets import LIMITS, accepted, second_opinion
 
-LIMITS = HeadLimits()
 TOKENS = st.sampled_from(
     [
         b"GET",
@@ -42,26 +40,6 @@ FIELD_NAMES = st.from_regex(rb"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,20}", fullmatch=True
 FIELD_VALUES = st.from_regex(
     rb"[\x21-\x7e]([\x20-\x7e\x80-\xff]{0,20}[\x21-\x7e])?", fullmatch=True
 )
-
-
-def second_opinion(data: bytes) -> h11.Request | None:
-    """The head as h11 reads it; None: it refuses, or wants more."""
-    connection = h11.Connection(h11.SERVER)
-    try:
-        connection.receive_data(data)
-        event = connection.next_event()
-    except h11.RemoteProtocolError:
-        return None
-    return event if isinstance(event, h11.Request) else None
-
-
-def accepted(data: bytes) -> RequestHead | None:
-    try:
-        head = parse_head(data, LIMITS)
-        judge(head)
-    except BadHead:
-        return None
-    return head
 
 
 @settings(deadline=None)
