@@ -58,11 +58,23 @@ class Stand:
         self, names: Sequence[str], hub_port: int | None = None, pipe: str | None = None
     ) -> Generator[Program]:
         """Agents of new clusters with these names, in one process, all connected."""
+        with self.agents_with(self.deploy_tokens(names), hub_port, pipe) as program:
+            yield program
+
+    def deploy_tokens(self, names: Sequence[str]) -> list[str]:
+        """Make clusters; the token of each one's agent."""
         made = [self.stage.ask(_CREATE, name=name)["createCluster"] for name in names]
+        return [one["deployToken"] for one in made]
+
+    @contextmanager
+    def agents_with(
+        self, tokens: Sequence[str], hub_port: int | None = None, pipe: str | None = None
+    ) -> Generator[Program]:
+        """Agents of these tokens, in one process, all connected; `connected_in` seconds."""
         given = {
             "hub": f"127.0.0.1:{hub_port or self.agents_port}",
             "ca": self.stage.authority.read_text(),
-            "tokens": [one["deployToken"] for one in made],
+            "tokens": list(tokens),
             "upstream": self.backend,
             "pipe": pipe,
         }
