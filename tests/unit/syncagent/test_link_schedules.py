@@ -1,6 +1,10 @@
-"""The link under any schedule of words, cuts and restarts: both ends agree once it is quiet."""
+"""The link under any schedule of words, cuts and restarts: both ends agree once it is quiet.
+
+`TOWLINE_TEST_SCHEDULES=5000` plays that many instead of the few hundred of each run.
+"""
 
 import asyncio
+import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable
@@ -30,6 +34,7 @@ from tests.fakes.clock import FakeClock, settle
 from tests.fakes.wire import RuleHub
 
 SERVICES = ("a", "b", "c")
+SCHEDULES = int(os.environ.get("TOWLINE_TEST_SCHEDULES", "300"))
 
 
 class Agent:
@@ -200,7 +205,7 @@ async def act(hub: RuleHub, agent: Agent, name: str, given_: list[Any]) -> None:
         await result
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=SCHEDULES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(steps, max_size=40))
 def test_both_ends_agree_after_any_schedule(schedule: list[tuple[Any, ...]]) -> None:
     """Desired state, the last status, the inventory; order kept; no command carried out twice."""

@@ -1,0 +1,113 @@
+"""A control plane is gone and comes back, told by the running programs: `python -m bench.outage`.
+
+One real cluster with its agent. What is printed is what docs/agent.md shows; nothing is judged.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+
+from towline.demo.sample import shop
+from towline.demo.stage import DemoStage, Member, wait_until
+
+_AWAY_SECONDS = 20.0
+
+
+class Story:
+    """Prints what happens and when, seconds since the beginning."""
+
+    def __init__(self, stage: DemoStage, member: Member) -> None:
+        self._stage = stage
+        self._member = member
+        self._start = time.monotonic()
+        self._log = stage.folder / f"agent-{member.name}" / "agent.log"
+        self._read = len(self._log.read_text().splitlines())
+
+    def say(self, text: str) -> None:
+        """One line, after what the agent has written since the last one."""
+        lines = self._log.read_text().splitlines()
+        for line in lines[self._read :]:
+            self._print(f"  agent: {_said(line)}")
+        self._read = len(lines)
+        self._print(text)
+
+    def until(self, text: str, right: Callable[[], bool]) -> None:
+        """Wait for something and say how long that took."""
+        took = wait_until(text, right, 90)
+        self.say(f"{text}, after {took:.2f} s")
+
+    def live(self) -> str:
+        """The version in the cluster; empty if the object is gone."""
+        words = ("-n", "shop", "get", "configmap", "settings", "--ignore-not-found", "-o", "json")
+        text = self._member.kubectl(*words)
+        return json.loads(text)["data"]["version"] if text.strip() else ""
+
+    def _print(self, text: str) -> None:
+        print(f"{time.monotonic() - self._start:6.1f} s  {text}", flush=True)
+
+
+def main() -> None:
+    """Tell it."""
+    with DemoStage(lambda text: print(text, file=sys.stderr), names=["dev"]) as stage:
+        stage.start()
+        member = stage.members["dev"]
+        _deliver(stage, member)
+        story = Story(stage, member)
+        kubectl = member.kubectl
+        story.until("version 1.0 is live", lambda: story.live() == "1.0")
+        stage.kill_control_plane()
+        story.say("the control plane is killed")
+        kubectl("-n", "shop", "delete", "configmap", "settings", "--wait=false")
+        story.until("somebody deletes settings: it is back", lambda: story.live() == "1.0")
+        patch = '{"data":{"version":"9.9"}}'
+        kubectl("-n", "shop", "patch", "configmap", "settings", "--type=merge", "-p", patch)
+        story.until("somebody writes 9.9 into it: 1.0 again", lambda: story.live() == "1.0")
+        stage.repository.commit(shop("2.0"))
+        story.say("version 2.0 is pushed, and has to wait")
+        time.sleep(_AWAY_SECONDS)
+        story.say(f"{_AWAY_SECONDS:.0f} s later the control plane is started again")
+        stage.start_control_plane()
+        story.until("version 2.0 is live", lambda: story.live() == "2.0")
+        story.until("what the agent healed meanwhile is told", lambda: _told(stage) > 0)
+
+
+def _said(line: str) -> str:
+    """What a line of the agent's log says, for people."""
+    try:
+        said = json.loads(line)
+    except json.JSONDecodeError:
+        return line
+    why = said.get("details") or said.get("why") or ""
+    again = f"; again in {said['retry_s']} s" if "retry_s" in said else ""
+    return f"{said['event']}{f': {why[:60]}' if why else ''}{again}"
+
+
+def _deliver(stage: DemoStage, member: Member) -> None:
+    stage.repository.commit(shop("1.0"))
+    repository = stage.ask(
+        "mutation ($url: String!) { createGitRepository(attributes: {url: $url}) { id } }",
+        url=stage.repository.url,
+    )["createGitRepository"]["id"]
+    attributes = {
+        "name": "shop",
+        "namespace": "shop",
+        "repositoryId": repository,
+        "git": {"ref": "main", "folder": "dev"},
+    }
+    stage.ask(
+        "mutation ($cluster: ID!, $attributes: ServiceDeploymentAttributes!) "
+        "{ createServiceDeployment(clusterId: $cluster, attributes: $attributes) { id } }",
+        cluster=member.id,
+        attributes=attributes,
+    )
+
+
+def _told(stage: DemoStage) -> int:
+    """How many healed changes the ledger has."""
+    found = stage.ask("{ ledger(first: 50) { edges { node { stage } } } }")["ledger"]
+    return sum(one["node"]["stage"] == "drifted" for one in found["edges"])
+
+
+if __name__ == "__main__":
+    main()
