@@ -97,7 +97,7 @@ class HttpClient:
             self._session = aiohttp.ClientSession(
                 connector=connector,
                 cookie_jar=aiohttp.DummyCookieJar(),
-                headers={"user-agent": "towline"},
+                headers={"user-agent": "towline", "accept-encoding": "identity"},
                 auto_decompress=False,
                 trust_env=False,
             )

@@ -1,0 +1,521 @@
+"""Gates that find something out, against real servers: Prometheus, HTTP, jobs, versions, fleets."""
+
+import asyncio
+import base64
+import hashlib
+import hmac
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field, replace
+
+import orjson
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from controlplane.domain.access.roles import BuiltInRole as Role
+from controlplane.domain.clusterjobs import JobPhase
+from controlplane.domain.clusters import Cluster
+from controlplane.domain.pipelines import effects as fx
+from controlplane.domain.pipelines.model import ServiceSelector, Verification
+from controlplane.domain.pipelines.rollout import Progress, Rollout, Strategy
+from controlplane.domain.pipelines.rules import (
+    ApprovalRule,
+    Comparison,
+    ExternalRule,
+    HttpRule,
+    JobRule,
+    MetricRule,
+    Patience,
+    Rule,
+    Several,
+    Step,
+    VersionRule,
+    WorkflowRule,
+)
+from controlplane.domain.pipelines.state import GateState, GateStatus, Health, StageState
+from controlplane.domain.selectors import Selector
+from controlplane.domain.services import Phase, Problem, Service
+from controlplane.notify.outward import GuardedOutward
+from controlplane.usecases.checks import Checks
+from controlplane.usecases.clustergroups import ClusterGroups, GroupChange
+from controlplane.usecases.clusters import ClusterChange
+from controlplane.usecases.pipeline_overrides import PipelineOverrides
+from controlplane.usecases.pipelines import (
+    CHECK,
+    PROMOTE,
+    RENDER,
+    TICK,
+    EdgeDraft,
+    GateDraft,
+    PipelineDraft,
+    PipelineView,
+    StageDraft,
+)
+from controlplane.usecases.services import ServiceChange
+from fleet.errors import Conflict, Forbidden, Invalid
+from tests.fakes.manifests import config_map
+from tests.integration.controlplane.conftest import World, person
+from tests.servers.prometheus import Prometheus, ensure_prometheus
+
+SECRET = "whsec_" + base64.b64encode(b"s" * 32).decode()
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "migrate"},
+    "spec": {"containers": [{"name": "main", "args": ["${release}", "$HOME"]}]},
+}
+
+
+@pytest.fixture(scope="module")
+def prometheus() -> Iterator[Prometheus]:
+    with Prometheus(ensure_prometheus()) as server:
+        yield server
+
+
+@dataclass
+class Answering:
+    """A server that answers as it is told, and keeps what it was asked."""
+
+    url: str = ""
+    status: int = 200
+    text: str = "all green"
+    together: asyncio.Barrier = field(default_factory=lambda: asyncio.Barrier(1))
+    got: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
+
+    async def take(self, request: web.Request) -> web.Response:
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        self.got.append((headers, await request.read()))
+        await self.together.wait()
+        return web.Response(status=self.status, text=self.text)
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Answering]:
+    one, app = Answering(), web.Application()
+    app.router.add_route("*", "/{path:.*}", one.take)
+    async with TestServer(app, host="127.0.0.1") as running:
+        one.url = f"http://127.0.0.1:{running.port}/hook"
+        yield one
+
+
+class Stand:
+    """dev → prod, with a worker for everything that the engine asks for."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.outward = GuardedOutward(("127.0.0.0/8",))
+        self.checks = Checks(world.deps, world.pipelines, world.jobs, self.outward)
+        self.overrides = PipelineOverrides(world.deps, world.pipelines)
+        self.services: dict[str, list[Service]] = {}
+
+    async def fleet(self, prod: int = 1) -> None:
+        """A service in dev, and one in each of so many clusters of prod."""
+        repository = await self.world.repository()
+        for stage, count in (("dev", 1), ("prod", prod)):
+            self.services[stage] = []
+            for number in range(count):
+                change = ClusterChange(name=f"{stage}-{number}", tags={"stage": stage})
+                cluster, _ = await self.world.clusters.create(self.world.admin, change)
+                service = await self.world.service(cluster, repository, "shop", folder=stage)
+                self.services[stage].append(service)
+
+    async def save(self, *rules: Rule, stage: StageDraft | None = None, **patience: int) -> None:
+        gates = [GateDraft(f"gate {n}", rule, Patience(**patience)) for n, rule in enumerate(rules)]
+        prod = stage or StageDraft("prod", [one.id for one in self.services["prod"]])
+        draft = PipelineDraft(
+            "shop",
+            [StageDraft("dev", [self.services["dev"][0].id]), prod],
+            [EdgeDraft("dev", "prod", gates)],
+        )
+        await self.world.pipelines.save(self.world.admin, draft)
+
+    async def push(self, value: str = "1") -> None:
+        objects = [config_map("a", v=value)]
+        repository = self.services["dev"][0].repository_id or ""
+        self.world.manifests.push(repository, {"dev": objects, "prod": objects})
+        await self.world.delivery.deliver(repository)
+        await self.world.report(self.services["dev"][0])
+        await self.settle()
+
+    async def settle(self) -> None:
+        world = self.world
+        work = {
+            RENDER: world.promotions.render,
+            PROMOTE: world.promotions.promote,
+            CHECK: self.checks.run,
+            TICK: world.promotions.tick,
+        }
+        await world.pipelines.advance((await self.view()).row.id)
+        for _ in range(30):
+            async with world.deps.store.write() as tx:
+                jobs = await tx.jobs.claim(work, "test", world.clock.now(), 100)
+            await asyncio.gather(*(work[job.kind](job) for job in jobs))
+            async with world.deps.store.write() as tx:
+                for job in jobs:
+                    await tx.jobs.finish(job)
+            if not jobs:
+                return
+
+    async def view(self) -> PipelineView:
+        return await self.world.pipelines.get(self.world.admin, None, "shop")
+
+    async def gate(self) -> GateState:
+        """The first gate, as it is for what waits; open if nothing does."""
+        view = await self.view()
+        (edge,) = view.spec.edges
+        candidate = view.state.candidates.get(edge.id)
+        if candidate is None:
+            return GateState(GateStatus.OPEN)
+        return candidate.gates[edge.gates[0].id]
+
+    async def prod(self) -> StageState:
+        view = await self.view()
+        return view.state.stages[view.spec.stages[1].id]
+
+    async def waiting(self) -> tuple[str, str]:
+        """The gate, and the release that waits there."""
+        view = await self.view()
+        (edge,) = view.spec.edges
+        return edge.gates[0].id, view.state.candidates[edge.id].release
+
+    async def deployed(self) -> list[bool]:
+        """Of each service of prod: whether it was given anything."""
+        rows = [await self.world.get(one) for one in self.services["prod"]]
+        return [one.sequence > 0 for one in rows]
+
+
+@pytest.fixture
+async def stand(world: World) -> AsyncIterator[Stand]:
+    one = Stand(world)
+    await one.fleet()
+    yield one
+    await one.outward.close()
+
+
+def metric(prometheus: Prometheus, query: str, threshold: float = 1, **more: object) -> MetricRule:
+    return replace(MetricRule(query, threshold, url=prometheus.url), **more)
+
+
+@pytest.mark.parametrize(
+    ("query", "more", "passes", "told"),
+    [
+        ("vector(0.5)", {}, True, "0.5, wanted at most 1"),
+        ("vector(1.5)", {}, False, "1.5, wanted at most 1"),
+        ("1 + 1", {"comparison": Comparison.ABOVE}, True, "2, wanted above 1"),
+        ("vector(0) / 0", {}, False, "NaN"),
+        ("vector(1) / 0", {}, False, "inf"),
+        ("absent(vector(1))", {}, False, "no series"),
+        ("absent(vector(1))", {"empty_passes": True}, True, ""),
+        ("vector(0) or label_replace(vector(2), 'a', 'b', '', '')", {}, False, "0, 2"),
+        (
+            "vector(0) or label_replace(vector(2), 'a', 'b', '', '')",
+            {"several": Several.ANY},
+            True,
+            "",
+        ),
+        (
+            "vector(0) or label_replace(vector(2), 'a', 'b', '', '')",
+            {"several": Several.ERROR},
+            False,
+            "2 series",
+        ),
+        ("vector(11)", {"baseline": "vector(10)"}, False, "1.1 of the baseline"),
+        ("vector(9)", {"baseline": "vector(10)"}, True, ""),
+        ("vector(9)", {"baseline": "vector(0)"}, False, "baseline"),
+        ("vector(9)", {"baseline": "absent(vector(1))"}, False, "nothing"),
+        ("sum(", {}, False, "query fails"),
+        ("vector(1)[5m:1m]", {}, False, "ranges"),
+    ],
+)
+async def test_a_metric_as_a_real_prometheus_answers_it(
+    stand: Stand, prometheus: Prometheus, query: str, more: dict, passes: bool, told: str
+) -> None:
+    await stand.save(metric(prometheus, query, **more))
+    await stand.push()
+    assert await stand.deployed() == [passes]
+    assert passes or told in (await stand.gate()).reason
+
+
+async def test_a_metric_of_a_cluster_is_asked_as_who_saved_the_pipeline(world: World) -> None:
+    """Through the API server's proxy of services; and no longer once they have left."""
+    asked: list[tuple[str, str, str]] = []
+
+    class Live:
+        async def read(self, actor, handle: str, path: str):
+            asked.append((actor.email, handle, path))
+            value = {"metric": {}, "value": [1, "0.2"]}
+            return {"status": "success", "data": {"resultType": "vector", "result": [value]}}
+
+    stand = Stand(world)
+    await stand.fleet()
+    stand.checks.live = Live()
+    user = await world.people.upsert(world.admin, "root@example.org")
+    world.admin = replace(world.admin, id=user.id)
+    cluster = stand.services["prod"][0].cluster_id
+    await stand.save(MetricRule("up", 1, cluster_id=cluster, service="monitoring/prom:9090"))
+    await stand.push()
+    path = "/api/v1/namespaces/monitoring/services/prom:9090/proxy/api/v1/query?query=up"
+    assert asked == [("root@example.org", "prod-0", path)]
+    assert await stand.deployed() == [True]
+    await stand.outward.close()
+
+
+async def test_an_http_check_is_signed_and_says_what_is_asked(
+    stand: Stand, server: Answering
+) -> None:
+    await stand.save(HttpRule(server.url, contains="green", sealed=SECRET))
+    await stand.push()
+    ((headers, body),) = server.got
+    told = orjson.loads(body)
+    assert (told["pipeline"], told["stage"]) == ("shop", "prod")
+    assert told["digests"].keys() == {stand.services["prod"][0].id}
+    signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
+    wanted = base64.b64encode(hmac.new(b"s" * 32, signed, hashlib.sha256).digest()).decode()
+    assert headers["webhook-signature"] == f"v1,{wanted}"
+    assert await stand.deployed() == [True]
+    assert SECRET not in str((await stand.view()).row.spec)
+
+
+@pytest.mark.parametrize(("status", "text"), [(500, "green"), (200, "red"), (301, "green")])
+async def test_another_answer_over_http_stops_the_release(
+    stand: Stand, server: Answering, status: int, text: str
+) -> None:
+    server.status, server.text = status, text
+    await stand.save(HttpRule(server.url, contains="green"))
+    await stand.push()
+    assert (await stand.gate()).status is GateStatus.CLOSED
+    assert await stand.deployed() == [False]
+
+
+async def test_not_yet_is_asked_again(stand: Stand, server: Answering) -> None:
+    server.status = 202
+    await stand.save(HttpRule(server.url))
+    await stand.push()
+    assert "not yet" in (await stand.gate()).reason
+    server.status = 200
+    await stand.world.clock.advance(15)
+    await stand.settle()
+    assert await stand.deployed() == [True]
+
+
+async def test_a_private_address_is_not_asked(stand: Stand, server: Answering) -> None:
+    """Without the operator's leave a gate reaches nothing inside."""
+    stand.checks = Checks(
+        stand.world.deps, stand.world.pipelines, stand.world.jobs, GuardedOutward()
+    )
+    await stand.save(HttpRule(server.url), timeout_seconds=60)
+    await stand.push()
+    assert "private address" in (await stand.gate()).reason
+    assert server.got == []
+
+
+async def end_job(stand: Stand, phase: JobPhase, **more: object) -> None:
+    world = stand.world
+    async with world.deps.store.write() as tx:
+        (job,) = [one for one in await tx.cluster_jobs.select() if not one.phase.final]
+        await tx.cluster_jobs.put(replace(job, phase=phase, **more))
+    assert await world.pipelines.asked_for(job.id) == (await stand.view()).row.id
+    await stand.settle()
+
+
+async def test_a_job_runs_once_in_the_cluster_and_hands_its_outputs_on(stand: Stand) -> None:
+    """The next step's manifest has what the first job told; a shell's variables stay."""
+    second = {**POD, "spec": {"containers": [{"name": "x", "args": ["${steps.one.IMAGE}"]}]}}
+    steps = (Step("one", JobRule("ops", POD)), Step("two", JobRule("ops", second), ("one",)))
+    await stand.save(WorkflowRule(steps))
+    await stand.push()
+    await stand.settle()
+    async with stand.world.deps.store.read() as tx:
+        (job,) = await tx.cluster_jobs.select()
+    _, release = await stand.waiting()
+    assert job.manifest["spec"]["containers"][0]["args"] == [release, "$HOME"]
+    assert (await stand.gate()).checks["one"].job_id == job.id
+    await end_job(stand, JobPhase.SUCCEEDED, outputs={"main": "IMAGE=shop:1.2\nx"})
+    async with stand.world.deps.store.read() as tx:
+        args = [
+            one.manifest["spec"]["containers"][0]["args"] for one in await tx.cluster_jobs.select()
+        ]
+    assert ["shop:1.2"] in args
+    await end_job(stand, JobPhase.SUCCEEDED)
+    assert await stand.deployed() == [True]
+
+
+async def test_a_job_that_fails_stops_the_release(stand: Stand) -> None:
+    await stand.save(JobRule("ops", POD))
+    await stand.push()
+    await end_job(stand, JobPhase.FAILED, exit_code=3, message="no table orders")
+    assert "exit code 3: no table orders" in (await stand.gate()).reason
+    assert await stand.deployed() == [False]
+
+
+async def test_a_job_needs_the_right_to_run_one_there(stand: Stand) -> None:
+    """Who may change pipelines alone runs nothing in clusters by a gate."""
+    role = person(Role.VIEWER, "eve")
+    stand.world.admin = role
+    with pytest.raises(Forbidden):
+        await stand.save(JobRule("ops", POD))
+
+
+async def test_another_services_version_is_waited_for(stand: Stand) -> None:
+    """shop waits until db is healthy with 2.x in the same cluster."""
+    world = stand.world
+    async with world.deps.store.read() as tx:
+        prod: Cluster | None = await tx.clusters.get(stand.services["prod"][0].cluster_id)
+    assert prod is not None
+    repository = await world.repository("https://git.example.org/db.git")
+    db = await world.service(prod, repository, "db", version="1.9.0")
+    await stand.save(VersionRule("db", ">=2.0.0"))
+    await stand.push()
+    assert "db has version 1.9.0" in (await stand.gate()).reason
+    world.manifests.push(repository.id, {"db": [config_map("db")]})
+    await world.services.update(world.admin, db.id, ServiceChange(version="2.0.1"))
+    await world.delivery.deliver(repository.id)
+    await world.report(db)
+    await world.clock.advance(15)
+    await stand.settle()
+    assert await stand.deployed() == [True]
+
+
+async def test_independent_gates_are_asked_at_the_same_time(
+    stand: Stand, server: Answering
+) -> None:
+    """None of ten servers answers before all of them have been asked."""
+    server.together = asyncio.Barrier(10)
+    await stand.save(*[HttpRule(f"{server.url}/{n}") for n in range(10)])
+    async with asyncio.timeout(30):
+        await stand.push()
+    assert await stand.deployed() == [True]
+
+
+async def test_only_the_named_account_answers_at_an_external_gate(stand: Stand) -> None:
+    await stand.save(ExternalRule("ci@example.org"))
+    await stand.push()
+    gate, release = await stand.waiting()
+    with pytest.raises(Conflict, match="only the account"):
+        await stand.overrides.answer(stand.world.admin, gate, release, True)
+    await stand.overrides.answer(person(Role.VIEWER, "ci"), gate, release, True, "412 tests")
+    await stand.settle()
+    assert await stand.deployed() == [True]
+
+
+async def test_skipping_is_a_right_of_its_own(stand: Stand) -> None:
+    await stand.save(ApprovalRule())
+    await stand.push()
+    gate, release = await stand.waiting()
+    with pytest.raises(Forbidden):
+        await stand.overrides.skip(person(Role.EDITOR, "bo"), gate, release, "fire")
+    with pytest.raises(Invalid):
+        await stand.overrides.skip(stand.world.admin, gate, release, " ")
+    await stand.overrides.skip(stand.world.admin, gate, release, "fire")
+    await stand.settle()
+    assert await stand.deployed() == [True]
+
+
+async def test_a_refused_commit_moves_nowhere_until_it_is_lifted(stand: Stand) -> None:
+    await stand.save()
+    repository = stand.services["dev"][0].repository_id or ""
+    objects = [config_map("a", v="1")]
+    sha = stand.world.manifests.push(repository, {"dev": objects, "prod": objects})
+    await stand.overrides.refuse(stand.world.admin, sha, "loses orders")
+    await stand.world.delivery.deliver(repository)
+    await stand.world.report(stand.services["dev"][0])
+    await stand.settle()
+    assert await stand.deployed() == [False]
+    await stand.overrides.lift(stand.world.admin, sha)
+    await stand.settle()
+    assert await stand.deployed() == [True]
+
+
+def chosen(rollout: Rollout) -> StageDraft:
+    selector = ServiceSelector(("shop",), Selector(tags={"stage": "prod"}))
+    return StageDraft("prod", selector=selector, rollout=rollout)
+
+
+async def test_a_selector_chooses_services_and_waves_follow_health(world: World) -> None:
+    """Five clusters in waves of two; a sixth that joins takes the next release."""
+    stand = Stand(world)
+    await stand.fleet(5)
+    await stand.save(stage=chosen(Rollout(Strategy.WAVES, wave_size=2)))
+    await stand.push()
+    assert await stand.deployed() == [True, True, False, False, False]
+    for number in range(5):
+        await world.report(stand.services["prod"][number])
+        await stand.settle()
+    held = await stand.prod()
+    assert (held.health, set(held.progress.values())) == (Health.HEALTHY, {Progress.HEALTHY})
+    change = ClusterChange(name="prod-9", tags={"stage": "prod"})
+    cluster, _ = await world.clusters.create(world.admin, change)
+    async with world.deps.store.read() as tx:
+        repository = await tx.repositories.get(stand.services["dev"][0].repository_id or "")
+    assert repository is not None
+    late = await world.service(cluster, repository, "shop", folder="prod", promoted=True)
+    stand.services["prod"].append(late)
+    await stand.settle()
+    assert (await stand.deployed())[-1] is False
+    await stand.push("2")
+    for number in range(6):
+        await world.report(stand.services["prod"][number])
+        await stand.settle()
+    assert all(await stand.deployed())
+
+
+async def test_a_selector_that_matches_nothing_says_so(stand: Stand) -> None:
+    selector = ServiceSelector(("shop",), Selector(tags={"stage": "mars"}))
+    await stand.save(stage=StageDraft("prod", selector=selector))
+    await stand.push()
+    view = await stand.view()
+    (candidate,) = view.state.candidates.values()
+    assert candidate.reason == "the selector of prod matches no service"
+
+
+async def test_the_freeze_of_a_group_stops_it_there_only(world: World) -> None:
+    stand = Stand(world)
+    await stand.fleet(3)
+    groups = ClusterGroups(world.deps)
+    change = GroupChange(name="eu", cluster_ids=[stand.services["prod"][1].cluster_id])
+    group = await groups.create(world.admin, change)
+    await groups.freeze(world.admin, group.id, "sale")
+    await stand.save(stage=chosen(Rollout(Strategy.WAVES, wave_size=3)))
+    await stand.push()
+    assert await stand.deployed() == [True, False, True]
+    await groups.thaw(world.admin, group.id)
+    await stand.settle()
+    assert await stand.deployed() == [True, True, True]
+
+
+async def test_what_fails_within_its_verification_goes_back_by_itself(stand: Stand) -> None:
+    prod = stand.services["prod"][0]
+    stage = StageDraft("prod", [prod.id], verification=Verification(600))
+    await stand.save(stage=stage)
+    await stand.push("1")
+    await stand.world.report(prod)
+    await stand.settle()
+    await stand.world.clock.advance(600)
+    await stand.settle()
+    good = await stand.world.get(prod)
+    await stand.push("2")
+    bad = await stand.world.get(prod)
+    assert bad.digest != good.digest
+    await stand.world.report(prod, Phase.FAILED, (Problem("sync", "crash loop"),))
+    await stand.settle()
+    assert (await stand.world.get(prod)).digest == good.digest
+    assert "crash loop" in (await stand.prod()).hold
+    assert [one.id for one in await stand.overrides.refused(stand.world.admin)] == [bad.digest]
+
+
+async def test_pipelines_that_promote_in_a_circle_are_refused(stand: Stand) -> None:
+    await stand.save()
+    dev, prod = stand.services["dev"][0], stand.services["prod"][0]
+    draft = PipelineDraft(
+        "back",
+        [StageDraft("a", [prod.id]), StageDraft("b", [dev.id])],
+        [EdgeDraft("a", "b")],
+    )
+    with pytest.raises(Invalid, match="in a circle: .*shop"):
+        await stand.world.pipelines.save(stand.world.admin, draft)
+
+
+def test_every_effect_that_is_work_has_a_worker() -> None:
+    kinds = {fx.RenderStage, fx.Promote, fx.RunCheck, fx.WakeAt}
+    told = {fx.OpenGate, fx.Notify, fx.Noted}
+    assert kinds | told == set(fx.Effect.__args__)
