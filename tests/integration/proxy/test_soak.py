@@ -6,6 +6,8 @@ import os
 import random
 from collections import Counter
 from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 from fleet.mux.mux import Mux
 from fleet.mux.stream import Stream
@@ -20,9 +22,16 @@ from tests.integration.proxy.stack import Stack, eventually
 from tests.integration.proxy.user import request
 
 OURS = (Mux, Stream, Connection, Exchange, UpstreamConnection, UpstreamExchange, EgressExchange)
-USERS, ROUNDS = 12, 10
+USERS, ROUNDS, PIPELINED = 12, 10, 8
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 SWITCHED = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n"
+
+
+class Dropped(list[Any]):
+    """A list that keeps nothing: what a fake notes would be memory, too."""
+
+    def append(self, one: Any) -> None:
+        pass
 
 
 async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, head: bytes) -> None:
@@ -104,6 +113,39 @@ async def test_churn_leaks_no_stream_task_descriptor_or_object(stack: Stack) -> 
     assert alive == before[0]
     assert descriptors <= before[1] + 2
     assert tasks <= before[2]
+
+
+async def _ask_often(stack: Stack, times: int) -> None:
+    """Small requests on one kept-alive connection, eight on their way at once."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", stack.plain_port)
+    for _ in range(times // PIPELINED):
+        writer.write(request() * PIPELINED)
+        for _ in range(PIPELINED):
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200")
+            await reader.readexactly(2)
+    writer.close()
+    await writer.wait_closed()
+
+
+async def _day(stack: Stack, requests: int) -> int:
+    """Resident bytes after so many requests."""
+    await asyncio.gather(*(_ask_often(stack, requests // USERS) for _ in range(USERS)))
+    await _quiet(stack)
+    gc.collect()
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+async def test_a_day_of_small_requests_leaves_memory_as_it_was(stack: Stack) -> None:
+    """Scaled: 12,000 streams, what 24 people ask in a day at 500 each, after 3,000 to warm up."""
+    async with recording_upstream() as upstream:
+        upstream.answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+        upstream.heads, upstream.bodies = Dropped(), Dropped()
+        known = stack.installation
+        known.closed_rows, known.checked, known.asked = Dropped(), Dropped(), Dropped()
+        await stack.connect(upstream.upstream)
+        before = await _day(stack, 3_000)
+        grown = await _day(stack, 12_000) - before
+        assert grown < 12_000 * 200
 
 
 def _answer_by(upstream: RecordingUpstream) -> None:
