@@ -1,8 +1,8 @@
-import { useEffect } from "react";
 import { useQuery } from "urql";
 import { Link } from "wouter";
 import { WrongDocument, type MapRowFragment } from "../api/generated";
 import { AWAY } from "../clusters/away";
+import { useAgain } from "../live/useAgain";
 import { Age } from "../ui/Age";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
@@ -13,11 +13,11 @@ type Props = { readonly rows: readonly MapRowFragment[]; readonly q: string; rea
 
 /** What needs somebody, worst first: failed services, then clusters that are not heard of. */
 export function WrongNow({ rows, q, now }: Props) {
-  const failed = rows.reduce((sum, { services }) => sum + services.split("F").length - 1, 0);
+  const failed = rows.map(({ id, services }) => `${id} ${services.split("F").length}`).join();
   const silent = rows.filter(({ pingedAt }) => pingedAt === null || now - new Date(pingedAt).getTime() > AWAY);
   const [{ data, error }, again] = useQuery({ query: WrongDocument, variables: { q: q || null, projectId: null, status: ["FAILED"] } });
-  // The map is live; the list follows when its count of failures moves.
-  useEffect(() => again({ requestPolicy: "network-only" }), [failed, again]);
+  // The map is live; the list follows when its failures move.
+  useAgain(again, failed);
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={5} />;
   const { edges, totalCount } = data.serviceDeployments;

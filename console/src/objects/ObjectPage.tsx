@@ -1,8 +1,9 @@
 import type { ReactNode } from "react";
-import { useQuery } from "urql";
+import { useQuery, useSubscription } from "urql";
 import { Link, useParams } from "wouter";
-import { ComponentDocument, ComponentEventsDocument, ComponentLiveDocument, OfServiceDocument, type ComponentQuery } from "../api/generated";
+import { ComponentDocument, ComponentEventsDocument, ComponentLiveDocument, OfServiceDocument, ServiceDeltaDocument, type ComponentQuery } from "../api/generated";
 import { AWAY } from "../clusters/away";
+import { useAgain } from "../live/useAgain";
 import { componentState } from "../services/status";
 import { asYaml, toYaml } from "../text/yaml";
 import { Age } from "../ui/Age";
@@ -101,8 +102,10 @@ function tabsOf(family: Family, handle: string): readonly [Tab, ...Tab[]] {
 /** One object of a cluster: its state and why, what owns it, and all that can be looked at. */
 export function ObjectPage() {
   const { id } = useParams<{ id: string }>();
-  const [{ data, error }] = useQuery({ query: ComponentDocument, variables: { id } });
+  const [{ data, error }, again] = useQuery({ query: ComponentDocument, variables: { id } });
   const serviceId = data?.component == null ? "" : serviceOf(data.component);
+  const [moved] = useSubscription({ query: ServiceDeltaDocument, variables: { id: serviceId }, pause: serviceId === "" });
+  useAgain(again, moved.data?.serviceDeploymentDelta.payload?.observedAt ?? "");
   const [owner] = useQuery({ query: OfServiceDocument, variables: { id: serviceId }, pause: serviceId === "" });
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={14} />;

@@ -1,6 +1,7 @@
 import { useState } from "react";
 import { useMutation, useQuery } from "urql";
 import { HistoryDocument, RollbackDocument } from "../api/generated";
+import { useAgain } from "../live/useAgain";
 import { Age } from "../ui/Age";
 import { Confirm } from "../ui/Confirm";
 import { Problem } from "../ui/Problem";
@@ -12,7 +13,8 @@ import type { Service } from "./service";
 
 /** What ran before, and the way back to it. */
 export function History({ service }: { readonly service: Service }) {
-  const [{ data, error }] = useQuery({ query: HistoryDocument, variables: { id: service.id, after: null } });
+  const [{ data, error }, again] = useQuery({ query: HistoryDocument, variables: { id: service.id, after: null } });
+  useAgain(again, service.revision?.id ?? "");
   const [back, rollback] = useMutation(RollbackDocument);
   const [chosen, choose] = useState<string | null>(null);
   if (error !== undefined && data == null) return <Problem error={error} />;

@@ -1,6 +1,6 @@
 import { useQuery, useSubscription } from "urql";
 import { Link, useParams } from "wouter";
-import { ServiceDeltaDocument, ServiceDocument } from "../api/generated";
+import { ServiceDocument, ServiceLiveDocument } from "../api/generated";
 import { AWAY } from "../clusters/away";
 import { Logs } from "../objects/Logs";
 import { EventsTable } from "../objects/Events";
@@ -74,7 +74,7 @@ function Problems({ service }: { readonly service: Service }) {
 export function ServicePage() {
   const { id } = useParams<{ id: string }>();
   const [{ data, error }] = useQuery({ query: ServiceDocument, variables: { id } });
-  useSubscription({ query: ServiceDeltaDocument, variables: { id } });
+  useSubscription({ query: ServiceLiveDocument, variables: { id } });
   const service = data?.serviceDeployment;
   if (error !== undefined && service == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={14} />;

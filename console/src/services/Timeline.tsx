@@ -1,5 +1,6 @@
 import { useQuery } from "urql";
 import { TimelineDocument, TraceDocument, type TimelineQuery } from "../api/generated";
+import { useAgain } from "../live/useAgain";
 import { duration } from "../text/time";
 import { Age } from "../ui/Age";
 import { Problem } from "../ui/Problem";
@@ -10,11 +11,15 @@ import type { Service } from "./service";
 
 type Row = TimelineQuery["ledger"]["edges"][number]["node"];
 
+/** What changes when the ledger has a new row. */
+const momentOf = ({ sha, status, observedAt }: Service): string => `${sha} ${status} ${observedAt}`;
+
 /** Where the newest commit of its branch stands, for this service. */
 function Verdict({ service }: { readonly service: Service }) {
   const newest = service.repository?.commits.find(({ ref }) => ref === service.git?.ref);
   const variables = { sha: newest?.sha ?? "", repositoryId: service.repository?.id ?? null };
-  const [{ data, error }] = useQuery({ query: TraceDocument, variables, pause: newest === undefined });
+  const [{ data, error }, again] = useQuery({ query: TraceDocument, variables, pause: newest === undefined });
+  useAgain(again, momentOf(service));
   if (newest === undefined) return <p className="quiet">No commit of {service.git?.ref ?? "its branch"} is known yet.</p>;
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={2} />;
@@ -58,7 +63,8 @@ function Line({ row, before }: { readonly row: Row; readonly before: Row | undef
 
 /** Why the newest commit is live or is not, and how far each one before has come. */
 export function Timeline({ service }: { readonly service: Service }) {
-  const [{ data, error }] = useQuery({ query: TimelineDocument, variables: { id: service.id } });
+  const [{ data, error }, again] = useQuery({ query: TimelineDocument, variables: { id: service.id } });
+  useAgain(again, momentOf(service));
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={8} />;
   const rows = data.ledger.edges.map(({ node }) => node);

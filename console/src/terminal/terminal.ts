@@ -16,12 +16,21 @@ function adoptingElement(sheets: CSSStyleSheet[]): HTMLElement {
   return element;
 }
 
+/** An element whose style attribute goes the way that the page's policy allows: through its CSSOM. */
+function styledElement(element: HTMLElement): HTMLElement {
+  element.setAttribute = (name: string, value: string) => {
+    if (name === "style") element.style.cssText = value;
+    else Element.prototype.setAttribute.call(element, name, value);
+  };
+  return element;
+}
+
 /** The document as xterm sees it. */
 function documentFor(sheets: CSSStyleSheet[]): Document {
   return new Proxy(document, {
     get(target, name) {
       if (name === "createElement")
-        return (tag: string) => (tag === "style" ? adoptingElement(sheets) : target.createElement(tag));
+        return (tag: string) => (tag === "style" ? adoptingElement(sheets) : styledElement(target.createElement(tag)));
       const value: unknown = Reflect.get(target, name, target);
       return typeof value === "function" ? (value as (...given: unknown[]) => unknown).bind(target) : value;
     },

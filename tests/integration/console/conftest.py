@@ -1,0 +1,155 @@
+"""The console as people use it: a browser, the real control plane, agents and clusters."""
+
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlencode
+from urllib.request import Request, urlopen
+
+import pytest
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    expect,
+    sync_playwright,
+)
+
+from towline.demo.stage import DemoStage
+from towline.demo.story import Story
+
+ROOT = Path(__file__).parents[3]
+BUILT = ROOT / "console" / "dist"
+AXE = ROOT / "console" / "node_modules" / "axe-core" / "axe.min.js"
+ARTEFACTS = ROOT / "artifacts" / "console"
+EMAIL, PASSWORD = "ada@example.org", "correct-horse-battery"
+expect.set_options(timeout=15_000)
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+# What the browser itself says of answers that a test provokes.
+_EXPECTED = re.compile(r"Failed to load resource|WebSocket connection")
+
+
+def browser_program() -> str:
+    """Where the browser is. Skips without one, or without the console; in CI that is a failure."""
+    found = next(filter(None, map(shutil.which, _BROWSERS)), None)
+    if found is None:
+        pytest.skip("chromium is not installed")
+    if not (BUILT / "index.html").exists():
+        pytest.skip("the console is not built: make console")
+    return found
+
+
+@dataclass
+class Desk:
+    """Somebody at a browser; whatever the page complains of is noted."""
+
+    stage: DemoStage
+    page: Page
+    complaints: list[str] = field(default_factory=list)
+
+    @property
+    def base(self) -> str:
+        return self.stage.http_url
+
+    def listen(self) -> None:
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("console", self._note)
+        self.page.on("dialog", lambda dialog: self.complaints.append(f"dialog {dialog.message}"))
+        self.page.on("request", lambda request: self._check_address(request.url))
+
+    def go(self, path: str) -> Page:
+        self.page.goto(self.base + path)
+        return self.page
+
+    def sign_in(self, email: str = EMAIL, password: str = PASSWORD) -> None:
+        self.page.get_by_label("E-mail").fill(email)
+        self.page.get_by_label("Password").fill(password)
+        self.page.keyboard.press("Enter")
+
+    def _note(self, message: ConsoleMessage) -> None:
+        if message.type == "error" and not _EXPECTED.search(message.text):
+            self.complaints.append(message.text)
+
+    def _check_address(self, url: str) -> None:
+        if not url.startswith((self.base, "data:", "blob:")):
+            self.complaints.append(f"asked {url}")
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    program = browser_program()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def stage(kubernetes: Path, chromium: Browser) -> Iterator[DemoStage]:
+    """A started stage: two clusters with agents, and an administrator with a password."""
+    with DemoStage(lambda _: None) as made:
+        made.start()
+        _set_up(made)
+        yield made
+
+
+@pytest.fixture(scope="session")
+def story(stage: DemoStage) -> Story:
+    """The shop is in dev and healthy; a release waits for prod."""
+    begun = Story.begin(stage, lambda _: None)
+    begun.wait_healthy("dev")
+    begun.waiting_edge()
+    return begun
+
+
+@pytest.fixture(scope="session")
+def signed_in(
+    chromium: Browser, stage: DemoStage, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The cookies of who has signed in."""
+    kept = tmp_path_factory.mktemp("browser") / "state.json"
+    context = chromium.new_context()
+    desk = Desk(stage, context.new_page())
+    desk.go("/")
+    desk.sign_in()
+    desk.page.get_by_role("heading", name="Fleet").wait_for()
+    context.storage_state(path=kept)
+    context.close()
+    return kept
+
+
+@pytest.fixture
+def stranger(chromium: Browser, stage: DemoStage) -> Iterator[Desk]:
+    """A browser in which nobody has signed in."""
+    context = chromium.new_context(viewport={"width": 1440, "height": 900})
+    yield from _watched(context, stage)
+
+
+@pytest.fixture
+def ada(chromium: Browser, stage: DemoStage, signed_in: Path) -> Iterator[Desk]:
+    """The administrator at a browser."""
+    context = chromium.new_context(viewport={"width": 1440, "height": 900}, storage_state=signed_in)
+    yield from _watched(context, stage)
+
+
+def _watched(context: BrowserContext, stage: DemoStage) -> Iterator[Desk]:
+    """A desk; at its end nothing was complained of: no error, no breach of the policy."""
+    context.set_default_timeout(15_000)
+    desk = Desk(stage, context.new_page())
+    desk.listen()
+    yield desk
+    context.close()
+    assert desk.complaints == []
+
+
+def _set_up(stage: DemoStage) -> None:
+    """What somebody does with the setup link."""
+    token = (stage.data / "setup.url").read_text().strip().partition("token=")[2]
+    given = {"token": token, "email": EMAIL, "name": "Ada Lovelace", "password": PASSWORD}
+    request = Request(stage.http_url + "/setup", data=urlencode(given).encode())
+    request.add_header("Origin", stage.http_url)
+    with urlopen(request) as answer:
+        assert answer.status == 200

@@ -1,0 +1,350 @@
+"""Journeys through the console, by keyboard where a person would."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.integration.console.conftest import EMAIL, PASSWORD, Desk
+from towline.demo.sample import shop
+from towline.demo.stage import DemoStage
+from towline.demo.story import Story
+
+pytestmark = pytest.mark.timeout(180)
+
+PROGRAM = [sys.executable, "-c", "from towline.cli import main; main()"]
+
+
+def field(page: Page, label: str) -> Locator:
+    """The text field of a label, whatever hint stands behind it."""
+    return page.get_by_role("textbox", name=re.compile(rf"^{label}\b"))
+
+
+def chosen(page: Page, label: str) -> Locator:
+    """The choice of a label."""
+    return page.get_by_role("combobox", name=re.compile(rf"^{label}\b"))
+
+
+def commit(story: Story, files: dict[str, str | bytes | None], message: str) -> None:
+    """Commit, and say so, as a webhook would."""
+    story.stage.repository.commit(files, message)
+    known = story.stage.ask("{ gitRepositories { edges { node { id } } } }")
+    story.stage.ask(
+        "mutation ($id: ID!) { syncGitRepository(id: $id) { id } }",
+        id=known["gitRepositories"]["edges"][0]["node"]["id"],
+    )
+
+
+def test_who_signs_in_lands_where_they_wanted_to(stranger: Desk, story: Story) -> None:
+    page = stranger.go("/pipelines?tab=board")
+    stranger.sign_in(password="not-the-password-1")
+    expect(page.get_by_role("alert")).to_contain_text("do not belong together")
+    stranger.sign_in()
+    expect(page.get_by_role("heading", name="Pipelines")).to_be_visible()
+    expect(page).to_have_url(re.compile(r"/pipelines\?tab=board$"))
+
+
+def test_an_expired_session_loses_nothing_that_was_typed(stranger: Desk, story: Story) -> None:
+    page = stranger.go("/services/new")
+    stranger.sign_in()
+    field(page, "Name").fill("half-written")
+    page.context.clear_cookies()
+    chosen(page, "Repository").select_option(index=1)
+    chosen(page, "Cluster").select_option("dev")
+    field(page, "Namespace").fill("half")
+    page.get_by_role("button", name="Define it").click()
+    dialog = page.get_by_role("dialog", name="Your session has ended")
+    expect(dialog).to_be_visible()
+    stranger.sign_in()
+    expect(dialog).to_be_hidden()
+    expect(field(page, "Name")).to_have_value("half-written")
+
+
+def test_the_fleet_shows_what_goes_wrong_without_being_asked(ada: Desk, story: Story) -> None:
+    """A commit that cannot be rendered is on the screen with its reason, and goes away again."""
+    page = ada.go("/")
+    wrong = page.get_by_role("region", name="Wrong now")
+    expect(wrong).to_contain_text("nothing")
+    commit(story, {"dev/broken.yaml": "kind: [\n"}, "Break dev")
+    expect(wrong.get_by_role("link", name="dev/shop")).to_be_visible()
+    expect(wrong).to_contain_text("broken.yaml, line 2")
+    commit(story, {"dev/broken.yaml": None}, "Mend dev")
+    expect(wrong).to_contain_text("nothing")
+
+
+def test_filters_stand_in_the_address(ada: Desk, story: Story) -> None:
+    page = ada.go("/")
+    page.keyboard.press("/")
+    page.keyboard.type("nothing-is-called-so")
+    expect(page.get_by_role("heading", name="No service is like that")).to_be_visible()
+    expect(page).to_have_url(re.compile(r"\?q=nothing-is-called-so$"))
+
+
+def test_the_fleet_of_a_past_moment(ada: Desk, story: Story) -> None:
+    """The slider goes back; what is shown says that it is the past."""
+    page = ada.go("/")
+    expect(page.locator(".travel .live")).to_be_visible()
+    page.get_by_label("How far back").select_option(label="last hour")
+    slider = page.get_by_role("slider")
+    slider.focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowLeft")
+    expect(page).to_have_url(re.compile(r"at="))
+    page.get_by_role("button", name="Back to now").click()
+    expect(page.locator(".travel .live")).to_be_visible()
+
+
+def test_from_the_palette_to_a_live_object(ada: Desk, story: Story) -> None:
+    """Ctrl-K, a few letters, Enter; then the tree, an object, and its YAML, by keyboard."""
+    page = ada.go("/")
+    page.get_by_role("heading", name="Fleet").wait_for()
+    page.keyboard.press("Control+k")
+    page.keyboard.type("dev/shop"[4:])
+    expect(page.get_by_role("option", name="dev/shop")).to_be_visible()
+    page.get_by_role("option", name="dev/shop").click()
+    expect(page.get_by_role("heading", name="shop")).to_be_visible()
+    tree = page.get_by_role("region", name="Objects")
+    expect(tree.get_by_text("ReplicaSet")).to_be_visible()
+    tree.get_by_role("link", name="web", exact=True).first.press("Enter")
+    expect(page.locator(".cm-content")).to_contain_text("registry.example.org/shop:1.0")
+    page.get_by_role("tab", name="Events").click()
+    expect(page.get_by_role("region", name="Events")).to_contain_text("ScalingReplicaSet")
+    page.go_back()
+    expect(page.get_by_role("heading", name="shop")).to_be_visible()
+
+
+def test_logs_of_pods_and_a_shell(ada: Desk, story: Story) -> None:
+    """Logs are followed and searched; the shell answers through the door."""
+    page = ada.go(f"/services/{story.services['dev']}?tab=logs")
+    lines = page.get_by_role("region", name="Log lines")
+    expect(lines).to_contain_text("line 100 of web-")
+    page.get_by_label("Search in logs").fill("line 42 ")
+    expect(page.get_by_role("status").filter(has_text="1 lines of 1 pod")).to_be_visible()
+    page.get_by_role("tab", name=re.compile("Objects")).click()
+    page.get_by_role("link", name=re.compile(r"^web-\w+-\w+$")).click()
+    page.get_by_role("tab", name="Shell").click()
+    page.get_by_role("button", name="Open a shell").click()
+    screen = page.locator(".xterm")
+    screen.wait_for()
+    page.wait_for_function(
+        "document.querySelector('.xterm-helper-textarea') === document.activeElement"
+    )
+    page.keyboard.type("echo hello")
+    page.keyboard.press("Enter")
+    expect(screen).to_contain_text("hello")
+
+
+def test_a_release_is_approved_and_goes_live(ada: Desk, story: Story) -> None:
+    """What is decided stands above the button; the board moves by itself."""
+    page = ada.go("/pipelines")
+    page.get_by_role("button", name="Approve…").first.press("Enter")
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("sha256:")
+    expect(dialog).to_contain_text("all of it would be new")
+    dialog.get_by_role("button", name="Approve exactly this").press("Enter")
+    expect(dialog).to_be_hidden()
+    prod = page.get_by_role("region", name="Stage prod")
+    expect(prod).to_contain_text("#", timeout=30_000)
+    story.wait_healthy("prod")
+    expect(prod.get_by_text("Healthy").first).to_be_visible()
+
+
+def test_returning_to_an_earlier_state_shows_what_it_changes(ada: Desk, story: Story) -> None:
+    """After a release, back to the one before; the service is held, and let go again."""
+    commit(story, shop("1.7"), "Release 1.7")
+    service = story.services["dev"]
+    page = ada.go(f"/services/{service}?tab=history")
+    expect(page.get_by_role("row").filter(has_text="Release 1.7")).to_contain_text(
+        "now", timeout=30_000
+    )
+    page.get_by_role("row").filter(has_text="Open the shop").get_by_role("button").first.click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("changed")
+    expect(dialog).to_contain_text("registry.example.org/shop:1.0")
+    dialog.get_by_role("button", name="Return to it").click()
+    expect(page.get_by_text("new commits do not move it")).to_be_visible()
+    page.get_by_role("button", name=re.compile("Follow main again")).click()
+    expect(page.get_by_text("new commits do not move it")).to_be_hidden()
+
+
+def test_what_if_another_commit_were_there(ada: Desk, story: Story) -> None:
+    story.stage.repository.commit(shop("9.9"), "Try 9.9", branch="idea")
+    page = ada.go(f"/services/{story.services['dev']}?tab=whatif")
+    page.get_by_label("Branch, tag or commit").fill("idea")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("registry.example.org/shop:9.9").first).to_be_visible()
+
+
+def test_a_service_is_defined_and_deleted(ada: Desk, story: Story) -> None:
+    """Form and YAML are one; a delete that cannot be undone asks for the name."""
+    page = ada.go("/services/new")
+    chosen(page, "Cluster").select_option("dev")
+    chosen(page, "Repository").select_option(index=1)
+    field(page, "Name").fill("extra")
+    field(page, "Namespace").fill("extra")
+    field(page, "Folder").fill("dev")
+    expect(page.locator(".cm-content")).to_contain_text("namespace: extra")
+    page.get_by_role("button", name="Define it").click()
+    expect(page.get_by_role("heading", name="extra")).to_contain_text("Healthy", timeout=30_000)
+    page.get_by_role("tab", name="Settings").click()
+    page.get_by_role("button", name=re.compile("Delete it with its")).click()
+    dialog = page.get_by_role("dialog")
+    sure = dialog.get_by_role("button", name="Delete it")
+    expect(sure).to_be_disabled()
+    dialog.get_by_role("textbox").fill("extra")
+    sure.click()
+    expect(page.get_by_role("heading", name="Services")).to_be_visible()
+
+
+@pytest.fixture
+def newcomer(stage: DemoStage, tmp_path: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
+    started: list[subprocess.Popen[bytes]] = []
+    yield started
+    for one in started:
+        one.terminate()
+        one.wait()
+
+
+def test_a_cluster_is_seen_to_arrive(
+    ada: Desk, story: Story, newcomer: list[subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    """The wizard shows the command; the page says by itself when the agent has come."""
+    page = ada.go("/clusters/new")
+    field(page, "Name").fill("third")
+    field(page, "Tags").fill("region=eu stage=try")
+    page.get_by_role("button", name="Register it").click()
+    shown = page.locator(".secret pre").inner_text()
+    found = re.search(r"deployToken=(\S+)", shown)
+    assert found is not None
+    token = tmp_path / "token"
+    token.write_text(found[1])
+    expect(page.get_by_text("Waiting for its agent")).to_be_visible()
+    address = story.stage.ask("{ installation { agentsPort } }")["installation"]["agentsPort"]
+    command = [
+        *PROGRAM,
+        "agent",
+        "--url",
+        f"127.0.0.1:{address}",
+        "--data",
+        str(tmp_path / "state"),
+    ]
+    command += ["--ca-file", str(story.stage.authority), "--token-file", str(token)]
+    command += ["--kubeconfig", str(story.stage.members["dev"].kubeconfig)]
+    with (tmp_path / "agent.log").open("wb") as log:
+        newcomer.append(subprocess.Popen(command, stdout=log, stderr=log))
+    expect(page.get_by_role("heading", name="It has arrived")).to_be_visible(timeout=30_000)
+
+
+def test_a_pipeline_is_judged_while_it_is_written(ada: Desk, story: Story) -> None:
+    pipeline = story.pipeline()["id"]
+    page = ada.go(f"/pipelines/{pipeline}/edit")
+    save = page.get_by_role("button", name="Save")
+    expect(save).to_be_enabled()
+    page.get_by_label("Name of stage 2").fill("dev")
+    expect(page.get_by_text("dev is there already")).to_be_visible()
+    expect(save).to_be_disabled()
+    page.get_by_label("Name of stage 2").fill("prod")
+    expect(save).to_be_enabled()
+
+
+def test_who_may_not_is_told_which_right_is_missing(stranger: Desk, story: Story) -> None:
+    """A viewer sees the service, and is told why nothing comes of the button."""
+    ask = story.stage.ask
+    ask('mutation { upsertUser(attributes: {email: "vic@example.org", name: "Vic"}) { id } }')
+    ask(
+        'mutation { createRoleBinding(attributes: {role: "viewer", scope: "installation", '
+        'user: "vic@example.org"}) { id } }'
+    )
+    token = _token_for(story, "vic@example.org")
+    page = stranger.page
+    page.set_extra_http_headers({"Authorization": f"Bearer {token}"})
+    stranger.go(f"/services/{story.services['dev']}")
+    page.get_by_role("button", name="Sync now").click()
+    alert = page.get_by_role("alert")
+    expect(alert).to_contain_text("Not allowed")
+    expect(alert).to_contain_text("write")
+
+
+def _token_for(story: Story, email: str) -> str:
+    """What the operator of the installation may make for anybody."""
+    done = subprocess.run(
+        [*PROGRAM, "admin", "create-token", email, "--data", str(story.stage.data)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip().splitlines()[-1].strip()
+
+
+def test_hostile_strings_stay_text(ada: Desk, story: Story) -> None:
+    """Names, subjects, messages and tags that would be script or links anywhere else."""
+    hostile = "<img src=x onerror=alert(1)>javascript:alert(1)"
+    commit(
+        story,
+        {
+            "evil/map.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: evil\n"
+            "  annotations:\n    link.argocd.argoproj.io/external-link: 'javascript:alert(1)'\n"
+            "    title: 'title|javascript:alert(1)'\n  labels: {app: evil}\ndata:\n"
+            f"  x: '{hostile}'\n"
+        },
+        f"{hostile} \u202etxt.exe",
+    )
+    ask = story.stage.ask
+    made = ask(
+        "mutation ($a: ClusterAttributes!) { createCluster(attributes: $a) { handle } }",
+        a={"name": hostile, "tags": [{"name": "owner", "value": "javascript:alert(1)"}]},
+    )["createCluster"]
+    repository = ask("{ gitRepositories { edges { node { id } } } }")
+    service = ask(
+        "mutation ($c: ID!, $a: ServiceDeploymentAttributes!) "
+        "{ createServiceDeployment(clusterId: $c, attributes: $a) { id } }",
+        c=story.stage.members["dev"].id,
+        a={
+            "name": "evil",
+            "namespace": "evil",
+            "repositoryId": repository["gitRepositories"]["edges"][0]["node"]["id"],
+            "git": {"ref": "main", "folder": "evil"},
+        },
+    )["createServiceDeployment"]["id"]
+    page = ada.go(f"/services/{service}")
+    page.get_by_role("link", name="evil", exact=True).click(timeout=30_000)
+    expect(page.locator(".cm-content")).to_contain_text("javascript:alert(1)")
+    for path in (
+        "/clusters",
+        f"/clusters/{made['handle']}",
+        "/",
+        f"/services/{service}?tab=history",
+    ):
+        ada.go(path)
+        page.get_by_role("heading", level=1).wait_for()
+        page.wait_for_timeout(300)
+        assert page.locator("a[href^='javascript' i], img[src='x'], script:not([src])").count() == 0
+
+
+def test_with_the_server_gone_the_page_stays_and_catches_up(ada: Desk, story: Story) -> None:
+    """A banner with the age; what was shown is still there; afterwards it is true again."""
+    page = ada.go("/services")
+    expect(page.get_by_role("link", name="shop").first).to_be_visible()
+    story.stage.kill_control_plane()
+    expect(page.get_by_text("The control plane does not answer")).to_be_visible()
+    expect(page.get_by_role("link", name="shop").first).to_be_visible()
+    story.stage.start_control_plane()
+    expect(page.get_by_text("The control plane does not answer")).to_be_hidden()
+    expect(page.get_by_role("link", name="shop").first).to_be_visible()
+
+
+def test_a_token_and_the_way_out(stranger: Desk, story: Story) -> None:
+    page = stranger.go("/access?tab=tokens")
+    stranger.sign_in(EMAIL, PASSWORD)
+    field(page, "For").fill("nightly")
+    page.get_by_role("button", name="Make a token").click()
+    expect(page.locator(".secret pre")).to_contain_text("twu_")
+    page.get_by_role("tab", name="kubectl").click()
+    expect(page.locator("pre.block")).to_contain_text("towline-dev")
+    page.get_by_role("tab", name="Sessions").click()
+    page.get_by_role("button", name="Sign out", exact=True).click()
+    expect(page.get_by_label("Password")).to_be_visible()

@@ -1,0 +1,122 @@
+"""Every screen in both themes: for everybody (axe-core), within its width, on a picture."""
+
+import gzip
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.integration.console.conftest import ARTEFACTS, AXE, BUILT, Desk
+from towline.demo.story import Story
+
+pytestmark = pytest.mark.timeout(180)
+
+THEMES = ("light", "dark")
+MOST_SCRIPT_BYTES = 200_000
+_AXE = """async () => (await axe.run(document, {resultTypes: ["violations"]})).violations
+  .map(({id, nodes}) => `${id}: ${nodes.slice(0, 3).map((node) => node.html).join(" ")}`)"""
+
+
+def _screens(story: Story) -> dict[str, str]:
+    """The screens by name, with their addresses."""
+    service, pipeline = story.services["dev"], story.pipeline()["id"]
+    components = story.stage.ask(
+        "query ($id: ID!) { serviceDeployment(id: $id) { components { id kind } } }", id=service
+    )["serviceDeployment"]["components"]
+    ids = {one["kind"]: one["id"] for one in components}
+    return {
+        "fleet": "/",
+        "services": "/services",
+        "service": f"/services/{service}",
+        "service-timeline": f"/services/{service}?tab=timeline",
+        "service-history": f"/services/{service}?tab=history",
+        "service-whatif": f"/services/{service}?tab=whatif&ref=main",
+        "service-events": f"/services/{service}?tab=events",
+        "service-logs": f"/services/{service}?tab=logs",
+        "service-settings": f"/services/{service}?tab=settings",
+        "service-new": "/services/new",
+        "object": f"/objects/{ids['Deployment']}",
+        "object-shell": f"/objects/{ids['Pod']}?tab=shell",
+        "clusters": "/clusters",
+        "cluster": "/clusters/dev",
+        "cluster-upkeep": "/clusters/dev?tab=upkeep",
+        "join": "/clusters/new",
+        "pipelines": "/pipelines",
+        "pipeline-graph": f"/pipelines/{pipeline}?tab=graph",
+        "pipeline-history": f"/pipelines/{pipeline}?tab=history",
+        "pipeline-edit": f"/pipelines/{pipeline}/edit",
+        "search": "/search?q=kind%3ADeployment",
+        "repositories": "/repositories?new=1",
+        "contexts": "/contexts?edit=*",
+        "delivery": "/reports",
+        "audit": "/audit",
+        "access": "/access",
+        "access-requests": "/access?tab=requests",
+        "access-kubectl": "/access?tab=kubeconfig",
+        "access-who": "/access?tab=who",
+        "access-roles": "/access?tab=roles",
+        "nowhere": "/no/such/page",
+    }
+
+
+def _settle(page: Page) -> None:
+    """Until what the page shows is there: the frame, a title, no grey shapes."""
+    page.get_by_role("heading", level=1).first.wait_for()
+    expect(page.locator(".skeleton")).to_have_count(0)
+    page.wait_for_timeout(150)
+
+
+def _violations(page: Page) -> list[Any]:
+    page.evaluate(AXE.read_text())
+    return page.evaluate(_AXE)
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_every_screen_is_for_everybody(ada: Desk, story: Story, theme: str) -> None:
+    """axe finds nothing to complain of, nothing is wider than the window; pictures are kept."""
+    ARTEFACTS.mkdir(parents=True, exist_ok=True)
+    ada.page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+    found: dict[str, list[Any]] = {}
+    for name, path in _screens(story).items():
+        page = ada.go(path)
+        _settle(page)
+        page.screenshot(path=ARTEFACTS / f"{name}-{theme}.png")
+        found[name] = _violations(page)
+        if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
+            found[name].append("wider than the window")
+    assert {name: what for name, what in found.items() if what} == {}
+
+
+def test_pages_fit_a_phone(ada: Desk, story: Story) -> None:
+    """A decision, the fleet and a service, as wide as a hand."""
+    ARTEFACTS.mkdir(parents=True, exist_ok=True)
+    page = ada.page
+    page.set_viewport_size({"width": 390, "height": 844})
+    service = f"/services/{story.services['dev']}"
+    for name, path in (("pipelines", "/pipelines"), ("fleet", "/"), ("service", service)):
+        ada.go(path)
+        _settle(page)
+        page.screenshot(path=ARTEFACTS / f"{name}-phone.png")
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), name
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_signing_in_is_for_everybody(stranger: Desk, theme: str) -> None:
+    ARTEFACTS.mkdir(parents=True, exist_ok=True)
+    stranger.page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+    page = stranger.go("/")
+    page.get_by_label("Password").wait_for()
+    page.screenshot(path=ARTEFACTS / f"login-{theme}.png")
+    assert _violations(page) == []
+
+
+def test_the_fleet_page_is_small() -> None:
+    """What the first page loads of script, compressed."""
+    index = BUILT / "index.html"
+    if not index.exists():
+        pytest.skip("the console is not built: make console")
+    first = re.findall(r'(?:src|href)="/(assets/[^"]+\.js)"', index.read_text())
+    assert first
+    total = sum(len(gzip.compress((BUILT / name).read_bytes())) for name in first)
+    assert total <= MOST_SCRIPT_BYTES, first
