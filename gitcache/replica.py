@@ -71,11 +71,19 @@ def build_replica(
 
 
 def build_remote(
-    settings: PeerSettings, clock: Clock, live: LiveDigests | None = None
+    settings: PeerSettings,
+    clock: Clock,
+    live: LiveDigests | None = None,
+    *,
+    look_seconds: float = 10.0,
 ) -> RemoteGitCache:
-    """The git cache that runs at `settings.servers`. Invalid: the key is missing."""
+    """The git cache that runs at `settings.servers`, and wherever these know others to be.
+
+    They are asked for others every `look_seconds`. Invalid: the key is missing.
+    """
     tls = contexts(_key(settings), "control plane", clock.now())
-    return RemoteGitCache(PeerClient(tls.client, hop=False), settings.servers, clock, live)
+    client = PeerClient(tls.client, hop=False)
+    return RemoteGitCache(client, settings.servers, clock, live, look_seconds=look_seconds)
 
 
 def _key(settings: PeerSettings) -> str:

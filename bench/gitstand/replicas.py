@@ -65,10 +65,10 @@ class Replicas:
         self._group.stop()
 
     def client(self, *names: str) -> RemoteGitCache:
-        """The git cache as a control plane sees it that knows these replicas."""
+        """The git cache as a control plane sees it that knows these replicas, and no others."""
         servers = tuple(self.addresses[name] for name in names)
         settings = PeerSettings(key=_KEY, servers=servers)
-        return build_remote(settings, SystemClock())
+        return build_remote(settings, SystemClock(), look_seconds=3600)
 
     def owner(self, repository_id: RepositoryId) -> str:
         """The name of the replica that follows a repository."""

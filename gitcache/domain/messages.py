@@ -89,6 +89,14 @@ class Wishes:
     forget: tuple[RepositoryId, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Company:
+    """Where a replica is reached (`host:port`), and where all of them are."""
+
+    me: str
+    members: tuple[str, ...]
+
+
 STATE = Message(RepositoryState)
 REQUEST = Message(RenderRequest)
 RENDERED = Message(Rendered)
@@ -98,6 +106,7 @@ BELOW = Message(Below)
 NAME = Message(Name)
 COMMIT = Message(Commit)
 WISHES = Message(Wishes)
+COMPANY = Message(Company)
 TREES: Message[dict[str, str | None]] = Message(dict[str, str | None])
 PATHS: Message[list[str]] = Message(list[str])
 DIGESTS: Message[list[str]] = Message(list[str])

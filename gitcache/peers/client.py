@@ -108,6 +108,10 @@ class PeerClient:
         body = messages.DIGESTS.encode(list(digests))
         await self._ask(member.address, "POST", "/v1/live", body)
 
+    async def company(self, member: Member) -> messages.Company:
+        """Where the replica is, and where all of them are. PeerAway."""
+        return messages.COMPANY.decode(await self._ask(member.address, "GET", "/v1/members"))
+
     async def hear(self, member: Member, take: Callable[[RepositoryState], None]) -> None:
         """All states that the replica knows, then each as it changes. PeerAway: when it ends."""
         try:

@@ -23,12 +23,16 @@ log = structlog.get_logger(__name__)
 Result = TypeVar("Result")
 
 _LIVE_SECONDS = 600.0
+_MOST_SERVERS = 64
+_ANYWHERE = ("0.0.0.0:", "[::]:", ":")
+"""Where a replica listens that was not told under which address others reach it."""
 
 
 class RemoteGitCache:
     """The verbs of `GitCache`, at any of the servers: each asks the owner by itself.
 
-    Each server is told what to follow, and all of it again whenever it was lost from sight.
+    Each server is told what to follow, and all of it again whenever it was lost from sight. Some
+    servers are enough to begin with: they tell of the others, also of those that join later.
     """
 
     def __init__(
@@ -37,7 +41,11 @@ class RemoteGitCache:
         servers: Sequence[str],
         clock: Clock,
         live: LiveDigests | None = None,
+        *,
+        look_seconds: float = 10.0,
     ) -> None:
+        self._given = tuple(servers)
+        self._look_seconds = look_seconds
         self._client = client
         self._clock = clock
         self._live = live
@@ -50,8 +58,8 @@ class RemoteGitCache:
     async def start(self) -> None:
         """Begin to keep in touch with all servers."""
         for name, link in self._links.items():
-            self.tasks.forever(f"tell/{name}", link.tell())
-            self.tasks.forever(f"hear/{name}", link.hear())
+            link.start(self.tasks, name)
+        self.tasks.forever("look", self._look_around())
         self.tasks.forever("live", self._tell_live())
 
     async def stop(self) -> None:
@@ -62,6 +70,10 @@ class RemoteGitCache:
     def parts(self) -> tuple[Tasks, ...]:
         """Owners of work that must not end before `stop`."""
         return (self.tasks,)
+
+    def servers(self) -> tuple[str, ...]:
+        """Where the servers are that are asked now."""
+        return tuple(self._links)
 
     def specs(self) -> tuple[RepositorySpec, ...]:
         """All that is to be followed."""
@@ -131,7 +143,7 @@ class RemoteGitCache:
     async def keep(self, data: bytes) -> Rendered:
         """As `GitCache.keep`, by all servers that answer: none of them asks the others for it."""
         kept = None
-        for name in ranked(digest_of(data), self._links):
+        for name in ranked(digest_of(data), self.servers()):
             try:
                 kept = await self._client.keep_made(Member(name, name), data)
             except PeerAway as error:
@@ -161,19 +173,45 @@ class RemoteGitCache:
 
     async def _anywhere(self, key: str, ask: Callable[[Member], Awaitable[Result]]) -> Result:
         """Ask one server after another, always in the same order for a key."""
-        for name in ranked(key, self._links):
+        for name in ranked(key, self.servers()):
             try:
                 return await ask(Member(name, name))
             except PeerAway as error:
                 log.warning("git cache server away", server=name, reason=error.message)
         raise Unavailable("no server of the git cache answers", retry_after=1.0)
 
+    async def _look_around(self) -> None:
+        """Ask the servers now and then who else is there."""
+        while True:
+            await self._clock.sleep(self._look_seconds)
+            told = [one for name in self.servers() if (one := await self._company_of(name))]
+            self._join({name for one in told for name in one.members}, {one.me for one in told})
+
+    async def _company_of(self, name: str) -> messages.Company | None:
+        try:
+            return await self._client.company(Member(name, name))
+        except TowlineError as error:
+            log.info("git cache server not asked for others", server=name, why=error.message)
+            return None
+
+    def _join(self, members: set[str], reached: set[str]) -> None:
+        """Speak to members that are not reached yet, and no more to those that have left.
+
+        Servers that were given by name stay. Without any answer all is left as it is.
+        """
+        for name in set(self._links) - members - set(self._given) if members else ():
+            self._links.pop(name).stop()
+        for name in sorted(members - reached - set(self._links)):
+            if not name.startswith(_ANYWHERE) and len(self._links) < _MOST_SERVERS:
+                self._links[name] = _Link(Member(name, name), self._client, self._clock, self)
+                self._links[name].start(self.tasks, name)
+
     async def _tell_live(self) -> None:
         while True:
             await self._clock.sleep(_LIVE_SECONDS)
             try:
                 digests = await self._live.live() if self._live is not None else None
-                for name in self._links if digests is not None else ():
+                for name in self.servers() if digests is not None else ():
                     await self._client.live(Member(name, name), digests or ())
             except TowlineError as error:
                 log.warning("live bundles not told", reason=error.message)
@@ -192,6 +230,19 @@ class _Link:
         self._added: dict[RepositoryId, RepositorySpec] = {}
         self._dropped: set[RepositoryId] = set()
         self._wake = asyncio.Event()
+        self._running: list[asyncio.Task[None]] = []
+
+    def start(self, tasks: Tasks, name: str) -> None:
+        """Begin to tell and to hear."""
+        self._running = [
+            tasks.forever(f"tell/{name}", self.tell()),
+            tasks.forever(f"hear/{name}", self.hear()),
+        ]
+
+    def stop(self) -> None:
+        """End both."""
+        for task in self._running:
+            task.cancel()
 
     def add(self, spec: RepositorySpec) -> None:
         self._added[spec.id] = spec

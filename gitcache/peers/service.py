@@ -4,7 +4,14 @@ Errors are JSON: code, message and retry_after of the error family.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Mapping,
+    Sequence,
+)
 from typing import Protocol
 
 import orjson
@@ -20,7 +27,7 @@ from fleet.identity import RepositoryId
 from fleet.source import Commit, Rendered, RenderRequest, RepositorySpec, RepositoryState
 from gitcache.domain import messages
 from gitcache.peers.client import HOP, IDLE_SECONDS, MAX_BUNDLE, MISDIRECTED
-from gitcache.ports import ContentStore, PeerAway
+from gitcache.ports import ContentStore, Member, PeerAway
 
 log = structlog.get_logger(__name__)
 
@@ -45,6 +52,8 @@ class Served(Protocol):
     def on_state(self, callback: Callable[[RepositoryState], None]) -> None: ...
 
     def states(self) -> Collection[RepositoryState]: ...
+
+    def company(self) -> tuple[Member, Sequence[Member]]: ...
 
     async def hint(
         self, repository_id: RepositoryId, announced: Mapping[str, str] | None = None
@@ -112,6 +121,7 @@ class Service:
             ("POST", "/v1/wishes", self._wishes),
             ("POST", "/v1/live", self._live),
             ("GET", "/v1/states", self._states),
+            ("GET", "/v1/members", self._members),
         ]
         return Starlette(
             routes=[Route(path, _told(verb), methods=[method]) for method, path, verb in routes]
@@ -198,6 +208,11 @@ class Service:
                 self._streams.discard(stream)
 
         return StreamingResponse(lines(), media_type="application/x-ndjson")
+
+    async def _members(self, request: Request) -> Response:
+        me, members = self._cache.company()
+        told = messages.Company(me.address, tuple(one.address for one in members))
+        return _json(messages.COMPANY.encode(told))
 
     def _tell(self, state: RepositoryState) -> None:
         for stream in self._streams:

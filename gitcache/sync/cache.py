@@ -134,6 +134,10 @@ class GitCache:
         """All states that are known now."""
         return self._following.states()
 
+    def company(self) -> tuple[Member, Sequence[Member]]:
+        """This replica, and all that may own repositories now."""
+        return self._replicas.me, self._replicas.members()
+
     def owner(self, repository_id: RepositoryId) -> str | None:
         """The name of the replica that follows a repository; None while there is none."""
         member = self._replicas.owner(repository_id)

@@ -155,6 +155,26 @@ async def test_an_owner_killed_in_its_first_clone_is_replaced(
     assert tier.owner("slow") != first
 
 
+async def test_one_address_is_enough_to_find_all(tier: Tier, git_server: GitServer) -> None:
+    """Those that leave are asked no more, but for the one that was given."""
+    plane = ControlPlane(tier, "a", look_seconds=0.1)
+    repository = git_server.create_repository("found")
+    sha = repository.commit(files(0))
+    await plane.cache.start()
+    try:
+        await until(lambda: set(plane.cache.servers()) == set(tier.addresses.values()))
+        plane.follow("found", repository.url)
+        await plane.at("found", sha)
+        tier.send("b", signal.SIGKILL)
+        await until(lambda: tier.addresses["b"] not in plane.cache.servers())
+        tier.send("a", signal.SIGKILL)
+        await until(lambda: tier.owner("found") == "c")
+        assert await plane.fetch("found", sha, "s0")
+        assert set(plane.cache.servers()) == {tier.addresses["a"], tier.addresses["c"]}
+    finally:
+        await plane.cache.stop()
+
+
 async def test_a_paused_owner_takes_nothing_back(tier: Tier, shop: Shop) -> None:
     await shop.push(1)
     owner = owner_of(tier, shop)

@@ -115,10 +115,12 @@ class Tier:
 class ControlPlane:
     """What a control plane has of the replicas: a client, and a record of states."""
 
-    def __init__(self, tier: Tier, *names: str) -> None:
+    def __init__(self, tier: Tier, *names: str, look_seconds: float = 3600.0) -> None:
         servers = tuple(tier.addresses[name] for name in names or tier.addresses)
         settings = PeerSettings(key=KEY, servers=servers)
-        self.cache: RemoteGitCache = build_remote(settings, SystemClock())
+        self.cache: RemoteGitCache = build_remote(
+            settings, SystemClock(), look_seconds=look_seconds
+        )
         self.seen: list[RepositoryState] = []
         self.cache.on_state(self.seen.append)
 
