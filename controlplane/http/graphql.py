@@ -25,6 +25,7 @@ from controlplane.domain.access import require_member
 from controlplane.graphql.context import Context, Verbs
 from controlplane.graphql.persisted import PersistedQueries, UnknownQuery
 from controlplane.http.browser import Cookies, check_session_request
+from controlplane.http.meters import ApiMeters
 from fleet.errors import TowlineError, Unauthenticated
 from fleet.identity import TokenKind, token_kind
 from fleet.runtime.clock import Clock
@@ -47,7 +48,8 @@ class _Connection(BaseGraphQLTransportWSHandler[Context, None]):
         watch = Tasks("websocket")
         watch.spawn("watch token", self._watch_token())
         try:
-            await super().handle()
+            with self.view.meters.socket():
+                await super().handle()
         finally:
             await watch.stop()
 
@@ -77,6 +79,7 @@ class GraphQLEndpoint(GraphQL[Context, None]):
         self._verbs = verbs
         self._persisted = PersistedQueries()
         self.clock = clock
+        self.meters = ApiMeters()
         self._cookies = cookies or Cookies()
 
     async def get_context(
@@ -138,27 +141,37 @@ class GraphQLEndpoint(GraphQL[Context, None]):
         root_value: None,
         sub_response: Response,
     ) -> Any:
-        """Run a query, or the one that its hash names."""
+        """Run a query, or the one that its hash names; counted."""
+        began = self.clock.monotonic()
         data = request_data
-        if not isinstance(data, list):
-            try:
-                require_member(context.actor)
-                data.query = self._persisted.text(data.query, data.extensions)
-                self._persisted.learn(data.query, data.extensions)
-            except UnknownQuery:
-                return _refused("PersistedQueryNotFound", "PERSISTED_QUERY_NOT_FOUND")
-            except Unauthenticated:
-                data.query = data.query or "{ __typename }"
-            except TowlineError as error:
-                return _refused(error.message, error.code.value)
-        return await super().execute_operation(
-            request=request,
-            request_adapter=request_adapter,
-            request_data=data,
-            context=context,
-            root_value=root_value,
-            sub_response=sub_response,
-        )
+        result = None if isinstance(data, list) else self._refusal(data, context)
+        if result is None:
+            result = await super().execute_operation(
+                request=request,
+                request_adapter=request_adapter,
+                request_data=data,
+                context=context,
+                root_value=root_value,
+                sub_response=sub_response,
+            )
+        query = None if isinstance(data, list) else data.query
+        errors = getattr(result, "errors", None)
+        self.meters.answered(query, errors, self.clock.monotonic() - began)
+        return result
+
+    def _refusal(self, data: GraphQLRequestData, context: Context) -> ExecutionResult | None:
+        """Put in the text of a known query; the answer if there is no more to be done."""
+        try:
+            require_member(context.actor)
+            data.query = self._persisted.text(data.query, data.extensions)
+            self._persisted.learn(data.query, data.extensions)
+        except UnknownQuery:
+            return _refused("PersistedQueryNotFound", "PERSISTED_QUERY_NOT_FOUND")
+        except Unauthenticated:
+            data.query = data.query or "{ __typename }"
+        except TowlineError as error:
+            return _refused(error.message, error.code.value)
+        return None
 
     def decode_json(self, data: str | bytes) -> object:
         """A request or a message, which is an object; batches are not taken."""

@@ -44,6 +44,7 @@ from controlplane.domain.sources import ServiceSource
 from controlplane.domain.tunnels import Replica, Tunnel
 from controlplane.storage import definitions, flows, pipelines, secrets, tables
 from controlplane.storage.audit import SqlAudit
+from controlplane.storage.census import SqlCensus
 from controlplane.storage.connection import Connection, failures_named, transaction
 from controlplane.storage.deployments import SqlDeployments
 from controlplane.storage.jobs import SqlJobs
@@ -314,6 +315,10 @@ class SqlTransaction:
     @cached_property
     def jobs(self) -> SqlJobs:
         return SqlJobs(self._connection)
+
+    @cached_property
+    def census(self) -> SqlCensus:
+        return SqlCensus(self._connection)
 
 
 class SqlStore:

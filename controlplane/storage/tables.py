@@ -256,6 +256,7 @@ Index(
     sqlite_where=clusters.c.deleted_at.is_(None),
     postgresql_where=clusters.c.deleted_at.is_(None),
 )
+Index("ix_clusters_liveness", clusters.c.deleted_at, clusters.c.pinged_at)
 
 tokens = Table(
     "tokens",
@@ -501,6 +502,7 @@ commands = Table(
     Column("finished_at", Utc),
     Column("payload", Shape(dict[str, Any]), nullable=False),
     Index(None, "cluster_id", "state"),
+    Index(None, "state", "inserted_at"),
 )
 
 cluster_jobs = Table(
@@ -578,7 +580,7 @@ deployments = Table(
         "ix_deployments_standing",
         *("replaced_at", "desired_at", "removed_at", "service_id", "sequence"),
     ),
-    Index(None, "healthy_at"),
+    Index(None, "healthy_at", "lead_s"),
     Index(None, "failed_at"),
 )
 

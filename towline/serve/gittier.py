@@ -5,19 +5,17 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 import structlog
-import uvicorn
-from prometheus_client import CollectorRegistry, Gauge, make_asgi_app
-from prometheus_client.process_collector import ProcessCollector
+from prometheus_client import make_asgi_app
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Mount, Route
 
-from fleet import __version__
 from fleet.runtime.clock import Clock, SystemClock
 from fleet.runtime.tasks import Tasks
 from towline.serve.gitpart import GitPart
-from towline.serve.listeners import OFF, Listener, address, serve
+from towline.serve.listeners import OFF, serve
+from towline.serve.metrics import metrics_listener, registry_of
 from towline.serve.parts import run_until_stopped, wait_failed
 from towline.settings import ServeSettings
 
@@ -77,31 +75,16 @@ class GitTier:
         return GitAddresses(await self._part.start() or OFF, metrics)
 
     async def _serve_metrics(self) -> str:
-        registry = CollectorRegistry()
-        ProcessCollector(registry=registry)
-        for meters in self._part.meters:
-            registry.register(meters)
-        build = Gauge("towline_build_info", "The version that runs", ["version"], registry=registry)
-        build.labels(__version__).set(1)
-        host, port = address(self._settings.listen_metrics, "listen_metrics")
         routes = [
             Route("/healthz", self._healthy),
             Route("/readyz", self._ready),
-            Mount("/", make_asgi_app(registry)),
+            Mount("/", make_asgi_app(registry_of(self._part.meters))),
         ]
-        config = uvicorn.Config(
-            Starlette(routes=routes),
-            host=host,
-            port=port,
-            lifespan="off",
-            access_log=False,
-            log_config=None,
-            timeout_graceful_shutdown=1,
-        )
-        listener = Listener(config)
+        where = self._settings.listen_metrics
+        listener = metrics_listener(Starlette(routes=routes), where)
         bound = await serve(self._tasks, "metrics", listener)
         self._ends.push_async_callback(listener.drain)
-        return f"{host}:{bound}"
+        return f"{listener.config.host}:{bound}"
 
     async def _healthy(self, request: Request) -> Response:
         return PlainTextResponse("ok")

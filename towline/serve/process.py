@@ -8,12 +8,13 @@ from pathlib import Path
 
 import grpc
 import structlog
-import uvicorn
-from prometheus_client import CollectorRegistry, Gauge, make_asgi_app
-from prometheus_client.process_collector import ProcessCollector
+from prometheus_client import make_asgi_app
 
 from controlplane import compose as controlplane
+from controlplane.domain.census import Census
 from controlplane.http.app import make_app
+from controlplane.http.meters import CensusMeters
+from controlplane.loops.census import CensusLoop
 from controlplane.ports import MISSED
 from controlplane.settings import ControlPlaneSettings
 from controlplane.usecases.access import Access
@@ -47,6 +48,7 @@ from towline.serve.listeners import (
 )
 from towline.serve.live import StoreLive
 from towline.serve.livedoor import LiveDoor
+from towline.serve.metrics import gauge, metrics_listener, registry_of
 from towline.serve.parts import run_until_stopped, wait_failed
 from towline.serve.readiness import StoreProbe
 from towline.serve.replicas import ReplicaPart
@@ -76,6 +78,7 @@ class Process:
         self._listeners: list[Listener] = []
         self._not_ready: str | None = "starting"
         self._tasks = Tasks("serve")
+        self._census = CensusLoop(self._take_census, self._clock)
         self._ends = AsyncExitStack()
 
     async def start(self) -> Addresses:
@@ -140,6 +143,7 @@ class Process:
         self._audit = DoorAudit(self.plane.verbs.records, clock)
         ends.push_async_callback(self._audit.stop)
         self._audit.start()
+        ends.push_async_callback(self._census.tasks.stop)
         ends.push_async_callback(self._tasks.stop, grace=settings.drain_seconds)
         secrets = self.plane.verbs.repositories.webhook_secret
         self._webhooks = Webhooks(self._git.manifests, secrets, clock)
@@ -171,6 +175,7 @@ class Process:
         return (
             self._tasks,
             self._audit.tasks,
+            self._census.tasks,
             *self.door.tasks,
             *self._git.parts(),
             self.plane.agentlink.tasks,
@@ -262,25 +267,26 @@ class Process:
         return await self._serve(name, listener)
 
     async def _serve_metrics(self, text: str) -> str:
-        registry = CollectorRegistry()
-        ProcessCollector(registry=registry)
-        for meters in (self.door.meters, *self._git.meters):
-            registry.register(meters)
-        connected = Gauge("towline_agents_connected", "Agents connected here", registry=registry)
-        connected.set_function(lambda: len(self.plane.agentlink.connected()))
-        build = Gauge("towline_build_info", "The version that runs", ["version"], registry=registry)
-        build.labels(__version__).set(1)
-        where = address(text, "listen_metrics")
-        config = uvicorn.Config(
-            make_asgi_app(registry),
-            host=where[0],
-            port=where[1],
-            lifespan="off",
-            access_log=False,
-            log_config=None,
-            timeout_graceful_shutdown=1,
+        connected = gauge(
+            "towline_agents_connected",
+            "Agents connected here",
+            lambda: len(self.plane.agentlink.connected()),
         )
-        return await self._serve("metrics", Listener(config))
+        registry = registry_of(
+            [
+                self.door.meters,
+                *self._git.meters,
+                self.plane.graphql.meters,
+                CensusMeters(self._census),
+                connected,
+            ]
+        )
+        self._census.start()
+        return await self._serve("metrics", metrics_listener(make_asgi_app(registry), text))
+
+    async def _take_census(self) -> Census:
+        async with self.plane.store.read() as tx:
+            return await tx.census.take(self._clock.now())
 
     async def _serve(self, name: str, listener: Listener) -> str:
         port = await serve(self._tasks, name, listener)

@@ -1,0 +1,117 @@
+"""What the control plane tells Prometheus: requests to its API, and the newest census."""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from itertools import accumulate
+from typing import Any
+
+from graphql import GraphQLError
+from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client.core import GaugeHistogramMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from controlplane.domain.census import DELIVERY_BOUNDS, Census
+from controlplane.domain.marks import Mark
+from controlplane.loops.census import CensusLoop
+
+OK = "OK"
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+_KINDS = ("query", "mutation")
+_IS_MUTATION = re.compile(r"^\s*mutation\b", re.MULTILINE)
+_UNKNOWN = "INTERNAL"
+
+
+class ApiMeters(Collector):
+    """Requests by kind and by the code of their first error; durations by kind."""
+
+    def __init__(self) -> None:
+        self._requests = Counter(
+            "towline_api_requests", "Answered GraphQL requests", ["kind", "code"], registry=None
+        )
+        self._seconds = Histogram(
+            "towline_api_seconds",
+            "From a GraphQL request to its answer",
+            ["kind"],
+            buckets=_SECONDS,
+            registry=None,
+        )
+        self._sockets = Gauge(
+            "towline_api_websockets", "WebSockets of subscriptions that are open", registry=None
+        )
+        self._by_kind = {kind: self._seconds.labels(kind) for kind in _KINDS}
+
+    def answered(
+        self, query: str | None, errors: Sequence[GraphQLError] | None, seconds: float
+    ) -> None:
+        """A request was answered."""
+        kind = "mutation" if query and _IS_MUTATION.search(query) else "query"
+        self._requests.labels(kind, code_of(errors)).inc()
+        self._by_kind[kind].observe(seconds)
+
+    def socket(self) -> AbstractContextManager[Any]:
+        """Around the life of one WebSocket."""
+        return self._sockets.track_inprogress()
+
+    def collect(self) -> Iterator[Metric]:
+        """As `prometheus_client.registry.Collector`."""
+        for one in (self._requests, self._seconds, self._sockets):
+            yield from one.collect()
+
+
+def code_of(errors: Sequence[GraphQLError] | None) -> str:
+    """The code of the first error, `OK` without one."""
+    if not errors:
+        return OK
+    return str((errors[0].extensions or {}).get("code") or _UNKNOWN)
+
+
+class CensusMeters(Collector):
+    """The census as gauges. Every replica tells the same, so take the largest."""
+
+    def __init__(self, loop: CensusLoop) -> None:
+        self._loop = loop
+
+    def collect(self) -> Iterator[Metric]:
+        """As `prometheus_client.registry.Collector`."""
+        census = self._loop.newest
+        services: dict[str, int] = {
+            mark.name.lower(): census.services.get(mark.value, 0) for mark in Mark
+        }
+        yield _by("towline_services", "Services by what they are at", "status", services)
+        alive = {one.value: count for one, count in census.clusters.items()}
+        yield _by("towline_clusters", "Clusters by how their agent is heard of", "agent", alive)
+        for name, waiting in (("jobs", census.jobs), ("commands", census.commands)):
+            yield GaugeMetricFamily(
+                f"towline_{name}_waiting", f"{name.title()} that are due", value=waiting.count
+            )
+            yield GaugeMetricFamily(
+                f"towline_{name}_oldest_seconds",
+                f"For how long the oldest of these {name} has been",
+                value=waiting.oldest,
+            )
+        yield _deliveries(census)
+        yield GaugeMetricFamily(
+            "towline_census_age_seconds", "Since these counts were made", value=self._loop.age()
+        )
+
+
+def _by(name: str, text: str, label: str, counts: dict[str, int]) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=(label,))
+    for word, count in counts.items():
+        family.add_metric((word,), count)
+    return family
+
+
+def _deliveries(census: Census) -> Metric:
+    bounds = (*DELIVERY_BOUNDS, None)
+    sums = accumulate(census.deliveries.get(bound, 0) for bound in bounds)
+    words = (*map(str, DELIVERY_BOUNDS), "+Inf")
+    return GaugeHistogramMetricFamily(
+        "towline_delivery_seconds",
+        "From commit to healthy, of the last 15 minutes",
+        buckets=[(word, float(count)) for word, count in zip(words, sums, strict=True)],
+        gsum_value=census.delivery_seconds,
+    )

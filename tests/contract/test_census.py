@@ -1,0 +1,108 @@
+"""What there is and what waits is counted as the rows say, by indexes alone."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import insert, text
+
+from controlplane.domain.census import Census, Liveness, Waiting
+from controlplane.domain.clusters import SILENT_AFTER, Cluster
+from controlplane.domain.commands import Command, CommandKind, CommandState
+from controlplane.domain.jobs import Job
+from controlplane.domain.ledger import Stage
+from controlplane.domain.services import Phase, Service
+from controlplane.storage.census import questions
+from controlplane.storage.engine import make_engine
+from controlplane.storage.store import SqlStore
+from controlplane.storage.tables import deployments
+from fleet.identity import ClusterId, ServiceId
+from tests import migrated
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def cluster(id: str, pinged_at: datetime | None = None, **more: datetime) -> Cluster:
+    made = Cluster(ClusterId(id), id, id, NOW, NOW, pinged_at=pinged_at)
+    return replace(made, **more)
+
+
+def service(number: int, phase: Phase) -> Service:
+    id = ServiceId(f"s{number}")
+    row = Service(id, ClusterId("c1"), None, id, "web", NOW, NOW, sequence=1)
+    return replace(row, digest="sha256:1", observed=1, phase=phase)
+
+
+def ago(**time: float) -> datetime:
+    return NOW - timedelta(**time)
+
+
+async def test_an_empty_store_has_nothing(store: SqlStore) -> None:
+    async with store.read() as tx:
+        census = await tx.census.take(NOW)
+    assert census == Census(clusters=dict.fromkeys(Liveness, 0))
+
+
+async def test_everything_is_counted_once(store: SqlStore) -> None:
+    """By status, by liveness, by age; what is done, deleted or not due yet is left out."""
+    async with store.write() as tx:
+        for one in (
+            cluster("c1", pinged_at=NOW),
+            cluster("c2", pinged_at=NOW - SILENT_AFTER - timedelta(seconds=1)),
+            cluster("c3"),
+            cluster("c4", pinged_at=NOW, deleted_at=NOW),
+        ):
+            await tx.clusters.add(one)
+        for number in range(5):
+            await tx.services.add(service(number, Phase.HEALTHY if number else Phase.FAILED))
+        for id, due in (("j1", ago(seconds=30)), ("j2", ago(seconds=90)), ("j3", ago(hours=-1))):
+            await tx.jobs.enqueue(Job(id, "deliver", id, due))
+        for id, state in (("o1", CommandState.WAITING), ("o2", CommandState.SUCCEEDED)):
+            await tx.commands.add(
+                Command(id, ClusterId("c1"), CommandKind.SYNC_NOW, ago(minutes=1), state=state)
+            )
+    async with store.read() as tx:
+        census = await tx.census.take(NOW)
+    assert census.services == {"H": 4, "F": 1}
+    assert census.clusters == dict.fromkeys(Liveness, 1)
+    assert census.jobs == Waiting(2, 90.0)
+    assert census.commands == Waiting(1, 60.0)
+
+
+async def test_deliveries_are_those_of_the_last_minutes(store: SqlStore, migrated_url: str) -> None:
+    """By the bound below which they stayed; without a commit there is no time."""
+    rows = [
+        (1, ago(minutes=1), 0.5),
+        (2, ago(minutes=2), 1.0),
+        (3, ago(minutes=3), 45.0),
+        (4, ago(minutes=4), 9999.0),
+        (5, ago(minutes=5), None),
+        (6, ago(minutes=16), 2.0),
+    ]
+    fixed = {"service_id": "s1", "cluster_id": "c1", "desired_at": NOW, "actor": ""}
+    engine = make_engine(migrated_url)
+    async with engine.begin() as connection:
+        for number, healthy_at, lead in rows:
+            row = fixed | {"sequence": number, "healthy_at": healthy_at, "lead_s": lead}
+            await connection.execute(insert(deployments).values(stage=Stage.HEALTHY, **row))
+    await engine.dispose()
+    async with store.read() as tx:
+        census = await tx.census.take(NOW)
+    assert census.deliveries == {1.0: 2, 60.0: 1, None: 1}
+    assert census.delivery_seconds == pytest.approx(0.5 + 1.0 + 45.0 + 9999.0)
+
+
+async def test_no_row_is_read(tmp_path: Path) -> None:
+    """Each question is answered by one index that holds all that it asks for.
+
+    Of SQLite: an empty PostgreSQL prefers to read its tables.
+    """
+    engine = make_engine(migrated.put_sqlite(tmp_path / "data"))
+    async with engine.connect() as connection:
+        for name, question in questions(NOW).items():
+            asked = question.compile(engine, compile_kwargs={"literal_binds": True})
+            plan = await connection.execute(text(f"EXPLAIN QUERY PLAN {asked}"))
+            first = plan.all()[0][3]
+            assert "COVERING INDEX" in first, (name, first)
+    await engine.dispose()

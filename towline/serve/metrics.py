@@ -1,0 +1,46 @@
+"""What Prometheus reads of a process of either kind."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import uvicorn
+from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
+
+from fleet import __version__
+from towline.serve.listeners import Listener, address
+
+
+def registry_of(collectors: Iterable[Collector]) -> CollectorRegistry:
+    """A registry of these, of the process itself and of its version."""
+    registry = CollectorRegistry()
+    ProcessCollector(registry=registry)
+    build = Gauge("towline_build_info", "The version that runs", ["version"], registry=registry)
+    build.labels(__version__).set(1)
+    for one in collectors:
+        registry.register(one)
+    return registry
+
+
+def gauge(name: str, text: str, value: Callable[[], float]) -> Gauge:
+    """A collector of one value, looked at when it is asked for."""
+    made = Gauge(name, text, registry=None)
+    made.set_function(value)
+    return made
+
+
+def metrics_listener(app: Any, text: str) -> Listener:
+    """Plain HTTP on an address. Invalid: it is not host:port."""
+    host, port = address(text, "listen_metrics")
+    return Listener(
+        uvicorn.Config(
+            app,
+            host=host,
+            port=port,
+            lifespan="off",
+            access_log=False,
+            log_config=None,
+            timeout_graceful_shutdown=1,
+        )
+    )
