@@ -16,8 +16,6 @@ from fleet.bundle import open_bundle
 from fleet.errors import Invalid, NotFound, Unavailable
 
 _PARTIAL = ".part"
-# Written to the page cache sooner than a thread is woken.
-_SMALL_BYTES = 16 << 10
 
 
 class BundleFiles:
@@ -41,10 +39,7 @@ class BundleFiles:
         return await asyncio.to_thread(self._read, digest)
 
     async def save(self, digest: str, data: bytes) -> None:
-        if len(data) <= _SMALL_BYTES:
-            self._write(digest, data)
-        else:
-            await asyncio.to_thread(self._write, digest, data)
+        await asyncio.to_thread(self._write, digest, data)
 
     def part(self, digest: str, offset: int, length: int) -> bytes:
         try:

@@ -1,6 +1,6 @@
 """The link under any schedule of words, cuts and restarts: both ends agree once it is quiet.
 
-`TOWLINE_TEST_SCHEDULES=5000` plays that many instead of the few hundred of each run.
+`LINK_SCHEDULES=5000` plays that many instead of the few hundred of each run.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ from tests.fakes.clock import FakeClock, settle
 from tests.fakes.wire import RuleHub
 
 SERVICES = ("a", "b", "c")
-SCHEDULES = int(os.environ.get("TOWLINE_TEST_SCHEDULES", "300"))
+SCHEDULES = int(os.environ.get("LINK_SCHEDULES", "300"))
 
 
 class Agent:

@@ -1,0 +1,81 @@
+"""Metrics of the cluster, asked for through the API server."""
+
+from collections.abc import AsyncIterator
+
+import orjson
+import pytest
+from aiohttp import web
+
+from fleet.errors import Invalid
+from fleet.runtime.clock import SystemClock
+from syncagent.domain.services import Comparison, MetricCheck
+from syncagent.kube.access import Access
+from syncagent.kube.client import KubeClient
+from syncagent.kube.metrics import KubeMetrics
+from syncagent.ports import Refused
+
+QUERY = 'sum(rate(errors{job="a&b"}[5m])) / 2'
+ANSWER = {"data": {"resultType": "vector", "result": [{"metric": {}, "value": [1, "0.25"]}]}}
+PLACE = "/api/v1/namespaces/monitoring/services/{}/proxy/api/v1/query"
+
+
+def check(address: str) -> MetricCheck:
+    return MetricCheck(address, QUERY, Comparison.LESS, 1.0)
+
+
+@pytest.fixture
+async def asked() -> AsyncIterator[tuple[KubeMetrics, list[tuple[str, str]]]]:
+    """A reader, and the paths and queries that the API server was asked."""
+    told: list[tuple[str, str]] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        told.append((request.path, request.query["query"]))
+        if "missing" in request.path:
+            refusal = {"reason": "NotFound", "message": 'services "missing" not found'}
+            return web.Response(status=404, body=orjson.dumps(refusal))
+        return web.Response(body=orjson.dumps(ANSWER))
+
+    app = web.Application()
+    app.router.add_get("/{rest:.*}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    host, port = runner.addresses[0][:2]
+    client = KubeClient(Access(f"http://{host}:{port}", None), SystemClock())
+    yield KubeMetrics(client), told
+    await client.close()
+    await runner.cleanup()
+
+
+@pytest.mark.parametrize(
+    ("address", "service"),
+    [
+        ("monitoring/prometheus:9090", "prometheus:9090"),
+        ("https:monitoring/prometheus:web", "https:prometheus:web"),
+    ],
+)
+async def test_a_query_goes_through_the_proxy_of_services(
+    asked, address: str, service: str
+) -> None:
+    """As it is, to exactly this service, and its one value comes back."""
+    metrics, told = asked
+    assert await metrics.value(check(address)) == 0.25
+    assert told == [(PLACE.format(service), QUERY)]
+
+
+@pytest.mark.parametrize(
+    "address", ["prometheus:9090", "a/b", "a/b:80/../../../secrets", "ftp:a/b:80", "A/b:80", ""]
+)
+async def test_other_addresses_are_refused(asked, address: str) -> None:
+    """Nothing else of the API server can be asked for in this way."""
+    metrics, told = asked
+    with pytest.raises(Invalid, match="namespace/service:port"):
+        await metrics.value(check(address))
+    assert told == []
+
+
+async def test_a_service_that_is_not_there_is_named(asked) -> None:
+    """In the API server's words."""
+    metrics, _ = asked
+    with pytest.raises(Refused, match="missing"):
+        await metrics.value(check("monitoring/missing:9090"))
