@@ -485,10 +485,10 @@ class Bus(Protocol):
 
     def publish(self, topic: str, key: str = "") -> None: ...
 
-    def subscribe(self, *topics: str) -> AsyncIterator[Wake]:
+    def subscribe(self, *topics: str | Wake) -> AsyncIterator[Wake]:
         """What is published from now on, for as long as the iterator is held.
 
-        A slow reader gets each pair once, not each time.
+        A topic alone means all of its keys. A slow reader gets each pair once, not each time.
         """
         ...
 

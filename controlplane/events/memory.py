@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from weakref import WeakSet
+from weakref import WeakSet, finalize
 
 from controlplane.ports import Wake
 
@@ -35,17 +35,30 @@ class Wakes:
 
 
 class MemoryBus:
-    """The `Bus` port inside one process."""
+    """The `Bus` port inside one process.
+
+    Who waits for one key is not woken by others: thousands may watch a thing each.
+    """
 
     def __init__(self) -> None:
-        self._topics: dict[str, WeakSet[Wakes]] = {}
+        self._waiting: dict[str | Wake, WeakSet[Wakes]] = {}
 
     def publish(self, topic: str, key: str = "") -> None:
-        for wakes in tuple(self._topics.get(topic, ())):
-            wakes.put((topic, key))
+        wake = (topic, key)
+        for place in (topic, wake):
+            for wakes in tuple(self._waiting.get(place, ())):
+                wakes.put(wake)
 
-    def subscribe(self, *topics: str) -> Wakes:
+    def subscribe(self, *topics: str | Wake) -> Wakes:
         wakes = Wakes()
-        for topic in topics:
-            self._topics.setdefault(topic, WeakSet()).add(wakes)
+        for place in topics:
+            if not isinstance(place, str):
+                # Made before the set's own reference, it is called after it.
+                finalize(wakes, self._forget, place).atexit = False
+            self._waiting.setdefault(place, WeakSet()).add(wakes)
         return wakes
+
+    def _forget(self, place: Wake) -> None:
+        """Keys come from outside: nothing is kept of one that nobody waits for."""
+        if not self._waiting.get(place):
+            self._waiting.pop(place, None)

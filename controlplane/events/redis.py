@@ -75,7 +75,7 @@ class RedisBus:
         self._outgoing.append(wake)
         self._ready.set()
 
-    def subscribe(self, *topics: str) -> Wakes:
+    def subscribe(self, *topics: str | Wake) -> Wakes:
         return self._local.subscribe(*topics)
 
     async def _send(self) -> None:

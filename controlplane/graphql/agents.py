@@ -222,7 +222,7 @@ class AgentSubscription:
     ) -> AsyncGenerator[ClusterJobLog, None]:
         context = info.context
         await context.recheck()
-        wakes, offset = context.verbs.bus.subscribe(CLUSTER_JOB), 0
+        wakes, offset = context.verbs.bus.subscribe((CLUSTER_JOB, id)), 0
         job = await context.verbs.cluster_jobs.get(context.actor, id)
         while True:
             offset, text, whole = await context.verbs.cluster_jobs.log(context.actor, id, offset)
@@ -232,7 +232,5 @@ class AgentSubscription:
             if whole:
                 return
             if not text:
-                async for _, key in wakes:
-                    if key == id:
-                        break
+                await anext(wakes)
                 await context.recheck()

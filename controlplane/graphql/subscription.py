@@ -84,14 +84,14 @@ async def _deltas(
     That something has gone is told of what was shown before, or to those who may see all.
     """
     context = info.context
-    wakes = context.verbs.bus.subscribe(topic, MISSED)
+    wakes = context.verbs.bus.subscribe(topic if id is None else (topic, id), MISSED)
     await context.recheck()
     keys = await _missed(context, Kind(topic), id, since, look)
     shown = {*keys, *([id] if id is not None else [])}
     async for woken, key in _after(topic, keys, wakes):
         if woken == MISSED and id is not None:
             key = id
-        if not key or (id is not None and key != id):
+        if not key:
             continue
         await context.recheck()
         try:

@@ -1,6 +1,7 @@
 """What every bus does, and what one over Redis does when Redis is lost."""
 
 import asyncio
+import gc
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
@@ -50,6 +51,24 @@ def own_redis(redis: Redis) -> Iterator[Redis]:
     assert program is not None
     with Redis(program) as server:
         yield server
+
+
+async def test_who_waits_for_one_key_is_not_woken_by_others(bus: Bus) -> None:
+    one, all_keys = bus.subscribe(("apple", "2"), "pear"), bus.subscribe("apple")
+    for topic, key in (("apple", "1"), ("apple", "2"), ("pear", "3")):
+        bus.publish(topic, key)
+    assert [await anext(one), await anext(one)] == [("apple", "2"), ("pear", "3")]
+    assert [await anext(all_keys), await anext(all_keys)] == [("apple", "1"), ("apple", "2")]
+
+
+def test_nothing_is_kept_of_a_key_that_nobody_waits_for_any_more() -> None:
+    """Whoever asks for one key after the other fills no memory."""
+    bus = MemoryBus()
+    kept = bus.subscribe(("apple", "kept"))
+    for number in range(100):
+        bus.subscribe(("apple", str(number)))
+    gc.collect()
+    assert len(bus._waiting) == 1 and kept is not None
 
 
 async def test_a_wake_reaches_who_waits_for_its_topic(bus: Bus) -> None:

@@ -1,0 +1,154 @@
+"""Subscriptions: `python -m bench.subscriptions`; BENCH_SMALL=1 for a tenth of everything.
+
+10,000 of them are open in one process, 100 a connection, on 1,000 services; then one service after
+the other changes, and ten subscribers are told of each. What a subscription takes of memory, and
+how long after the change the last of them has its event, answered and authorized anew, beside a
+query for the same.
+"""
+
+import asyncio
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from bench.report import Report
+from controlplane.compose import ControlPlane, build
+from controlplane.domain.access import SYSTEM, Scope
+from controlplane.graphql.context import Context
+from controlplane.graphql.schema import schema
+from controlplane.settings import ControlPlaneSettings
+from controlplane.usecases.clusters import ClusterChange
+from controlplane.usecases.deps import SERVICE
+from controlplane.usecases.rights import BindingDraft
+from controlplane.usecases.services import ServiceChange
+from fleet.runtime.clock import SystemClock
+from tests.fakes.manifests import FakeManifests
+
+SCALE = 10 if os.environ.get("BENCH_SMALL") else 1
+SERVICES, A_SERVICE, A_CONNECTION = 1_000 // SCALE, 10, 100
+EVENTS = 200 // SCALE
+_FIELDS = "id name status sha digest cluster { handle }"
+WATCH = "subscription ($id: ID!) { serviceDeploymentDelta(id: $id) { id payload { %s } } }"
+LOOK = "query ($id: ID!) { serviceDeployment(id: $id) { %s } }"
+
+
+def main() -> None:
+    """Measure, print, write."""
+    report = Report("subscriptions")
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(_measure(report, Path(folder)))
+    report.write()
+
+
+async def _measure(report: Report, folder: Path) -> None:
+    plane = await build(ControlPlaneSettings(data_dir=folder), FakeManifests(), SystemClock())
+    services = await _services(plane)
+    token = await _token(plane)
+    before = _resident()
+    crowd = Crowd(plane, token)
+    await crowd.open(services)
+    megabytes = (_resident() - before) / 1e6
+    count = len(services) * A_SERVICE
+    report.add(f"memory of {count:,} subscriptions", [megabytes], "MB", goal=400 / SCALE)
+    told = [await crowd.tell(services[n * 7 % len(services)]) for n in range(EVENTS)]
+    asked = [await _look(plane, token, services[n]) for n in range(30)]
+    p95 = statistics.quantiles(told, n=20, method="inclusive")[-1]
+    report.add("event to the last of 10 subscribers, p95", [p95], "ms", goal=200)
+    report.add("event to the last of 10 subscribers", told, "ms", baseline="one query",
+               baseline_values=asked)  # fmt: skip
+    await crowd.close()
+    plane.passwords.close()
+    await plane.issuers.close()
+    await plane.outward.close()
+    await plane.store.close()
+
+
+class Crowd:
+    """Subscribers, each of which waits for its next event."""
+
+    def __init__(self, plane: ControlPlane, token: str) -> None:
+        self._plane = plane
+        self._token = token
+        self._watched: dict[str, list[AsyncIterator[Any]]] = {}
+        self._waiting: dict[str, list[asyncio.Task[Any]]] = {}
+
+    async def open(self, services: list[str]) -> None:
+        """Every service is watched by ten, of ten connections."""
+        wanted = [id for _ in range(A_SERVICE) for id in services]
+        for start in range(0, len(wanted), A_CONNECTION):
+            context = Context(self._plane.verbs)
+            await context.sign_in(self._token)
+            for id in wanted[start : start + A_CONNECTION]:
+                events = await schema.subscribe(WATCH % _FIELDS, {"id": id}, context_value=context)
+                self._watched.setdefault(id, []).append(aiter(events))
+        # Once all have been told of something, all are open.
+        for id in services:
+            self._wait(id)
+            await asyncio.sleep(0.01)
+            await self.tell(id)
+
+    async def tell(self, id: str) -> float:
+        """Milliseconds until all who watch a service have been told of a change."""
+        start = time.perf_counter()
+        while not all(one.done() for one in self._waiting[id]):
+            self._plane.deps.bus.publish(SERVICE, id)
+            await asyncio.wait(self._waiting[id], timeout=5)
+        taken = (time.perf_counter() - start) * 1000
+        for one in self._waiting[id]:
+            if one.result().errors:
+                raise AssertionError(one.result().errors)
+        self._wait(id)
+        return taken
+
+    async def close(self) -> None:
+        """End all subscriptions."""
+        for tasks in self._waiting.values():
+            for one in tasks:
+                one.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _wait(self, id: str) -> None:
+        self._waiting[id] = [asyncio.ensure_future(anext(one)) for one in self._watched[id]]
+
+
+def _resident() -> int:
+    """Bytes of this process in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+async def _services(plane: ControlPlane) -> list[str]:
+    cluster, _ = await plane.verbs.clusters.create(SYSTEM, ClusterChange(name="dev"))
+    made = [
+        await plane.verbs.services.create(
+            SYSTEM, cluster.id, None, ServiceChange(name=f"s{number}", namespace="x")
+        )
+        for number in range(SERVICES)
+    ]
+    return [one.id for one in made]
+
+
+async def _token(plane: ControlPlane) -> str:
+    user = await plane.verbs.people.upsert(SYSTEM, "ada@example.org")
+    await plane.verbs.rights.bind(
+        SYSTEM, BindingDraft("viewer", Scope("installation"), user=user.id)
+    )
+    actor = await plane.verbs.identity.actor_of(user.id)
+    return (await plane.verbs.identity.create_token(actor, "bench"))[1]
+
+
+async def _look(plane: ControlPlane, token: str, id: str) -> float:
+    start = time.perf_counter()
+    context = Context(plane.verbs)
+    await context.sign_in(token)
+    result = await schema.execute(LOOK % _FIELDS, {"id": id}, context_value=context)
+    if result.errors:
+        raise AssertionError(result.errors)
+    return (time.perf_counter() - start) * 1000
+
+
+if __name__ == "__main__":
+    main()
