@@ -92,6 +92,7 @@ from controlplane.usecases.signin import SignIn
 from controlplane.usecases.streams import Streams
 from controlplane.usecases.targets import Targets
 from controlplane.usecases.tunnels import Tunnels
+from controlplane.usecases.whatif import WhatIfs
 from fleet.runtime.clock import Clock
 
 
@@ -241,6 +242,7 @@ async def _joined(
         diffs=Diffs(deps),
         pipelines=pipelines,
         pipeline_overrides=PipelineOverrides(deps, pipelines),
+        whatifs=WhatIfs(deps, pipelines),
         records=records,
         reports=Reports(deps),
         search=Search(deps),

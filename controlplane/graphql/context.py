@@ -39,6 +39,7 @@ from controlplane.usecases.secrets import Secrets
 from controlplane.usecases.services import Services
 from controlplane.usecases.sets import Sets
 from controlplane.usecases.streams import Streams
+from controlplane.usecases.whatif import WhatIfs
 from fleet.errors import TowlineError
 from fleet.identity import TokenKind, token_kind
 from fleet.runtime.clock import Clock
@@ -72,6 +73,7 @@ class Verbs:
     diffs: Diffs
     pipelines: Pipelines
     pipeline_overrides: PipelineOverrides
+    whatifs: WhatIfs
     records: Records
     reports: Reports
     search: Search

@@ -39,6 +39,7 @@ from controlplane.graphql.types import (
     Revision,
     ServiceDeployment,
 )
+from controlplane.graphql.whatif import WhatIfQuery
 from fleet import __version__
 from fleet.errors import Invalid
 
@@ -61,6 +62,7 @@ class Query(
     NotificationQuery,
     FleetQuery,
     PipelineOverrideQuery,
+    WhatIfQuery,
 ):
     @strawberry.field(description="The version that runs, and where agents reach it.")
     async def installation(self, info: Info) -> Installation:

@@ -237,6 +237,20 @@ class Pipelines:
         event = ev.Retried(found.id, release, actor.email)
         return await self.decide(actor, "retryPipeline", view, event)
 
+    def gates_of(
+        self, spec: model.Pipeline, draft: PipelineDraft
+    ) -> dict[model.EdgeId, tuple[model.Gate, ...]]:
+        """The gates that a draft gives to the edges of a pipeline. Invalid: it has others."""
+        ids = {one.name: one.id for one in spec.stages}
+        edges = {(one.source, one.target): one for one in spec.edges}
+        gates = {}
+        for one in draft.edges:
+            before = edges.get((ids.get(one.source), ids.get(one.target)))
+            if before is None:
+                raise Invalid(f"there is no edge from {one.source} to {one.target}", field="edges")
+            gates[before.id] = self._edge(one, ids, before).gates
+        return gates
+
     async def touched(self, service_ids: Collection[str]) -> list[str]:
         """Ids of the pipelines whose stages hold one of these services."""
         async with self._deps.store.read() as tx:

@@ -199,6 +199,15 @@ APPROVE_GATE = f"""mutation ApproveGate(
 REJECT_GATE = f"""mutation RejectGate($id: ID!, $comment: String) {{
     rejectGate(id: $id, comment: $comment) {{ {_PIPELINE} }}
 }}"""
+PIPELINE_WHAT_IF = """query PipelineWhatIf(
+    $id: ID!, $attributes: PipelineAttributes!, $since: DateTime!, $until: DateTime!
+) {
+    pipelineWhatIf(id: $id, attributes: $attributes, since: $since, until: $until) {
+        beginsAt
+        steps { stage releaseId back was would }
+        waiting { stage releaseId reason }
+    }
+}"""
 SKIP_GATE = f"""mutation SkipGate($id: ID!, $release: ID!, $reason: String!) {{
     skipGate(id: $id, releaseId: $release, reason: $reason) {{ {_PIPELINE} }}
 }}"""

@@ -33,6 +33,12 @@ _STAGES = (
     Column("SERVICES", lambda row: ", ".join(_services(row))),
     Column("REASON", lambda row: row["hold"] or row["rollout"]["reason"] or row["reason"]),
 )
+_STEPS = (
+    field("STAGE"),
+    field("RELEASE", "releaseId"),
+    Column("WAS", lambda row: row["was"] or "not"),
+    Column("WOULD HAVE BEEN", lambda row: row["would"] or "not"),
+)
 _REFUSED = (field("REVISION"), field("REASON"), field("BY", "actor"), since("SINCE", "insertedAt"))
 _GATES = (
     Column("EDGE", lambda row: row["edge"]),
@@ -191,6 +197,33 @@ def pause(
     found = find_pipeline(api, pipeline)
     done = api.ask(documents.PAUSE_PIPELINE, id=found["id"], reason=reason)
     show(done["pausePipeline"], COLUMNS, output, "name")
+
+
+@app.command("what-if")
+def what_if(
+    context: typer.Context,
+    file: Annotated[Path, typer.Option("-f", "--file", help="YAML of kind Pipeline.")],
+    since: Annotated[str, typer.Option(help="Its beginning, like 2026-01-01T00:00Z.")],
+    until: Annotated[str, typer.Option(help="The end of the window.")],
+    output: Output = Format.TABLE,
+) -> None:
+    """Tell what a pipeline would have done in a past window with the gates of a file.
+
+    \b
+    Example:
+      towline pipelines what-if -f stricter.yaml --since 2026-01-01T00:00Z --until 2026-01-08T00:00Z
+    """
+    api = connect(context)
+    (manifest,) = [one for one in read_manifests(file) if one.kind == "Pipeline"]
+    attributes = Planner(api, dry_run=True).pipeline_attributes(manifest.fields)
+    found = find_pipeline(api, manifest.fields["name"])
+    given = {"attributes": attributes, "since": since, "until": until}
+    told = api.ask(documents.PIPELINE_WHAT_IF, id=found["id"], **given)["pipelineWhatIf"]
+    if output is not Format.TABLE:
+        return show(told, _STEPS, output, "stage")
+    show(told["steps"], _STEPS, output, "stage")
+    for one in told["waiting"]:
+        say(f"{one['releaseId']} would wait before {one['stage']}: {one['reason']}")
 
 
 @app.command("skip")

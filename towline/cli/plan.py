@@ -174,6 +174,11 @@ class Planner:
         changes = changes_of(pipelineplan.as_written(found), meant)
         yield from self._update(manifest, changes, documents.SAVE_PIPELINE, **given)
 
+    def pipeline_attributes(self, fields: Mapping[str, Any]) -> Json:
+        """What the API is given for the fields of a pipeline."""
+        ids = fleetplan.Ids(self._api, lenient=False)
+        return pipelineplan.attributes_of(fields, ids, self._service_id, self._secret)
+
     def _definition(self, manifest: Manifest) -> Iterator[str]:
         """A cluster group, or what defines services for many clusters."""
         documents = fleetplan.SORTS[manifest.kind]

@@ -183,6 +183,8 @@ ARGUMENTS = {
     "rejectGate": 'id: "{gate}"',
     "pausePipeline": 'id: "{pipeline}"',
     "resumePipeline": 'id: "{pipeline}"',
+    "pipelineWhatIf": 'id: "{pipeline}", attributes: {{stages: [], edges: []}},'
+    ' since: "2020-01-01T00:00:00Z", until: "2030-01-01T00:00:00Z"',
     "skipGate": 'id: "{gate}", releaseId: "r1", reason: "x"',
     "answerGate": 'id: "{gate}", releaseId: "r1", passed: true',
     "abortRollout": 'id: "{pipeline}", stage: "prod"',

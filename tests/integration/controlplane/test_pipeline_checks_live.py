@@ -6,6 +6,7 @@ import hashlib
 import hmac
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 
 import orjson
 import pytest
@@ -28,6 +29,7 @@ from controlplane.domain.pipelines.rules import (
     Patience,
     Rule,
     Several,
+    SoakRule,
     Step,
     VersionRule,
     WorkflowRule,
@@ -52,6 +54,7 @@ from controlplane.usecases.pipelines import (
     StageDraft,
 )
 from controlplane.usecases.services import ServiceChange
+from controlplane.usecases.whatif import WhatIfs
 from fleet.errors import Conflict, Forbidden, Invalid
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World, person
@@ -519,3 +522,29 @@ def test_every_effect_that_is_work_has_a_worker() -> None:
     kinds = {fx.RenderStage, fx.Promote, fx.RunCheck, fx.WakeAt}
     told = {fx.OpenGate, fx.Notify, fx.Noted}
     assert kinds | told == set(fx.Effect.__args__)
+
+
+async def test_a_past_week_is_replayed_with_other_gates(stand: Stand) -> None:
+    """With an approval that nobody gave, the release would not have moved; as it was, it did."""
+    clock = stand.world.clock
+    await stand.save(SoakRule(60))
+    begun = clock.now()
+    await stand.push("1")
+    await clock.advance(60)
+    await stand.settle()
+    await stand.world.report(stand.services["prod"][0])
+    await stand.settle()
+    view = await stand.view()
+    whatifs = WhatIfs(stand.world.deps, stand.world.pipelines)
+    promoted = begun + timedelta(seconds=60)
+    for rule, would in (
+        (SoakRule(60), promoted),
+        (SoakRule(10), begun + timedelta(seconds=10)),
+        (ApprovalRule(), None),
+    ):
+        draft = PipelineDraft("x", [], [EdgeDraft("dev", "prod", [GateDraft("gate 0", rule)])])
+        until = clock.now() + timedelta(seconds=1)
+        told = await whatifs.run(stand.world.admin, view.row.id, draft, begun, until)
+        (step,) = told.steps
+        assert (step.stage, step.was, step.would) == ("prod", promoted, would)
+        assert [one.reason for one in told.waiting] == ([] if would else ["waits for gate 0"])

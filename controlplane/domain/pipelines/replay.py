@@ -1,0 +1,80 @@
+"""Replaying what happened to a pipeline, as it was or as it would have been with other gates."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from controlplane.domain.pipelines.effects import Promote, WakeAt
+from controlplane.domain.pipelines.engine import step
+from controlplane.domain.pipelines.events import Event, Tick
+from controlplane.domain.pipelines.model import Pipeline, StageId
+from controlplane.domain.pipelines.state import ReleaseId, State
+
+MOST_TICKS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """Events that came at one moment, in their order."""
+
+    at: datetime
+    events: tuple[Event, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Promotion:
+    """A stage began to take in a release, or was put back to one."""
+
+    at: datetime
+    stage: StageId
+    release: ReleaseId
+    back: bool = False
+
+
+@dataclass(slots=True)
+class Replay:
+    """Where a replay ends, and what it promoted on the way."""
+
+    state: State
+    promotions: list[Promotion] = field(default_factory=list)
+    wake: datetime | None = None
+    ticks: int = 0
+
+
+def replay(
+    pipeline: Pipeline, state: State, recorded: Sequence[Recorded], until: datetime
+) -> Replay:
+    """Feed the engine with what was recorded, and with the time that passed between.
+
+    What is reported of a release that has not entered a stage is ignored there, as always.
+    """
+    run = Replay(state)
+    for one in recorded:
+        _pass_time(pipeline, run, one.at)
+        _take(pipeline, run, one.events, one.at)
+    _pass_time(pipeline, run, until)
+    return run
+
+
+def _pass_time(pipeline: Pipeline, run: Replay, until: datetime) -> None:
+    while run.wake is not None and run.wake <= until and run.ticks < MOST_TICKS:
+        at, run.wake = run.wake, None
+        run.ticks += 1
+        _take(pipeline, run, (Tick(),), at)
+
+
+def _take(pipeline: Pipeline, run: Replay, events: Iterable[Event], at: datetime) -> None:
+    for event in events:
+        run.state, effects = step(pipeline, run.state, event, at)
+        wakes = [one.at for one in effects if isinstance(one, WakeAt)]
+        run.wake = wakes[0] if wakes else run.wake
+        for one in effects:
+            if isinstance(one, Promote):
+                _note(run, Promotion(at, one.stage, one.release, one.back))
+
+
+def _note(run: Replay, promotion: Promotion) -> None:
+    """The first batch of a roll-out stands for it."""
+    key = (promotion.stage, promotion.release, promotion.back)
+    if all((one.stage, one.release, one.back) != key for one in run.promotions):
+        run.promotions.append(promotion)

@@ -1,0 +1,112 @@
+"""What a pipeline would have done in a past window, had its gates been others."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from controlplane.domain.access import Actor, Verb, require
+from controlplane.domain.pipelines import codec, model
+from controlplane.domain.pipelines.replay import Recorded, Replay, replay
+from controlplane.domain.promotion import PipelineEvent
+from controlplane.usecases.deps import Deps
+from controlplane.usecases.pipelines import PipelineDraft, Pipelines
+from fleet.errors import Invalid, LimitExceeded
+
+MOST_EVENTS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A stage and a release: when it was promoted, and when it would have been (None: not)."""
+
+    stage: str
+    release: str
+    back: bool
+    was: datetime | None
+    would: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What would still wait before a stage at the end, and why."""
+
+    stage: str
+    release: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """The two runs of one window; `begins_at` is the moment that the record allows."""
+
+    begins_at: datetime
+    steps: tuple[Step, ...]
+    waiting: tuple[Waiting, ...]
+
+
+class WhatIfs:
+    """Replays pipelines from their records."""
+
+    def __init__(self, deps: Deps, pipelines: Pipelines) -> None:
+        self._deps = deps
+        self._pipelines = pipelines
+
+    async def run(
+        self, actor: Actor, id: str, draft: PipelineDraft, since: datetime, until: datetime
+    ) -> WhatIf:
+        """Replay `[since, until)` with the gates of a draft; stages must keep their names.
+
+        Invalid: nothing was recorded then. LimitExceeded: too much was.
+        """
+        view = await self._pipelines.get(actor, id)
+        require(actor, Verb.READ, view.row.target)
+        records = await self._records(id, until)
+        begin = _beginning(records, since)
+        state = codec.state_from_json(begin.state or {})
+        spec = codec.pipeline_from_json(begin.spec or {})
+        changed = _with_gates(spec, self._pipelines.gates_of(spec, draft))
+        recorded = [
+            Recorded(one.at, tuple(codec.event_from_json(event) for event in one.events))
+            for one in records
+            if one.id >= begin.id and one.events
+        ]
+        if sum(len(one.events) for one in recorded) > MOST_EVENTS:
+            raise LimitExceeded(f"more than {MOST_EVENTS:,} events: choose a shorter window")
+        was = replay(spec, state, recorded, until)
+        would = replay(changed, state, recorded, until)
+        return WhatIf(begin.at, _steps(spec, was, would), _waiting(spec, would))
+
+    async def _records(self, id: str, until: datetime) -> list[PipelineEvent]:
+        async with self._deps.store.read() as tx:
+            rows = await tx.pipeline_events.select(pipeline_id=id)
+        return sorted((one for one in rows if one.at < until), key=lambda one: one.id)
+
+
+def _beginning(records: list[PipelineEvent], since: datetime) -> PipelineEvent:
+    """The last record before the window that says where the pipeline stood, else the first."""
+    known = [one for one in records if one.spec is not None and one.state is not None]
+    if not known:
+        raise Invalid("nothing was recorded of this pipeline in that time", field="since")
+    before = [one for one in known if one.at <= since]
+    return before[-1] if before else known[0]
+
+
+def _with_gates(spec: model.Pipeline, gates: dict[model.EdgeId, tuple]) -> model.Pipeline:
+    edges = tuple(replace(one, gates=gates.get(one.id, ())) for one in spec.edges)
+    return model.validate(replace(spec, edges=edges))
+
+
+def _steps(spec: model.Pipeline, was: Replay, would: Replay) -> tuple[Step, ...]:
+    first = {(one.stage, one.release, one.back): one.at for one in was.promotions}
+    second = {(one.stage, one.release, one.back): one.at for one in would.promotions}
+    return tuple(
+        Step(spec.stage[key[0]].name, key[1], key[2], first.get(key), second.get(key))
+        for key in {**first, **second}
+    )
+
+
+def _waiting(spec: model.Pipeline, would: Replay) -> tuple[Waiting, ...]:
+    return tuple(
+        Waiting(spec.stage[edge.target].name, candidate.release, candidate.reason)
+        for edge in spec.edges
+        if (candidate := would.state.candidates.get(edge.id)) is not None
+    )
