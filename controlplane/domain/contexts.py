@@ -13,7 +13,9 @@ class ServiceContext:
     """Values that templates read as `contexts.name.key`.
 
     `sealed` holds the secret ones, encrypted; of two with the same key, the secret counts. Values
-    named in `types` are held to that `flow.ValueType`, in overrides as well.
+    named in `types` are held to that `flow.ValueType`, in overrides as well. With
+    `by_reference` templates find placeholders instead of its secrets, which only agents fill in;
+    `secrets_version` grows with each change of them.
     """
 
     id: str
@@ -24,6 +26,8 @@ class ServiceContext:
     sealed: bytes | None = field(default=None, repr=False)
     project_id: str | None = None
     types: Mapping[str, str] = field(default_factory=dict)
+    by_reference: bool = False
+    secrets_version: int = 0
 
     @property
     def target(self) -> Target:

@@ -178,7 +178,8 @@ class Service:
     services of the same cluster: as long as one is not healthy, the service is `waiting` and keeps
     what it has, unless a person has `waived` that once. With an `owner_id` it comes from a global
     service, a service set or a managed namespace, which alone changes what it hands on.
-    `rendered_by` names the cluster whose agent renders it; None: the control plane does.
+    `rendered_by` names the cluster whose agent renders it; None: the control plane does. Without
+    `uses_secrets` nobody has to look for values that its objects name.
     """
 
     id: ServiceId
@@ -232,6 +233,7 @@ class Service:
     owner_kind: OwnerKind | None = None
     owner_id: str | None = None
     rendered_by: ClusterId | None = None
+    uses_secrets: bool = False
 
     @property
     def target(self) -> Target:

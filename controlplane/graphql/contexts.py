@@ -24,6 +24,7 @@ class ServiceContext:
     name: str
     configuration: Map
     types: Map
+    secrets_by_reference: bool
     project: Project | None
 
     @classmethod
@@ -32,6 +33,7 @@ class ServiceContext:
             id=strawberry.ID(row.id),
             name=row.name,
             configuration=Map(dict(row.configuration)),
+            secrets_by_reference=row.by_reference,
             types=Map({key: one.upper() for key, one in row.types.items()}),
             project=project,
         )
@@ -39,12 +41,14 @@ class ServiceContext:
 
 @strawberry.input
 class ServiceContextAttributes:
-    """What is given replaces the whole; what is left out stays. `types`: by key, like NUMBER."""
+    """What is given replaces the whole; what is left out stays. `types`: by key, like NUMBER.
+    `secretsByReference`: templates find placeholders, and only agents the secrets."""
 
     configuration: Json | None = None
     secrets: list[ConfigAttributes] | None = None
     project_id: strawberry.ID | None = None
     types: Json | None = None
+    secrets_by_reference: bool | None = None
 
     def change(self) -> ContextChange:
         secrets = self.secrets
@@ -53,6 +57,7 @@ class ServiceContextAttributes:
             None if secrets is None else {one.name: one.value or "" for one in secrets},
             self.project_id or None,
             _words(self.types),
+            self.secrets_by_reference,
         )
 
 

@@ -38,7 +38,6 @@ class SecretLoop:
         self.tasks.forever("tick", self._tick())
         self.tasks.forever("sweep", self._sweep())
         self.tasks.forever("keys", self._look_for_keys())
-        self.tasks.forever("seals", self._seal_anew())
 
     async def _follow(self) -> None:
         async for topic, key in self._bus.subscribe(SECRET, SERVICE, MISSED):
@@ -66,16 +65,18 @@ class SecretLoop:
             await self._clock.sleep(_SWEEP_SECONDS)
 
     async def _look_for_keys(self) -> None:
-        while True:
-            await self._clock.sleep(_KEYS_SECONDS)
-            await patiently("keys", self._keys.load, self._clock)
+        """Nothing stays sealed with an older key than the one of now.
 
-    async def _seal_anew(self) -> None:
-        """Nothing stays sealed with an older key than the one of now."""
+        Another replica may seal with the old one a little longer, so it is looked at again.
+        """
+        looked_at = -_SEALED_SECONDS
         while True:
-            while await patiently("seals", self._keys.seal_anew, self._clock):
-                pass
-            await self._clock.sleep(_SEALED_SECONDS)
+            changed = await patiently("keys", self._keys.load, self._clock)
+            if changed or self._clock.monotonic() - looked_at >= _SEALED_SECONDS:
+                looked_at = self._clock.monotonic()
+                while await patiently("seals", self._keys.seal_anew, self._clock):
+                    pass
+            await self._clock.sleep(_KEYS_SECONDS)
 
     async def _read_due(self) -> None:
         for id in await self._refreshing.due():

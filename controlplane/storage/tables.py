@@ -311,6 +311,8 @@ contexts = Table(
     Column("sealed", LargeBinary),
     Column("project_id", String(36), index=True),
     Column("types", Shape(dict[str, str]), nullable=False),
+    Column("by_reference", Boolean, nullable=False),
+    Column("secrets_version", Integer, nullable=False),
 )
 
 context_bindings = Table(
@@ -399,6 +401,7 @@ services = Table(
     Column("owner_kind", Word(OwnerKind)),
     Column("owner_id", String(36), index=True),
     Column("rendered_by", String(36)),
+    Column("uses_secrets", Boolean, nullable=False),
 )
 Index("uq_services_cluster_id_name", services.c.cluster_id, services.c.name, unique=True)
 Index("ix_services_mark_id", services.c.mark, services.c.id)

@@ -13,10 +13,14 @@ from controlplane.domain.overrides import SECRET, ContextOverride, Layer, Layere
 from controlplane.domain.services import Service
 from controlplane.ports import ANY, Page, PageQuery, Transaction
 from controlplane.usecases.deps import DELIVER, Deps
+from controlplane.usecases.freezes import check_thawed
 from controlplane.usecases.importing import flow_values
 from controlplane.usecases.layers import check_place, check_types, check_values, layers_of
+from controlplane.usecases.references import check_references, note_users, opened, reference
 from controlplane.usecases.scopes import project_for
+from controlplane.usecases.secretuses import raise_sequence, wake
 from fleet.errors import Conflict, Invalid, NotFound
+from fleet.sealing import placeholder
 
 MOST_BOUND = 64
 _MOST_SECRETS = 500
@@ -28,13 +32,14 @@ _LONGEST_SECRETS = 512 * 1024
 class ContextChange:
     """What a context is to hold; None leaves it as it is, what is given replaces the whole.
 
-    `types` are names of `flow.ValueType` by key.
+    `types` are names of `flow.ValueType` by key; `by_reference`: see `ServiceContext`.
     """
 
     configuration: Mapping[str, Any] | None = None
     secrets: Mapping[str, str] | None = field(default=None, repr=False)
     project_id: str | None = None
     types: Mapping[str, str] | None = None
+    by_reference: bool | None = None
 
 
 class Contexts:
@@ -87,11 +92,29 @@ class Contexts:
                 _check_project(before, change)
                 after = replace(self._changed(before, change), updated_at=now)
                 await tx.contexts.put(after)
-            repositories = await render_users(tx, after.id) if _differ(before, after) else set()
+            check_references(self._deps, after)
+            differs = _differ(before, after)
+            repositories = await render_users(tx, after.id) if differs else set()
+            users = await self._tell_users(tx, actor, after) if differs else []
             await self._deps.audit(tx, actor, "saveServiceContext", name, after.id)
         for repository in repositories:
             self._deps.bus.publish(DELIVER, f"{repository}/")
+        wake(self._deps, users)
         return after
+
+    async def _tell_users(
+        self, tx: Transaction, actor: Actor, after: ServiceContext
+    ) -> list[Service]:
+        """Have the agents of users hear of secrets that only they fill in. Conflict: a freeze."""
+        users = await _users(tx, after.id)
+        await note_users(tx, [one.id for one in users])
+        if not after.by_reference:
+            return []
+        said = [f"of context {after.name}, version {after.secrets_version}"]
+        for one in users:
+            await check_thawed(tx, one.cluster_id)
+            await raise_sequence(self._deps, tx, one, said, actor.email or actor.name)
+        return users
 
     async def delete(self, actor: Actor, id: str) -> ServiceContext:
         """Conflict: services still use it."""
@@ -178,12 +201,18 @@ class Contexts:
             before = replace(before, types=check_types(change.types))
         if change.configuration is not None:
             before = replace(before, configuration=dict(change.configuration))
+        if change.by_reference is not None:
+            before = replace(before, by_reference=change.by_reference)
         check_values(before.types, before.configuration)
-        if change.secrets is None:
+        if change.secrets is None or self._is_same(before, change.secrets):
             return before
         plain = orjson.dumps(_check_secrets(change.secrets))
         sealed = self._deps.sealer.seal(plain, f"context:{before.id}") if change.secrets else None
-        return replace(before, sealed=sealed)
+        return replace(before, sealed=sealed, secrets_version=before.secrets_version + 1)
+
+    def _is_same(self, before: ServiceContext, secrets: Mapping[str, str]) -> bool:
+        """Whether the secrets are what they were: then nobody has to hear of them."""
+        return before.secrets_version > 0 and opened(self._deps, before) == dict(secrets)
 
 
 async def bind(
@@ -202,6 +231,7 @@ async def bind(
     gone = held.keys() - set(context_ids)
     for id in gone:
         await tx.context_bindings.remove(held[id].id)
+    await note_users(tx, [service.id])
     return bool(gone) or bool(set(context_ids) - held.keys())
 
 
@@ -227,16 +257,16 @@ async def values_of(
 
 
 def _values(deps: Deps, context: ServiceContext, values: Mapping[str, Layered]) -> dict[str, Any]:
-    secrets = {}
-    if context.sealed is not None:
-        secrets = orjson.loads(deps.sealer.open(context.sealed, f"context:{context.id}"))
+    secrets = opened(deps, context)
+    if context.by_reference:
+        secrets = {key: placeholder(reference(context, key)) for key in secrets}
     return {**{key: one.value for key, one in values.items()}, **secrets}
 
 
 def _shown(
     deps: Deps, context: ServiceContext, values: Mapping[str, Layered]
 ) -> dict[str, Layered]:
-    sealed = _values(deps, context, {}).keys()
+    sealed = opened(deps, context)
     return {**values, **dict.fromkeys(sealed, Layered(None, SECRET))}
 
 
@@ -280,7 +310,11 @@ async def render_users(tx: Transaction, context_id: str) -> set[str]:
 def _differ(before: ServiceContext | None, after: ServiceContext) -> bool:
     if before is None:
         return False
-    return (before.configuration, before.sealed) != (after.configuration, after.sealed)
+    return _content(before) != _content(after)
+
+
+def _content(context: ServiceContext) -> tuple[Any, ...]:
+    return (context.configuration, context.sealed, context.by_reference)
 
 
 def _check_project(before: ServiceContext, change: ContextChange) -> None:

@@ -40,11 +40,13 @@ class Keys:
         self._deps = deps
         self._ring = ring
         self._kek = kek
+        self._sealing = ""
         self._known = {**(previous or {}), kek.name: kek}
 
-    async def load(self) -> None:
+    async def load(self) -> bool:
         """Take all keys of the store into the ring, and seal with the newest that has begun.
 
+        Whether another one than before seals now.
         Invalid: a key is wrapped by a key-encryption key that is not in the settings. Unavailable.
         """
         now = self._deps.clock.now()
@@ -54,8 +56,11 @@ class Keys:
             if not self._ring.holds(row.id):
                 self._ring.take(row.id, await self._opened(row))
         begun = [one for one in rows if one.begins_at <= now]
-        if begun:
-            self._ring.seal_with(max(begun, key=lambda one: (one.begins_at, one.id)).id)
+        newest = max(begun, key=lambda one: (one.begins_at, one.id)).id if begun else ""
+        before, self._sealing = self._sealing, newest
+        if newest:
+            self._ring.seal_with(newest)
+        return newest != before
 
     async def begin(self) -> None:
         """Make the first data key, if there is none; it seals at once."""

@@ -10,6 +10,7 @@ from controlplane.domain.services import Phase, Service
 from controlplane.ports import ANY, Transaction
 from controlplane.usecases.deps import DESIRED, SERVICE, Deps
 from controlplane.usecases.freezes import frozen_clusters
+from controlplane.usecases.references import note_users
 from fleet.errors import Conflict, Invalid, NotFound
 
 
@@ -49,7 +50,8 @@ async def set_uses(
         await tx.secret_uses.remove(held[name].id)
         names.append(f"{name} is gone")
     if names:
-        await _raise(deps, tx, service, names, actor.email or actor.name)
+        await note_users(tx, [service.id])
+        await raise_sequence(deps, tx, service, names, actor.email or actor.name)
     return bool(names)
 
 
@@ -68,7 +70,7 @@ async def move(
         )
         if service.id not in moved:
             said = f"{use.name} is version {version} of {secret.name}"
-            await _raise(deps, tx, service, [said], by)
+            await raise_sequence(deps, tx, service, [said], by)
             moved[service.id] = service
     return list(moved.values())
 
@@ -133,7 +135,7 @@ async def _thawed(
     return [one for one in uses if one.service_id in free]
 
 
-async def _raise(
+async def raise_sequence(
     deps: Deps, tx: Transaction, service: Service, said: Sequence[str], by: str
 ) -> None:
     """Raise the sequence of a service: its agent hears of it, and gets its values anew."""

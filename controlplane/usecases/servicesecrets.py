@@ -5,23 +5,26 @@ from collections.abc import Mapping
 from controlplane.domain.services import Service
 from controlplane.ports import SecretValue
 from controlplane.usecases.deps import Deps
+from controlplane.usecases.references import referred
 from fleet.errors import Conflict
 from fleet.sealing import SealedSecret, seal
 
 
 class StoredSecrets:
-    """Fills in `ports.ServiceSecrets`: the versions that the service's uses name."""
+    """Fills in `ports.ServiceSecrets`: the versions that uses name, and secrets of contexts."""
 
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
 
     async def of(self, service: Service) -> Mapping[str, SecretValue]:
+        if not service.uses_secrets:
+            return {}
         async with self._deps.store.read() as tx:
+            found = dict(await referred(self._deps, tx, service))
             uses = await tx.secret_uses.select(service_id=service.id)
             ids = {one.secret_id for one in uses}
             rows = await tx.secret_versions.select(secret_id=ids, revoked_at=None) if ids else []
         versions = {(one.secret_id, one.number): one for one in rows}
-        found = {}
         for use in uses:
             row = versions.get((use.secret_id, use.version))
             if row is None or row.sealed is None:

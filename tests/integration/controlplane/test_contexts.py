@@ -6,7 +6,7 @@ from controlplane.domain.services import Service
 from controlplane.usecases.contexts import ContextChange, Contexts
 from controlplane.usecases.delivery import parameters_of
 from controlplane.usecases.services import ServiceChange
-from fleet.errors import Conflict, NotFound
+from fleet.errors import Conflict, Invalid, NotFound
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import Role, World, person
 
@@ -49,6 +49,29 @@ async def test_saving_keeps_the_id_and_replaces_what_is_given(
     second = await contexts.save(world.admin, "vpc", ContextChange({"b": 2}))
     assert (second.id, second.configuration) == (first.id, {"b": 2})
     assert second.sealed == first.sealed
+
+
+async def test_secrets_by_reference_are_filled_in_by_the_agent_only(
+    world: World, contexts: Contexts
+) -> None:
+    """Templates find placeholders; a changed secret raises the sequence, and is no other render."""
+    change = ContextChange({"a": 1}, {"password": "canary-20c4-of-contexts"}, by_reference=True)
+    vpc = await contexts.save(world.admin, "vpc", change)
+    service = await user_of(world, vpc.id)
+    found = world.manifests.renders[-1].parameters["contexts"]["vpc"]
+    assert found == {"a": 1, "password": "${towline.secret:vpc.password}"}
+    for value, raised in (("canary-20c4-of-contexts", 0), ("second", 1)):
+        before = await world.get(service)
+        await contexts.save(world.admin, "vpc", ContextChange(secrets={"password": value}))
+        await world.delivery.deliver(service.repository_id or "")
+        after = await world.get(service)
+        assert (after.sequence - before.sequence, after.digest) == (raised, before.digest)
+        (box,) = await world.agents.secrets(after)
+        assert world.agent_key.open(box, service.id) == value.encode()
+    await world.services.update(world.admin, service.id, ServiceChange(context_ids=[]))
+    assert await world.agents.secrets(await world.get(service)) == ()
+    with pytest.raises(Invalid, match="is not a name of a secret"):
+        await contexts.save(world.admin, "two words", change)
 
 
 async def test_a_change_renders_each_user_once(world: World, contexts: Contexts) -> None:
