@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from controlplane.domain.access import SYSTEM
-from controlplane.domain.people import Group, Login, Membership, User
+from controlplane.domain.people import Group, Login, Membership, User, UserKind
 from controlplane.ports import Claims, Issuers, Transaction
 from controlplane.usecases.deps import ACCESS, Deps
 from controlplane.usecases.tokens import end_tokens, publish_ended
@@ -52,6 +52,8 @@ class Federation:
             return None
         email = claims.email or f"{claims.subject}@{claims.issuer.partition('://')[2]}"
         user = await tx.users.find(email=email[:320])
+        if user is not None and user.kind is not UserKind.PERSON:
+            raise Conflict(f"{email} is a service account here: nobody signs in as one")
         if user is not None and not (claims.email and claims.email_verified):
             raise Conflict(
                 f"an account {email} exists, and {claims.issuer} does not vouch for the address: "

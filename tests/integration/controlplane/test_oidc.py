@@ -256,6 +256,14 @@ async def test_an_address_is_taken_over_only_if_the_provider_vouches(door: Gate)
     assert actor.may(Verb.WRITE, (await world.cluster()).target)
 
 
+async def test_nobody_signs_in_as_a_service_account(door: Gate) -> None:
+    """Whatever address a provider vouches for."""
+    robot = await door.world.people.create_account(door.world.admin, "robot")
+    door.issuer.claims |= {"email": robot.email, "email_verified": True}
+    with pytest.raises(Conflict, match="service account"):
+        await door.by_provider()
+
+
 def test_providers_are_asked_over_tls_only() -> None:
     """But on this machine."""
     check_url("http://127.0.0.1:8000/x")
