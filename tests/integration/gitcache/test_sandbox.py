@@ -80,11 +80,21 @@ def workers() -> set[int]:
     return found
 
 
+def is_ready(pid: int) -> bool:
+    """Whether a worker has given up what it may not do, which is the last thing before its job."""
+    try:
+        return "Seccomp:\t2" in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+
+
 async def killed(pool: WorkerPool, times: int, how: signal.Signals) -> asyncio.Task:
     """A slow job whose worker is killed so many times."""
     job = asyncio.ensure_future(pool.render(SLOW))
     for _ in range(times):
-        await asyncio.sleep(0.3)
+        while not any(map(is_ready, workers())):
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
         for pid in workers():
             os.kill(pid, how)
         while not job.done() and not workers():
