@@ -32,7 +32,11 @@ const socket = createSocket({
   retryWait: (retries) => pause(Math.random() * Math.min(20_000, 500 * 2 ** retries)),
   keepAlive: 12_000,
   on: {
-    connected: reached,
+    connected: () => {
+      reached();
+      // What changed between the first answers and this moment was told to nobody.
+      refresh();
+    },
     closed: (event) => {
       const code = event instanceof CloseEvent ? event.code : 0;
       if (code === SIGNED_OUT) refused();

@@ -36,13 +36,13 @@ function Row({ repository, onDelete }: { readonly repository: RepositoryRowFragm
         {repository.error ??
           repository.commits.slice(0, 3).map(({ ref, sha, subject }) => (
             <div key={ref}>
-              <code>{ref}</code> <code className="quiet">{sha.slice(0, 8)}</code> {subject}
+              <code>{/^[0-9a-f]{40}$/.test(ref) ? "commit" : ref}</code> <code className="quiet">{sha.slice(0, 8)}</code> {subject}
             </div>
           ))}
       </td>
       <td>{repository.signIn?.toLowerCase() ?? "nobody"}</td>
       <td>
-        <Age at={repository.pulledAt} />
+        <Age at={repository.pulledAt ?? repository.polledAt} />
       </td>
       <td>
         <button type="button" disabled={fetching} onClick={() => void sync({ id: repository.id }).then(({ error }) => error === undefined && toast("It is looked at now."))}>

@@ -1,3 +1,4 @@
+import { useState } from "react";
 import { useQuery, useSubscription } from "urql";
 import { Link, useParams } from "wouter";
 import { ServiceDocument, ServiceLiveDocument } from "../api/generated";
@@ -70,12 +71,20 @@ function Problems({ service }: { readonly service: Service }) {
   );
 }
 
+/** The first value that there was for a key: from then on changes are told of, none is missed. */
+function useFirst(key: string, value: string | undefined): string | undefined {
+  const [kept, keep] = useState<{ readonly key: string; readonly value: string } | null>(null);
+  if (value !== undefined && kept?.key !== key) keep({ key, value });
+  return kept?.key === key ? kept.value : value;
+}
+
 /** One service: what is wrong, what runs, where it came from, how to go back. */
 export function ServicePage() {
   const { id } = useParams<{ id: string }>();
   const [{ data, error }] = useQuery({ query: ServiceDocument, variables: { id } });
-  useSubscription({ query: ServiceLiveDocument, variables: { id } });
   const service = data?.serviceDeployment;
+  const since = useFirst(id, service?.updatedAt);
+  useSubscription({ query: ServiceLiveDocument, variables: { id, since }, pause: since === undefined });
   if (error !== undefined && service == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={14} />;
   if (service == null) return <NotThere what="service" />;

@@ -6,11 +6,11 @@ import "@xterm/xterm/css/xterm.css";
 export type Screen = { readonly terminal: Terminal; readonly fit: () => void; readonly end: () => void };
 
 /** Stands for a style element: its text becomes a sheet that the page adopts. */
-function adoptingElement(sheets: CSSStyleSheet[]): HTMLElement {
+function adoptingElement(make: (tag: string) => HTMLElement, sheets: CSSStyleSheet[]): HTMLElement {
   const sheet = new CSSStyleSheet();
   sheets.push(sheet);
   document.adoptedStyleSheets.push(sheet);
-  const element = document.createElement("span");
+  const element = make("span");
   element.hidden = true;
   Object.defineProperty(element, "textContent", { set: (text: string) => sheet.replaceSync(text) });
   return element;
@@ -30,12 +30,24 @@ function documentFor(sheets: CSSStyleSheet[]): Document {
   return new Proxy(document, {
     get(target, name) {
       if (name === "createElement")
-        return (tag: string) => (tag === "style" ? adoptingElement(sheets) : styledElement(target.createElement(tag)));
+        return (tag: string) => (tag === "style" ? adoptingElement((name) => target.createElement(name), sheets) : styledElement(target.createElement(tag)));
       const value: unknown = Reflect.get(target, name, target);
       return typeof value === "function" ? (value as (...given: unknown[]) => unknown).bind(target) : value;
     },
     set: (target, name, value) => Reflect.set(target, name, value, target),
   });
+}
+
+/** The scroll bar's style element is made of the page's own document, while the terminal opens. */
+function openAdopting(terminal: Terminal, host: HTMLElement, sheets: CSSStyleSheet[]): void {
+  const make = document.createElement.bind(document);
+  const own = ((tag: string) => (tag === "style" ? adoptingElement(make, sheets) : make(tag))) as typeof document.createElement;
+  document.createElement = own;
+  try {
+    terminal.open(host);
+  } finally {
+    Reflect.deleteProperty(document, "createElement");
+  }
 }
 
 /** A terminal in an element, as wide as it. */
@@ -53,7 +65,7 @@ export function openTerminal(host: HTMLElement, options: { readonly cols?: numbe
   });
   const addon = new FitAddon();
   terminal.loadAddon(addon);
-  terminal.open(host);
+  openAdopting(terminal, host, sheets);
   const observer = new ResizeObserver(() => !fixed && addon.fit());
   observer.observe(host);
   const end = () => {

@@ -10,11 +10,16 @@ export function Table({ label, titles, children }: Props) {
       <table className="table">
         <thead>
           <tr>
-            {titles.map((title) => (
-              <th key={title} scope="col">
-                {title}
-              </th>
-            ))}
+            {titles.map((title) =>
+              // The column of what can be done needs no name.
+              title === "" ? (
+                <td key={title} />
+              ) : (
+                <th key={title} scope="col">
+                  {title}
+                </th>
+              ),
+            )}
           </tr>
         </thead>
         <tbody>{children}</tbody>

@@ -78,6 +78,7 @@ def test_the_fleet_shows_what_goes_wrong_without_being_asked(ada: Desk, story: S
 
 def test_filters_stand_in_the_address(ada: Desk, story: Story) -> None:
     page = ada.go("/")
+    page.get_by_role("heading", name="Fleet").wait_for()
     page.keyboard.press("/")
     page.keyboard.type("nothing-is-called-so")
     expect(page.get_by_role("heading", name="No service is like that")).to_be_visible()
@@ -130,9 +131,7 @@ def test_logs_of_pods_and_a_shell(ada: Desk, story: Story) -> None:
     page.get_by_role("button", name="Open a shell").click()
     screen = page.locator(".xterm")
     screen.wait_for()
-    page.wait_for_function(
-        "document.querySelector('.xterm-helper-textarea') === document.activeElement"
-    )
+    expect(page.locator(".xterm-helper-textarea")).to_be_focused()
     page.keyboard.type("echo hello")
     page.keyboard.press("Enter")
     expect(screen).to_contain_text("hello")
