@@ -77,8 +77,7 @@ class AccessQuery:
     ) -> relay.Connection[Group]:
         asked = relay.query(first, after, q)
         page = await info.context.verbs.people.groups(info.context.actor, asked)
-        nodes = [Group.of(row) for row in page.items]
-        return relay.connection(nodes, page.more, asked, lambda node: node.id)
+        return relay.listed(page, asked, Group.of)
 
     @strawberry.field(description="A group by name.")
     async def group(self, info: Info, name: str) -> Group | None:

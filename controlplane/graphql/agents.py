@@ -167,8 +167,7 @@ class AgentQuery:
         asked = relay.query(first, after)
         verbs = info.context.verbs
         page = await verbs.cluster_jobs.page(info.context.actor, cluster_id, asked)
-        nodes = [ClusterJob.of(row) for row in page.items]
-        return relay.connection(nodes, page.more, asked, lambda node: node.id)
+        return relay.listed(page, asked, ClusterJob.of)
 
 
 @strawberry.type

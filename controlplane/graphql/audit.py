@@ -127,8 +127,7 @@ class AuditQuery:
     ) -> relay.Connection[AuditLog]:
         asked, wanted = relay.query(first, after, q), filter.filter() if filter else None
         page = await info.context.verbs.records.page(info.context.actor, asked, wanted)
-        nodes = [AuditLog.of(row) for row in page.items]
-        return relay.connection(nodes, page.more, asked, lambda node: node.id)
+        return relay.listed(page, asked, AuditLog.of)
 
     @strawberry.field(description="Where the chains of the audit trail begin and end.")
     async def audit_chains(self, info: Info) -> list[AuditChain]:

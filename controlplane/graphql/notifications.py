@@ -281,8 +281,7 @@ class NotificationQuery:
     ) -> relay.Connection[NotificationSink]:
         asked = relay.query(first, after, q)
         page = await info.context.verbs.notifying.sinks(info.context.actor, asked)
-        nodes = [NotificationSink.of(row) for row in page.items]
-        return relay.connection(nodes, page.more, asked, lambda node: node.id)
+        return relay.listed(page, asked, NotificationSink.of)
 
     @strawberry.field(description="A router by id or name.")
     async def notification_router(
@@ -297,8 +296,7 @@ class NotificationQuery:
     ) -> relay.Connection[NotificationRouter]:
         asked = relay.query(first, after, q)
         page = await info.context.verbs.notifying.routers(info.context.actor, asked)
-        nodes = [NotificationRouter.of(row) for row in page.items]
-        return relay.connection(nodes, page.more, asked, lambda node: node.id)
+        return relay.listed(page, asked, NotificationRouter.of)
 
     @strawberry.field(description="What has happened, newest first.")
     async def app_notifications(
@@ -306,8 +304,7 @@ class NotificationQuery:
     ) -> relay.Connection[AppNotification]:
         asked = relay.query(first, after, q)
         page = await info.context.verbs.notifying.notifications(info.context.actor, asked)
-        nodes = [AppNotification.of(row) for row in page.items]
-        return relay.connection(nodes, page.more, asked, lambda node: node.id)
+        return relay.listed(page, asked, AppNotification.of)
 
     @strawberry.field(description="Deliveries, newest first; DEAD ones were given up.")
     async def notification_deliveries(
@@ -320,8 +317,7 @@ class NotificationQuery:
     ) -> relay.Connection[NotificationDelivery]:
         asked = relay.query(first, after, state=state, sink_id=sink_id)
         page = await info.context.verbs.notifying.deliveries(info.context.actor, asked)
-        nodes = [NotificationDelivery.of(row) for row in page.items]
-        return relay.connection(nodes, page.more, asked, lambda node: node.id)
+        return relay.listed(page, asked, NotificationDelivery.of)
 
 
 @strawberry.type

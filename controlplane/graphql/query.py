@@ -122,8 +122,7 @@ class Query(
     ) -> relay.Connection[GitRepository]:
         asked = relay.query(first, after, q)
         page = await info.context.verbs.repositories.page(info.context.actor, asked)
-        nodes = [GitRepository.of(row) for row in page.items]
-        return relay.connection(nodes, page.more, asked, lambda node: node.id)
+        return relay.listed(page, asked, GitRepository.of)
 
     @strawberry.field(description="A service by id, or by its cluster's handle and its name.")
     async def service_deployment(
@@ -184,8 +183,7 @@ class Query(
     ) -> relay.Connection[Revision]:
         asked = relay.query(first, after)
         page = await info.context.verbs.services.revisions(info.context.actor, service_id, asked)
-        nodes = [Revision.of(row) for row in page.items]
-        return relay.connection(nodes, page.more, asked, lambda node: node.id)
+        return relay.listed(page, asked, Revision.of)
 
     @strawberry.field(description="The deployment ledger, newest first.")
     async def ledger(
@@ -198,8 +196,7 @@ class Query(
     ) -> relay.Connection[LedgerEvent]:
         asked = relay.query(first, after, service_id=service_id, cluster_id=cluster_id)
         page = await info.context.verbs.services.history(info.context.actor, asked)
-        nodes = [LedgerEvent.of(row) for row in page.items]
-        return relay.connection(nodes, page.more, asked, lambda node: node.id)
+        return relay.listed(page, asked, LedgerEvent.of)
 
     @strawberry.field(description="A pipeline by id or name.")
     async def pipeline(
@@ -218,5 +215,4 @@ class Query(
     ) -> relay.Connection[Pipeline]:
         asked = relay.query(first, after, q)
         page = await info.context.verbs.pipelines.page(info.context.actor, asked)
-        nodes = [Pipeline.of(view) for view in page.items]
-        return relay.connection(nodes, page.more, asked, lambda node: node.id)
+        return relay.listed(page, asked, Pipeline.of)

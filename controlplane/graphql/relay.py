@@ -8,10 +8,11 @@ import strawberry
 from strawberry.types.nodes import SelectedField
 
 from controlplane.domain.names import check_text
-from controlplane.ports import MOST_COUNTED, MOST_ROWS_A_PAGE, PageQuery
+from controlplane.ports import MOST_COUNTED, MOST_ROWS_A_PAGE, Page, PageQuery
 from fleet.errors import Invalid
 
 T = TypeVar("T")
+N = TypeVar("N", bound="Node")
 Row = TypeVar("Row")
 
 _LONGEST_SEARCH = 200
@@ -25,6 +26,12 @@ class Named(Protocol):
 
     name: str
     value: str
+
+
+class Node(Protocol):
+    """What has an id."""
+
+    id: strawberry.ID
 
 
 @strawberry.type
@@ -155,6 +162,12 @@ def connection(
         total_count=None if count is None else min(count, MOST_COUNTED),
         total_count_kind=None if count is None else _kind(count),
     )
+
+
+def listed(page: Page[Row], asked: PageQuery, make: Callable[[Row], N]) -> Connection[N]:
+    """A connection of a page of rows, each made a node with an id, which is its cursor."""
+    nodes = [make(row) for row in page.items]
+    return connection(nodes, page.more, asked, lambda node: node.id, page.count)
 
 
 def _kind(count: int) -> CountKind:
