@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -205,6 +206,7 @@ async def act(hub: RuleHub, agent: Agent, name: str, given_: list[Any]) -> None:
         await result
 
 
+@pytest.mark.timeout(120 + SCHEDULES // 5)
 @settings(max_examples=SCHEDULES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(steps, max_size=40))
 def test_both_ends_agree_after_any_schedule(schedule: list[tuple[Any, ...]]) -> None:
