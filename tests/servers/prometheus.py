@@ -1,60 +1,23 @@
-"""A real Prometheus of the test run: the machine's own, else one built from pinned Go modules."""
+"""A real Prometheus of the test run: the machine's own."""
 
-import fcntl
-import hashlib
-import os
 import shutil
-import subprocess
 import tempfile
 import time
 import urllib.request
 from pathlib import Path
 from typing import Self
 
-from fleet.errors import Unavailable
-from towline.demo.clusters.binaries import cache_folder
-from towline.demo.clusters.golang import find_go
 from towline.demo.ports import free_ports
 from towline.demo.processes import ProcessGroup
 
-_MODULE = Path(__file__).with_name("prometheus_build")
-_PACKAGE = "github.com/prometheus/prometheus/cmd/prometheus"
-# Without the discovery of clouds it is half as large; nothing here is discovered.
-_FLAGS = ("-trimpath", "-mod=readonly", "-tags", "remove_all_sd,netgo", "-ldflags", "-s -w")
 _PATIENCE = 30.0
 _CONFIG = "global: {scrape_interval: 1s}\nscrape_configs: []\n"
 
 
-def ensure_prometheus() -> Path:
-    """The program; built once, which takes some minutes. Unavailable: it cannot be."""
-    if found := shutil.which("prometheus"):
-        return Path(found)
-    digest = hashlib.sha256(" ".join(_FLAGS).encode())
-    for name in ("go.mod", "go.sum"):
-        digest.update((_MODULE / name).read_bytes())
-    folder = cache_folder() / "prometheus" / digest.hexdigest()[:12]
-    folder.mkdir(parents=True, exist_ok=True)
-    program = folder / "prometheus"
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not program.is_file():
-            _build(program)
-    return program
-
-
-def _build(program: Path) -> None:
-    unfinished = program.with_suffix(".unfinished")
-    done = subprocess.run(
-        [find_go(), "build", *_FLAGS, "-o", unfinished, _PACKAGE],
-        cwd=_MODULE,
-        capture_output=True,
-        text=True,
-        check=False,
-        env=dict(os.environ) | {"CGO_ENABLED": "0", "GOWORK": "off", "GOFLAGS": ""},
-    )
-    if done.returncode:
-        raise Unavailable(f"building prometheus failed: {done.stderr.strip()[-500:]}")
-    unfinished.rename(program)
+def find_prometheus() -> Path | None:
+    """The program on the PATH, as Debian's package `prometheus` puts it there."""
+    found = shutil.which("prometheus")
+    return Path(found) if found else None
 
 
 class Prometheus:

@@ -58,7 +58,7 @@ from controlplane.usecases.whatif import WhatIfs
 from fleet.errors import Conflict, Forbidden, Invalid
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World, person
-from tests.servers.prometheus import Prometheus, ensure_prometheus
+from tests.servers.prometheus import Prometheus, find_prometheus
 
 SECRET = "whsec_" + base64.b64encode(b"s" * 32).decode()
 POD = {
@@ -71,7 +71,10 @@ POD = {
 
 @pytest.fixture(scope="module")
 def prometheus() -> Iterator[Prometheus]:
-    with Prometheus(ensure_prometheus()) as server:
+    program = find_prometheus()
+    if program is None:
+        pytest.skip("no prometheus on this machine: your system's package manager has it")
+    with Prometheus(program) as server:
         yield server
 
 
