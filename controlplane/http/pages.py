@@ -3,13 +3,33 @@
 from collections.abc import Sequence
 from html import escape
 
-from starlette.responses import HTMLResponse
+from starlette.responses import HTMLResponse, Response
 
 _FRAME = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>{title} · Towline</title>
-<main><h1>{title}</h1>
+<title>{title} · Towline</title><link rel="stylesheet" href="/pages.css">
+<main><p class="brand">Towline</p><h1>{title}</h1>
 {body}</main></html>
+"""
+_STYLE = """:root {
+  color-scheme: light dark; font: 14px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif;
+  --line: light-dark(#dce1e6, #28313a); --accent: light-dark(#0b5cad, #74b6ff);
+}
+* { box-sizing: border-box; }
+body { margin: 0; min-height: 100vh; display: grid; place-items: center; padding: 16px;
+  background: light-dark(#f5f6f8, #0e1216); color: light-dark(#12171c, #e6eaee); }
+main { width: min(380px, 92vw); padding: 28px; border: 1px solid var(--line); border-radius: 14px;
+  background: light-dark(#fff, #151a20); box-shadow: 0 10px 30px rgb(0 0 0 / 10%); }
+.brand { margin: 0; color: light-dark(#525d67, #9aa7b3); font-weight: 650; }
+h1 { margin: 0 0 14px; font-size: 20px; }
+a { color: var(--accent); }
+label { display: grid; gap: 4px; font-weight: 550; }
+input { font: inherit; padding: 8px 10px; width: 100%; color: inherit; background: transparent;
+  border: 1px solid light-dark(#8a949d, #5d6a76); border-radius: 6px; }
+button { font: inherit; font-weight: 600; padding: 8px 14px; cursor: pointer; border-radius: 6px;
+  border: 1px solid var(--accent); background: var(--accent); color: light-dark(#fff, #06121e); }
+button[value="no"] { background: transparent; color: inherit; border-color: var(--line); }
+:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
 """
 _PASSWORD_FORM = """<form method="post" action="/oauth/session">
 <input type="hidden" name="back" value="{back}">
@@ -66,6 +86,11 @@ def device_decision(client: str, source: str, user: str, code: str) -> HTMLRespo
     words = {"client": client, "source": source, "user": user, "code": code}
     body = _DECISION_FORM.format(**{name: escape(word) for name, word in words.items()})
     return _page("Connect a device", body)
+
+
+def style() -> Response:
+    """How these pages look; they may hold no style themselves."""
+    return Response(_STYLE, headers={"cache-control": "max-age=3600"}, media_type="text/css")
 
 
 def message(title: str, text: str, status: int = 200) -> HTMLResponse:

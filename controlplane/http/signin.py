@@ -71,6 +71,7 @@ class SignInRoutes:
             ("/setup", self.setup_page, "GET"),
             ("/setup", self.set_up, "POST"),
             ("/device", self.device_page, "GET"),
+            ("/pages.css", self.style, "GET"),
             ("/oauth/login", self.begin, "GET"),
             ("/oauth/callback", self.callback, "GET"),
             ("/oauth/session", self.sign_in, "POST"),
@@ -93,6 +94,9 @@ class SignInRoutes:
 
     async def setup_page(self, request: Request) -> Response:
         return pages.setup(request.query_params.get("token", "")[:200])
+
+    async def style(self, _: Request) -> Response:
+        return pages.style()
 
     async def set_up(self, request: Request) -> Response:
         form = await self._own_form(request)

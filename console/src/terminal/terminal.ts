@@ -40,9 +40,11 @@ function documentFor(sheets: CSSStyleSheet[]): Document {
 
 /** The scroll bar's style element is made of the page's own document, while the terminal opens. */
 function openAdopting(terminal: Terminal, host: HTMLElement, sheets: CSSStyleSheet[]): void {
-  const make = document.createElement.bind(document);
-  const own = ((tag: string) => (tag === "style" ? adoptingElement(make, sheets) : make(tag))) as typeof document.createElement;
-  document.createElement = own;
+  // Elements of another document are taken over where they are put in.
+  const other = document.implementation.createHTMLDocument("");
+  const make = (tag: string): HTMLElement => other.createElement(tag);
+  const value = (tag: string) => (tag === "style" ? adoptingElement(make, sheets) : make(tag));
+  Object.defineProperty(document, "createElement", { value, configurable: true });
   try {
     terminal.open(host);
   } finally {
