@@ -371,7 +371,7 @@ class KeptSecrets:
 async def test_secrets_of_a_service_go_out_sealed_to_its_agent(world: World) -> None:
     """Only the agent that told the key opens them, for this service only; without a key, or while
     they cannot be asked for, the service is kept back and says why."""
-    kept = KeptSecrets(pw=SecretValue("7", b"hunter2"))
+    kept = KeptSecrets(pw=SecretValue("7", b"canary-0a71-agent"))
     world.agents = Agents(world.deps, kept)
     key = SealingKey.generate()
     async with listening(world, world.identity, SystemClock()) as hub:
@@ -387,12 +387,12 @@ async def test_secrets_of_a_service_go_out_sealed_to_its_agent(world: World) -> 
         (desired,) = await new.difference()
         (sent,) = desired.spec.secrets
         box = SealedSecret(sent.name, sent.version, sent.box)
-        assert (sent.version, key.open(box, service_id)) == ("7", b"hunter2")
+        assert (sent.version, key.open(box, service_id)) == ("7", b"canary-0a71-agent")
         kept.away = True
         third = await hub.agent(token)
         await third.hello(sealing_key=key.public)
         assert await third.difference() == []
-    assert repr(kept.values["pw"]).count("hunter2") == 0
+    assert repr(kept.values["pw"]).count("canary-0a71-agent") == 0
 
 
 async def test_draining_sends_agents_elsewhere(hub: Hub) -> None:

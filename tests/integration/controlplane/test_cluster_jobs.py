@@ -17,6 +17,8 @@ from fleet.wire.v1 import agent_pb2 as wire
 from tests.integration.controlplane.conftest import World, person
 from tests.integration.controlplane.test_agentlink import Hub, listening, registered
 
+CANARY = "canary-0c4d-job"
+
 POD = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": []}}
 
 
@@ -90,12 +92,12 @@ async def test_a_job_goes_to_its_agent_with_secrets_that_only_it_opens(
     agent = await hub.agent(token)
     await agent.hello(sealing_key=world.agent_key.public)
     await agent.difference()
-    job = await world.jobs.run(world.admin, cluster_id, request(secrets={"password": "hunter2"}))
+    job = await world.jobs.run(world.admin, cluster_id, request(secrets={"password": CANARY}))
     command = (await agent.read("command")).command
     assert command.id == job.id and command.run_job.timeout_s == 3600
     box = command.run_job.secrets[0]
     sealed = SealedSecret(box.name, box.version, box.box)
-    assert world.agent_key.open(sealed, job.id) == b"hunter2"
+    assert world.agent_key.open(sealed, job.id) == CANARY.encode()
     for name in (job.id, "another"):
         piece = wire.JobLog(command_id=name, offset=0, data=b"line\n")
         await agent.call.write(wire.AgentMessage(job_log=piece))
@@ -131,7 +133,7 @@ async def test_secrets_for_an_agent_without_a_key_are_not_sent(world: World, hub
     agent = await hub.agent(token)
     await agent.hello()
     await agent.difference()
-    job = await world.jobs.run(world.admin, cluster_id, request(secrets={"password": "hunter2"}))
+    job = await world.jobs.run(world.admin, cluster_id, request(secrets={"password": CANARY}))
     async with asyncio.timeout(10):
         while not (end := await world.jobs.get(world.admin, job.id)).phase.final:
             await asyncio.sleep(0.02)

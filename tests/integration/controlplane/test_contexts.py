@@ -10,6 +10,8 @@ from fleet.errors import Conflict, Invalid, NotFound
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import Role, World, person
 
+CANARY = "canary-20c4-context"
+
 
 @pytest.fixture
 def contexts(world: World) -> Contexts:
@@ -28,18 +30,18 @@ async def user_of(world: World, *context_ids: str) -> Service:
 async def test_templates_find_values_and_secrets_by_the_contexts_name(
     world: World, contexts: Contexts
 ) -> None:
-    change = ContextChange({"id": "vpc-1", "port": 1}, {"port": "2", "password": "hunter2"})
+    change = ContextChange({"id": "vpc-1", "port": 1}, {"port": "2", "password": CANARY})
     vpc = await contexts.save(world.admin, "vpc", change)
     await user_of(world, vpc.id)
     found = world.manifests.renders[-1].parameters["contexts"]
-    assert found == {"vpc": {"id": "vpc-1", "port": "2", "password": "hunter2"}}
+    assert found == {"vpc": {"id": "vpc-1", "port": "2", "password": CANARY}}
 
 
 async def test_secrets_are_kept_sealed_and_never_shown(world: World, contexts: Contexts) -> None:
-    saved = await contexts.save(world.admin, "vpc", ContextChange({}, {"password": "hunter2"}))
+    saved = await contexts.save(world.admin, "vpc", ContextChange({}, {"password": CANARY}))
     assert saved.sealed is not None
-    assert b"hunter2" not in saved.sealed
-    assert "hunter2" not in repr(saved) + repr(ContextChange(secrets={"password": "hunter2"}))
+    assert CANARY.encode() not in saved.sealed
+    assert CANARY not in repr(saved) + repr(ContextChange(secrets={"password": CANARY}))
 
 
 async def test_saving_keeps_the_id_and_replaces_what_is_given(
@@ -55,12 +57,12 @@ async def test_secrets_by_reference_are_filled_in_by_the_agent_only(
     world: World, contexts: Contexts
 ) -> None:
     """Templates find placeholders; a changed secret raises the sequence, and is no other render."""
-    change = ContextChange({"a": 1}, {"password": "canary-20c4-of-contexts"}, by_reference=True)
+    change = ContextChange({"a": 1}, {"password": "canary-20c4-context"}, by_reference=True)
     vpc = await contexts.save(world.admin, "vpc", change)
     service = await user_of(world, vpc.id)
     found = world.manifests.renders[-1].parameters["contexts"]["vpc"]
     assert found == {"a": 1, "password": "${towline.secret:vpc.password}"}
-    for value, raised in (("canary-20c4-of-contexts", 0), ("second", 1)):
+    for value, raised in (("canary-20c4-context", 0), ("second", 1)):
         before = await world.get(service)
         await contexts.save(world.admin, "vpc", ContextChange(secrets={"password": value}))
         await world.delivery.deliver(service.repository_id or "")

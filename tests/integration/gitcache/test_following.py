@@ -170,7 +170,7 @@ async def test_a_private_repository_needs_its_password_and_never_tells_it(
     git_server: GitServer, cache: GitCache, stand: Stand, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """A canary password: in no state, log, message, file or command line."""
-    canary = "canary-5up3r-s3cret"
+    canary = "canary-5be1-credential"
     repository = git_server.create_repository("shop", password=canary)
     sha = repository.commit(FILES)
     wrong = GitCredentials(password="wrong-" + canary)

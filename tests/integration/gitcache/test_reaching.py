@@ -244,7 +244,7 @@ async def test_a_git_that_takes_too_long_is_killed_with_its_children(runner: Git
 async def test_what_git_says_is_told_without_secrets(
     git_server: GitServer, runner: GitRunner, home: Path
 ) -> None:
-    secret = "s3cret-canary"
+    secret = "canary-77e0-reaching"
     environment = {"PATH": "/usr/bin:/bin"}
     with pytest.raises(GitError) as caught:
         await runner.run(

@@ -55,7 +55,7 @@ async def test_a_job_runs_once_and_its_end_arrives_though_the_link_was_down(benc
     """Asked for twice, the agent killed and the hub away when it ends: one Job, one answer."""
     async with bench.agent():
         hello = await linked(bench)
-        box = seal(hello.sealing_key, RUN, "password", "1", b"hunter2")
+        box = seal(hello.sealing_key, RUN, "password", "1", b"canary-3f0b-job")
         env = [{"name": "PASSWORD", "value": placeholder("password")}]
         secret = pb.SealedSecret(name=box.name, version=box.version, box=box.box)
         slow = {"demo.towline.dev/duration": "2s"}
