@@ -15,6 +15,8 @@ from fleet.errors import Invalid
 
 MOST_NAMES = 200
 MOST_NODES = 5_000
+MOST_ORIGINS = 32
+"""So many exports, the nearest, are told as the origin of a value."""
 _LONGEST_VALUE = 64 * 1024
 _DEEPEST = 16
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
@@ -239,7 +241,7 @@ def _offer(
             problems.setdefault(node.id, f"{name} came out as no {export.type.value}")
             continue
         origin = tuple(dict.fromkeys(one for ref in used for one in imports[ref].origin))
-        offered[node.id, export.name] = Flowing(value, (name, *origin))
+        offered[node.id, export.name] = Flowing(value, (name, *origin)[:MOST_ORIGINS])
 
 
 def _imported(

@@ -1,7 +1,7 @@
 """The graph of exports and imports, as far as it matters, and what services import."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from controlplane.domain.access import DEFAULT_PROJECT
 from controlplane.domain.flow import (
@@ -18,6 +18,8 @@ from controlplane.domain.flow import (
 from controlplane.domain.services import Service
 from controlplane.ports import Transaction
 from fleet.errors import Conflict, LimitExceeded, TowlineError
+
+R = TypeVar("R", ServiceExport, ServiceImport)
 
 
 async def upstream(tx: Transaction, ids: Collection[str]) -> set[str]:
@@ -47,9 +49,14 @@ async def graph_of(tx: Transaction, ids: Collection[str]) -> Graph:
     services = await tx.services.select(id=ids) if ids else []
     homes = {one.cluster_id for one in services}
     handles = {c.id: c.handle for c in await tx.clusters.select(id=homes)} if homes else {}
-    exports = await tx.service_exports.select(service_id=ids) if ids else []
-    imports = await tx.service_imports.select(service_id=ids) if ids else []
-    return {one.id: _node(one, handles[one.cluster_id], exports, imports) for one in services}
+    exports = _by_service(await tx.service_exports.select(service_id=ids) if ids else [])
+    imports = _by_service(await tx.service_imports.select(service_id=ids) if ids else [])
+    return {
+        one.id: _node(
+            one, handles[one.cluster_id], exports.get(one.id, ()), imports.get(one.id, ())
+        )
+        for one in services
+    }
 
 
 async def imports_of(tx: Transaction, service_ids: Collection[str]) -> Resolved:
@@ -103,20 +110,25 @@ async def forget_flow(tx: Transaction, service_id: str) -> None:
         await tx.service_imports.remove(one.id)
 
 
+def _by_service(rows: Sequence[R]) -> dict[str, list[R]]:
+    found: dict[str, list[R]] = {}
+    for one in rows:
+        found.setdefault(one.service_id, []).append(one)
+    return found
+
+
 def _node(
     service: Service,
     handle: str,
     exports: Sequence[ServiceExport],
     imports: Sequence[ServiceImport],
 ) -> Node:
-    own = [one for one in exports if one.service_id == service.id]
-    taken = [one for one in imports if one.service_id == service.id]
     return Node(
         service.id,
         f"{handle}/{service.name}",
         service.project_id or DEFAULT_PROJECT,
-        {one.name: Export(one.name, one.type, one.value, one.shared) for one in own},
-        {one.alias: Import(one.alias, one.source_id, one.export, one.default) for one in taken},
+        {one.name: Export(one.name, one.type, one.value, one.shared) for one in exports},
+        {one.alias: Import(one.alias, one.source_id, one.export, one.default) for one in imports},
         {
             "service.name": service.name,
             "service.namespace": service.namespace,

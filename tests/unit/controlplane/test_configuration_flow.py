@@ -62,6 +62,17 @@ def test_values_flow_along_the_imports_and_tell_where_they_came_from() -> None:
     )
 
 
+def test_a_long_chain_tells_the_nearest_exports_only() -> None:
+    """So the way of a value costs no more than the value."""
+    again = Export("x", TEXT, "${imports.x}")
+    flow = graph(
+        node("0", (Export("x", TEXT, "value"),)),
+        *(node(str(n), (again,), Import("x", str(n - 1), "x")) for n in range(1, 500)),
+    )
+    found = resolve(flow).imports["499"]["x"]
+    assert (found.value, found.origin[0], len(found.origin)) == ("value", "dev/498.x", 32)
+
+
 def test_a_lone_reference_takes_over_the_type() -> None:
     again = Export("port", NUMBER, "${imports.port}")
     flow = graph(
