@@ -1,6 +1,7 @@
 // A shell in a container: Kubernetes' channel protocol between a terminal and the door.
 import { execIn, type Pod } from "../api/door";
 import { openTerminal, type Screen } from "./terminal";
+import { verdictOf } from "./verdict";
 
 const STDIN = 0;
 const ERROR = 3;
@@ -14,18 +15,6 @@ function frame(channel: number, text: string): Uint8Array<ArrayBuffer> {
   bytes[0] = channel;
   bytes.set(body, 1);
   return bytes;
-}
-
-/** How a session ended, in the words of its Status. */
-export function verdictOf(text: string): string {
-  try {
-    const { status, message } = JSON.parse(text) as { readonly status?: unknown; readonly message?: unknown };
-    if (status === "Success") return "The shell has ended.";
-    if (typeof message === "string") return message;
-  } catch {
-    // Not a Status: the text itself is the reason.
-  }
-  return text;
 }
 
 function join({ terminal }: Screen, socket: WebSocket): void {
