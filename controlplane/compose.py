@@ -161,6 +161,7 @@ class ControlPlane:
         await self.issuers.close()
         await self.outward.close()
         await self.secrets.sources.close()
+        await self.verbs.keys.close()
         await self.store.close()
 
 

@@ -38,6 +38,10 @@ class KeyEncryption(Protocol):
         """The key again. Unavailable; Invalid: wrapped with another one, or altered."""
         ...
 
+    async def close(self) -> None:
+        """Close its connections, if it has any."""
+        ...
+
 
 class ExternalSecrets(Protocol):
     """Values that are kept elsewhere."""

@@ -395,12 +395,10 @@ class SecretSubscription:
         self, info: Info, id: strawberry.ID
     ) -> AsyncGenerator[SecretDelta, None]:
         context = info.context
-        wakes = context.verbs.bus.subscribe(SECRET, MISSED)
+        wakes = context.verbs.bus.subscribe((SECRET, id), MISSED)
         await context.recheck()
         await context.verbs.secrets.get(context.actor, id)
-        async for topic, key in wakes:
-            if topic == SECRET and key != id:
-                continue
+        async for _ in wakes:
             await context.recheck()
             yield SecretDelta(id=id, payload=await _payload(context, id))
 

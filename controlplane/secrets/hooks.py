@@ -34,6 +34,9 @@ class CommandKek:
     async def unwrap(self, wrapped: bytes, context: str) -> bytes:
         return await self._run(_asked("unwrap", wrapped, context))
 
+    async def close(self) -> None:
+        """It has no connections."""
+
     async def _run(self, asked: dict[str, str]) -> bytes:
         title = f"the key command {self._argv[0]}"
         pipe = asyncio.subprocess.PIPE

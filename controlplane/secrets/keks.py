@@ -32,6 +32,9 @@ class LocalKek:
         except InvalidTag:
             raise Invalid(f"{self.name} did not wrap this key, or it was altered") from None
 
+    async def close(self) -> None:
+        """It has no connections."""
+
 
 class AgeKek:
     """The port `KeyEncryption` with an age X25519 identity (C2SP age, v1).
@@ -51,6 +54,9 @@ class AgeKek:
         if place != context.encode():
             raise Invalid(f"{self.name} did not wrap this key, or it was altered")
         return key
+
+    async def close(self) -> None:
+        """It has no connections."""
 
 
 def key_of(text: str) -> bytes:

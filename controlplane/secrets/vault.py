@@ -73,6 +73,10 @@ class TransitKek:
         except (binascii.Error, TypeError):
             raise Unavailable(f"{self._vault.title} gave no key") from None
 
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._vault.close()
+
 
 class KvStore:
     """A KV engine of version 2. `prefix` may hold `{project}`, the name of the asking project."""

@@ -116,6 +116,11 @@ class Keys:
                     done += 1
         return done
 
+    async def close(self) -> None:
+        """Close all connections of key-encryption keys."""
+        for kek in self._known.values():
+            await kek.close()
+
     async def _behind(self, place: "_Place") -> AsyncIterator[tuple[str, bytes]]:
         for row in await place.rows.select():
             sealed = getattr(row, place.column)

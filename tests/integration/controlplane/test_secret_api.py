@@ -1,0 +1,106 @@
+"""Secrets and configuration flow by the API: what goes in, and what never comes out."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controlplane.compose import ControlPlane, build
+from controlplane.domain.access import SYSTEM
+from controlplane.graphql.context import Context
+from controlplane.graphql.schema import schema
+from controlplane.settings import ControlPlaneSettings, KekSettings, SecretSettings
+from fleet.errors import Invalid
+from tests.fakes.clock import FakeClock
+from tests.fakes.manifests import FakeManifests
+
+CANARY = "canary-e5a9-of-the-api"
+KEK = KekSettings.model_validate({"kind": "environment", "value": "a2tr" * 10 + "a2s="})
+EVERYTHING = """{
+    secret(name: "db") { name currentVersion newestVersion problem source { kind } rotation {
+        phase oldVersion newVersion batch soakSeconds automatic reason } }
+    secrets { edges { node { id name } } }
+    encryptionKeys { kek currentId behind keys { kek } }
+}"""
+
+
+@pytest.fixture
+async def plane(tmp_path: Path) -> AsyncIterator[ControlPlane]:
+    """A control plane whose keys are wrapped by one of the environment; its files are watched."""
+    settings = ControlPlaneSettings(data_dir=tmp_path, secrets=SecretSettings(kek=KEK))
+    made = await build(settings, FakeManifests(), FakeClock())
+    yield made
+    await closed(made)
+
+
+async def closed(plane: ControlPlane) -> None:
+    """Its connections; nothing of it was started."""
+    plane.passwords.close()
+    await plane.issuers.close()
+    await plane.secrets.sources.close()
+    await plane.store.close()
+
+
+async def ask(plane: ControlPlane, document: str, **variables: Any) -> Any:
+    """The data; or what the first error says."""
+    context = Context(plane.verbs, caller=SYSTEM)
+    result = await schema.execute(document, variables, context_value=context)
+    return str(result.errors[0].message) if result.errors else result.data
+
+
+async def test_values_go_in_and_never_come_out(plane: ControlPlane) -> None:
+    """By text or base64; the watch over canaries looks at each answer and at the store's files."""
+    save = """mutation ($text: String, $base64: String) {
+        saveSecret(name: "db", attributes: {
+            value: $text, valueBase64: $base64, rotation: { batch: 2 }
+        }) { id name newestVersion }
+    }"""
+    first = await ask(plane, save, text=CANARY)
+    assert first["saveSecret"]["newestVersion"] == 1
+    await ask(plane, save, base64="c2Vjb25k")
+    found = await ask(plane, EVERYTHING)
+    rotation = found["secret"]["rotation"]
+    assert (rotation["phase"], rotation["batch"], rotation["newVersion"]) == ("ROLLING", 2, 2)
+    keys = found["encryptionKeys"]
+    assert keys["currentId"] and keys["behind"] == 0 and keys["kek"].startswith("local:")
+    versions = await ask(
+        plane, "query ($id: ID!) { secretVersions(id: $id) { number actor revokedAt } }",
+        id=first["saveSecret"]["id"],
+    )  # fmt: skip
+    assert [one["number"] for one in versions["secretVersions"]] == [2, 1]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "why"),
+    [
+        ('{value: "x", valueBase64: "eA=="}', "either"),
+        ('{valueBase64: "?"}', "base64"),
+        ('{value: ""}', "empty"),
+        ('{value: "x", rotation: {batch: 0}}', "1 to 1000"),
+        ('{source: {kind: VAULT, key: "x"}}', "store and path"),
+        ('{source: {kind: KUBERNETES, key: "x", store: "dev", path: "a/b"}}', "service account"),
+        ("{refreshSeconds: 1}", "10 to"),
+    ],
+)
+async def test_what_cannot_be_is_refused_by_name(
+    plane: ControlPlane, attributes: str, why: str
+) -> None:
+    await ask(plane, 'mutation { saveSecret(name: "db", attributes: {value: "old"}) { id } }')
+    document = f'mutation {{ saveSecret(name: "db", attributes: {attributes}) {{ id }} }}'
+    assert why in await ask(plane, document)
+
+
+async def test_a_store_starts_only_with_its_own_key(plane: ControlPlane, tmp_path: Path) -> None:
+    """Another key-encryption key is refused, and the message says which one is missing."""
+    settings = ControlPlaneSettings(data_dir=tmp_path)
+    with pytest.raises(Invalid, match="not in the settings"):
+        await build(settings, FakeManifests(), FakeClock())
+    previous = SecretSettings(previous=(KEK,))
+    again = ControlPlaneSettings(data_dir=tmp_path, secrets=previous)
+    other = await build(again, FakeManifests(), FakeClock())
+    keys = "{ encryptionKeys { kek keys { kek } } }"
+    found = (await ask(other, keys))["encryptionKeys"]
+    assert found["kek"] != (await ask(plane, keys))["encryptionKeys"]["kek"]
+    assert [one["kek"] for one in found["keys"]] == [found["kek"]]
+    await closed(other)
