@@ -346,11 +346,11 @@ async def _keys(deps: Deps, ring: EnvelopeSealer, own_key: bytes, settings: Secr
 def _kek(settings: KekSettings, own_key: bytes) -> KeyEncryption:
     token = settings.token.get_secret_value()
     if settings.kind is KekKind.FILE:
-        return LocalKek(settings.file.read_bytes() if settings.file else own_key)
+        return LocalKek(settings.path.read_bytes() if settings.path else own_key)
     if settings.kind is KekKind.ENVIRONMENT:
         return LocalKek(key_of(settings.value.get_secret_value()))
     if settings.kind is KekKind.AGE:
-        return AgeKek(age_identity(settings.file or Path()))
+        return AgeKek(age_identity(settings.path or Path()))
     if settings.kind is KekKind.COMMAND:
         return CommandKek(settings.command)
     if settings.kind is KekKind.HTTP:

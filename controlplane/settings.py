@@ -85,7 +85,7 @@ class KekSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: KekKind = KekKind.FILE
-    file: Path | None = None
+    path: Path | None = None
     """FILE: 32 bytes, `encryption.key` in the data directory without. AGE: an identity file."""
     value: SecretStr = SecretStr("")
     """ENVIRONMENT: 32 bytes in base64."""
