@@ -155,16 +155,19 @@ class SqlDeployments(SqlReading[Deployment]):
         self, moment: datetime, within: Within, visible: Visible, most: int
     ) -> list[Deployment]:
         """What was desired at a moment, of each service that was there."""
-        # Which ones stood then, one index tells; rows are read of these alone.
-        stood = select(_T.service_id, _T.sequence).where(
+        stood = and_(
             _T.desired_at <= moment,
             or_(_T.replaced_at.is_(None), _T.replaced_at > moment),
             or_(_T.removed_at.is_(None), _T.removed_at > moment),
         )
+        if self._connection.dialect == "sqlite":
+            # One index tells which ones; rows are read of these alone.
+            keys = select(_T.service_id, _T.sequence).where(stood)
+            stood = tuple_(_T.service_id, _T.sequence).in_(keys)
         # Of a whole fleet only what is shown of it: each time costs as much as all the rest.
         rows = await self._connection.execute(
             select(*(_T[name] for name in _SHOWN))
-            .where(tuple_(_T.service_id, _T.sequence).in_(stood), *self._inside(within, visible))
+            .where(stood, *self._inside(within, visible))
             .order_by(_T.cluster_id, _T.service_id)
             .limit(most)
         )
