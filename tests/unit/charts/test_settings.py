@@ -16,7 +16,7 @@ from tests.unit.charts.rendering import (
     settings_file,
     values_of,
 )
-from towline.settings import ServeSettings, Target, load
+from towline.settings import ServeSettings, Target, TlsSettings, load
 
 
 @pytest.mark.parametrize(
@@ -113,6 +113,16 @@ def test_the_certificate_bears_the_names_of_the_services(tmp_path: Path) -> None
         "towline.example.org",
         "agents.example.org",
     } <= set(names)
+
+
+def test_requests_are_answered_under_the_names_of_the_ingress_and_of_services(
+    tmp_path: Path,
+) -> None:
+    """Also where a certificate is given that has other names."""
+    given = {**values_of("towline", "ingress"), "tls": {"existingSecret": "towline-tls"}}
+    settings = _load(render("towline", given, namespace="fleet"), tmp_path)
+    assert settings.tls.names == TlsSettings().names
+    assert {"towline.example.org", "towline.fleet.svc"} <= set(settings.hosts)
 
 
 @pytest.mark.parametrize(
