@@ -51,6 +51,7 @@ def _write_environment(stage: DemoStage) -> Path:
 def _hints(stage: DemoStage, environment: Path) -> list[str]:
     return [
         "",
+        _console_hint(stage),
         f"In another terminal:   source {environment}",
         "  towline services list              what runs where",
         "  towline pipelines approve shop     let the waiting release into prod",
@@ -60,6 +61,14 @@ def _hints(stage: DemoStage, environment: Path) -> list[str]:
         "",
         f"API at {stage.url}/gql. Ctrl-C stops everything.",
     ]
+
+
+def _console_hint(stage: DemoStage) -> str:
+    """Where the console is; the link that sets its first password, for as long as it is good."""
+    link = stage.data / "setup.url"
+    query = link.read_text().strip().partition("?")[2] if link.exists() else ""
+    path = f"/setup?{query}   choose a password, and look around" if query else ""
+    return f"Console:  {stage.http_url}{path}"
 
 
 def _table(stage: DemoStage, story: Story) -> Table:

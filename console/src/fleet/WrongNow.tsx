@@ -9,6 +9,8 @@ import { Skeleton } from "../ui/Skeleton";
 
 const MOST_SILENT = 5;
 
+const counted = (count: number, what: string): string => `${count} ${what}${count === 1 ? "" : "s"}`;
+
 type Props = { readonly rows: readonly MapRowFragment[]; readonly q: string; readonly now: number };
 
 /** What needs somebody, worst first: failed services, then clusters that are not heard of. */
@@ -24,7 +26,7 @@ export function WrongNow({ rows, q, now }: Props) {
   return (
     <section className="card" aria-labelledby="wrong">
       <h2 id="wrong">
-        Wrong now <small>{edges.length === 0 && silent.length === 0 ? "nothing" : `${totalCount ?? edges.length} services, ${silent.length} clusters`}</small>
+        Wrong now <small>{edges.length === 0 && silent.length === 0 ? "nothing" : [counted(totalCount ?? edges.length, "service"), counted(silent.length, "cluster")].join(", ")}</small>
       </h2>
       {edges.length === 0 && silent.length === 0 && <p className="all-well">● Every service that is applied is fine.</p>}
       <ul className="wrong">
