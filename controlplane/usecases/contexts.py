@@ -186,6 +186,7 @@ class Contexts:
 
         Of secret values only that they are there.
         """
+        require_member(actor)
         require(actor, Verb.READ, service.target)
         async with self._deps.store.read() as tx:
             bound = await _bound(tx, [service.id])

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import timedelta
 
-from controlplane.domain.access import DEFAULT_PROJECT, Actor, Verb, require
+from controlplane.domain.access import DEFAULT_PROJECT, Actor, Verb, require, require_member
 from controlplane.domain.secrets import Secret, check_value
 from controlplane.domain.services import Service
 from controlplane.secretports import ExternalSecrets
@@ -28,6 +28,7 @@ class Refreshing:
 
     async def ask(self, actor: Actor, id: str) -> Secret:
         """Have a source read now. Conflict: the secret has none."""
+        require_member(actor)
         async with self._deps.store.write() as tx:
             secret = await tx.secrets.find(id=id)
             if secret is None:

@@ -1,5 +1,6 @@
 """Secrets and configuration flow by the API: what goes in, and what never comes out."""
 
+import inspect
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -7,13 +8,14 @@ from typing import Any
 import pytest
 
 from controlplane.compose import ControlPlane, build
-from controlplane.domain.access import SYSTEM
+from controlplane.domain.access import ANONYMOUS, SYSTEM
 from controlplane.graphql.context import Context
 from controlplane.graphql.schema import schema
 from controlplane.settings import ControlPlaneSettings, KekSettings, SecretSettings
-from fleet.errors import Invalid
+from fleet.errors import Invalid, Unauthenticated
 from tests.fakes.clock import FakeClock
 from tests.fakes.manifests import FakeManifests
+from tests.integration.controlplane.test_access import Untouchable
 
 CANARY = "canary-e5a9-of-the-api"
 KEK = KekSettings.model_validate({"kind": "environment", "value": "a2tr" * 10 + "a2s="})
@@ -69,6 +71,36 @@ async def test_values_go_in_and_never_come_out(plane: ControlPlane) -> None:
         id=first["saveSecret"]["id"],
     )  # fmt: skip
     assert [one["number"] for one in versions["secretVersions"]] == [2, 1]
+
+
+async def test_every_verb_decides_before_it_looks(plane: ControlPlane) -> None:
+    """No verb on secrets, keys, contexts and flow touches the store for a stranger."""
+    all_of_them = plane.verbs
+    groups = (
+        all_of_them.secrets,
+        all_of_them.keys,
+        all_of_them.refreshing,
+        all_of_them.contexts,
+        all_of_them.flows,
+    )
+    verbs = [
+        method
+        for group in groups
+        for name, method in inspect.getmembers(group, inspect.iscoroutinefunction)
+        if not name.startswith("_") and "actor" in inspect.signature(method).parameters
+    ]
+    assert len(verbs) >= 20
+    store = plane.deps.store
+    object.__setattr__(plane.deps, "store", Untouchable())
+    try:
+        for verb in verbs:
+            named = inspect.signature(verb).parameters.values()
+            needed = [one for one in named if one.default is inspect.Parameter.empty]
+            given = [ANONYMOUS if one.name == "actor" else None for one in needed]
+            with pytest.raises(Unauthenticated):
+                await verb(*given)
+    finally:
+        object.__setattr__(plane.deps, "store", store)
 
 
 @pytest.mark.parametrize(
