@@ -1,5 +1,6 @@
 """Repository URLs: which may be used at all, and their normal form."""
 
+import ipaddress
 import re
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -8,6 +9,7 @@ from urllib.parse import SplitResult, urlsplit, urlunsplit
 from fleet.errors import Invalid
 
 _SCP = re.compile(r"(?P<user>[\w.+-]+)@(?P<host>[\w.-]+):(?P<path>(?!//)[^\s]+)")
+_NUMBERS = re.compile(r"(?:[^:]*\.)?(?:\d+|0x[0-9a-f]*)\.?", re.IGNORECASE)
 _HOST = re.compile(r"[0-9A-Za-z](?:[0-9A-Za-z_.-]*[0-9A-Za-z])?|[0-9a-fA-F:.]+")
 _USER = re.compile(r"[\w.+][\w.+-]*")
 _PORTS = {"http": 80, "https": 443, "ssh": 22}
@@ -70,6 +72,22 @@ def checked_proxy(url: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc, "", "", ""))
 
 
+def is_odd_address(host: str) -> bool:
+    """Whether a host is an IPv4 address in a form that programs read apart, as `127.1` or `0x7f.1`.
+
+    No name ends in a number (WHATWG URL, 3.5), so such a host is that or nothing.
+    """
+    return _NUMBERS.fullmatch(host) is not None and not _is_plain_address(host)
+
+
+def _is_plain_address(host: str) -> bool:
+    try:
+        ipaddress.IPv4Address(host)
+    except ValueError:
+        return False
+    return True
+
+
 def _from_parts(url: str) -> Remote:
     try:
         parts = urlsplit(url)
@@ -90,7 +108,7 @@ def _check_user(parts: SplitResult) -> None:
 
 
 def _checked(scheme: str, host: str, port: int | None, path: str, user: str | None) -> Remote:
-    if not _HOST.fullmatch(host):
+    if not _HOST.fullmatch(host) or is_odd_address(host):
         raise _invalid("it has no proper host name")
     if user is not None and not _USER.fullmatch(user):
         raise _invalid("it has no proper user name")

@@ -1,6 +1,7 @@
 """GET requests to servers that strangers may have named: bounded, and judged at each hop."""
 
 import asyncio
+import ipaddress
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -101,7 +102,10 @@ class Fetcher:
 
 def is_local(host: str) -> bool:
     """Whether a host is this machine, where plain HTTP is what registries speak."""
-    return host == "localhost" or host.startswith("127.") or host == "::1"
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _checked(text: str, before: URL | None = None) -> URL:

@@ -9,7 +9,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.resolver import ThreadedResolver
 
 from fleet.errors import Invalid, Unavailable
-from fleet.remotes import Remote
+from fleet.remotes import Remote, is_odd_address
 from gitcache.domain.addresses import refused_address
 
 
@@ -40,7 +40,9 @@ class Admission(AbstractResolver):
             await self._resolver.close()
 
     def check_host(self, host: str) -> None:
-        """Invalid: a URL's host is an address, and one that is not allowed."""
+        """Invalid: a URL's host is an address that is not allowed, or in a form of its own."""
+        if is_odd_address(host):
+            raise Invalid(f"{host!r} is no plain IPv4 address: refused", field="url")
         if _is_address(host):
             self._check(host)
 

@@ -91,6 +91,15 @@ async def test_a_name_with_a_forbidden_address_is_not_connected_to(answer: list[
     assert "refused" in caught.value.message
 
 
+@pytest.mark.parametrize("host", ["2852039166", "169.16689662", "0xa9.0xfe.0xa9.0xfe"])
+async def test_an_address_in_a_form_of_its_own_is_not_connected_to(host: str) -> None:
+    names = Names([METADATA])
+    async with fetching(names) as fetcher:
+        with pytest.raises(Invalid, match="no plain IPv4 address"):
+            await fetcher.get(f"http://{host}/latest", max_bytes=100)
+    assert names.asked == 0
+
+
 async def test_an_authority_of_the_installation_is_trusted(tmp_path: Path) -> None:
     own = TestAuthority(tmp_path)
     server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -122,11 +131,12 @@ async def test_charts_are_fetched_through_the_installations_proxy(tmp_path: Path
     assert names.asked == 0
 
 
-async def test_a_registry_never_hears_credentials_without_tls() -> None:
+@pytest.mark.parametrize("host", ["tokens.test", "127.0.0.1.tokens.test"])
+async def test_a_registry_never_hears_credentials_without_tls(host: str) -> None:
     """It may name any place to sign in at, but none where others could listen."""
 
     async def challenge(request: web.Request) -> web.Response:
-        told = 'Bearer realm="http://tokens.test/token",service="x"'
+        told = f'Bearer realm="http://{host}/token",service="x"'
         return web.Response(status=401, headers={"WWW-Authenticate": told})
 
     app = web.Application()
@@ -137,7 +147,7 @@ async def test_a_registry_never_hears_credentials_without_tls() -> None:
     names = Names(["127.0.0.1"])
     async with fetching(names) as fetcher:
         place = f"oci://127.0.0.1:{running.addresses[0][1]}/charts"
-        with pytest.raises(Unavailable, match=r"tokens\.test without TLS"):
+        with pytest.raises(Unavailable, match=f"{host} without TLS"):
             await Registry(fetcher, place, "web", "Basic c2VjcmV0").tags()
     assert names.asked == 0
     await running.cleanup()

@@ -15,6 +15,8 @@ from gitcache.domain.addresses import refused_address
         ("https://git.example.com/a/b.git", "https://git.example.com/a/b.git"),
         ("https://Git.Example.com:443/a/b/", "https://git.example.com/a/b"),
         ("http://127.0.0.1:8080/x.git", "http://127.0.0.1:8080/x.git"),
+        ("https://0xdeadbeef.example/x.git", "https://0xdeadbeef.example/x.git"),
+        ("https://1.example.org/x.git", "https://1.example.org/x.git"),
         ("ssh://git@host:2222/a/b", "ssh://git@host:2222/a/b"),
         ("git@github.com:org/repo.git", "ssh://git@github.com/org/repo.git"),
         ("http://[::1]:8080/x.git", "http://[::1]:8080/x.git"),
@@ -52,6 +54,13 @@ def test_the_normal_form_of_a_url(url: str, text: str) -> None:
         "https:///x",
         "",
         "javascript:alert(1)",
+        "http://2852039166/x",
+        "http://127.1/x",
+        "http://0177.0.0.1/x",
+        "http://0x7f.1/x",
+        "http://0xa9fea9fe/x",
+        "http://169.254.169.254./x",
+        "git@2852039166:x",
     ],
 )
 def test_hostile_urls_are_refused(url: str) -> None:
