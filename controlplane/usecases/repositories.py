@@ -212,7 +212,7 @@ class Repositories:
                 health=_health(state),
                 error=state.error,
                 commits=dict(state.commits),
-                polled_at=state.polled_at,
+                polled_at=state.polled_at if _is_asked(state) else None,
                 fetched_at=state.fetched_at,
                 size=state.size,
                 owner=state.owner,
@@ -231,7 +231,9 @@ class Repositories:
     def _as_polled(self, kept: Repository) -> Repository:
         """A repository with when it was asked last, as far as this process knows better."""
         state = self._deps.manifests.state(kept.id)
-        if state is None or (kept.polled_at is not None and state.polled_at <= kept.polled_at):
+        if state is None or not _is_asked(state):
+            return kept
+        if kept.polled_at is not None and state.polled_at <= kept.polled_at:
             return kept
         return replace(kept, polled_at=state.polled_at)
 
@@ -290,7 +292,12 @@ def _health(state: RepositoryState) -> GitHealth | None:
     """None as long as nobody has wanted anything of the repository."""
     if state.error:
         return GitHealth.FAILED
-    return GitHealth.PULLABLE if state.commits or state.missing else None
+    return GitHealth.PULLABLE if _is_asked(state) else None
+
+
+def _is_asked(state: RepositoryState) -> bool:
+    """Whether its server is asked at all: not for a repository that nothing follows."""
+    return bool(state.error or state.commits or state.missing)
 
 
 async def _check_via(tx: Transaction, actor: Actor, change: RepositoryChange) -> None:

@@ -143,6 +143,17 @@ async def test_when_a_repository_was_asked_last_is_told_without_a_change(world: 
         assert kept is not None and kept.polled_at == state.polled_at
 
 
+async def test_a_repository_that_nothing_follows_was_never_asked(world: World) -> None:
+    """Nor is it told to be well: whether its server takes the credentials is not known."""
+    repository = await world.repository()
+    state = world.manifests.state(repository.id)
+    assert state is not None
+    await world.repositories.note_state(state)
+    await world.repositories.note_polls()
+    shown = await world.repositories.get(world.admin, repository.id)
+    assert (shown.polled_at, shown.health) == (None, None)
+
+
 async def test_configuration_is_rendered_anew(world: World) -> None:
     """Changing a value re-renders; changing it back returns to the same digest."""
     cluster, repository = await world.cluster(), await world.repository()
