@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import NamedTuple
 
 import orjson
 
@@ -73,14 +74,28 @@ class Chain:
     floor_at: datetime | None = None
 
 
+class Whereabouts(NamedTuple):
+    """What the store knows of a row's target: where it stands; its digests before and after."""
+
+    cluster_id: str = ""
+    project_id: str = ""
+    before_digest: str = ""
+    after_digest: str = ""
+
+
 def canonical(entry: AuditEntry) -> bytes:
     """What a row's hash is taken over: its kind, number and content as a JSON array."""
-    at = entry.at.astimezone(UTC).isoformat(timespec="microseconds")
+    where = Whereabouts(entry.cluster_id, entry.project_id, entry.before_digest, entry.after_digest)
+    return content(entry, entry.number, where, orjson.dumps(entry.detail, option=_SORTED))
+
+
+def content(entry: AuditEntry, number: int, where: Whereabouts, detail: bytes) -> bytes:
+    """The canonical bytes of a row that gets this number, whereabouts, and detail as text."""
     parts = (
         _FORM,
         kind_of(entry.action).value,
-        entry.number,
-        at,
+        number,
+        entry.at.astimezone(UTC).isoformat(timespec="microseconds"),
         entry.actor,
         entry.actor_id,
         entry.token_id,
@@ -89,20 +104,28 @@ def canonical(entry: AuditEntry) -> bytes:
         entry.verdict.value,
         entry.target,
         entry.target_id,
-        entry.cluster_id,
-        entry.project_id,
-        entry.before_digest,
-        entry.after_digest,
+        *where,
         entry.status,
         entry.request_id,
-        entry.detail,
+        orjson.Fragment(detail),
     )
-    return orjson.dumps(parts, option=_SORTED)
+    return orjson.dumps(parts)
+
+
+def detail_text(entry: AuditEntry) -> bytes:
+    """A row's detail as it is hashed and kept: plain JSON, its keys sorted."""
+    plain = orjson.loads(orjson.dumps(entry.detail, option=orjson.OPT_NON_STR_KEYS))
+    return orjson.dumps(plain, option=_SORTED)
 
 
 def link(previous: str, entry: AuditEntry) -> str:
     """The hash (SHA-256, hex) of a numbered row behind the row with the hash `previous`."""
-    return hashlib.sha256(previous.encode() + b"\n" + canonical(entry)).hexdigest()
+    return chained(previous, canonical(entry))
+
+
+def chained(previous: str, content: bytes) -> str:
+    """The hash (SHA-256, hex) of canonical bytes behind the row with the hash `previous`."""
+    return hashlib.sha256(previous.encode() + b"\n" + content).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,17 +1,15 @@
 """The audit trail in its chains."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-import orjson
 from sqlalchemy import (
     ColumnElement,
     CompoundSelect,
     bindparam,
     delete,
-    insert,
     literal,
     select,
     union_all,
@@ -19,15 +17,27 @@ from sqlalchemy import (
 )
 
 from controlplane.domain.access import DEFAULT_PROJECT, SYSTEM
-from controlplane.domain.audit import AuditFilter, AuditKind, Chain, kind_of, link
+from controlplane.domain.audit import (
+    AuditFilter,
+    AuditKind,
+    Chain,
+    Whereabouts,
+    chained,
+    content,
+    detail_text,
+    kind_of,
+)
 from controlplane.domain.ledger import AuditEntry, Verdict
 from controlplane.ports import Page, PageQuery
 from controlplane.storage import tables
+from controlplane.storage.blocks import Row, insert_rows, moment_writer
 from controlplane.storage.connection import Connection
 from controlplane.storage.rows import SqlLog, chunks
 
 _SEARCHED = ("actor", "action", "target")
 _CHAIN = select(*tables.audit_chains.c)
+_NOWHERE = Whereabouts()
+_AT_ONCE = 512
 Place = tuple[str, str]
 
 
@@ -43,6 +53,7 @@ class SqlAudit(SqlLog[AuditEntry]):
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection, tables.audit, AuditEntry, _SEARCHED)
         self.waiting: list[AuditEntry] = []
+        self._moment = moment_writer(connection.dialect)
 
     async def append(self, entries: Iterable[AuditEntry]) -> None:
         self.waiting += entries
@@ -52,15 +63,12 @@ class SqlAudit(SqlLog[AuditEntry]):
         waiting, self.waiting = self.waiting, []
         if not waiting:
             return
-        places = await self._places(waiting)
+        known = await self._whereabouts(waiting)
         by_kind: dict[AuditKind, list[AuditEntry]] = {}
         for one in waiting:
-            placed = await self._placed(one, places)
-            by_kind.setdefault(kind_of(one.action), []).append(placed)
-        rows: list[dict[str, Any]] = []
+            by_kind.setdefault(kind_of(one.action), []).append(one)
         for kind in sorted(by_kind):
-            rows += await self._linked(kind, by_kind[kind])
-        await self._connection.execute(insert(self._table), rows)
+            await self._link(kind, by_kind[kind], known)
 
     async def search(self, wanted: AuditFilter, query: PageQuery) -> Page[AuditEntry]:
         return await self._page(query, self._terms(wanted))
@@ -111,43 +119,57 @@ class SqlAudit(SqlLog[AuditEntry]):
         first_kept = result.scalar()
         return chain.number if first_kept is None else first_kept - 1
 
-    async def _linked(self, kind: AuditKind, entries: list[AuditEntry]) -> list[dict[str, Any]]:
-        """Rows behind the end of their chain, which is moved on."""
+    async def _link(
+        self, kind: AuditKind, entries: list[AuditEntry], known: Mapping[str, Whereabouts]
+    ) -> None:
+        """Write entries behind the end of their chain, which is moved on."""
         chain = await self._end(kind)
         number, digest = chain.number, chain.hash
-        rows = []
-        for entry in entries:
-            number += 1
-            numbered = replace(entry, number=number)
-            digest = link(digest, numbered)
-            row = {name: getattr(numbered, name) for name in self._names if name != "id"}
-            rows.append(row | {"hash": digest, "kind": kind})
+        for start in range(0, len(entries), _AT_ONCE):
+            rows: list[Row] = []
+            for entry in entries[start : start + _AT_ONCE]:
+                number += 1
+                where, detail = _where(entry, known), detail_text(entry)
+                digest = chained(digest, content(entry, number, where, detail))
+                rows.append((*self._columns(entry, where, detail), kind.value, number, digest))
+            await insert_rows(self._connection, self._table, rows)
         await self._connection.execute(_MOVE, [{"of": kind, "to": number, "with": digest}])
-        return rows
+
+    def _columns(self, entry: AuditEntry, where: Whereabouts, detail: bytes) -> Row:
+        """The columns up to the chain's own, in the table's order, as the driver takes them."""
+        return (
+            self._moment(entry.at),
+            entry.actor,
+            entry.action,
+            entry.verdict.value,
+            entry.actor_id,
+            entry.token_id,
+            entry.source,
+            entry.target,
+            entry.target_id,
+            entry.status,
+            entry.request_id,
+            detail.decode(),
+            *where,
+        )
 
     async def _end(self, kind: AuditKind) -> Chain:
         locked = _CHAIN.where(tables.audit_chains.c.kind == kind).with_for_update()
         result = await self._connection.execute(locked)
         return Chain(*result.one())
 
-    async def _placed(self, entry: AuditEntry, places: Mapping[str, Place]) -> AuditEntry:
-        """With where its target stands, from what to what it was changed, and its detail plain."""
-        cluster, project = places.get(entry.target_id, ("", ""))
-        before, after = await self._connection.touches.digests(entry.target_id)
-        return replace(
-            entry,
-            cluster_id=entry.cluster_id or cluster,
-            project_id=entry.project_id or project,
-            before_digest=before,
-            after_digest=after,
-            detail=orjson.loads(orjson.dumps(entry.detail, option=orjson.OPT_NON_STR_KEYS)),
-        )
+    async def _whereabouts(self, entries: Iterable[AuditEntry]) -> dict[str, Whereabouts]:
+        """What is known of each target that an entry names by its id."""
+        ids = {one.target_id for one in entries if one.target_id}
+        places = await self._places(ids)
+        digests = {id: await self._connection.touches.digests(id) for id in ids}
+        return {id: Whereabouts(*places.get(id, ("", "")), *digests[id]) for id in ids}
 
-    async def _places(self, entries: Iterable[AuditEntry]) -> dict[str, Place]:
+    async def _places(self, ids: Collection[str]) -> dict[str, Place]:
         """The cluster and the project of each target that stands in one."""
         places: dict[str, Place] = {}
-        for ids in chunks({one.target_id for one in entries if one.target_id}):
-            result = await self._connection.execute(_PLACES.params(ids=ids))
+        for some in chunks(ids):
+            result = await self._connection.execute(_PLACES.params(ids=some))
             rows: list[Any] = list(result)
             places |= {row[0]: (row[1], row[2] or DEFAULT_PROJECT) for row in rows}
         return places
@@ -171,7 +193,17 @@ class SqlAudit(SqlLog[AuditEntry]):
         return terms
 
 
-def _whereabouts() -> CompoundSelect[Any]:
+def _where(entry: AuditEntry, known: Mapping[str, Whereabouts]) -> Whereabouts:
+    where = known.get(entry.target_id, _NOWHERE)
+    if not (entry.cluster_id or entry.project_id):
+        return where
+    return where._replace(
+        cluster_id=entry.cluster_id or where.cluster_id,
+        project_id=entry.project_id or where.project_id,
+    )
+
+
+def _places() -> CompoundSelect[Any]:
     """(id, cluster, project) of whatever audit rows are about."""
     t, none, ids = tables, literal(""), bindparam("ids", expanding=True)
     of_jobs = t.cluster_jobs.join(t.clusters, t.clusters.c.id == t.cluster_jobs.c.cluster_id)
@@ -189,7 +221,7 @@ def _whereabouts() -> CompoundSelect[Any]:
     )
 
 
-_PLACES = _whereabouts()
+_PLACES = _places()
 _MOVE = (
     update(tables.audit_chains)
     .where(tables.audit_chains.c.kind == bindparam("of"))

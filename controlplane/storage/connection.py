@@ -39,6 +39,10 @@ class Connection:
         """Run one statement, for each of `rows` if given."""
         return await finished(self._connection.execute(statement, rows))
 
+    async def execute_text(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Run one statement in the database's own words, for each of `rows`, by the driver."""
+        await finished(self._connection.exec_driver_sql(statement, list(rows)))
+
 
 @asynccontextmanager
 async def transaction(engine: AsyncEngine, *, read_only: bool) -> AsyncGenerator[Connection, None]:

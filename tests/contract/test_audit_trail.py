@@ -49,6 +49,16 @@ async def test_rows_of_many_writers_stand_in_one_whole_chain(store: SqlStore) ->
     assert ends[AuditKind.CHANGE] == ends[AuditKind.REQUEST] == 30
 
 
+async def test_many_rows_at_once_are_kept_whole_and_in_order(store: SqlStore) -> None:
+    """More than a statement takes, and a rest; what is read again is what was given."""
+    await fill(store, 600, "kubernetes.get")
+    assert await check_chains(store) == (600, [])
+    async with store.read() as tx:
+        rows = await tx.audit.behind(AuditKind.REQUEST, 0, 1000)
+    plain = [replace(row, id=None, number=0, hash="") for row in rows]
+    assert plain == [entry(number, "kubernetes.get") for number in range(600)]
+
+
 async def test_what_is_rolled_back_leaves_no_gap(store: SqlStore) -> None:
     await fill(store, 2)
     with pytest.raises(ZeroDivisionError):

@@ -1,0 +1,56 @@
+"""Many rows at once, many to a statement.
+
+SQLite's driver takes and gives up the interpreter's lock once a statement: row by row it would
+wait for a busy event loop as often as there are rows.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import cache
+from itertools import chain
+from typing import Any
+
+from sqlalchemy import Table, insert
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.dialects.postgresql import asyncpg
+from sqlalchemy.engine import Dialect
+
+from controlplane.storage.columns import Utc
+from controlplane.storage.connection import Connection
+
+Row = tuple[Any, ...]
+_BLOCK = 64
+_DIALECTS: dict[str, Dialect] = {"sqlite": sqlite.dialect(), "postgresql": asyncpg.dialect()}
+
+
+def moment_writer(dialect: str) -> Callable[[datetime], Any]:
+    """What makes of a moment what the driver takes."""
+    return _MOMENTS[dialect]
+
+
+async def insert_rows(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
+    """Add rows: all columns but `id`, in the table's order, as the driver takes them."""
+    whole = len(rows) - len(rows) % _BLOCK
+    blocks = [
+        tuple(chain.from_iterable(rows[start : start + _BLOCK]))
+        for start in range(0, whole, _BLOCK)
+    ]
+    for given, size in ((blocks, _BLOCK), (rows[whole:], 1)):
+        if given:
+            await connection.execute_text(_statement(table, connection.dialect, size), given)
+
+
+@cache
+def _statement(table: Table, dialect: str, rows: int) -> str:
+    """An INSERT of so many rows."""
+    row = {column.name: None for column in table.c if column.name != "id"}
+    return str(insert(table).values([row] * rows).compile(dialect=_DIALECTS[dialect]))
+
+
+def _moments(dialect: Dialect) -> Callable[[datetime], Any]:
+    written = Utc().dialect_impl(dialect).bind_processor(dialect)
+    assert written is not None
+    return written
+
+
+_MOMENTS = {name: _moments(dialect) for name, dialect in _DIALECTS.items()}
