@@ -108,6 +108,7 @@ async def _check_empty(tx: Transaction, project: Project) -> None:
         ("service sets", tx.sets),
         ("managed namespaces", tx.namespaces),
         ("service contexts", tx.contexts),
+        ("secrets", tx.secrets),
     ):
         held = await rows.select(project_id=project.id)
         if held:

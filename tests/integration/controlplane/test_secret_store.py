@@ -138,6 +138,21 @@ async def test_a_secret_in_use_stays_and_goes_with_its_last_user(
         await secrets.get(world.admin, secret.id)
 
 
+async def test_a_project_with_secrets_stays_and_a_service_takes_its_uses_along(
+    world: World, secrets: Secrets
+) -> None:
+    project = await world.projects.create(world.admin, ProjectChange(name="vault"))
+    secret = await saved(secrets, world, project_id=project.id)
+    with pytest.raises(Conflict, match="1 secrets"):
+        await world.projects.delete(world.admin, project.id)
+    unseen = await world.cluster("new", connected=False)
+    service = await user_of(world, cluster=unseen, password=secret.id)
+    await world.services.delete(world.admin, service.id)
+    assert await secrets.consumers(world.admin, secret.id) == []
+    await secrets.delete(world.admin, secret.id)
+    await world.projects.delete(world.admin, project.id)
+
+
 async def test_an_agent_without_a_key_gets_none(world: World, secrets: Secrets) -> None:
     secret = await saved(secrets, world)
     service = await user_of(
