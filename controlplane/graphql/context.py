@@ -1,5 +1,6 @@
 """What resolvers are given: the caller and the verbs."""
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
@@ -44,6 +45,9 @@ from fleet.errors import TowlineError
 from fleet.identity import TokenKind, token_kind
 from fleet.runtime.clock import Clock
 
+# Fewer than the store has connections: reads of queries go on meanwhile.
+_LOOKS_AT_ONCE = 8
+
 
 @dataclass(frozen=True, slots=True)
 class Verbs:
@@ -86,6 +90,8 @@ class Verbs:
     agents_port: int
     signing_key: str = ""
     introspection: bool = True
+    looks: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_LOOKS_AT_ONCE))
+    """Turns of subscribers to read the store: thousands may be woken at once."""
 
 
 @dataclass(slots=True)

@@ -93,9 +93,10 @@ async def _deltas(
             key = id
         if not key:
             continue
-        await context.recheck()
         try:
-            payload = await look(context, key)
+            async with context.verbs.looks:
+                await context.recheck()
+                payload = await look(context, key)
             shown.add(key)
         except NotFound:
             if key not in shown and context.actor.policy.visible(Kind(topic)):
@@ -127,7 +128,8 @@ async def _missed(
     if id is None:
         return await search.changed_since(context.actor, kind, since) if since else ()
     try:
-        await look(context, id)
+        async with context.verbs.looks:
+            await look(context, id)
     except NotFound:
         if since is None or id not in await search.changed_since(context.actor, kind, since):
             raise
