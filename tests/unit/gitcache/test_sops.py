@@ -177,7 +177,7 @@ def test_any_bytes_are_refused_or_opened_but_never_break(data: bytes) -> None:
         ({"encrypted_regex": "a", "encrypted_suffix": "b"}, "exclude"),
         ({"encrypted_comment_regex": "a"}, "not supported"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else ",".join(value),
 )
 def test_metadata_that_cannot_be_are_named(change: dict[str, Any], why: str) -> None:
     document = written({"a": "b"})
