@@ -16,10 +16,32 @@ def redact(text: str) -> str:
     return _TOKEN.sub("[redacted]", text)
 
 
+_NUMBERS = {name.lower(): number for name, number in logging.getLevelNamesMapping().items()}
+
+
+_Everything: Any = structlog.make_filtering_bound_logger(logging.DEBUG)
+
+
+class _Levelled(_Everything):
+    """Its level may change while it is in use: loggers are made once and kept."""
+
+    least = logging.INFO
+
+    def _proxy_to_logger(self, method_name: str, *args: Any, **values: Any) -> Any:
+        if _NUMBERS.get(method_name, logging.CRITICAL) >= _Levelled.least:
+            return super()._proxy_to_logger(method_name, *args, **values)
+        return None
+
+
+def set_level(level: str) -> None:
+    """Log what is at least this important from now on: debug, info, warning or error."""
+    _Levelled.least = logging.getLevelNamesMapping()[level.upper()]
+
+
 def configure(level: str = "info", *, json: bool | None = None) -> None:
     """Set up logging for the process; JSON unless standard error is a terminal."""
     as_json = not sys.stderr.isatty() if json is None else json
-    number = logging.getLevelNamesMapping()[level.upper()]
+    set_level(level)
     renderer: Any = (
         structlog.processors.JSONRenderer()
         if as_json
@@ -35,7 +57,7 @@ def configure(level: str = "info", *, json: bool | None = None) -> None:
             _redact_values,
             renderer,
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(number),
+        wrapper_class=_Levelled,
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=True,
     )

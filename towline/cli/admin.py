@@ -128,6 +128,59 @@ def signing_key(config: Config = None, data: Data = None) -> None:
     print(load("towline.installation").signing_key(_settings(config, data)), end="")
 
 
+@app.command("log-level")
+def log_level(
+    level: Annotated[str, typer.Argument(help="debug, info, warning or error.")],
+    config: Config = None,
+    data: Data = None,
+) -> None:
+    """Change how much the running control plane logs, until it ends.
+
+    It is asked by a file in its data folder, so whoever may write there may change it; of several
+    replicas only the one on that folder.
+
+    \b
+    Example:
+      towline admin log-level debug --data /var/lib/towline
+    """
+    settings = load("towline.settings")
+    words = [one.value for one in settings.LogLevel]
+    if level not in words:
+        raise typer.BadParameter(f"{level!r} is none of {', '.join(words)}")
+    folder = _settings(config, data).data
+    load("towline.serve.loglevel").ask_for(folder, settings.LogLevel(level))
+    say(f"logs at level {level} within two seconds")
+
+
+@app.command("support-bundle")
+def support_bundle(
+    file: Annotated[Path, typer.Argument(help="The new file.")],
+    log: Annotated[
+        Path | None, typer.Option(help="File with log lines, - for standard input.")
+    ] = None,
+    config: Config = None,
+    data: Data = None,
+) -> None:
+    """Write how the installation is into one file, for whoever helps; no secret is in it.
+
+    It holds versions, settings with secrets masked, what the doctor finds, counts, and the last
+    lines of the log that is given.
+
+    \b
+    Example:
+      journalctl -u towline | towline admin support-bundle towline-support.tar.gz --log -
+    """
+    collect, settings = load("towline.support").collect, _settings(config, data)
+    if log is None:
+        made = collect(settings, file)
+    elif str(log) == "-":
+        made = collect(settings, file, sys.stdin)
+    else:
+        with log.open(errors="replace") as lines:
+            made = collect(settings, file, lines)
+    say(f"{', '.join(made)} in {file}; look through it before you pass it on")
+
+
 @contextmanager
 def _rows() -> Generator[Callable[[str, int], None], None, None]:
     """Counts rows on one line of a terminal; silent elsewhere."""

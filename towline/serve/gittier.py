@@ -15,6 +15,7 @@ from fleet.runtime.clock import Clock, SystemClock
 from fleet.runtime.tasks import Tasks
 from towline.serve.gitpart import GitPart
 from towline.serve.listeners import OFF, serve
+from towline.serve.loglevel import LogLevels
 from towline.serve.metrics import metrics_listener, registry_of
 from towline.serve.parts import run_until_stopped, wait_failed
 from towline.settings import ServeSettings
@@ -35,7 +36,8 @@ class GitTier:
 
     def __init__(self, settings: ServeSettings, clock: Clock | None = None) -> None:
         self._settings = settings
-        self._part = GitPart(settings, clock or SystemClock())
+        self._clock = clock or SystemClock()
+        self._part = GitPart(settings, self._clock)
         self._tasks = Tasks("serve")
         self._ends = AsyncExitStack()
         self._is_ready = False
@@ -68,6 +70,8 @@ class GitTier:
     async def _start(self) -> GitAddresses:
         self._settings.data.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._ends.push_async_callback(self._tasks.stop)
+        levels = LogLevels(self._settings.data, self._settings.log_level, self._clock)
+        self._tasks.forever("log level", levels.follow())
         metrics = None
         if self._settings.listen_metrics != OFF:
             metrics = await self._serve_metrics()

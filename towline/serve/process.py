@@ -48,6 +48,7 @@ from towline.serve.listeners import (
 )
 from towline.serve.live import StoreLive
 from towline.serve.livedoor import LiveDoor
+from towline.serve.loglevel import LogLevels
 from towline.serve.metrics import gauge, metrics_listener, registry_of
 from towline.serve.parts import run_until_stopped, wait_failed
 from towline.serve.readiness import StoreProbe
@@ -162,9 +163,14 @@ class Process:
         if self._replica is not None:
             ends.push_async_callback(self._replica.stop)
             self._replicas = await self._replica.start(self.door)
+        self._follow()
+        return await self._listen(tls)
+
+    def _follow(self) -> None:
+        levels = LogLevels(self._settings.data, self._settings.log_level, self._clock)
+        self._tasks.forever("log level", levels.follow())
         self._tasks.forever("revocations", self._follow_revocations())
         self._tasks.forever("access", self._follow_access())
-        return await self._listen(tls)
 
     async def _drain(self) -> None:
         await self.plane.agentlink.drain()
