@@ -16,7 +16,7 @@ from towline.demo.wheels import install
 
 CHARTS = Path(__file__).parent
 NAMES = ("towline", "towline-agent")
-TOOLS = ("helm_python", "kubernetes_validate")
+TOOLS = ("helm_python", "kubernetes_validate", "promql_parser")
 
 
 def main(folder: Path) -> int:
