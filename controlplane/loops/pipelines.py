@@ -13,7 +13,7 @@ from controlplane.loops.keyed import KeyedWork
 from controlplane.loops.patient import patiently
 from controlplane.ports import MISSED, Bus, Store
 from controlplane.usecases.checks import Checks
-from controlplane.usecases.deps import CLUSTER_JOB, PIPELINE, SERVICE
+from controlplane.usecases.deps import CLUSTER_JOB, PIPELINE, SERVICE, TARGETS
 from controlplane.usecases.pipelines import CHECK, PROMOTE, RENDER, TICK, Pipelines
 from controlplane.usecases.promotions import Promotions
 from fleet.runtime.clock import Clock
@@ -68,7 +68,10 @@ class PipelineLoop:
         """The net beneath the wakes: what has changed lately, and now and then everything."""
         for number in count():
             begun = self._clock.now()
-            which = self._all if number % _SWEEPS_OF_ALL == 0 else self._lately
+            whole = number % _SWEEPS_OF_ALL == 0
+            if whole:
+                await patiently("forget", self._pipelines.forget, self._clock)
+            which = self._all if whole else self._lately
             for pipeline in await patiently("sweep", which, self._clock):
                 self._advances.ask(pipeline)
             self._swept_at = begun
@@ -83,8 +86,10 @@ class PipelineLoop:
             return [row.id for row in await tx.pipelines.select()]
 
     async def _follow(self) -> None:
-        async for topic, key in self._bus.subscribe(SERVICE, PIPELINE, CLUSTER_JOB, MISSED):
-            if topic == MISSED:
+        async for topic, key in self._bus.subscribe(
+            SERVICE, PIPELINE, CLUSTER_JOB, TARGETS, MISSED
+        ):
+            if topic == MISSED or (topic, key) == (TARGETS, ""):
                 for pipeline in await patiently("sweep", self._all, self._clock):
                     self._advances.ask(pipeline)
                 self._jobs_waiting.set()
@@ -94,7 +99,7 @@ class PipelineLoop:
                     self._advances.ask(pipeline)
             elif topic == CLUSTER_JOB:
                 await self._follow_job(key)
-            else:
+            elif topic == PIPELINE:
                 self._advances.ask(key)
                 self._jobs_waiting.set()
 

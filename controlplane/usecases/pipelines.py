@@ -6,7 +6,7 @@ transaction, and workers carry the effects out (`usecases.promotions`).
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import structlog
 
@@ -30,7 +30,7 @@ from controlplane.usecases.deps import DELIVER, PIPELINE, Deps
 from controlplane.usecases.gatesecrets import sealed_rule
 from controlplane.usecases.observations import of_stages, of_surroundings
 from controlplane.usecases.scopes import project_for
-from controlplane.usecases.stages import bind, check_shared, needs_fleet, resolved, unbind
+from controlplane.usecases.stages import BY_FLEET, bind, check_shared, resolved, unbind
 from fleet.errors import Conflict, Invalid, NotFound
 from fleet.identity import ServiceId
 
@@ -41,6 +41,7 @@ PROMOTE = "pipeline.promote"
 CHECK = "pipeline.check"
 TICK = "pipeline.tick"
 _SNAPSHOT_EVERY = 100
+_RECORDED = timedelta(days=90)
 _MOST_CHANGED = 5_000
 _KINDS = {fx.RenderStage: RENDER, fx.Promote: PROMOTE, fx.RunCheck: CHECK, fx.WakeAt: TICK}
 
@@ -269,9 +270,12 @@ class Pipelines:
 
     async def by_selector(self) -> list[str]:
         """Ids of the pipelines whose stages depend on which clusters there are."""
-        async with self._deps.store.read() as tx:
-            rows = await tx.pipelines.select()
-        return [row.id for row in rows if needs_fleet(codec.pipeline_from_json(row.spec))]
+        return await self.touched([BY_FLEET])
+
+    async def forget(self) -> None:
+        """Drop what was recorded longer ago than replays may begin."""
+        async with self._deps.store.write() as tx:
+            await tx.pipeline_events.remove_before("at", self._deps.clock.now() - _RECORDED)
 
     async def asked_for(self, job_id: str) -> str | None:
         """The pipeline that one of its gates runs this job of a cluster for, once it has ended."""

@@ -15,6 +15,9 @@ from controlplane.usecases.evaluation import fleet_of
 from fleet.errors import Conflict, Invalid
 from fleet.identity import ServiceId
 
+BY_FLEET = "*"
+"""Stands, among the services of a pipeline, for clusters deciding what is in its stages."""
+
 
 def needs_fleet(spec: model.Pipeline) -> bool:
     """Whether clusters decide what is in the stages, or in which order."""
@@ -101,6 +104,9 @@ async def _note(tx: Transaction, spec: model.Pipeline, before: model.Pipeline | 
         for stage in spec.stages
         for service in stage.services
     }
+    if needs_fleet(spec):
+        id = f"{spec.id}/{BY_FLEET}"
+        wanted[id] = PipelineService(id, spec.id, BY_FLEET, False)
     there = {row.id: row for row in await tx.pipeline_services.select(pipeline_id=spec.id)}
     for id in there.keys() - wanted.keys():
         await tx.pipeline_services.remove(id)

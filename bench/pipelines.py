@@ -1,0 +1,237 @@
+"""Pipelines: events a second of the engine, a roll-out to 1,000 clusters, and what idling costs."""
+
+import asyncio
+import copy
+import random
+import tempfile
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from bench.report import Report
+from controlplane.domain.pipelines import codec
+from controlplane.domain.pipelines.effects import Promote, RenderStage
+from controlplane.domain.pipelines.engine import step
+from controlplane.domain.pipelines.events import (
+    Approved,
+    Event,
+    Rendered,
+    ServicesHealth,
+    StageHealth,
+    StageObserved,
+)
+from controlplane.domain.pipelines.model import (
+    Edge,
+    EdgeId,
+    Gate,
+    GateId,
+    Pipeline,
+    Stage,
+    StageId,
+    validate,
+)
+from controlplane.domain.pipelines.rollout import Member, Progress, Rollout, Strategy, plan
+from controlplane.domain.pipelines.rules import ApprovalRule, SoakRule
+from controlplane.domain.pipelines.state import Health, Revision, State, digests_of
+from controlplane.domain.promotion import Pipeline as PipelineRow
+from controlplane.domain.promotion import PipelineService
+from controlplane.events.memory import MemoryBus
+from controlplane.secrets.envelope import EnvelopeSealer
+from controlplane.storage.engine import make_engine, sqlite_url
+from controlplane.storage.migrate import migrate
+from controlplane.storage.store import SqlStore
+from controlplane.usecases.deps import Deps
+from controlplane.usecases.pipelines import Pipelines
+from fleet.identity import ServiceId
+from fleet.runtime.clock import SystemClock
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+RUNS = 5
+CLUSTERS = 1_000
+WAVE = 50
+PIPELINES = 1_000
+STAGES = 10
+SWEEP_SECONDS = 60.0
+
+
+def line_of(stages: int, id: str = "p") -> Pipeline:
+    """So many stages of one service each, an approval and a soak between two of them."""
+    ids = [StageId(f"{id}-stage-{n}") for n in range(stages)]
+    gates = (ApprovalRule(), SoakRule(1))
+    edges = tuple(
+        Edge(
+            EdgeId(f"{a} {b}"),
+            a,
+            b,
+            tuple(Gate(GateId(f"{a} {b} {n}"), f"gate {n}", r) for n, r in enumerate(gates)),
+        )
+        for a, b in zip(ids, ids[1:], strict=False)
+    )
+    rows = tuple(Stage(one, one, (ServiceId(f"service of {one}"),)) for one in ids)
+    return validate(Pipeline(id, id, rows, edges))
+
+
+def story(pipeline: Pipeline, releases: int) -> list[tuple[Event, datetime]]:
+    """All events of so many releases that walk through every stage."""
+    state, events, now = State(), [], START
+
+    def send(event: Event) -> None:
+        nonlocal state
+        events.append((event, now))
+        state, _ = step(pipeline, state, event, now)
+
+    for number in range(releases):
+        first = pipeline.first
+        revision = Revision(f"commit {number}", f"digest {number}")
+        revisions = dict.fromkeys(first.services, revision)
+        send(StageObserved(first.id, revisions, Health.HEALTHY, "ann"))
+        release = state.stages[first.id].release
+        for stage in pipeline.order[1:]:
+            if release is None:
+                break
+            digest = Revision(f"commit {number}", f"{stage.id} {number}")
+            rendered = dict.fromkeys(stage.services, digest)
+            send(Rendered(stage.id, release, rendered))
+            gate = pipeline.edges_into[stage.id][0].gates[0].id
+            send(Approved(gate, "bob", False, digests_of(rendered)))
+            now += timedelta(seconds=2)
+            send(StageHealth(stage.id, release, Health.HEALTHY))
+            send(StageHealth(stage.id, release, Health.HEALTHY))
+    return events
+
+
+def replayed(pipeline: Pipeline, events: list[tuple[Event, datetime]]) -> float:
+    """Events a second."""
+    state, begun = State(), time.process_time()
+    for event, at in events:
+        state, _ = step(pipeline, state, event, at)
+    return len(events) / (time.process_time() - begun)
+
+
+def copied(pipeline: Pipeline, events: list[tuple[Event, datetime]]) -> float:
+    """How often a second the state at the end can be copied deeply."""
+    state = State()
+    for event, at in events:
+        state, _ = step(pipeline, state, event, at)
+    begun = time.process_time()
+    for _ in range(200):
+        copy.deepcopy(state)
+    return 200 / (time.process_time() - begun)
+
+
+def waves() -> tuple[Pipeline, State]:
+    """dev → 1,000 clusters in waves of 50; a release has just entered."""
+    members = [Member(ServiceId(f"s{n:04}"), f"c{n:04}") for n in range(CLUSTERS)]
+    rollout = Rollout(Strategy.WAVES, wave_size=WAVE)
+    stage = Stage(
+        StageId("prod"),
+        "prod",
+        tuple(one.service for one in members),
+        rollout=rollout,
+        waves=plan(rollout, members),
+    )
+    dev = Stage(StageId("dev"), "dev", (ServiceId("dev"),))
+    edge = Edge(EdgeId("e"), dev.id, stage.id)
+    pipeline = validate(Pipeline("p", "fleet", (dev, stage), (edge,)))
+    revision = Revision("c1", "d1")
+    state, effects = step(
+        pipeline,
+        State(),
+        StageObserved(dev.id, {dev.services[0]: revision}, Health.HEALTHY, ""),
+        START,
+    )
+    (wanted,) = [one for one in effects if isinstance(one, RenderStage)]
+    rendered = Rendered(stage.id, wanted.release, dict.fromkeys(stage.services, revision))
+    return pipeline, step(pipeline, state, rendered, START)[0]
+
+
+def rolled_out(seed: int) -> float:
+    """Seconds of our own work for all waves; whoever works dies now and then and begins anew.
+
+    A death loses what was not stored: the state is read back, the event comes again.
+    """
+    dice = random.Random(seed)
+    pipeline, state = waves()
+    given: list[ServiceId] = []
+    seen: set[str] = set()
+    prod, begun = StageId("prod"), time.process_time()
+    given += state.stages[prod].progress
+    while not state.stages[prod].verified:
+        held = state.stages[prod]
+        assert held.release is not None
+        healths = dict.fromkeys(held.progress, Health.HEALTHY)
+        event = ServicesHealth(prod, held.release, healths)
+        after, effects = step(pipeline, state, event, START)
+        if dice.random() < 0.3:
+            state = codec.state_from_json(codec.state_to_json(state))
+            continue
+        state = after
+        for one in effects:
+            if isinstance(one, Promote) and one.key not in seen:
+                seen.add(one.key)
+                given += one.revisions
+    took = time.process_time() - begun
+    assert sorted(given) == sorted(state.stages[prod].progress), "skipped or doubled"
+    assert set(state.stages[prod].progress.values()) == {Progress.HEALTHY}
+    return took
+
+
+async def idle(folder: Path) -> float:
+    """The share of a core that sweeping over 1,000 idle pipelines of 10 stages takes."""
+    engine = make_engine(sqlite_url(folder))
+    await migrate(engine)
+    store = SqlStore(engine)
+    deps = Deps(store, MemoryBus(), None, EnvelopeSealer(b"k" * 32), SystemClock())  # ty: ignore
+    now = deps.clock.now()
+    async with store.write() as tx:
+        for number in range(PIPELINES):
+            spec = line_of(STAGES, f"p{number}")
+            body, state = codec.pipeline_to_json(spec), codec.state_to_json(State())
+            await tx.pipelines.add(PipelineRow(spec.id, spec.name, now, now, body, state))
+            for stage in spec.stages:
+                id = stage.services[0]
+                row = PipelineService(f"{spec.id}/{id}"[:80], spec.id, id[:36], False)
+                await tx.pipeline_services.add(row)
+    pipelines = Pipelines(deps)
+    await pipelines.by_selector()
+    begun = time.process_time()
+    for _ in range(RUNS):
+        await pipelines.touched_since(now - timedelta(seconds=SWEEP_SECONDS))
+        await pipelines.by_selector()
+    took = (time.process_time() - begun) / RUNS
+    await store.close()
+    return took / SWEEP_SECONDS
+
+
+def main() -> None:
+    report = Report("pipelines")
+    pipeline = line_of(4)
+    events = story(pipeline, 100)
+    rates = [replayed(pipeline, events) for _ in range(RUNS)]
+    report.add("engine, four stages", rates, "events/s", goal=5_000, at_most=False)
+    baseline = [copied(pipeline, events) for _ in range(RUNS)]
+    report.add(
+        "an event, beside a deep copy of the state",
+        rates,
+        "1/s",
+        baseline="deepcopy",
+        baseline_values=baseline,
+        goal=1,
+        at_most=False,
+    )
+    steps = -(-CLUSTERS // WAVE)
+    took = [rolled_out(seed) * 1_000 / steps for seed in range(RUNS)]
+    report.add("a wave of 50 of 1,000 clusters, workers killed", took, "ms", goal=250)
+    with tempfile.TemporaryDirectory() as folder:
+        share = asyncio.run(idle(Path(folder)))
+    report.add(
+        "idle, 1,000 pipelines of 10 stages, sweep of a minute",
+        [share * 100],
+        "% of a core",
+        goal=1,
+    )
+    report.write()
+
+
+if __name__ == "__main__":
+    main()
