@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from controlplane.domain.clusterjobs import ClusterJob, JobPhase
+from controlplane.domain.ledger import Stage
 from controlplane.domain.pipelines import events as ev
 from controlplane.domain.pipelines import model
 from controlplane.domain.pipelines.checks import Answer, steps_of
@@ -53,6 +54,7 @@ async def of_surroundings(
             observed.append(ev.KnownBad(row.id, row.actor, row.reason))
     if gone := await _gone(tx, state):
         observed.append(ev.ApproversLeft(gone))
+    observed += await _taken_back(tx, spec, state)
     return [*observed, *await _ended_jobs(tx, spec, state)]
 
 
@@ -83,6 +85,26 @@ async def _gone(tx: Transaction, state: State) -> tuple[str, ...]:
     }
     users = await tx.users.select(email=given) if given else []
     return tuple(sorted(one.email for one in users if one.disabled_at is not None))
+
+
+async def _taken_back(
+    tx: Transaction, spec: model.Pipeline, state: State
+) -> list[ev.VerificationFailed]:
+    """What agents have found to be bad, and have gone back from by themselves."""
+    watched = {
+        id: (stage.id, held.release, revision.digest)
+        for stage in spec.stages
+        if stage.verification and (held := state.stages.get(stage.id)) and held.release
+        for id, revision in held.revisions.items()
+    }
+    rows = await tx.ledger.select(service_id=watched.keys(), stage=Stage.HELD) if watched else []
+    found = []
+    for row in rows:
+        stage, release, digest = watched[ServiceId(row.service_id or "")]
+        if row.digest == digest and digest not in state.known_bad:
+            id = ServiceId(row.service_id or "")
+            found.append(ev.VerificationFailed(stage, release, id, row.message))
+    return found
 
 
 async def _ended_jobs(

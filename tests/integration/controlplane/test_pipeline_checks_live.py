@@ -35,6 +35,7 @@ from controlplane.domain.pipelines.rules import (
     WorkflowRule,
 )
 from controlplane.domain.pipelines.state import GateState, GateStatus, Health, StageState
+from controlplane.domain.reports import Report, VerifiedReport
 from controlplane.domain.selectors import Selector
 from controlplane.domain.services import Phase, Problem, Service
 from controlplane.notify.outward import GuardedOutward
@@ -507,6 +508,33 @@ async def test_what_fails_within_its_verification_goes_back_by_itself(stand: Sta
     assert (await stand.world.get(prod)).digest == good.digest
     assert "crash loop" in (await stand.prod()).hold
     assert [one.id for one in await stand.overrides.refused(stand.world.admin)] == [bad.digest]
+
+
+async def test_a_cluster_that_went_back_by_itself_takes_its_stage_with_it(world: World) -> None:
+    """One agent of two has found the release bad; the other cluster goes back as well."""
+    stand = Stand(world)
+    await stand.fleet(2)
+    ids = [one.id for one in stand.services["prod"]]
+    await stand.save(stage=StageDraft("prod", ids, verification=Verification(600)))
+    await stand.push("1")
+    for one in stand.services["prod"]:
+        await world.report(one)
+    await stand.settle()
+    await world.clock.advance(600)
+    await stand.settle()
+    good = [(await world.get(one)).digest for one in stand.services["prod"]]
+    await stand.push("2")
+    first = await world.get(stand.services["prod"][0])
+    async with world.deps.store.read() as tx:
+        cluster = await tx.clusters.get(first.cluster_id)
+    assert cluster is not None and first.digest is not None
+    body = VerifiedReport(first.id, first.sequence, first.digest, False, "error rate 7 %", "")
+    await world.agents.record(
+        cluster.id, [Report(cluster.acknowledged + 1, world.clock.now(), body)]
+    )
+    await stand.settle()
+    assert [(await world.get(one)).digest for one in stand.services["prod"]] == good
+    assert "error rate 7 %" in (await stand.prod()).hold
 
 
 async def test_pipelines_that_promote_in_a_circle_are_refused(stand: Stand) -> None:
