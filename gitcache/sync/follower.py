@@ -289,7 +289,11 @@ class Follower:
     async def _fetch(self, wants: Mapping[str, str]) -> None:
         async with self._fetching:
             if not await self._source.coordinator.claim(self.spec.id):
-                raise Unavailable("another replica has taken this repository over")
+                raise Unavailable(
+                    "this replica may not fetch the repository now: another one has taken it over, "
+                    "or Redis is away",
+                    retry_after=1.0,
+                )
             await self._source.clones.fetch(self.spec, wants)
 
     def _publish(self, spec: RepositorySpec, error: str | None) -> None:
