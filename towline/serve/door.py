@@ -39,6 +39,10 @@ log = structlog.get_logger(__name__)
 _WRITE_EVERY = 0.5
 _MOST_WAITING = 20_000
 _REFUSALS_LISTED = 60
+_NOTED = (
+    "user_agent", "acting_as", "acting_groups", "recorded", "rule", "upgrade", "bytes_in",
+    "bytes_out",
+)  # fmt: skip
 
 
 class DoorIdentity:
@@ -244,22 +248,16 @@ def _lost(rows: int, now: datetime) -> AuditEntry:
 
 
 def _detail(record: RequestRecord) -> dict[str, object]:
-    detail: dict[str, object] = {
-        "user_agent": record.user_agent,
-        "acting_as": record.acting_as,
-        "acting_groups": list(record.acting_groups),
-        "grants": list(record.grant_ids),
-        "recorded": record.recorded,
-        "rule": record.rule,
-        "upgrade": record.upgrade,
-    }
+    """What is worth a word: whatever is empty or nought is left out."""
+    detail: dict[str, object] = {}
+    for name in _NOTED:
+        if value := getattr(record, name):
+            detail[name] = value
+    if record.grant_ids:
+        detail["grants"] = record.grant_ids
     if record.reason is None:
         detail["phase"] = "started"
     else:
-        detail |= {
-            "reason": record.reason.value,
-            "bytes_in": record.bytes_in,
-            "bytes_out": record.bytes_out,
-            "seconds": round(record.seconds, 6),
-        }
-    return {name: value for name, value in detail.items() if value not in (None, "", False, [])}
+        detail["reason"] = record.reason.value
+        detail["seconds"] = round(record.seconds, 6)
+    return detail

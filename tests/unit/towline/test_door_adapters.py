@@ -62,8 +62,8 @@ def test_rows_say_what_became_of_a_request() -> None:
     assert acted.detail == {
         "user_agent": "curl",
         "acting_as": "bob",
-        "acting_groups": ["qa"],
-        "grants": ["g1"],
+        "acting_groups": ("qa",),
+        "grants": ("g1",),
         "recorded": True,
         "phase": "started",
     }
