@@ -30,13 +30,30 @@ function useWidth() {
   return { holder, width };
 }
 
+type Settled = { readonly picture: string; readonly rows: readonly FleetRow[]; readonly stale: ReadonlySet<string> };
+
+/**
+ * The rows as long as they look the same: agents are heard of all the time, and a hundred thousand
+ * cells are painted again only when one of them changed.
+ */
+function useSettled(rows: readonly FleetRow[], isStale: Props["isStale"]): Settled {
+  const stale = new Set(rows.filter(({ pingedAt }) => isStale(pingedAt)).map(({ id }) => id));
+  const picture = rows.map(({ id, handle, services }) => `${handle} ${services} ${stale.has(id) ? 1 : 0}`).join();
+  const [kept, keep] = useState<Settled>({ picture, rows, stale });
+  if (kept.picture === picture) return kept;
+  const next = { picture, rows, stale };
+  keep(next);
+  return next;
+}
+
 /** One cell a service, one block a cluster. The lists beside it say the same in words. */
 export function HealthMap({ rows, isStale, onOpen, nameOf }: Props) {
   const { holder, width } = useWidth();
   const theme = useThemeName();
   const canvas = useRef<HTMLCanvasElement>(null);
   const [under, setUnder] = useState<Pointed | null>(null);
-  const layout = useMemo(() => layOut(rows, Math.max(width, 200)), [rows, width]);
+  const shown = useSettled(rows, isStale);
+  const layout = useMemo(() => layOut(shown.rows, Math.max(width, 200)), [shown, width]);
   useEffect(() => {
     const context = canvas.current?.getContext("2d");
     if (context == null || canvas.current === null || width === 0) return;
@@ -45,8 +62,8 @@ export function HealthMap({ rows, isStale, onOpen, nameOf }: Props) {
     canvas.current.height = layout.height * ratio;
     canvas.current.style.height = `${layout.height}px`;
     context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    paint(context, layout, palette(holder.current ?? canvas.current), 0, layout.height, isStale);
-  }, [layout, width, isStale, theme, holder]);
+    paint(context, layout, palette(holder.current ?? canvas.current), 0, layout.height, (row) => shown.stale.has(row.id));
+  }, [layout, width, shown, theme, holder]);
   const find = (event: MouseEvent) => hit(layout, event.nativeEvent.offsetX, event.nativeEvent.offsetY);
   return (
     <div ref={holder} className="map">

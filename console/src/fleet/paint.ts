@@ -1,5 +1,5 @@
 // Draws the health map. Only here do colours of the theme become numbers for a canvas.
-import { LABEL, type Layout } from "./layout";
+import { LABEL, type FleetRow, type Layout } from "./layout";
 
 export type Palette = { readonly ink: string; readonly quiet: string; readonly warn: string; readonly cells: Readonly<Record<string, string>> };
 
@@ -24,20 +24,24 @@ function resolve(element: Element, colour: string): string {
 }
 
 /** Paint all that lies between two heights of the map. */
-export function paint(context: CanvasRenderingContext2D, layout: Layout, colours: Palette, top: number, bottom: number, isStale: (pingedAt: string | null) => boolean): void {
+export function paint(context: CanvasRenderingContext2D, layout: Layout, colours: Palette, top: number, bottom: number, isStale: (row: FleetRow) => boolean): void {
   const { cell } = layout;
   const inner = cell > 5 ? cell - 2 : cell - 1;
   context.font = "11px system-ui, sans-serif";
   context.textBaseline = "top";
   for (const { row, x, y, columns, height } of layout.blocks) {
     if (y + height < top || y > bottom) continue;
-    const stale = isStale(row.pingedAt);
+    const stale = isStale(row);
     context.globalAlpha = 1;
     context.fillStyle = stale ? colours.warn : colours.quiet;
     context.fillText(`${stale ? "◷ " : ""}${row.handle}`, x, y - top, columns * cell);
     context.globalAlpha = stale ? 0.4 : 1;
+    let last = "";
     for (let index = 0; index < row.services.length; index += 1) {
-      context.fillStyle = colours.cells[row.services.charAt(index)] ?? colours.quiet;
+      const letter = row.services.charAt(index);
+      // A colour is a text that the canvas has to read each time: mostly the last one still holds.
+      if (letter !== last) context.fillStyle = colours.cells[letter] ?? colours.quiet;
+      last = letter;
       context.fillRect(x + (index % columns) * cell, y - top + LABEL + Math.floor(index / columns) * cell, inner, inner);
     }
   }
