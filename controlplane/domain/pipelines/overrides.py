@@ -25,8 +25,11 @@ def skipped(draft: Draft, event: Skipped) -> None:
     edge, gate, candidate = found
     if candidate.release != event.release:
         return draft.note(f"release {candidate.release} waits there, not {event.release}")
+    before = candidate.gates.get(gate.id, GateState())
+    if before.skipped:
+        return draft.note(f"{gate.name} was {before.skipped}")
     text = clip(f"skipped by {event.actor}: {event.reason}")
-    state = replace(candidate.gates.get(gate.id, GateState()), skipped=text)
+    state = replace(before, skipped=text)
     draft.change_candidate(edge.id, gates={**candidate.gates, gate.id: state})
     draft.record(gate.id, candidate.release, f"skipped: {event.reason}", event.actor)
 

@@ -7,9 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from controlplane.domain.pipelines.effects import Effect, OpenGate, Promote, RenderStage
+from controlplane.domain.pipelines.checks import Answer
+from controlplane.domain.pipelines.effects import Effect, OpenGate, Promote, RenderStage, RunCheck
 from controlplane.domain.pipelines.events import (
+    Aborted,
     Approved,
+    CheckAnswered,
     Cleared,
     Event,
     KnownBad,
@@ -19,12 +22,20 @@ from controlplane.domain.pipelines.events import (
     RenderFailed,
     Resumed,
     Retried,
+    Skipped,
     StageHealth,
     StageObserved,
     Superseded,
 )
 from controlplane.domain.pipelines.model import Edge, Gate, GateId, Pipeline, StageId
-from controlplane.domain.pipelines.rules import ApprovalRule, SoakRule
+from controlplane.domain.pipelines.rules import (
+    ApprovalRule,
+    HttpRule,
+    SoakRule,
+    Step,
+    WaitRule,
+    WorkflowRule,
+)
 from controlplane.domain.pipelines.state import (
     HISTORY_LENGTH,
     Digests,
@@ -39,11 +50,18 @@ from controlplane.domain.pipelines.state import (
 from fleet.identity import ServiceId
 from tests.fakes.pipelines import Line, make_pipeline, two_stages
 
+HTTP_LATER = WorkflowRule(
+    (
+        Step("first", HttpRule("https://b.example.org")),
+        Step("then", WaitRule(4), ("first",)),
+    )
+)
 SHAPES = (
     {"dev prod": [ApprovalRule()]},
     {"dev test": [SoakRule(10)], "test prod": [ApprovalRule(2), SoakRule(5)]},
     {"dev eu": [], "dev us": [ApprovalRule()], "eu prod": [SoakRule(3)], "us prod": []},
     {"a b": [], "b c": [], "c d": [ApprovalRule(1, False)]},
+    {"dev test": [HttpRule("https://a.example.org"), ApprovalRule()], "test prod": [HTTP_LATER]},
 )
 CONTENTS = st.sampled_from(("c1", "c2", "c3", "c4"))
 PEOPLE = st.sampled_from(("ann", "bob", "eve"))
@@ -60,6 +78,8 @@ class Person:
         self.bad: set[str] = set()
         self.was_healthy: dict[StageId, Digests | None] = {}
         self.healthy_since: dict[StageId, datetime] = {}
+        self.passed: set[tuple[GateId, ReleaseId, tuple]] = set()
+        self.skipped: set[tuple[GateId, ReleaseId]] = set()
 
 
 class Walk(RuleBasedStateMachine):
@@ -115,6 +135,27 @@ class Walk(RuleBasedStateMachine):
         everything = [KnownBad("c1", "eve"), KnownBad("c2", "eve"), Paused("eve")]
         self.take(data.draw(st.sampled_from([*gates, *broken, *everything])))
 
+    @rule(data=st.data(), answer=st.sampled_from((Answer.PASSED, Answer.PASSED, *Answer)))
+    def a_check_is_answered(self, data: st.DataObject, answer: Answer) -> None:
+        asked = [one for one in self.line.effects if isinstance(one, RunCheck)][-6:]
+        if asked:
+            self.answer_check(data.draw(st.sampled_from(asked)), answer)
+
+    def answer_check(self, asked: RunCheck, answer: Answer) -> None:
+        if answer is Answer.PASSED:
+            digests = tuple(sorted(asked.digests.items()))
+            self.person.passed.add((asked.gate, asked.release, digests))
+        self.take(CheckAnswered(asked.gate, asked.step, asked.attempt_key, answer, "as told"))
+
+    @precondition(lambda self: self.pipeline.gate)
+    @rule(data=st.data(), abort=st.booleans())
+    def somebody_overrides(self, data: st.DataObject, abort: bool) -> None:
+        stage, release = self.pick_stage(data)
+        if abort:
+            return self.take(Aborted(stage, release, "eve"))
+        gate = data.draw(st.sampled_from(sorted(self.pipeline.gate)))
+        self.take(Skipped(gate, release, "eve", "fire"))
+
     @rule()
     def all_is_forgiven(self) -> None:
         for event in (Cleared("c1", "eve"), Cleared("c2", "eve"), Resumed("eve")):
@@ -137,6 +178,8 @@ class Walk(RuleBasedStateMachine):
         for gate in sorted(self.pipeline.gate):
             for actor in ("bob", "eve")[:approvers]:
                 self.take(Approved(gate, actor, False, self.line.digests_at(gate)))
+        for asked in [one for one in self.line.effects if isinstance(one, RunCheck)][-3:]:
+            self.answer_check(asked, Answer.PASSED)
         for stage in self.pipeline.stages if healthy else ():
             release = self.line.stage(stage.id).release or ReleaseId("unheard-of")
             self.take(StageHealth(stage.id, release, Health.HEALTHY))
@@ -191,6 +234,8 @@ class Walk(RuleBasedStateMachine):
                 self.forget_other_yes(stage, release, dict(digests_of(revisions)))
             case RenderFailed(stage, release):
                 self.forget_other_yes(stage, release, {})
+            case Skipped(gate, release):
+                self.person.skipped.add((gate, release))
             case Retried(stage, release):
                 self.person.refused.discard((stage, release))
             case KnownBad(revision):
@@ -254,7 +299,7 @@ class Walk(RuleBasedStateMachine):
         match self.line.log[-1][0]:
             case StageHealth(about, release, Health.HEALTHY | Health.FAILED):
                 return (about, release) == (stage, held.release)
-            case Superseded(about, release):
+            case Superseded(about, release) | Aborted(about, release):
                 return (about, release) == (stage, held.release)
         return False
 
@@ -269,7 +314,13 @@ class Walk(RuleBasedStateMachine):
             self.check_gate(edge, gate, effect)
 
     def check_gate(self, edge: Edge, gate: Gate, effect: Promote) -> None:
+        if (gate.id, effect.release) in self.person.skipped:
+            return
         match gate.rule:
+            case HttpRule() | WorkflowRule():
+                digests = tuple(sorted(digests_of(effect.revisions).items()))
+                asked = (gate.id, effect.release, digests)
+                assert asked in self.person.passed, "promoted without an answer"
             case ApprovalRule(quorum=quorum):
                 digests = digests_of(effect.revisions)
                 given = self.person.yes[gate.id, effect.release].values()
@@ -298,7 +349,7 @@ class Walk(RuleBasedStateMachine):
             assert self.line.replay() == (self.line.state, self.line.effects)
             keys = defaultdict(set)
             for effect in self.line.effects:
-                if isinstance(effect, Promote | RenderStage):
+                if isinstance(effect, Promote | RenderStage | RunCheck):
                     keys[effect.key].add(repr(effect))
             assert all(len(one) == 1 for one in keys.values()), "one key, two meanings"
 
