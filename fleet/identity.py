@@ -32,6 +32,7 @@ class TokenKind(StrEnum):
     SERVICE_ACCOUNT = "tws"
     SESSION = "twx"
     TICKET = "twt"
+    REFRESH = "twr"
     BOOTSTRAP = "twb"
 
 

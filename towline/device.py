@@ -51,7 +51,7 @@ class DeviceGrant:
 
         Unauthenticated: they have not. Unavailable: the control plane cannot be reached.
         """
-        asked = self._post("/oauth/device/code", {"client_id": CLIENT})
+        asked = self._post("/oauth/device/code", {"client_id": CLIENT, "scope": "offline_access"})
         if "device_code" not in asked:
             raise Unauthenticated(_reason(asked, "this control plane offers no device sign-in"))
         tell(_invitation(asked))

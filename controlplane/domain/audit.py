@@ -20,7 +20,7 @@ _FORM = 1
 _SORTED = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
 _SIGN_INS = frozenset(
     """signIn signOut signOutEverywhere useToken setUp setPassword approveDevice refuseDevice
-    exchangeToken""".split()
+    exchangeToken renewToken endTokens""".split()
 )
 
 

@@ -92,7 +92,8 @@ class Token:
     """What is kept of a token: never the token itself, only its sha256.
 
     `limits` narrow what its owner may do with it. A session ends when it has not been used until
-    `idle_at`. A ticket has the `parent_id` of the token that it was made with.
+    `idle_at`. A ticket has the `parent_id` of the token that it was made with; refresh tokens and
+    what they bring have one in common.
     """
 
     id: str

@@ -16,6 +16,7 @@ from controlplane.http import pages
 from controlplane.http.browser import Cookies, check_origin, check_session_request
 from controlplane.usecases.accounts import Accounts
 from controlplane.usecases.identity import Identity
+from controlplane.usecases.renewals import Given
 from controlplane.usecases.signin import DEVICE_LIFE, DevicePending, SignIn
 from fleet.errors import Code, Invalid, TowlineError, Unauthenticated
 from fleet.runtime.clock import Clock
@@ -24,6 +25,7 @@ MOST_FORM_BYTES = 64 << 10
 POLL_SECONDS = 5
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 EXCHANGE_GRANT = "urn:ietf:params:oauth:grant-type:token-exchange"
+OFFLINE = "offline_access"
 _SUBJECT_TYPES = frozenset(
     f"urn:ietf:params:oauth:token-type:{name}" for name in ("jwt", "id_token", "access_token")
 )
@@ -175,7 +177,10 @@ class SignInRoutes:
     async def device_code(self, request: Request) -> Response:
         form = await _form(request)
         client = form.get("client_id") or "a program"
-        device, code = await self._signin.begin_device(client, _source(request))
+        renewable = OFFLINE in form.get("scope", "").split()
+        device, code = await self._signin.begin_device(
+            client, _source(request), renewable=renewable
+        )
         page = f"{self._cookies.base(request)}/device"
         shown = f"{code[:4]}-{code[4:]}"
         return JSONResponse(
@@ -194,17 +199,23 @@ class SignInRoutes:
         grant = form.get("grant_type", "")
         if grant == DEVICE_GRANT:
             try:
-                row, secret = await self._signin.poll_device(form.get("device_code", "")[:200])
+                given = await self._signin.poll_device(form.get("device_code", "")[:200])
             except DevicePending:
                 return JSONResponse({"error": "authorization_pending"}, 400)
+        elif grant == "refresh_token":
+            spent = form.get("refresh_token", "")[:200]
+            given = await self._signin.renewals.renew(spent, _source(request))
         elif grant == EXCHANGE_GRANT:
             if form.get("subject_token_type") not in _SUBJECT_TYPES:
                 raise Invalid("must be a JWT", field="subject_token_type")
             subject = form.get("subject_token", "")
-            row, secret = await self._accounts.exchange(subject, _source(request))
+            given = Given(*await self._accounts.exchange(subject, _source(request)))
         else:
             return JSONResponse({"error": "unsupported_grant_type"}, 400)
-        answer = {"access_token": secret, "token_type": "Bearer"}
+        row = given.token
+        answer = {"access_token": given.secret, "token_type": "Bearer"}
+        if given.refresh:
+            answer["refresh_token"] = given.refresh
         if grant == EXCHANGE_GRANT:
             answer["issued_token_type"] = _ACCESS_TOKEN
         left = (row.expires_at - self._clock.now()).total_seconds() if row.expires_at else 0

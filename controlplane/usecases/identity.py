@@ -31,7 +31,7 @@ from controlplane.ports import Transaction
 from controlplane.usecases.deps import Deps
 from controlplane.usecases.federation import Federation
 from controlplane.usecases.scopes import grants_of
-from controlplane.usecases.tokens import end_tokens, mint, publish_ended
+from controlplane.usecases.tokens import SIGNED_IN, end_tokens, mint, publish_ended
 from fleet.errors import Forbidden, Invalid, NotFound, Unauthenticated, Unavailable
 from fleet.identity import ClusterId, TokenKind, token_hash, token_kind
 
@@ -187,10 +187,10 @@ class Identity:
         return replace(token, revoked_at=now)
 
     async def sign_out_everywhere(self, actor: Actor) -> int:
-        """End all of the caller's sessions; how many there were."""
+        """End all of the caller's sessions and what they signed in programs with; how many."""
         require_member(actor)
         async with self._deps.store.write() as tx:
-            ended = await end_tokens(tx, self._deps, actor.id, [TokenKind.SESSION])
+            ended = await end_tokens(tx, self._deps, actor.id, SIGNED_IN)
             await self._deps.audit(tx, actor, "signOutEverywhere", actor.email, actor.id)
         for id in ended:
             self.forget(id)

@@ -128,7 +128,8 @@ class Watch:
         for token in ending:
             live = token.expires_at and token.expires_at > now and token.revoked_at is None
             id = f"token:{token.id}"
-            if live and token.kind in _LASTING and id not in known:
+            lasting = token.kind in _LASTING and token.parent_id is None
+            if live and lasting and id not in known:
                 text = f"It ends at {token.expires_at:%F %T} UTC: make another one before."
                 subject = f"the token {token.name} ends soon"
                 await self._mark(id, notification(NotificationKind.TOKEN_EXPIRING, now,

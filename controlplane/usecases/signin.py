@@ -7,6 +7,7 @@ an unknown account costs the same time and gets the same answer as a wrong passw
 import base64
 import hashlib
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -27,7 +28,6 @@ from controlplane.domain.people import (
     SESSION_IDLE,
     SESSION_LIFE,
     USER_TOKEN_LIFE,
-    Token,
     User,
     UserKind,
 )
@@ -43,7 +43,8 @@ from controlplane.ports import Passwords, Transaction
 from controlplane.usecases.deps import Deps
 from controlplane.usecases.federation import Federation
 from controlplane.usecases.people import find_user, require_covers_user
-from controlplane.usecases.tokens import end_tokens, mint, publish_ended
+from controlplane.usecases.renewals import Given, Renewals
+from controlplane.usecases.tokens import SIGNED_IN, end_tokens, mint, publish_ended
 from fleet.errors import (
     Conflict,
     Forbidden,
@@ -90,6 +91,7 @@ class SignIn:
         self._federation = federation
         self._passwords = passwords
         self.local = local
+        self.renewals = Renewals(deps)
 
     def providers(self) -> list[tuple[str, str]]:
         """(name, title) of each identity provider, for whoever wants to sign in."""
@@ -147,11 +149,18 @@ class SignIn:
             raise Unauthenticated(f"the account {user.email} is disabled")
         return await self._session(user, source, detail["issuer"]), detail["back"]
 
-    async def begin_device(self, client: str, source: str) -> tuple[str, str]:
-        """(device code, code for the person), for a program without a browser (RFC 8628)."""
+    async def begin_device(
+        self, client: str, source: str, *, renewable: bool = False
+    ) -> tuple[str, str]:
+        """(device code, code for the person), for a program without a browser (RFC 8628).
+
+        `renewable`: it wants a short token with a refresh token, not one for 90 days.
+        """
         device = secrets.token_urlsafe(32)
         code = "".join(secrets.choice(_CODE_LETTERS) for _ in range(_CODE_LENGTH))
         detail = {"client": client[:80], "source": source[:64]}
+        if renewable:
+            detail["renewable"] = "yes"
         await self._keep(ChallengeKind.DEVICE, device, DEVICE_LIFE, detail, code)
         return device, code
 
@@ -178,7 +187,7 @@ class SignIn:
                 tx, actor, action, decided["client"], challenge.id, device=decided["source"]
             )
 
-    async def poll_device(self, device: str) -> tuple[Token, str]:
+    async def poll_device(self, device: str) -> Given:
         """The token of a device that was approved, given once. DevicePending: not yet decided.
 
         Forbidden: refused. Unauthenticated: too late, or no such code.
@@ -191,15 +200,19 @@ class SignIn:
             await tx.challenges.change(challenge.id, taken_at=now)
             if challenge.detail.get("decision") == "yes":
                 user = await find_user(tx, challenge.user_id)
-                return await mint(
-                    tx,
-                    self._deps,
-                    challenge.detail["client"],
-                    user_id=user.id,
-                    life=USER_TOKEN_LIFE,
-                    source=challenge.detail["source"],
-                )
+                return await self._token_of_device(tx, challenge.detail, user.id)
         raise Forbidden("the request was refused")
+
+    async def _token_of_device(
+        self, tx: Transaction, detail: Mapping[str, str], user_id: str
+    ) -> Given:
+        name, source = detail["client"], detail["source"]
+        if "renewable" in detail:
+            return await self.renewals.begin(tx, name, user_id, source)
+        made = await mint(
+            tx, self._deps, name, user_id=user_id, life=USER_TOKEN_LIFE, source=source
+        )
+        return Given(*made)
 
     async def setup_secret(self) -> str | None:
         """The secret of a link that lets the first administrator choose a password; None once
@@ -248,7 +261,7 @@ class SignIn:
             if not is_own:
                 await _require_administers(tx, actor, user, self._deps.clock.now())
             await tx.users.change(user.id, password=hash, updated_at=self._deps.clock.now())
-            ended = await end_tokens(tx, self._deps, user.id, [TokenKind.SESSION])
+            ended = await end_tokens(tx, self._deps, user.id, SIGNED_IN)
             await self._deps.audit(tx, actor, "setPassword", user.email, user.id)
         publish_ended(self._deps, ended)
         return user

@@ -10,6 +10,8 @@ from controlplane.ports import Transaction
 from controlplane.usecases.deps import REVOKED, Deps
 from fleet.identity import TokenKind, new_token, token_hash
 
+SIGNED_IN = (TokenKind.SESSION, TokenKind.REFRESH)
+
 
 def publish_ended(deps: Deps, token_ids: Iterable[str]) -> None:
     """Have everything end that these tokens have opened."""
@@ -20,8 +22,11 @@ def publish_ended(deps: Deps, token_ids: Iterable[str]) -> None:
 async def end_tokens(
     tx: Transaction, deps: Deps, user_id: str, kinds: Collection[TokenKind] = tuple(TokenKind)
 ) -> list[str]:
-    """Revoke a user's live tokens of some kinds; their ids."""
+    """Revoke a user's live tokens of some kinds, and what came by refresh tokens; their ids."""
     live = await tx.tokens.select(user_id=user_id, kind=list(kinds), revoked_at=None)
+    if families := {one.parent_id for one in live if one.kind is TokenKind.REFRESH}:
+        came = await tx.tokens.select(user_id=user_id, parent_id=families, revoked_at=None)
+        live = list({one.id: one for one in (*live, *came)}.values())
     now = deps.clock.now()
     for token in live:
         await tx.tokens.change(token.id, revoked_at=now)

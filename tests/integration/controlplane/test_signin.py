@@ -175,7 +175,8 @@ async def test_a_device_is_let_in_by_who_has_signed_in(door: Gate) -> None:
     typed = f"{code[:4].lower()}-{code[4:]}"
     assert (await door.signin.device(actor, typed)).detail["source"] == "10.0.0.5"
     await door.signin.decide_device(actor, typed, approve=True)
-    row, secret = await door.signin.poll_device(device)
+    row, secret, refresh = await door.signin.poll_device(device)
+    assert refresh == ""
     assert (await door.identity.authenticate(secret)).id == actor.id
     assert row.name == "towline on laptop"
     with pytest.raises(Unauthenticated):

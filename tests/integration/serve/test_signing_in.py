@@ -95,6 +95,31 @@ async def test_what_strangers_can_read_is_how_to_sign_in(hub: Running) -> None:
         assert answer.headers["location"].startswith("/login")
 
 
+async def test_a_program_renews_its_token_once_by_each_refresh_token(hub: Running) -> None:
+    """As `towline-kubectl-login` does it (RFC 6749, section 6)."""
+    url = f"{hub.url}/oauth/token"
+    asking = {"client_id": "kubectl", "scope": "offline_access"}
+    async with hub.http.post(f"{hub.url}/oauth/device/code", data=asking) as answer:
+        asked = await answer.json()
+    async with await set_up(hub) as browser:
+        form = {"code": asked["user_code"], "approve": "yes"}
+        decision = f"{hub.url}/oauth/device/decision"
+        async with browser.post(decision, data=form, headers=own(hub)) as answer:
+            assert answer.status == 200
+    grant = "urn:ietf:params:oauth:grant-type:device_code"
+    poll = {"grant_type": grant, "device_code": asked["device_code"]}
+    async with hub.http.post(url, data=poll) as answer:
+        first = await answer.json()
+    assert first["expires_in"] in range(3500, 3601)
+    renew = {"grant_type": "refresh_token", "refresh_token": first["refresh_token"]}
+    async with hub.http.post(url, data=renew) as answer:
+        second = await answer.json()
+    answer = await hub.post("{ me { email } }", token=second["access_token"])
+    assert answer["data"]["me"]["email"] == "ada@example.org"
+    async with hub.http.post(url, data=renew) as again:
+        assert (again.status, (await again.json())["error"]) == (400, "invalid_grant")
+
+
 async def test_a_device_comes_in_by_a_browser_that_has(hub: Running) -> None:
     """As `towline login --device` does it."""
     async with hub.http.post(f"{hub.url}/oauth/device/code", data={"client_id": "cli"}) as answer:

@@ -110,7 +110,10 @@ def test_a_person_approves_the_code(hub: Hub) -> None:
     assert granted == ("twu_new", "r2", NOW + 3 + 3 + 8 + 8 + 3600)
     assert watch.slept == [3, 3, 8, 8]
     assert told == ["To sign in, open http://hub/device and approve ABCD-EFGH"]
-    assert hub.asked[0] == ("/oauth/device/code", {"client_id": "towline-kubectl-login"})
+    assert hub.asked[0] == (
+        "/oauth/device/code",
+        {"client_id": "towline-kubectl-login", "scope": "offline_access"},
+    )
     path, form = hub.asked[1]
     assert (path, form["device_code"], form["grant_type"]) == (
         "/oauth/token", "d1", "urn:ietf:params:oauth:grant-type:device_code"

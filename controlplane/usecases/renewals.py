@@ -1,0 +1,117 @@
+"""Short tokens with a refresh token beside them (RFC 6749, section 6), for programs that keep both.
+
+A refresh token is good once and brings the next one. All that came from one sign-in is a family,
+known by its `parent_id`. Whoever shows a spent refresh token, or the thief before them, has a copy:
+the family ends (RFC 9700, section 4.14.2). So it does when any token of it is revoked.
+"""
+
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from controlplane.domain.access import Actor, ActorKind
+from controlplane.domain.people import SESSION_LIFE, Token
+from controlplane.ports import Transaction
+from controlplane.usecases.deps import Deps
+from controlplane.usecases.people import find_user
+from controlplane.usecases.tokens import mint, publish_ended
+from fleet.errors import Unauthenticated
+from fleet.identity import TokenKind, token_hash, token_kind
+
+ACCESS_LIFE = timedelta(hours=1)
+_NO_MORE = "this refresh token is good no more: sign in again"
+
+
+class Given(NamedTuple):
+    """A token as it was given out, and the refresh token beside it, if there is one."""
+
+    token: Token
+    secret: str
+    refresh: str = ""
+
+    def __repr__(self) -> str:
+        return f"Given({self.token.id})"
+
+
+class Renewals:
+    """Verbs of refresh tokens."""
+
+    def __init__(self, deps: Deps) -> None:
+        self._deps = deps
+
+    async def begin(self, tx: Transaction, name: str, user_id: str, source: str) -> Given:
+        """The first tokens of a family, which ends as a session does: 7 days from now."""
+        now = self._deps.clock.now()
+        for old in await tx.tokens.select(user_id=user_id, kind=TokenKind.REFRESH):
+            if old.expires_at is not None and old.expires_at <= now:
+                await tx.tokens.remove(old.id)
+        family, end = self._deps.new_id(), now + SESSION_LIFE
+        return await self._give(tx, name, user_id, source, family, end)
+
+    async def renew(self, refresh: str, source: str) -> Given:
+        """The next tokens of a family. Unauthenticated: the refresh token is spent, or too old."""
+        ended: list[str] = []
+        async with self._deps.store.write() as tx:
+            row = await self._find(tx, refresh)
+            family = await tx.tokens.select(parent_id=row.parent_id)
+            if row.revoked_at is None and not _is_ended(family):
+                return await self._next(tx, row, family, source)
+            ended = await self._end(tx, row, family, source)
+        publish_ended(self._deps, ended)
+        raise Unauthenticated(_NO_MORE)
+
+    async def _find(self, tx: Transaction, refresh: str) -> Token:
+        is_one = token_kind(refresh) is TokenKind.REFRESH
+        row = await tx.tokens.find(hash=token_hash(refresh)) if is_one else None
+        if row is None or row.expires_at is None or row.expires_at <= self._deps.clock.now():
+            raise Unauthenticated(_NO_MORE)
+        return row
+
+    async def _next(self, tx: Transaction, row: Token, family: list[Token], source: str) -> Given:
+        """Spend a refresh token; the family's tokens that are over go."""
+        user = await find_user(tx, row.user_id or "")
+        if user.disabled_at is not None or row.expires_at is None or row.parent_id is None:
+            raise Unauthenticated(_NO_MORE)
+        now = self._deps.clock.now()
+        await tx.tokens.change(row.id, revoked_at=now)
+        for one in family:
+            is_over = one.expires_at is not None and one.expires_at <= now
+            if one.kind is TokenKind.USER and is_over:
+                await tx.tokens.remove(one.id)
+        actor = Actor(ActorKind.USER, user.id, user.name, user.email, source=source)
+        await self._deps.audit(tx, actor, "renewToken", row.name, row.parent_id)
+        return await self._give(tx, row.name, user.id, source, row.parent_id, row.expires_at)
+
+    async def _give(
+        self, tx: Transaction, name: str, user_id: str, source: str, family: str, end: datetime
+    ) -> Given:
+        left = end - self._deps.clock.now()
+
+        async def made(kind: TokenKind, life: timedelta) -> tuple[Token, str]:
+            return await mint(
+                tx, self._deps, name, user_id=user_id, life=life, kind=kind,
+                source=source[:64], parent_id=family,
+            )  # fmt: skip
+
+        token, secret = await made(TokenKind.USER, min(ACCESS_LIFE, left))
+        _, refresh = await made(TokenKind.REFRESH, left)
+        return Given(token, secret, refresh)
+
+    async def _end(
+        self, tx: Transaction, row: Token, family: list[Token], source: str
+    ) -> list[str]:
+        """Revoke all that is left of a family; its ids."""
+        live = [one.id for one in family if one.revoked_at is None]
+        for id in live:
+            await tx.tokens.change(id, revoked_at=self._deps.clock.now())
+        if live:
+            user = await find_user(tx, row.user_id or "")
+            actor = Actor(ActorKind.USER, user.id, user.name, user.email, source=source)
+            await self._deps.audit(tx, actor, "endTokens", row.name, row.parent_id or "")
+        return live
+
+
+def _is_ended(family: list[Token]) -> bool:
+    """Somebody has revoked a token of it, or all."""
+    refreshers = [one for one in family if one.kind is TokenKind.REFRESH]
+    is_spent = all(one.revoked_at is not None for one in refreshers)
+    return is_spent or any(one.revoked_at for one in family if one.kind is TokenKind.USER)
