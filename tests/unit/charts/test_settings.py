@@ -123,6 +123,8 @@ def test_requests_are_answered_under_the_names_of_the_ingress_and_of_services(
     settings = _load(render("towline", given, namespace="fleet"), tmp_path)
     assert settings.tls.names == TlsSettings().names
     assert {"towline.example.org", "towline.fleet.svc"} <= set(settings.hosts)
+    more = render("towline", {**given, "config": {"hosts": ["old.example.org"]}})
+    assert {"towline.example.org", "old.example.org"} <= set(_load(more, tmp_path).hosts)
 
 
 @pytest.mark.parametrize(
