@@ -72,6 +72,7 @@ def _violations(page: Page) -> list[Any]:
     return page.evaluate(_AXE)
 
 
+@pytest.mark.timeout(400)
 def test_every_screen_is_for_everybody(ada: Desk, story: Story) -> None:
     """axe finds nothing to complain of, nothing is wider than the window; pictures are kept."""
     ARTEFACTS.mkdir(parents=True, exist_ok=True)
