@@ -28,6 +28,7 @@ from controlplane.domain.people import (
     UserKind,
 )
 from controlplane.ports import Transaction
+from controlplane.usecases.arrivals import Arrivals
 from controlplane.usecases.deps import Deps
 from controlplane.usecases.federation import Federation
 from controlplane.usecases.scopes import grants_of
@@ -53,6 +54,7 @@ class Identity:
         self._deps = deps
         self._federation = federation
         self._recognised: dict[str, tuple[float, Actor]] = {}
+        self._arrivals = Arrivals(deps.store)
         self._changes = 0
 
     async def authenticate(self, token: str, source: str = "") -> Actor:
@@ -82,17 +84,16 @@ class Identity:
         """(cluster id, token id) of a deploy token. Unauthenticated for any other."""
         if token_kind(token) is not TokenKind.AGENT:
             raise Unauthenticated("an agent signs in with its deploy token (twa_…)")
-        async with self._deps.store.read() as tx:
-            row = await tx.tokens.find(hash=token_hash(token))
-            if row is None or row.cluster_id is None:
-                raise Unauthenticated(_WRONG)
-            row.check(self._deps.clock.now())
-            cluster = await tx.clusters.get(row.cluster_id)
-        if cluster is None:
+        found = await self._arrivals.find(token_hash(token))
+        if found is None or found[0].cluster_id is None:
+            raise Unauthenticated(_WRONG)
+        row, cluster_id = found
+        row.check(self._deps.clock.now())
+        if cluster_id is None:
             raise Unauthenticated("the cluster of this deploy token was deleted")
         if row.last_used_at is None:
             await self._note_first_use(row)
-        return cluster.id, row.id
+        return cluster_id, row.id
 
     async def actor_of(self, user_id: str, token_id: str | None = None) -> Actor:
         """The actor of a user whom a token brought in before, with the rights of now.
