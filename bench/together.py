@@ -1,0 +1,356 @@
+"""Control plane and agent together on a real cluster: `python -m bench.together`.
+
+500 services of 5 objects come from one repository: what that costs both programs at first, at
+rest, and on the link between them. Bytes are those that `ss` (iproute2) counts on the agent's
+connection: TLS, pulses and the tunnel included. The naive watcher watches every kind and would
+send each event upwards as it came.
+"""
+
+import asyncio
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from statistics import median, quantiles
+from typing import Any
+
+import aiohttp
+import orjson
+import uvloop
+
+from bench.agent import bare_loop
+from bench.autonomy import cpu_seconds, memory_megabytes
+from bench.report import Report
+from fleet.runtime.clock import SystemClock
+from syncagent.kube.access import from_kubeconfig
+from towline.demo.ports import free_ports
+from towline.demo.stage import DemoStage, wait_until
+
+SERVICES, EACH = 500, 5
+NAMESPACE, BARE, FOREIGN = "together", "bare", "foreign"
+EDGE, WEB = "edge", "web"
+AT_ONCE = 25
+SETTLE_S, IDLE_S = 5.0, 24.0
+TURNS, BETWEEN_TURNS_S = 16, 0.5
+DEPLOYMENTS, REPLICAS, CHURNS = 6, 3, 12
+_PHASES = """query ($after: String) { serviceDeployments(first: 100, after: $after)
+  { edges { node { status } } pageInfo { hasNextPage endCursor } } }"""
+_PHASE = "query ($id: ID!) { serviceDeployment(id: $id) { status } }"
+_MERGE = {"Content-Type": "application/merge-patch+json"}
+_BARE = "import bench.together as it; it.bare()"
+
+
+@dataclass(frozen=True)
+class Link:
+    """Bytes that the agent has sent and received."""
+
+    up: int
+    down: int
+
+
+def main() -> None:
+    """Measure, print, write."""
+    report = Report("together")
+    ports = free_ports(3)
+    with DemoStage(
+        lambda text: print(text, file=sys.stderr), (ports[0], ports[1], ports[2]), ["dev"]
+    ) as stage:
+        stage.start()
+        bench = Together(stage, ports[2])
+        for scene in (bench.first_sync, bench.idle, bench.health, bench.churn):
+            scene(report)
+            print(f"{scene.__name__} is measured", file=sys.stderr)
+    report.write()
+
+
+def bare() -> None:
+    """The bare loop, in a process of its own."""
+    uvloop.run(bare_loop(sys.argv[1], BARE, str(SERVICES), str(EACH)))
+
+
+class Together:
+    """A started stage; `port` is where its control plane listens for agents."""
+
+    def __init__(self, stage: DemoStage, port: int) -> None:
+        self.stage = stage
+        self.port = port
+        self.member = stage.members["dev"]
+        self.repository_id = ""
+
+    def first_sync(self, report: Report) -> None:
+        """From the first service that is made until all are healthy."""
+        self._define()
+        beside = [self._bare()]
+        used, start = self._cpu(), time.perf_counter()
+        with self._peak() as peak:
+            names = [_name(number) for number in range(SERVICES)]
+            for first in range(0, SERVICES, AT_ONCE):
+                self._create(names[first : first + AT_ONCE])
+            wait_until("all services are healthy", self._all_healthy, 120)
+        wall, cpu = time.perf_counter() - start, self._cpu() - used
+        report.add("both, first sync: CPU a service", [cpu * 1000 / SERVICES], "ms", goal=75)
+        report.add("both, first sync: peak memory", [max(peak)], "MB", goal=400)
+        report.add(
+            f"both, first sync of {SERVICES} services x {EACH}: time",
+            [wall],
+            "s",
+            baseline="bare apply loop",
+            baseline_values=beside,
+            goal=1.5,
+        )
+
+    def idle(self, report: Report) -> None:
+        """Nothing happens."""
+        time.sleep(SETTLE_S)
+        used, before = self._cpu(), self._link()
+        time.sleep(IDLE_S)
+        name = f"both, idle with {SERVICES} services"
+        used, now = self._cpu() - used, self._link()
+        report.add(f"{name}: CPU a minute", [used * 60 / IDLE_S], "s", goal=0.5)
+        report.add(f"{name}: memory", [self._memory()], "MB")
+        moved = now.up + now.down - before.up - before.down
+        report.add(f"{name}: link an hour", [moved * 3600 / IDLE_S / 1000], "kB", goal=200)
+
+    def health(self, report: Report) -> None:
+        """From a change of an object's status until the control plane says so."""
+        (id,) = self._create([EDGE])
+        wait_until("the edge waits for its address", lambda: self._phase(id) == "SYNCED")
+        seen = asyncio.run(self._turns(id))
+        report.add("health visible at the control plane, p50", [median(seen)], "s")
+        report.add("health visible, p95", [quantiles(seen, n=20)[-1]], "s", goal=0.5)
+
+    def churn(self, report: Report) -> None:
+        """Roll-outs of ours and of others, seen by the agent and by a watcher of everything."""
+        (id,) = self._create([WEB])
+        self.member.kubectl("create", "namespace", FOREIGN)
+        workloads = "\n---\n".join(_deployment(number) for number in range(DEPLOYMENTS))
+        self.member.kubectl("apply", "-n", FOREIGN, "-f", "-", stdin=workloads)
+        wait_until("the workloads are healthy", lambda: self._phase(id) == "HEALTHY", 60)
+        time.sleep(SETTLE_S)
+        before = self._link().up
+        naive = asyncio.run(self._watch_everything(self._roll))
+        report.add(
+            "churn: bytes upwards",
+            [(self._link().up - before) / 1000],
+            "kB",
+            baseline="all kinds watched",
+            baseline_values=[naive / 1000],
+            goal=0.2,
+        )
+
+    def _define(self) -> None:
+        files: dict[str, str | bytes | None] = {
+            f"{_name(number)}/{i}.json": _configmap(f"{_name(number)}-{i}")
+            for number in range(SERVICES)
+            for i in range(EACH)
+        }
+        files[f"{EDGE}/edge.json"] = _balancer()
+        files |= {f"{WEB}/{n}.json": _deployment(n) for n in range(DEPLOYMENTS)}
+        self.stage.repository.commit(files, "All services")
+        self.repository_id = self.stage.ask(
+            "mutation ($url: String!) { createGitRepository(attributes: {url: $url}) { id } }",
+            url=self.stage.repository.url,
+        )["createGitRepository"]["id"]
+        self.member.kubectl("create", "namespace", BARE)
+        self.member.kubectl("create", "namespace", NAMESPACE)
+
+    def _bare(self) -> float:
+        """Seconds of the bare loop for as many objects."""
+        command = [sys.executable, "-c", _BARE, str(self.member.kubeconfig)]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        return float(done.stdout.split()[0])
+
+    def _create(self, names: list[str]) -> list[str]:
+        """Make services of these folders in one request; their ids."""
+        verb = "createServiceDeployment(clusterId: $cluster, attributes: $"
+        declared = ", ".join(f"${name}: ServiceDeploymentAttributes!" for name in names)
+        calls = " ".join(f"{name}: {verb}{name}) {{ id }}" for name in names)
+        made = self.stage.ask(
+            f"mutation ($cluster: ID!, {declared}) {{ {calls} }}",
+            cluster=self.member.id,
+            **{name: self._attributes(name) for name in names},
+        )
+        return [made[name]["id"] for name in names]
+
+    def _attributes(self, name: str) -> dict[str, Any]:
+        git = {"ref": "main", "folder": name}
+        return {
+            "name": name,
+            "namespace": NAMESPACE,
+            "repositoryId": self.repository_id,
+            "git": git,
+        }
+
+    def _all_healthy(self) -> bool:
+        """Whether they are; asked now and then, since asking costs the control plane too."""
+        time.sleep(0.25)
+        return self._healthy() == SERVICES
+
+    def _healthy(self) -> int:
+        after, healthy = None, 0
+        while True:
+            page = self.stage.ask(_PHASES, after=after)["serviceDeployments"]
+            healthy += sum(edge["node"]["status"] == "HEALTHY" for edge in page["edges"])
+            if not page["pageInfo"]["hasNextPage"] or not healthy:
+                return healthy
+            after = page["pageInfo"]["endCursor"]
+
+    def _phase(self, id: str) -> str:
+        return self.stage.ask(_PHASE, id=id)["serviceDeployment"]["status"]
+
+    def _until(self, id: str, phase: str) -> None:
+        wait_until(phase, lambda: self._phase(id) == phase)
+
+    async def _turns(self, id: str) -> list[float]:
+        """Seconds until each turn of the balancer was told, to well and back."""
+        path = f"/api/v1/namespaces/{NAMESPACE}/services/{EDGE}/status"
+        seen = []
+        async with self._session() as (session, server):
+            for turn in range(TURNS):
+                ingress = [] if turn % 2 else [{"ip": "192.0.2.1"}]
+                patch = orjson.dumps({"status": {"loadBalancer": {"ingress": ingress}}})
+                start = time.perf_counter()
+                async with session.patch(server + path, data=patch, headers=_MERGE) as answer:
+                    answer.raise_for_status()
+                wanted = "SYNCED" if turn % 2 else "HEALTHY"
+                await asyncio.to_thread(self._until, id, wanted)
+                seen.append(time.perf_counter() - start)
+                await asyncio.sleep(BETWEEN_TURNS_S)
+        return seen
+
+    def _roll(self) -> None:
+        for number in range(CHURNS):
+            name = f"deployment/w{number % DEPLOYMENTS}"
+            for namespace in (NAMESPACE, FOREIGN):
+                self.member.kubectl("rollout", "restart", name, "-n", namespace)
+            time.sleep(0.5)
+        time.sleep(3.0)
+
+    async def _watch_everything(self, happening: Callable[[], None]) -> int:
+        """Bytes of all watches of all kinds while something happens."""
+        count = 0
+
+        async def follow(session: aiohttp.ClientSession, url: str, version: str) -> None:
+            nonlocal count
+            query = {"watch": "1", "resourceVersion": version, "allowWatchBookmarks": "true"}
+            async with session.get(url, params=query) as answer:
+                async for part in answer.content.iter_any():
+                    count += len(part)
+
+        async with self._session() as (session, server), asyncio.TaskGroup() as watches:
+            tasks = [
+                watches.create_task(follow(session, url, await _version(session, url)))
+                for url in await _kinds(session, server)
+            ]
+            await asyncio.to_thread(happening)
+            for task in tasks:
+                task.cancel()
+        return count
+
+    @asynccontextmanager
+    async def _session(self) -> AsyncGenerator[tuple[aiohttp.ClientSession, str]]:
+        assert self.member.kubeconfig is not None
+        access = from_kubeconfig(self.member.kubeconfig, None, SystemClock())
+        headers = await access.headers()
+        connector = aiohttp.TCPConnector(ssl=access.tls or False, limit=0)
+        timeout = aiohttp.ClientTimeout(total=None)
+        async with aiohttp.ClientSession(
+            connector=connector, headers=headers, timeout=timeout
+        ) as session:
+            yield session, access.server
+
+    def _pids(self) -> tuple[int, int]:
+        return self.stage.control_plane_pid, self.stage.agent_pids["dev"]
+
+    def _cpu(self) -> float:
+        return sum(cpu_seconds(pid) for pid in self._pids())
+
+    def _memory(self) -> float:
+        """What both programs hold, with those that they have started."""
+        return sum(memory_megabytes(pid) for pid in self._pids())
+
+    @contextmanager
+    def _peak(self) -> Generator[list[float]]:
+        """Memory of both, looked at every half second."""
+        seen, over = [self._memory()], threading.Event()
+
+        def look() -> None:
+            while not over.wait(0.5):
+                # A program that one of them has run may end while it is looked at.
+                with suppress(ProcessLookupError, FileNotFoundError):
+                    seen.append(self._memory())
+
+        thread = threading.Thread(target=look)
+        thread.start()
+        try:
+            yield seen
+        finally:
+            over.set()
+            thread.join()
+
+    def _link(self) -> Link:
+        command = ["ss", "-tinHO", "state", "established", f"dport = :{self.port}"]
+        text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        words = [word.partition(":") for word in text.split()]
+        up = sum(int(value) for name, _, value in words if name == "bytes_sent")
+        down = sum(int(value) for name, _, value in words if name == "bytes_received")
+        return Link(up, down)
+
+
+async def _kinds(session: aiohttp.ClientSession, server: str) -> list[str]:
+    """URLs of all kinds that can be watched, each in one version."""
+    async with session.get(f"{server}/apis") as answer:
+        groups = (await answer.json())["groups"]
+    roots = [f"apis/{one['preferredVersion']['groupVersion']}" for one in groups]
+    found = []
+    for root in ["api/v1", *roots]:
+        async with session.get(f"{server}/{root}") as answer:
+            resources = (await answer.json())["resources"]
+        watched = [one["name"] for one in resources if "watch" in one["verbs"]]
+        # Events are there twice.
+        found += [f"{server}/{root}/{n}" for n in watched if (root, n) != ("api/v1", "events")]
+    return found
+
+
+async def _version(session: aiohttp.ClientSession, url: str) -> str:
+    async with session.get(url, params={"limit": "1"}) as answer:
+        return (await answer.json())["metadata"]["resourceVersion"]
+
+
+def _configmap(name: str) -> str:
+    return _object("v1", "ConfigMap", name, {"data": {"v": "0"}})
+
+
+def _balancer() -> str:
+    spec = {"type": "LoadBalancer", "ports": [{"port": 80}], "selector": {"app": EDGE}}
+    return _object("v1", "Service", EDGE, {"spec": spec})
+
+
+def _deployment(number: int) -> str:
+    name = f"w{number}"
+    template = {
+        "metadata": {"labels": {"app": name}},
+        "spec": {"containers": [{"name": "web", "image": "registry.example.org/web:1"}]},
+    }
+    spec = {
+        "replicas": REPLICAS,
+        "selector": {"matchLabels": {"app": name}},
+        "template": template,
+    }
+    return _object("apps/v1", "Deployment", name, {"spec": spec})
+
+
+def _object(api: str, kind: str, name: str, rest: dict[str, Any]) -> str:
+    metadata = {"name": name}
+    return orjson.dumps({"apiVersion": api, "kind": kind, "metadata": metadata} | rest).decode()
+
+
+def _name(number: int) -> str:
+    return f"s{number:03}"
+
+
+if __name__ == "__main__":
+    main()
