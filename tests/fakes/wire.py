@@ -88,14 +88,17 @@ class RuleHub:
         """Take some of what the agent has written; how many messages there were."""
         taken = 0
         while self.call is not None and taken < most and not self.call.up.empty():
-            message = self.call.up.get_nowait()
-            check(message)
+            self.hear(self.call.up.get_nowait())
             taken += 1
-            if message.HasField("hello"):
-                self._greet(message.hello)
-            elif message.HasField("report"):
-                self._taken.append(message.report)
         return taken
+
+    def hear(self, message: pb.AgentMessage) -> None:
+        """Take in one message of the agent's."""
+        check(message)
+        if message.HasField("hello"):
+            self._greet(message.hello)
+        elif message.HasField("report"):
+            self._taken.append(message.report)
 
     def commit(self) -> None:
         """Commit what was taken, once each, and acknowledge it."""

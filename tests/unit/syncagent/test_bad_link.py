@@ -1,0 +1,306 @@
+"""Half an hour on a bad link, played in seconds: both ends agree, nothing is run twice."""
+
+import asyncio
+import random
+from collections import Counter, deque
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+from typing import cast
+
+import orjson
+import pytest
+
+from fleet.bundle import Bundle, KubeObject, make_bundle
+from fleet.errors import TowlineError
+from fleet.runtime.clock import Clock, SystemClock
+from fleet.runtime.tasks import Tasks
+from fleet.sealing import SealingKey
+from fleet.wire.v1 import agent_pb2 as pb
+from fleet.wire.v1.agent_pb2_grpc import AgentStub
+from syncagent.domain.objects import ObjectRef
+from syncagent.domain.ownership import HOOK_ANNOTATION
+from syncagent.jobs.runner import JobRunner
+from syncagent.link.commands import Commands
+from syncagent.link.fetch import HubFetcher
+from syncagent.link.logs import LogQueue
+from syncagent.link.reports import OutboxReports
+from syncagent.link.session import Session
+from syncagent.link.wire import held_to_wire
+from syncagent.reconcile.engine import Engine
+from syncagent.state.bundles import BundleFiles
+from syncagent.state.database import Database
+from syncagent.state.jobs import SqliteJobs
+from syncagent.state.memory import SqliteMemory
+from syncagent.state.outbox import SqliteOutbox
+from tests.fakes.clock import FakeClock
+from tests.fakes.engine import config
+from tests.fakes.jobs import FakeJobCluster
+from tests.fakes.kubernetes import FakeCluster
+from tests.fakes.wire import RuleHub
+
+SEED = 20_260_102
+LENGTH_S, STEP_S = 1800.0, 0.5
+DELAY_S, BYTES_A_SECOND = 0.25, 8000.0
+CUT_S, WHOLE_S = (5.0, 60.0), (10.0, 120.0)
+CHANGES, JOBS = 200, 10
+SERVICES = [f"service-{number}" for number in range(8)]
+JOB: KubeObject = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "spec": {"template": {"spec": {"containers": [{"name": "main", "image": "check"}]}}},
+}
+
+
+class Way:
+    """One direction of the line: at its rate, then its delay; a cut loses what is under way."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._free_at = 0.0
+        self._under_way: deque[tuple[float, pb.AgentMessage | pb.HubMessage]] = deque()
+
+    @property
+    def free(self) -> bool:
+        return self._free_at <= self._clock.monotonic()
+
+    def put(self, message: pb.AgentMessage | pb.HubMessage) -> None:
+        start = max(self._free_at, self._clock.monotonic())
+        self._free_at = start + message.ByteSize() / BYTES_A_SECOND
+        self._under_way.append((self._free_at + DELAY_S, message))
+
+    def arrived(self) -> list[pb.AgentMessage | pb.HubMessage]:
+        found = []
+        while self._under_way and self._under_way[0][0] <= self._clock.monotonic():
+            found.append(self._under_way.popleft()[1])
+        return found
+
+    def cut(self) -> None:
+        self._under_way.clear()
+        self._free_at = 0.0
+
+
+class FarHub(RuleHub):
+    """The rules of a hub, at the other end of the line; it has bundles and jobs to give."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self.up, self.down = Way(clock), Way(clock)
+        self.whole = asyncio.Event()
+        self.whole.set()
+        self.cuts = 0
+        self.bundles: dict[str, Bundle] = {}
+
+    def cut(self) -> None:
+        super().cut()
+        self.up.cut()
+        self.down.cut()
+
+    def bring(self, service: str, value: str) -> None:
+        """The service is to have this value, once its hook has run."""
+        hook = JOB | {
+            "metadata": {"name": service, "annotations": {"towline.dev/hook": "pre-sync"}}
+        }
+        self.bundles[service] = make_bundle([config(service, value), hook])
+        self.want(service)
+
+    def run_job(self, command_id: str) -> None:
+        run = pb.RunJob(namespace="ops", manifest=orjson.dumps(JOB), timeout_s=3600)
+        self.commands[command_id] = pb.Command(id=command_id, run_job=run)
+        self._send(pb.HubMessage(command=self.commands[command_id]))
+
+    def move(self) -> None:
+        """What may leave leaves, what is due arrives and is committed."""
+        if self.call is None:
+            return
+        while self.up.free and not self.call.up.empty():
+            self.up.put(self.call.up.get_nowait())
+        for message in self.up.arrived():
+            self.hear(cast(pb.AgentMessage, message))
+        self.commit()
+        for message in self.down.arrived():
+            self.call.down.put_nowait(cast(pb.HubMessage, message))
+
+    def _offer(self, service: str) -> None:
+        bundle = self.bundles[service]
+        spec = pb.ServiceSpec(
+            name=service,
+            namespace="prod",
+            digest=bundle.digest,
+            bundle_bytes=len(bundle.data),
+            object_count=bundle.count,
+            bundle=bundle.data,
+        )
+        sequence = self.desired[service]
+        self._send(
+            pb.HubMessage(desired=pb.Desired(service_id=service, sequence=sequence, spec=spec))
+        )
+
+    def _send(self, message: pb.HubMessage) -> None:
+        if self.call is not None and self.call.alive:
+            self.down.put(message)
+
+
+class HookCluster(FakeCluster):
+    """A cluster whose hooks end well at once; `hooks` counts how often each run was made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hooks: Counter[tuple[str, str]] = Counter()
+
+    async def apply(
+        self, ref: ObjectRef, body: KubeObject, *, force: bool, dry_run: bool = False
+    ) -> KubeObject:
+        live = await super().apply(ref, body, force=force, dry_run=dry_run)
+        if ref.kind != "Job":
+            return live
+        self.hooks[ref.name, body["metadata"]["annotations"][HOOK_ANNOTATION]] += 1
+        return self.put(live | {"status": {"conditions": [{"type": "Complete", "status": "True"}]}})
+
+
+class Agent:
+    """Engine, jobs, outbox and link, all real; the clusters and the line are not."""
+
+    def __init__(self, folder: Path) -> None:
+        self.clock = FakeClock()
+        self.hub, self.cluster, self.jobs = FarHub(self.clock), HookCluster(), FakeJobCluster()
+        self.database = Database(folder / "agent.db")
+        self.outbox = SqliteOutbox(self.database, self.clock)
+        self.fetcher, reports, key = (
+            HubFetcher(()),
+            OutboxReports(self.outbox),
+            SealingKey.generate(),
+        )
+        self.engine = Engine(
+            self.cluster,
+            BundleFiles(folder / "bundles"),
+            self.fetcher,
+            SqliteMemory(self.database),
+            reports,
+            self.clock,
+            key,
+        )
+        memory = SqliteJobs(self.database)
+        self.runner = JobRunner(
+            self.jobs, memory, reports, key, lambda refs: None, lambda *piece: None, self.clock
+        )
+        self.sessions = 0
+
+    async def stay_linked(self) -> None:
+        """One session after another, whenever the line is whole."""
+        while True:
+            await self.hub.whole.wait()
+            held = held_to_wire(self.engine.held())
+            hello = pb.Hello(
+                lowest_protocol=1,
+                highest_protocol=1,
+                held=held,
+                acknowledged=self.outbox.acknowledged(),
+            )
+            session = Session(
+                cast(AgentStub, self.hub),
+                (),
+                hello,
+                self.engine,
+                Commands(self.engine, self.runner),
+                self.outbox,
+                LogQueue(),
+                self.clock,
+                offer=self.fetcher.offer,
+            )
+            self.sessions += 1
+            with suppress(TowlineError):
+                await session.greet()
+                await session.run()
+            session.close()
+            await self.clock.sleep(1.0)
+
+    async def step(self) -> None:
+        """Half a second passes."""
+        self.hub.move()
+        for name in self.jobs.created:
+            job = name.removeprefix("Job/")
+            if ("Pod", f"{job}-pod") not in self.jobs.objects:
+                self.jobs.runs(job)
+                self.jobs.ends(job)
+        await self.clock.advance(STEP_S)
+
+    def stir(self, service: str, generation: int) -> bool:
+        """Something in the cluster changes that is to be told; whether it is there yet."""
+        one = self.cluster.objects.get(("", "ConfigMap", "prod", service))
+        if one is None:
+            return False
+        self.cluster.put(one | {"metadata": one["metadata"] | {"generation": generation}})
+        return True
+
+    def generations(self) -> dict[str, dict[str, int]]:
+        """What the inventory of each service should come to."""
+        return {
+            key[3]: {key[3]: one["metadata"].get("generation", 0)}
+            for key, one in self.cluster.objects.items()
+            if key[1] == "ConfigMap"
+        }
+
+    @property
+    def agreed(self) -> bool:
+        """Whether nothing is left to be said in either direction."""
+        last = {service: told[-1] for service, told in self.hub.statuses.items()}
+        held = dict(self.engine.held())
+        known = self.hub.inventory == self.generations()
+        return last == held == self.hub.desired and known and not self.hub.commands
+
+
+@pytest.fixture
+async def agent(tmp_path: Path) -> AsyncIterator[Agent]:
+    made, tasks = Agent(tmp_path), Tasks("test")
+    made.engine.start()
+    made.runner.start()
+    tasks.forever("link", made.stay_linked())
+    yield made
+    await tasks.stop()
+    await made.runner.stop()
+    await made.engine.stop()
+    made.database.close()
+
+
+def break_now_and_then(hub: FarHub, chance: random.Random, now: float, turn_at: float) -> float:
+    """Cut the line, or mend it, when it is time; when that is next."""
+    if now < turn_at:
+        return turn_at
+    if hub.whole.is_set():
+        hub.whole.clear()
+        hub.cut()
+        hub.cuts += 1
+        return now + chance.uniform(*CUT_S)
+    hub.whole.set()
+    return now + chance.uniform(*WHOLE_S)
+
+
+async def test_both_ends_agree_after_half_an_hour_on_a_bad_link(agent: Agent) -> None:
+    """200 changes each way: the same at both ends, in order, each hook and each job run once."""
+    chance, hub = random.Random(SEED), agent.hub
+    times = sorted(chance.uniform(0, LENGTH_S) for _ in range(CHANGES))
+    turn_at, stirred = chance.uniform(*WHOLE_S), 0
+    for turn in range(int(LENGTH_S / STEP_S)):
+        now = turn * STEP_S
+        turn_at = break_now_and_then(hub, chance, now, turn_at)
+        while times and times[0] <= now:
+            del times[0]
+            hub.bring(chance.choice(SERVICES), f"{now}")
+            if len(times) % (CHANGES // JOBS) == 0:
+                hub.run_job(f"job-{len(times)}")
+        if stirred < CHANGES and now * CHANGES / LENGTH_S > stirred - 20:
+            stirred += agent.stir(chance.choice(SERVICES), turn)
+        await agent.step()
+    hub.whole.set()
+    for _ in range(400):
+        if agent.agreed:
+            break
+        # Bundles go through threads, which the fake clock does not wait for.
+        await SystemClock().sleep(0.002)
+        await agent.step()
+    assert agent.agreed and sum(hub.desired.values()) == CHANGES
+    assert hub.cuts >= 10 and agent.sessions > hub.cuts // 2 and stirred == CHANGES
+    assert all(told == sorted(told) for told in hub.statuses.values())
+    assert len(agent.jobs.created) == len(set(agent.jobs.created)) == JOBS
+    assert agent.cluster.hooks and set(agent.cluster.hooks.values()) == {1}
