@@ -44,9 +44,8 @@ class SqliteOutbox:
     def acknowledge(self, number: int) -> None:
         with self._db.transaction() as db:
             db.execute("DELETE FROM report WHERE number <= ?", (number,))
-            db.execute("UPDATE counter SET value = max(value, ?) WHERE name = 'reports'", (number,))
             db.execute(
-                "INSERT INTO counter VALUES ('acknowledged', ?)"
+                "INSERT INTO counter VALUES ('reports', ?1), ('acknowledged', ?1)"
                 " ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)",
                 (number,),
             )
