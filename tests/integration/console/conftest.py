@@ -78,8 +78,9 @@ class Desk:
             self.complaints.append(f"asked {url}")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
+    """A browser. Its driver occupies the thread's event loop: other modules' tests need that."""
     program = browser_program()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
@@ -88,8 +89,9 @@ def chromium() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def stage(kubernetes: Path, chromium: Browser) -> Iterator[DemoStage]:
+def stage(kubernetes: Path) -> Iterator[DemoStage]:
     """A started stage: two clusters with agents, and an administrator with a password."""
+    browser_program()
     with DemoStage(lambda _: None) as made:
         made.start()
         _set_up(made)
@@ -105,7 +107,7 @@ def story(stage: DemoStage) -> Story:
     return begun
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def signed_in(
     chromium: Browser, stage: DemoStage, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
