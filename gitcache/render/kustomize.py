@@ -34,7 +34,14 @@ _REMOTE = re.compile(
     r"|://|^git::|[?&](ref|version|timeout|submodules)=|(?<=[^/])//|\.git(/|\?|$)"
 )
 # kubectl logs its failure with the time and its own process id.
-_KLOG = re.compile(r'^E\d{4} [^]]*\] "command failed" err="(?P<message>.*?)"?$', re.DOTALL)
+_KLOG = re.compile(
+    r'^E\d{4} [^]]*\] "command failed" err=(?:"(?P<line>.*?)"?|<\s*(?P<lines>.*?)\s*>?)$', re.DOTALL
+)
+# What is left of a path of this machine leads out of the files that were given to the tool.
+_OUTSIDE = re.compile(
+    r"\b(security; file|failure on|l?stat|open|read|root|directory) '?/"
+    r"|'/[^']*' must (be a directory|resolve)"
+)
 
 
 def references(folder: str, files: Mapping[str, bytes]) -> list[str]:
@@ -132,7 +139,10 @@ def _run(command: Sequence[str], home: Path, top: Path) -> bytes:
 def _told(stderr: bytes, top: Path) -> str:
     text = stderr.decode("utf-8", "replace").strip().removeprefix("Error: ").removeprefix("error: ")
     if (klog := _KLOG.search(text)) is not None:
-        text = klog["message"].replace('\\"', '"')
+        text = klog["lines"] or klog["line"].replace('\\"', '"')
     for place in (os.path.realpath(top), str(top)):
         text = text.replace(f"{place}/", "").replace(place, ".")
+    if _OUTSIDE.search(text):
+        # Nobody learns whether there is such a file.
+        text = "something names a file that is not in this repository"
     return "kustomize: " + "".join(char if char.isprintable() else " " for char in text)

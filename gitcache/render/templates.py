@@ -64,10 +64,12 @@ def expand_text(path: str, data: bytes, parameters: Mapping[str, Any]) -> bytes:
 
 def _render(path: str, text: str, parameters: Mapping[str, Any]) -> str:
     environment = _environment()
-    from liquid.exceptions import LiquidError
+    from liquid.exceptions import LiquidError, TemplateNotFoundError
 
     try:
         return environment.from_string(text).render(**names_of(parameters))
+    except TemplateNotFoundError as error:
+        raise Invalid(f"{path}{_line(error)}: templates cannot include other files") from error
     except LiquidError as error:
         raise Invalid(f"{path}{_line(error)}: {error.message}") from error
 

@@ -146,6 +146,36 @@ async def test_kustomizations_that_reach_out_get_nothing(
     await refusal(render(sha))
 
 
+@needs_kustomize
+@pytest.mark.parametrize(
+    "text",
+    [
+        "configMapGenerator: [{name: x, files: [%s]}]",
+        "configMapGenerator: [{name: x, envs: [%s]}]",
+        "generators: [made.yaml]",
+        "replacements: [{path: %s}]",
+        "openapi: {path: %s}",
+        "configurations: [%s]",
+    ],
+)
+async def test_a_kustomization_does_not_learn_which_files_a_machine_has(
+    repository: Repository, render: Render, text: str
+) -> None:
+    """Whether a file is there or not, the answer is the same, and names no place."""
+    made = (
+        "apiVersion: builtin\nkind: ConfigMapGenerator\nmetadata: {name: x}\n"
+        "files: [../../../../../../../../../../%s]\n"
+    )
+    told = set()
+    for path in ("/etc/passwd", "/etc/no-such-file"):
+        files: dict[str, str | bytes | None] = {"web/x.yaml": config_map("x")}
+        files["web/made.yaml"] = made % path
+        whole = text % path if "%s" in text else text
+        files["web/kustomization.yaml"] = f"resources: [x.yaml]\n{whole}\n"
+        told.add(await refusal(render(repository.commit(files))))
+    assert told == {"kustomize: something names a file that is not in this repository"}
+
+
 async def test_templates_are_filled_in(repository: Repository, render: Render) -> None:
     sha = repository.commit({"web/a.yaml.liquid": config_map("c-{{ cluster.handle }}")})
     parameters = {"cluster": {"handle": "eu"}}
