@@ -321,6 +321,10 @@ class PeerAway(Unavailable):
     """Another replica does not answer; it may be asked again, or another one may."""
 
 
+class PeerSlow(PeerAway):
+    """It has not answered yet: what it was asked for may still be under way."""
+
+
 class Replicas(Coordinator, Protocol):
     """All replicas of the git cache, and which of them owns what.
 

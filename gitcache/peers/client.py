@@ -22,7 +22,7 @@ from fleet.identity import RepositoryId
 from fleet.source import Commit, Rendered, RenderRequest, RepositoryState
 from gitcache.domain import messages
 from gitcache.peers.sockets import OpenSockets
-from gitcache.ports import Member, PeerAway
+from gitcache.ports import Member, PeerAway, PeerSlow
 
 HOP = "Towline-Hop"
 """Set by a replica that asks another one, which then asks nobody else."""
@@ -33,7 +33,6 @@ IDLE_SECONDS = 5.0
 """A states stream is silent for less than this; an answer that takes longer is asked for again,
 which costs nothing: the work goes on and is done once."""
 
-_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=2.0, sock_read=IDLE_SECONDS)
 _CONNECTIONS = 32
 _ERRORS: dict[str, type[TowlineError]] = {
     kind.code: kind
@@ -42,10 +41,14 @@ _ERRORS: dict[str, type[TowlineError]] = {
 
 
 class PeerClient:
-    """Warm connections to replicas. `hop` marks the caller as a replica."""
+    """Warm connections to replicas. `hop` marks the caller as a replica.
 
-    def __init__(self, context: ssl.SSLContext, *, hop: bool) -> None:
+    PeerSlow: an answer, or more of one, did not come within `idle` seconds.
+    """
+
+    def __init__(self, context: ssl.SSLContext, *, hop: bool, idle: float = IDLE_SECONDS) -> None:
         self._context = context
+        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=2.0, sock_read=idle)
         self._headers = {HOP: "1"} if hop else {}
         self._session: aiohttp.ClientSession | None = None
         self._sockets = OpenSockets()
@@ -130,6 +133,8 @@ class PeerClient:
             ) as answer:
                 await _check(answer)
                 return await answer.read()
+        except aiohttp.SocketTimeoutError as error:
+            raise PeerSlow(f"replica {address} has not answered yet", retry_after=1.0) from error
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
             raise PeerAway(f"replica {address} is away", retry_after=1.0) from error
 
@@ -144,7 +149,7 @@ class PeerClient:
             )
             self._session = aiohttp.ClientSession(
                 connector=connector,
-                timeout=_TIMEOUT,
+                timeout=self._timeout,
                 headers=self._headers,
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,

@@ -16,13 +16,15 @@ from fleet.source import Commit, Rendered, RenderRequest, RepositorySpec, Reposi
 from gitcache.domain import messages
 from gitcache.domain.placement import ranked
 from gitcache.peers.client import PeerClient
-from gitcache.ports import LiveDigests, Member, PeerAway
+from gitcache.ports import LiveDigests, Member, PeerAway, PeerSlow
 
 log = structlog.get_logger(__name__)
 
 Result = TypeVar("Result")
 
 _LIVE_SECONDS = 600.0
+_PATIENCE = 60.0
+"""Seconds for which servers are asked again for what they have not answered yet."""
 _MOST_SERVERS = 64
 _ANYWHERE = ("0.0.0.0:", "[::]:", ":")
 """Where a replica listens that was not told under which address others reach it."""
@@ -172,13 +174,22 @@ class RemoteGitCache:
         return data
 
     async def _anywhere(self, key: str, ask: Callable[[Member], Awaitable[Result]]) -> Result:
-        """Ask one server after another, always in the same order for a key."""
-        for name in ranked(key, self.servers()):
-            try:
-                return await ask(Member(name, name))
-            except PeerAway as error:
-                log.warning("git cache server away", server=name, reason=error.message)
-        raise Unavailable("no server of the git cache answers", retry_after=1.0)
+        """Ask one server after another, always in the same order for a key.
+
+        All of them again as long as one is at work: what is asked for is made once.
+        """
+        until = self._clock.monotonic() + _PATIENCE
+        is_slow = True
+        while is_slow and self._clock.monotonic() < until:
+            is_slow = False
+            for name in ranked(key, self.servers()):
+                try:
+                    return await ask(Member(name, name))
+                except PeerAway as error:
+                    is_slow = is_slow or isinstance(error, PeerSlow)
+                    log.warning("git cache server away", server=name, reason=error.message)
+        wanting = "has not answered in time" if is_slow else "is away"
+        raise Unavailable(f"the git cache {wanting}; it is asked again", retry_after=1.0)
 
     async def _look_around(self) -> None:
         """Ask the servers now and then who else is there."""

@@ -322,7 +322,7 @@ class GitCache:
                 except PeerAway as error:
                     log.info("owner away", repository=repository_id, reason=error.message)
             await self._clock.sleep(pause)
-        raise Unavailable(f"no replica follows repository {repository_id} now", retry_after=1.0)
+        raise Unavailable(f"no replica answers for repository {repository_id} now", retry_after=1.0)
 
     async def _find(
         self, repository_id: RepositoryId, commit: str

@@ -8,10 +8,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from fleet.identity import RepositoryId
 from fleet.runtime.clock import SystemClock
 from gitcache.peers.authority import Contexts, contexts
 from gitcache.peers.client import PeerClient
-from gitcache.ports import Member
+from gitcache.ports import Member, PeerSlow
 from tests.integration.gitcache.tier import KEY
 
 STREAM = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -73,3 +74,17 @@ async def test_a_replica_that_stands_still_keeps_no_connection(
         await asyncio.sleep(0.1)
         await stopped(client, hearing)
         assert await asyncio.to_thread(is_ended, connection)
+
+
+async def test_a_replica_that_has_taken_a_request_is_slow_and_not_away(
+    listener: socket.socket, tls: Contexts
+) -> None:
+    client = PeerClient(tls.client, hop=False, idle=0.2)
+    member = Member("x", f"127.0.0.1:{listener.getsockname()[1]}")
+    asking = asyncio.ensure_future(client.resolve(member, RepositoryId("r"), "main"))
+    connection, _ = await asyncio.to_thread(listener.accept)
+    wrap = tls.server.wrap_socket
+    with await asyncio.to_thread(wrap, connection, server_side=True):
+        with pytest.raises(PeerSlow, match="not answered yet"):
+            await asking
+        await client.close()

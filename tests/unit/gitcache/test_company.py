@@ -198,7 +198,7 @@ async def test_nobody_to_ask_is_told_as_such(company: Company) -> None:
     del company.peers.caches[company.owner]
     asking = asyncio.ensure_future(company.caches[other].trees(ID, sha, ["web"]))
     await company.clock.advance(10)
-    with pytest.raises(Unavailable, match="no replica follows"):
+    with pytest.raises(Unavailable, match="no replica answers"):
         await asking
 
 
