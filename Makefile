@@ -64,7 +64,7 @@ console-if-npm:
 lint-console: ## style and types of the console, and whether its generated types are fresh
 	@$(MAKE) --no-print-directory $(NODE_MODULES)
 	@cd console && npm run --silent lint && npm run --silent types
-	@generated=$$(mktemp); trap 'rm -f "$$generated"' EXIT; \
+	@generated=$$(mktemp --suffix=.ts); trap 'rm -f "$$generated"' EXIT; \
 	(cd console && node scripts/generate.js "$$generated"); \
 	diff -u console/src/api/generated.ts "$$generated" || { echo "console/src/api/generated.ts is not what its source generates: run npm run generate in console" >&2; exit 1; }
 

@@ -420,6 +420,7 @@ export type ServiceContextAttributes = {
   secrets?: Array<ConfigAttributes> | null | undefined;
   projectId?: string | null | undefined;
   types?: string | null | undefined;
+  secretsByReference?: boolean | null | undefined;
 };
 
 export type ServiceDeploymentAttributes = {
