@@ -167,6 +167,7 @@ class Pipelines:
             await unbind(tx, view.spec)
             await tx.pipelines.remove(id)
             await self._deps.audit(tx, actor, "deletePipeline", row.name, id)
+        self._deps.bus.publish(PIPELINE, id)
         for repository in {s.repository_id for s in view.services.values() if s.repository_id}:
             self._deps.bus.publish(DELIVER, f"{repository}/")
         return _shown(view, actor)

@@ -134,6 +134,20 @@ async def test_a_deleted_thing_is_told_as_gone(hub: Running, signed_in: Socket) 
     assert told == {"id": cluster["id"], "payload": None}
 
 
+async def test_a_deleted_pipeline_is_told_as_gone(hub: Running, signed_in: Socket) -> None:
+    cluster, repository = await hub.cluster(), await hub.repository("https://127.0.0.1:1/a.git")
+    service = await hub.service(cluster["id"], repository, "web")
+    saved = """mutation ($id: ID!) { savePipeline(name: "p", attributes: {stages: [
+      {name: "dev", services: [{serviceId: $id}]}], edges: []}) { id } }"""
+    made = (await hub.ask(saved, id=service))["savePipeline"]["id"]
+    await signed_in.subscribe(PIPELINES)
+    await asyncio.sleep(0.3)
+    await hub.ask("mutation ($id: ID!) { deletePipeline(id: $id) { id } }", id=made)
+    while (told := (await signed_in.next())["payload"]["data"]["pipelineDelta"])["payload"]:
+        continue
+    assert told == {"id": made, "payload": None}
+
+
 async def test_what_was_missed_is_told_after_a_reconnect(hub: Running) -> None:
     """With `since`: changes and deletions of all three kinds, of one thing as of all."""
     cluster, gone = await hub.cluster(), await hub.cluster("gone")
