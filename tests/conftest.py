@@ -26,6 +26,7 @@ from towline.demo.gitserver import GitServer
 _numbers = count(1)
 _ALLOWED_SKIP = "platform: "
 _CLUSTERS = ("kubernetes", "cluster", "second_cluster")
+_DOORS = ("proxy", "console", "cli")
 _SCRUBBED = ("GIT_", "TOWLINE_", "REDIS_", "PG")
 _MISSING = "no {0} server on this machine: `make test` installs one, so does your system"
 
@@ -47,11 +48,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that need clusters; those of one folder stay on one worker of pytest-xdist."""
+    """Mark the tests that need clusters, and keep them on two workers of pytest-xdist.
+
+    A cluster costs a tenth of a core at rest: each worker that has one starts its own.
+    """
     for item in items:
         if any(name in _CLUSTERS for name in getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.cluster)
-            item.add_marker(pytest.mark.xdist_group(f"cluster-{item.path.parent.name}"))
+            group = "doors" if item.path.parent.name in _DOORS else "agents"
+            item.add_marker(pytest.mark.xdist_group(group))
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -324,7 +324,8 @@ class Pipelines:
     async def decide(
         self, actor: Actor, action: str, view: PipelineView, event: ev.Event
     ) -> PipelineView:
-        """Give the engine a person's decision. Conflict: it takes it not, and says why."""
+        """Give the engine a decision of somebody who may. Conflict: it is not taken, and why."""
+        require_member(actor)
         entry = self._deps.audit_entry(
             actor, action, view.row.name, view.row.id, event=codec.event_to_json(event)
         )

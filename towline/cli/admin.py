@@ -168,7 +168,7 @@ def support_bundle(
 
     \b
     Example:
-      journalctl -u towline | towline admin support-bundle towline-support.tar.gz --log -
+      towline admin support-bundle towline-support.tar.gz --log towline.log
     """
     collect, settings = load("towline.support").collect, _settings(config, data)
     if log is None:

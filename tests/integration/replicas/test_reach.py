@@ -51,9 +51,11 @@ class Door:
         return await self._http.get(url, headers=headers)
 
     async def status(self, replica: Replica) -> int:
-        """What a small request is answered with."""
+        """What a small request is answered with; the words of a refusal are printed."""
         async with self.ask(replica) as answer:
-            await answer.read()
+            said = await answer.read()
+            if answer.status != 200:
+                print(answer.status, said.decode())
             return answer.status
 
     async def until_reached(self, replica: Replica, seconds: float = 30.0) -> float:

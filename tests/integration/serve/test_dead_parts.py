@@ -31,4 +31,5 @@ async def test_the_process_waits_for_every_part(hub: Running) -> None:
     assert owners == {
         "serve", "door-audit", "door", "tunnels", "recordings", "gitcache", "agentlink", "delivery",
         "pipelines", "access", "retention", "news", "ownership", "peers", "following",
+        "census", "secrets",
     }  # fmt: skip

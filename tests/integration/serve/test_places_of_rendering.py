@@ -54,6 +54,9 @@ class Places:
     async def seen(self) -> Json:
         return (await self.hub.ask(SEEN, id=self.service))["serviceDeployment"]
 
+    async def connected(self) -> frozenset[str]:
+        return frozenset(self.hub.process.plane.agentlink.connected())
+
     async def healthy(self, sha: str) -> Json:
         def right(one: Json) -> bool:
             return (one["status"], one["sha"], one["errors"]) == ("HEALTHY", sha, [])
@@ -153,6 +156,9 @@ async def test_an_agent_that_is_away_holds_up_renders_only(places: Places) -> No
     await places.move(places.other)
     await places.ordered(1)
     places.stops["other"].set()
+    await until(places.connected, lambda ids: places.other not in ids, 20)
+    # What was last heard of it is written down a moment later.
+    await asyncio.sleep(2.5)
     async with places.hub.process.plane.store.write() as tx:
         await tx.clusters.change(places.other, pinged_at=None)
     sha = places.repository.commit({"shop/a.yaml": config("shop", n="3")})

@@ -23,18 +23,19 @@ REPORT = """query ($then: DateTime!, $now: DateTime!) {
 
 
 async def filled(hub: Running) -> Json:
-    """A cluster with two services."""
+    """A cluster with two services of a repository that is away."""
     cluster = await hub.cluster("prod")
     repository = await hub.repository("https://127.0.0.1:1/x.git")
     for name in ("web", "api"):
-        await hub.service(cluster["id"], repository, name)
+        service = await hub.service(cluster["id"], repository, name)
+        await hub.service_until(service, lambda one: one["status"] == "FAILED")
     return cluster
 
 
 async def test_the_map_and_names(hub: Running) -> None:
     cluster = await filled(hub)
     (row,) = (await hub.ask(MAP))["fleetMap"]["rows"]
-    assert (row["id"], row["services"]) == (cluster["id"], "PP")
+    assert (row["id"], row["services"]) == (cluster["id"], "FF")
     narrow = "{ fleetMap(filter: {status: [HEALTHY]}) { rows { id } } }"
     assert (await hub.ask(narrow))["fleetMap"]["rows"] == []
     found = await hub.ask('{ places(q: "PRO") { kind name within } }')
@@ -54,7 +55,7 @@ async def test_the_map_is_told_of_as_it_changes(hub: Running, signed_in: Socket)
     await filled(hub)
     await signed_in.subscribe(DELTA)
     first = (await signed_in.next())["payload"]["data"]["fleetDelta"]
-    assert first == {"rows": [{"handle": "prod", "services": "PP"}], "gone": []}
+    assert first == {"rows": [{"handle": "prod", "services": "FF"}], "gone": []}
     other = await hub.cluster("other")
     told = (await signed_in.next())["payload"]["data"]["fleetDelta"]
     assert told == {"rows": [{"handle": "other", "services": ""}], "gone": []}
