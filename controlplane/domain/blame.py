@@ -11,6 +11,8 @@ from typing import Any
 
 import orjson
 
+from controlplane.domain.livestate import time_of
+
 FIELD_MANAGER = "towline"
 """As whom agents write."""
 MOST_FIELDS = 1_000
@@ -92,7 +94,7 @@ def _of_manager(entry: Mapping[str, Any], live: Mapping[str, Any]) -> Iterator[M
         "",
         str(entry.get("manager", ""))[:253],
         str(entry.get("operation", ""))[:16],
-        _time(entry.get("time")),
+        time_of(entry.get("time")),
         str(entry.get("subresource") or "")[:63],
     )
     fields = entry.get("fieldsV1")
@@ -140,11 +142,3 @@ def _next(value: Any, step: Step) -> tuple[str | int, Any]:
         return step, value.get(step, _MISSING) if isinstance(value, Mapping) else _MISSING
     index = step.index(value) if isinstance(value, list) else None
     return (0, _MISSING) if index is None else (index, value[index])
-
-
-def _time(value: Any) -> datetime | None:
-    try:
-        found = datetime.fromisoformat(str(value)) if value else None
-    except ValueError:
-        return None
-    return found if found is not None and found.tzinfo else None

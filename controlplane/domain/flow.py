@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from controlplane.domain.circles import circle
 from fleet.errors import Invalid
 
 MOST_NAMES = 200
@@ -142,17 +143,7 @@ def check_type(name: str, type: ValueType, value: Any, where: str) -> None:
 
 def cycle(graph: Graph, start: str) -> list[str]:
     """Labels on a way of imports from a service back to itself; empty: there is none."""
-    came: dict[str, str] = {}
-    ahead = [start]
-    while ahead:
-        here = ahead.pop()
-        for source in _sources(graph, here):
-            if source == start:
-                return [graph[one].label for one in _way(start, here, came)]
-            if source not in came:
-                came[source] = here
-                ahead.append(source)
-    return []
+    return [graph[one].label for one in circle(start, lambda id: _sources(graph, id))]
 
 
 def order(graph: Graph, among: Collection[str] | None = None) -> list[list[str]]:
@@ -284,14 +275,6 @@ def _users(graph: Graph) -> dict[str, set[str]]:
         for source in _sources(graph, id):
             users.setdefault(source, set()).add(id)
     return users
-
-
-def _way(start: str, last: str, came: Mapping[str, str]) -> list[str]:
-    way = [start]
-    while last != start:
-        way.append(last)
-        last = came[last]
-    return [start, *reversed(way[1:]), start]
 
 
 def _values(resolved: Resolved, id: str) -> dict[str, Any]:

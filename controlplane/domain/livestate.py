@@ -98,8 +98,8 @@ def _event(told: Mapping[str, Any]) -> ObjectEvent:
         message=str(told.get("message", ""))[:4096],
         count=count if isinstance(count, int) else 1,
         source=str(source.get("component") or told.get("reportingComponent") or "")[:256],
-        first_at=_time(told.get("firstTimestamp") or told.get("eventTime")),
-        last_at=_time(last),
+        first_at=time_of(told.get("firstTimestamp") or told.get("eventTime")),
+        last_at=time_of(last),
     )
 
 
@@ -107,7 +107,8 @@ def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _time(value: Any) -> datetime | None:
+def time_of(value: Any) -> datetime | None:
+    """A time as clusters tell it (RFC 3339); None for whatever else is there."""
     try:
         found = datetime.fromisoformat(str(value)) if value else None
     except ValueError:

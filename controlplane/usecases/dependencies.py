@@ -1,7 +1,8 @@
 """Dependencies between services of a cluster: no cycles, and who waits for whom."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
+from controlplane.domain.circles import circle
 from controlplane.domain.names import check_label
 from controlplane.domain.services import Service, ServiceStatus
 from controlplane.ports import Transaction
@@ -27,7 +28,7 @@ async def check_dependencies(tx: Transaction, service: Service) -> None:
     for name in service.dependencies:
         if name not in others:
             raise Invalid(f"there is no service {name!r} in this cluster", field="dependencies")
-    way = circle(service.name, {name: one.dependencies for name, one in others.items()})
+    way = circle(service.name, lambda name: others[name].dependencies if name in others else ())
     if way:
         raise Conflict(f"services would wait for each other for ever: {' → '.join(way)}")
 
@@ -80,26 +81,3 @@ def in_order(services: Sequence[Service]) -> list[list[Service]]:
         for one in group:
             del waiting[one.cluster_id, one.name]
     return groups
-
-
-def circle(start: str, edges: Mapping[str, Sequence[str]]) -> list[str]:
-    """A way from a name back to itself; empty if there is none."""
-    came: dict[str, str] = {}
-    ahead = [start]
-    while ahead:
-        here = ahead.pop()
-        for name in edges.get(here, ()):
-            if name == start:
-                return _way(start, here, came)
-            if name not in came:
-                came[name] = here
-                ahead.append(name)
-    return []
-
-
-def _way(start: str, last: str, came: Mapping[str, str]) -> list[str]:
-    way = [start]
-    while last != start:
-        way.append(last)
-        last = came[last]
-    return [start, *reversed(way[1:]), start]
