@@ -15,6 +15,7 @@ import { useNow } from "../live/clock";
 import { useParam } from "../ui/useParam";
 import { useRowKeys } from "../ui/useRowKeys";
 import { AWAY, isAway } from "./away";
+import { NoClusters } from "./NoClusters";
 import "./clusters.css";
 
 const HEALTHS: readonly (readonly [ClusterHealth | "", string])[] = [
@@ -105,7 +106,7 @@ function Slice({ q, health, after, onMore, last }: SliceProps) {
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={8} />;
   const { edges, pageInfo } = data.clusters;
-  if (edges.length === 0 && after === null) return <NoClusters filtered={q !== "" || health !== null} />;
+  if (edges.length === 0 && after === null) return <Nothing filtered={q !== "" || health !== null} />;
   return (
     <>
       <Table label="Clusters" titles={TITLES}>
@@ -118,14 +119,7 @@ function Slice({ q, health, after, onMore, last }: SliceProps) {
   );
 }
 
-function NoClusters({ filtered }: { readonly filtered: boolean }) {
+function Nothing({ filtered }: { readonly filtered: boolean }) {
   if (filtered) return <Empty title="No cluster is like that">Try fewer letters.</Empty>;
-  return (
-    <Empty title="No clusters yet">
-      <p>A cluster joins by one command that is run in it. Nothing has to reach into it.</p>
-      <Link className="button primary" href="/clusters/new">
-        Join the first cluster
-      </Link>
-    </Empty>
-  );
+  return <NoClusters />;
 }

@@ -1,8 +1,9 @@
 import { useCallback, useMemo } from "react";
 import { useQuery } from "urql";
-import { Link, useLocation } from "wouter";
+import { useLocation } from "wouter";
 import { ProjectsDocument, type FleetFilter, type MapRowFragment, type ServiceDeploymentStatus } from "../api/generated";
 import { isAway } from "../clusters/away";
+import { NoClusters } from "../clusters/NoClusters";
 import { useNow } from "../live/clock";
 import { Empty } from "../ui/Empty";
 import { FilterField } from "../ui/FilterField";
@@ -117,12 +118,5 @@ function GroupBy({ rows }: { readonly rows: readonly MapRowFragment[] }) {
 function Nothing({ filter }: { readonly filter: FleetFilter }) {
   if (filter.q != null || filter.status != null)
     return <Empty title="No service is like that">Take a filter away, or search everything with Ctrl-K.</Empty>;
-  return (
-    <Empty title="No clusters yet">
-      <p>A cluster joins by one command that is run in it. Nothing has to reach into it.</p>
-      <Link className="button primary" href="/clusters/new">
-        Join the first cluster
-      </Link>
-    </Empty>
-  );
+  return <NoClusters />;
 }
