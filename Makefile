@@ -64,9 +64,10 @@ console-if-npm:
 lint-console: ## style and types of the console, and whether its generated types are fresh
 	@$(MAKE) --no-print-directory $(NODE_MODULES)
 	@cd console && npm run --silent lint && npm run --silent types
-	@generated=$$(mktemp --suffix=.ts); trap 'rm -f "$$generated"' EXIT; \
-	(cd console && node scripts/generate.js "$$generated"); \
-	diff -u console/src/api/generated.ts "$$generated" || { echo "console/src/api/generated.ts is not what its source generates: run npm run generate in console" >&2; exit 1; }
+	@fresh=$$(mktemp -d); trap 'rm -rf "$$fresh"' EXIT; \
+	(cd console && node scripts/generate.js "$$fresh"); \
+	for name in generated.ts inputs.ts; do diff -u console/src/api/$$name "$$fresh/$$name" \
+	|| { echo "console/src/api/$$name is not what its source generates: run npm run generate in console" >&2; exit 1; }; done
 
 .PHONY: test-console
 test-console: ## the console's component tests
@@ -102,6 +103,10 @@ fuzz: setup ## coverage-guided runs over what reads strangers' bytes; FUZZ_SECON
 .PHONY: charts
 charts: setup ## lint the Helm charts and package them into dist/charts
 	@$(BIN)/python charts/package.py dist/charts
+
+.PHONY: manifests
+manifests: setup ## the charts as plain manifests and bases for Kustomize, below deploy/kubernetes
+	@$(BIN)/python -m charts.manifests .
 
 .PHONY: lint
 lint: setup ## style, types, import rules, generated files

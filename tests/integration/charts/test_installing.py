@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 import ssl
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import aiohttp
 import pytest
 import yaml
 
+from charts.manifests import BASES, CHART_OF, ROOT, objects_of
 from tests.integration.charts.conftest import Install, Release, running
 from tests.unit.charts.rendering import VALUE_SETS, of_kind, settings_file, values_of
 from tests.unit.charts.resources import DEFINITIONS
@@ -35,6 +37,20 @@ def test_the_api_server_accepts_every_set_of_values(
     said = release.apply("--dry-run=server").splitlines()
     assert len(said) == len(release.objects)
     assert all(line.endswith("created (server dry run)") for line in said)
+
+
+@pytest.mark.usefixtures("operators")
+@pytest.mark.parametrize("base", CHART_OF)
+def test_the_api_server_accepts_the_plain_manifests(
+    cluster: Cluster, namespace: str, tmp_path: Path, base: str
+) -> None:
+    """By an overlay that moves them into another namespace."""
+    shutil.copytree(ROOT / BASES / base, tmp_path / base)
+    overlay = {"namespace": namespace, "resources": [base]}
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
+    said = cluster.kubectl("apply", "-k", str(tmp_path), "--dry-run=server").splitlines()
+    assert len(said) == len(objects_of(base))
+    assert all("(server dry run)" in line for line in said)
 
 
 def test_the_agent_runs_in_a_restricted_namespace(

@@ -1,0 +1,88 @@
+"""Writes the charts as plain manifests, which are bases for Kustomize as well.
+
+python -m charts.manifests FOLDER
+
+`deploy/kubernetes/NAME/values.yaml` says what each is made of; `FOLDER` is the root to write below.
+"""
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from charts.package import install_tools
+
+ROOT = Path(__file__).parents[1]
+BASES = Path("deploy/kubernetes")
+CHART_OF = {"one": "towline", "scaled": "towline", "agent": "towline-agent"}
+NAMESPACE = {
+    "apiVersion": "v1",
+    "kind": "Namespace",
+    "metadata": {
+        "name": "towline",
+        "labels": {"pod-security.kubernetes.io/enforce": "restricted"},
+    },
+}
+HELMS_OWN = {"helm.sh/chart", "app.kubernetes.io/managed-by"}
+
+Json = dict[str, Any]
+
+
+def objects_of(base: str) -> list[Json]:
+    """The objects of a base, its namespace first, without what only Helm reads."""
+    helm = importlib.import_module("helm_python")
+    chart = CHART_OF[base]
+    values = yaml.safe_load((ROOT / BASES / base / "values.yaml").read_text())
+    with helm.Chart.load(ROOT / "charts" / chart) as loaded:
+        texts = loaded.render(values, name=chart, namespace="towline")
+    rendered = [text for path, text in sorted(texts.items()) if path.endswith(".yaml")]
+    objects = [one for text in rendered for one in yaml.safe_load_all(text) if one]
+    return [NAMESPACE, *map(without_helms_labels, objects)]
+
+
+def without_helms_labels(value: Any) -> Any:
+    """The same value; whoever applies it is not Helm."""
+    if isinstance(value, dict):
+        return {k: without_helms_labels(v) for k, v in value.items() if k not in HELMS_OWN}
+    if isinstance(value, list):
+        return [without_helms_labels(one) for one in value]
+    return value
+
+
+def manifests_of(base: str) -> str:
+    """One file of YAML documents."""
+    head = f"# Made of charts/{CHART_OF[base]} and values.yaml by `make manifests`.\n"
+    return head + yaml.dump_all(objects_of(base), Dumper=_Readable, sort_keys=False, width=100)
+
+
+class _Readable(yaml.SafeDumper):
+    """Files inside objects as blocks, instead of one line with escapes."""
+
+
+def _block(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Readable.add_representer(str, _block)
+
+
+def main(root: Path) -> None:
+    """Write all bases."""
+    install_tools()
+    for base in CHART_OF:
+        folder = root / BASES / base
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "manifests.yaml").write_text(manifests_of(base))
+        kustomization = {
+            "apiVersion": "kustomize.config.k8s.io/v1beta1",
+            "kind": "Kustomization",
+            "resources": ["manifests.yaml"],
+        }
+        (folder / "kustomization.yaml").write_text(yaml.safe_dump(kustomization, sort_keys=False))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
