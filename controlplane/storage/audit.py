@@ -27,12 +27,18 @@ from controlplane.domain.audit import (
     detail_text,
     kind_of,
 )
+from controlplane.domain.bindings import Project
+from controlplane.domain.clusters import Cluster
 from controlplane.domain.ledger import AuditEntry, Verdict
+from controlplane.domain.promotion import Pipeline
+from controlplane.domain.repositories import Repository
+from controlplane.domain.services import Service
 from controlplane.ports import Page, PageQuery
 from controlplane.storage import tables
 from controlplane.storage.blocks import Row, insert_rows, moment_writer
 from controlplane.storage.connection import Connection
 from controlplane.storage.rows import SqlLog, chunks
+from controlplane.storage.touches import Touched
 
 _SEARCHED = ("actor", "action", "target")
 _CHAIN = select(*tables.audit_chains.c)
@@ -161,9 +167,11 @@ class SqlAudit(SqlLog[AuditEntry]):
     async def _whereabouts(self, entries: Iterable[AuditEntry]) -> dict[str, Whereabouts]:
         """What is known of each target that an entry names by its id."""
         ids = {one.target_id for one in entries if one.target_id}
-        places = await self._places(ids)
-        digests = {id: await self._connection.touches.digests(id) for id in ids}
-        return {id: Whereabouts(*places.get(id, ("", "")), *digests[id]) for id in ids}
+        touched = {id: await self._connection.touches.touched(id) for id in ids}
+        places = {id: place for id, one in touched.items() if (place := _stands(one))}
+        if unknown := ids - places.keys():
+            places |= await self._places(unknown)
+        return {id: Whereabouts(*places.get(id, ("", "")), *touched[id].digests) for id in ids}
 
     async def _places(self, ids: Collection[str]) -> dict[str, Place]:
         """The cluster and the project of each target that stands in one."""
@@ -201,6 +209,21 @@ def _where(entry: AuditEntry, known: Mapping[str, Whereabouts]) -> Whereabouts:
         cluster_id=entry.cluster_id or where.cluster_id,
         project_id=entry.project_id or where.project_id,
     )
+
+
+def _stands(touched: Touched) -> Place | None:
+    """The cluster and the project of a row that this transaction wrote; None: not known here."""
+    row = touched.after or touched.before
+    match row:
+        case Cluster():
+            return row.id, row.project_id or DEFAULT_PROJECT
+        case Service():
+            return row.cluster_id, row.project_id or DEFAULT_PROJECT
+        case Pipeline() | Repository():
+            return "", row.project_id or DEFAULT_PROJECT
+        case Project():
+            return "", row.id
+    return None
 
 
 def _places() -> CompoundSelect[Any]:

@@ -15,6 +15,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 
+from controlplane.storage.embedded import connecting
 from fleet.errors import Invalid
 
 READ_ONLY = {"read_only": True}
@@ -33,8 +34,9 @@ def make_engine(url: str) -> AsyncEngine:
         # The URL is not shown: it may hold a password.
         raise Invalid("is not a URL like postgresql://user@host/name", field="database") from None
     backend = parsed.get_backend_name()
-    options: dict[str, Any] = {"json_serializer": _dumps, "json_deserializer": orjson.loads}
+    options: dict[str, Any] = {"json_serializer": _dumps, "json_deserializer": _loads}
     if backend == "sqlite":
+        options["async_creator"] = connecting(parsed.database or "")
         engine = create_async_engine(parsed.set(drivername="sqlite+aiosqlite"), **options)
         _prepare_sqlite(engine)
         return engine
@@ -47,6 +49,11 @@ def make_engine(url: str) -> AsyncEngine:
             **options,
         )
     raise Invalid(f"{backend} is not supported: use sqlite or postgresql", field="database")
+
+
+def _loads(text: Any) -> Any:
+    """A value from its JSON. SQLite keeps a number as such: so its columns for JSON are made."""
+    return text if isinstance(text, int | float) else orjson.loads(text)
 
 
 def _dumps(value: Any) -> str:

@@ -4,7 +4,7 @@ References to the values are kept; nothing is computed unless an audit row names
 """
 
 import hashlib
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import orjson
 
@@ -15,6 +15,18 @@ class Rereads(Protocol):
     """Rows that can be read again by id."""
 
     async def get(self, id: str) -> Any: ...
+
+
+class Touched(NamedTuple):
+    """A row of a transaction that it wrote: as it was, and as it is; None where it was not there"""
+
+    before: Any
+    after: Any
+
+    @property
+    def digests(self) -> tuple[str, str]:
+        """SHA-256 (hex) of the row before and after; empty where it was not there."""
+        return _digest(self.before), _digest(self.after)
 
 
 class Touches:
@@ -32,13 +44,12 @@ class Touches:
         """A row was added, changed or removed."""
         self._written[id] = rows
 
-    async def digests(self, id: str) -> tuple[str, str]:
-        """SHA-256 (hex) of the row of this id before and after; empty where it was not there."""
+    async def touched(self, id: str) -> Touched:
+        """The row of this id, if it was written."""
         rows = self._written.get(id)
         if rows is None:
-            return "", ""
-        before = self._before.get(id)
-        return _digest(before), _digest(await rows.get(id))
+            return Touched(None, None)
+        return Touched(self._before.get(id), await rows.get(id))
 
 
 def _digest(row: Any) -> str:

@@ -246,8 +246,10 @@ class Services:
             await check_dependencies(tx, service)
             await _check_renders(tx, actor, columns)
             await tx.services.add(service)
-            await bind(self._deps, tx, actor, service, change.context_ids or ())
-            await set_sources(self._deps, tx, actor, service, change.sources or ())
+            if change.context_ids:
+                await bind(self._deps, tx, actor, service, change.context_ids)
+            if change.sources:
+                await set_sources(self._deps, tx, actor, service, change.sources)
             await tx.ledger.append([self._entry(service, Stage.CREATED, actor)])
             await self._deps.audit(
                 tx, actor, "createServiceDeployment", f"{cluster.handle}/{name}", service.id
