@@ -82,6 +82,21 @@ async def test_a_service_tells_where_its_values_come_from(fleet: Fleet) -> None:
     assert view.values["url"].origin == ("dev/api.url", "dev/db.host")
 
 
+async def test_values_of_every_type_come_back_as_they_are(fleet: Fleet) -> None:
+    """Also plain numbers, which one database would keep as such."""
+    exports = [
+        Export("port", ValueType.NUMBER, 8080),
+        Export("share", ValueType.NUMBER, 0.5),
+        Export("on", ValueType.BOOLEAN, True),
+        Export("hosts", ValueType.LIST, ["a", "b"]),
+        Export("digits", TEXT, "8080"),
+    ]
+    service = fleet.services["other"].id
+    await fleet.flows.save(fleet.world.admin, service, exports, ())
+    view = await fleet.flows.get(fleet.world.admin, service)
+    assert {one.name: one.value for one in view.exports} == {one.name: one.value for one in exports}
+
+
 async def test_a_circle_is_refused_by_name(fleet: Fleet) -> None:
     with pytest.raises(Conflict, match="dev/db → dev/web → dev/api → dev/db"):
         await fleet.save("db", {"host": "x"}, fleet.of("web", "url", "none"))
