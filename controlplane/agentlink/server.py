@@ -64,6 +64,8 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
         self._heard: dict[ClusterId, datetime] = {}
         self._offered: list[LedgerEntry] = []
         self._calls: set[asyncio.Task[None]] = set()
+        self._linked: set[ClusterId] = set()
+        self._any_linked = asyncio.Event()
         self._uploading = asyncio.Semaphore(_UPLOADS)
         self.tasks = Tasks("agentlink")
 
@@ -71,6 +73,7 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
         """Follow changes of desired state, write down what was heard and offered, look
         whether tokens are still good, and delete what ended long ago."""
         self.tasks.forever("wake", self._follow())
+        self.tasks.forever("linked", self._follow_linked())
         self.tasks.forever("note", self._note())
         self.tasks.forever("recheck", self._recheck())
         self.tasks.forever("tidy", self._tidy())
@@ -238,9 +241,18 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
             elif topic == REVOKED:
                 self._end_revoked(key)
             elif topic == LINKED:
-                await self._end_replaced([ClusterId(key)])
+                self._linked.add(ClusterId(key))
+                self._any_linked.set()
             else:
                 await self._look_at_all()
+
+    async def _follow_linked(self) -> None:
+        """Agents that come while others are looked at are looked at together."""
+        while True:
+            await self._any_linked.wait()
+            self._any_linked.clear()
+            linked, self._linked = self._linked, set()
+            await self._end_replaced(linked)
 
     def _wake(self, cluster_id: str, service_id: str = "") -> None:
         session = self._sessions.get(ClusterId(cluster_id))

@@ -3,17 +3,21 @@
 Once a minute all are looked at in any case: open requests come and go without a word.
 """
 
+import asyncio
+
 from controlplane.domain.clusters import Cluster
 from controlplane.loops.keyed import KeyedWork
 from controlplane.loops.patient import patiently
 from controlplane.ports import Bus, Manifests, Store
 from controlplane.usecases.deps import CLUSTER, SERVICE, TARGETS
 from controlplane.usecases.targets import Targets
+from fleet.identity import ClusterId
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 from fleet.source import RepositoryState
 
 _SWEEP_SECONDS = 60.0
+_UNKNOWN = object()
 
 
 class TargetLoop:
@@ -29,6 +33,8 @@ class TargetLoop:
         self._clock = clock
         self._marks: dict[str, object] = {}
         self._sources: dict[str, set[str]] = {}
+        self._changed: set[str] = set()
+        self._any_changed = asyncio.Event()
         self.tasks = Tasks("targets")
         self._work = KeyedWork("target", targets.reconcile, self.tasks, clock)
 
@@ -36,6 +42,7 @@ class TargetLoop:
         """Begin in the background."""
         self._manifests.on_state(self._on_state)
         self.tasks.forever("wakes", self._follow())
+        self.tasks.forever("clusters", self._follow_clusters())
         self.tasks.forever("sweep", self._sweep())
 
     def _on_state(self, state: RepositoryState) -> None:
@@ -45,7 +52,8 @@ class TargetLoop:
     async def _follow(self) -> None:
         async for topic, key in self._bus.subscribe(CLUSTER, SERVICE, TARGETS):
             if topic == CLUSTER:
-                await patiently("cluster", lambda id=key: self._cluster(id), self._clock)
+                self._changed.add(key)
+                self._any_changed.set()
             elif topic == SERVICE:
                 for one in self._sources.get(key, ()):
                     self._work.ask(one)
@@ -69,13 +77,21 @@ class TargetLoop:
         """Remember whose change concerns which definition: services, and repositories."""
         self._sources = await self._targets.sources()
 
-    async def _cluster(self, id: str) -> None:
-        """Look at all definitions if the cluster is another one now for selectors."""
+    async def _follow_clusters(self) -> None:
+        """Clusters that change while others are looked at are looked at together."""
+        while True:
+            await self._any_changed.wait()
+            self._any_changed.clear()
+            changed, self._changed = self._changed, set()
+            await patiently("clusters", lambda ids=changed: self._clusters(ids), self._clock)
+
+    async def _clusters(self, ids: set[str]) -> None:
+        """Look at all definitions if one of the clusters is another one now for selectors."""
         async with self._store.read() as tx:
-            cluster = await tx.clusters.get(id)
-        mark = _mark(cluster)
-        if id not in self._marks or self._marks[id] != mark:
-            self._marks[id] = mark
+            found = {one.id: one for one in await tx.clusters.select(id=ids)}
+        marks: dict[str, object] = {id: _mark(found.get(ClusterId(id))) for id in ids}
+        if any(self._marks.get(id, _UNKNOWN) != mark for id, mark in marks.items()):
+            self._marks |= marks
             await self._ask_all()
 
 
