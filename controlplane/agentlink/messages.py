@@ -39,6 +39,7 @@ from controlplane.domain.services import (
     Removal,
     Service,
 )
+from controlplane.domain.verification import Comparison, MetricCheck
 from fleet.sealing import SealedSecret
 from fleet.wire.v1 import agent_pb2 as wire
 
@@ -64,6 +65,13 @@ _OUTCOMES = {
     wire.OUTCOME_SUCCEEDED: CommandState.SUCCEEDED,
     wire.OUTCOME_FAILED: CommandState.FAILED,
     wire.OUTCOME_REFUSED: CommandState.REFUSED,
+}
+_LONGEST_SOAK_S = 604_800
+_COMPARISONS = {
+    Comparison.BELOW: wire.COMPARISON_LESS,
+    Comparison.AT_MOST: wire.COMPARISON_AT_MOST,
+    Comparison.ABOVE: wire.COMPARISON_GREATER,
+    Comparison.AT_LEAST: wire.COMPARISON_AT_LEAST,
 }
 _DRIFT = {
     DriftPolicy.HEAL: wire.DRIFT_POLICY_HEAL,
@@ -145,6 +153,29 @@ def desired(
             secrets=_secrets(secrets),
             bundle=bundle,
         ),
+        verification=_verification(service),
+    )
+
+
+def _verification(service: Service) -> wire.Verification | None:
+    """How the bundle must prove itself; agents know of a week at most."""
+    policy, hold = service.policy, service.hold
+    if policy is None:
+        return None
+    return wire.Verification(
+        soak_seconds=min(policy.seconds, _LONGEST_SOAK_S),
+        max_restarts=policy.max_restarts,
+        metric=_metric(policy.metric) if policy.metric else None,
+        lifted=hold is not None and bool(hold.lifted_by) and hold.digest == service.digest,
+    )
+
+
+def _metric(one: MetricCheck) -> wire.MetricCheck:
+    return wire.MetricCheck(
+        address=one.address,
+        query=one.query,
+        comparison=_COMPARISONS[one.comparison],
+        threshold=one.threshold,
     )
 
 

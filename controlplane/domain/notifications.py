@@ -99,10 +99,11 @@ _TOLD = {
     Stage.RENDER_FAILED: NotificationKind.SERVICE_FAILED,
     Stage.FAILED: NotificationKind.SERVICE_FAILED,
     Stage.DEGRADED: NotificationKind.SERVICE_FAILED,
+    Stage.HELD: NotificationKind.SERVICE_FAILED,
     Stage.DRIFTED: NotificationKind.SERVICE_DRIFTED,
 }
 WELL = frozenset({Stage.HEALTHY})
-ILL = frozenset({Stage.RENDER_FAILED, Stage.FAILED, Stage.DEGRADED})
+ILL = frozenset({Stage.RENDER_FAILED, Stage.FAILED, Stage.DEGRADED, Stage.HELD})
 
 
 def told_by(entry: LedgerEntry) -> Notification | None:

@@ -61,7 +61,7 @@ class PipelineEvent:
 
 @dataclass(frozen=True, slots=True)
 class RefusedRevision:
-    """A commit or digest (`id`) that no pipeline moves, until it is lifted."""
+    """A commit or digest (`id`) that no service is given, until it is lifted."""
 
     id: str
     actor: str

@@ -10,6 +10,7 @@ from controlplane.domain.access import Kind, Target
 from controlplane.domain.helm import release_of
 from controlplane.domain.objects import ObjectName
 from controlplane.domain.ownership import OwnerKind
+from controlplane.domain.verification import Hold, Verification
 from fleet.attestation import Attestation
 from fleet.errors import Invalid
 from fleet.identity import ClusterId, RepositoryId, ServiceId
@@ -179,7 +180,9 @@ class Service:
     what it has, unless a person has `waived` that once. With an `owner_id` it comes from a global
     service, a service set or a managed namespace, which alone changes what it hands on.
     `rendered_by` names the cluster whose agent renders it; None: the control plane does. Without
-    `uses_secrets` nobody has to look for values that its objects name.
+    `uses_secrets` nobody has to look for values that its objects name. `watch` is the
+    verification that its pipeline's stage asks for, before its own. `held` is the refused commit or
+    digest that it would have had, `hold` tells about it.
     """
 
     id: ServiceId
@@ -234,6 +237,10 @@ class Service:
     owner_id: str | None = None
     rendered_by: ClusterId | None = None
     uses_secrets: bool = False
+    verification: Verification | None = None
+    watch: Verification | None = None
+    held: str | None = None
+    hold: Hold | None = None
 
     @property
     def target(self) -> Target:
@@ -260,7 +267,32 @@ class Service:
     def errors(self) -> tuple[Problem, ...]:
         """All that is wrong, rendering first."""
         render = (Problem("render", self.render_error),) if self.render_error else ()
-        return render + self._waiting_for_others() + self.problems + self._waiting_for_a_person()
+        return (
+            render
+            + self._held_back()
+            + self._waiting_for_others()
+            + self.problems
+            + self._waiting_for_a_person()
+        )
+
+    @property
+    def policy(self) -> Verification | None:
+        """By what its bundles must prove themselves, if they must."""
+        return self.watch or self.verification
+
+    def unheld(self, digest: str) -> dict[str, Any]:
+        """The columns to write with a digest that it is given: what was held back is past.
+
+        One that was lifted is remembered until it has proved itself.
+        """
+        if self.hold is None or (self.hold.digest == digest and self.policy is not None):
+            return {}
+        return {"held": None, "hold": None}
+
+    def _held_back(self) -> tuple[Problem, ...]:
+        if self.hold is None or self.hold.lifted_by:
+            return ()
+        return (Problem("verification", str(self.hold)),)
 
     def _waiting_for_others(self) -> tuple[Problem, ...]:
         if not self.waiting:

@@ -13,7 +13,6 @@ from controlplane.domain.pipelines import model
 from controlplane.domain.pipelines.calendar import Calendar, Hours, Period
 from controlplane.domain.pipelines.rules import (
     ApprovalRule,
-    Comparison,
     ExternalRule,
     GateKind,
     HttpRule,
@@ -31,12 +30,12 @@ from controlplane.domain.pipelines.rules import (
     WorkflowRule,
 )
 from controlplane.domain.pipelines.state import CheckState, GateState, GateStatus
+from controlplane.graphql.verification import Comparison
 from fleet.errors import Invalid
 from fleet.identity import ClusterId
 
 strawberry.enum(GateKind, name="GateType")
 strawberry.enum(GateStatus, name="GateState")
-strawberry.enum(Comparison, name="MetricComparison")
 strawberry.enum(Several, name="MetricSeveral")
 
 _HIDDEN = frozenset(("kind", "sealed"))

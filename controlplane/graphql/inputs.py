@@ -20,6 +20,7 @@ from controlplane.domain.services import (
 )
 from controlplane.graphql.access import PolicyBindingAttributes, TokenScopeAttributes
 from controlplane.graphql.scalars import Json
+from controlplane.graphql.verification import VerificationAttributes
 from controlplane.usecases.clusters import ClusterChange
 from controlplane.usecases.repositories import RepositoryChange
 from controlplane.usecases.services import ServiceChange
@@ -318,6 +319,7 @@ class ServiceDeploymentAttributes:
     read_bindings: list[PolicyBindingAttributes | None] | None = None
     write_bindings: list[PolicyBindingAttributes | None] | None = None
     rendered_by: strawberry.ID | None = strawberry.field(default=None, description=_RENDERED_BY)
+    verification: VerificationAttributes | None = None
 
     def change(self) -> ServiceChange:
         return ServiceChange(
@@ -348,6 +350,7 @@ class ServiceUpdateAttributes:
     read_bindings: list[PolicyBindingAttributes | None] | None = None
     write_bindings: list[PolicyBindingAttributes | None] | None = None
     rendered_by: strawberry.ID | None = strawberry.field(default=None, description=_RENDERED_BY)
+    verification: VerificationAttributes | None = None
 
     def change(self) -> ServiceChange:
         return ServiceChange(paused=self.paused, **_service_fields(self))
@@ -434,6 +437,7 @@ def _service_fields(
         "options": given.sync_config.options() if given.sync_config else None,
         "docs_path": given.docs_path,
         "rendered_by": given.rendered_by,
+        "verification": given.verification.policy() if given.verification else None,
         "dependencies": None
         if given.dependencies is None
         else [one.name for one in given.dependencies],

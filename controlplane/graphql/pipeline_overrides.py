@@ -11,7 +11,7 @@ from controlplane.graphql.pipelines import Pipeline
 
 @strawberry.type
 class RefusedRevision:
-    """A commit or digest that no pipeline moves until it is lifted."""
+    """A commit or digest that no service is given until it is lifted."""
 
     revision: str
     actor: str
@@ -25,7 +25,7 @@ class RefusedRevision:
 
 @strawberry.type
 class PipelineOverrideQuery:
-    @strawberry.field(description="All commits and digests that no pipeline moves.")
+    @strawberry.field(description="All commits and digests that no service is given.")
     async def refused_revisions(self, info: Info) -> list[RefusedRevision]:
         rows = await info.context.verbs.pipeline_overrides.refused(info.context.actor)
         return [RefusedRevision.of(row) for row in rows]
@@ -67,12 +67,12 @@ class PipelineOverrideMutation:
         overrides = info.context.verbs.pipeline_overrides
         return Pipeline.of(await overrides.lift_hold(info.context.actor, id, stage))
 
-    @strawberry.mutation(description="Have no pipeline move a commit or digest.")
+    @strawberry.mutation(description="Have no service given a commit or digest.")
     async def refuse_revision(self, info: Info, revision: str, reason: str) -> RefusedRevision:
         overrides = info.context.verbs.pipeline_overrides
         return RefusedRevision.of(await overrides.refuse(info.context.actor, revision, reason))
 
-    @strawberry.mutation(description="Let pipelines move a commit or digest again.")
+    @strawberry.mutation(description="Let services have a commit or digest again.")
     async def lift_revision(self, info: Info, revision: str) -> RefusedRevision:
         overrides = info.context.verbs.pipeline_overrides
         return RefusedRevision.of(await overrides.lift(info.context.actor, revision))

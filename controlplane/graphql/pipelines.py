@@ -19,6 +19,7 @@ from controlplane.graphql.clusters import Cluster
 from controlplane.graphql.definitions import ClusterSelector, ClusterSelectorAttributes
 from controlplane.graphql.gates import PipelineGate, PipelineGateAttributes
 from controlplane.graphql.types import ServiceDeployment
+from controlplane.graphql.verification import ServiceVerification, VerificationAttributes
 from controlplane.usecases.pipelines import (
     EdgeDraft,
     GateDraft,
@@ -95,6 +96,7 @@ class PipelineStage:
     selector: ClusterSelector | None
     rollout: StageRollout
     verification_seconds: int | None
+    verification: ServiceVerification | None
     hold: str | None
 
 
@@ -176,6 +178,7 @@ def _stage(view: PipelineView, stage: model.Stage) -> PipelineStage:
         selector=ClusterSelector.of(stage.selector.clusters) if stage.selector else None,
         rollout=_rollout(stage, held or StageState()),
         verification_seconds=stage.verification.seconds if stage.verification else None,
+        verification=ServiceVerification.of(stage.verification),
         hold=(held.hold or None) if held else None,
     )
 
@@ -307,7 +310,10 @@ class StageRolloutAttributes:
 
 @strawberry.input
 class PipelineStageAttributes:
-    """Services by id, or all of `serviceNames` in the clusters that `selector` chooses."""
+    """Services by id, or all of `serviceNames` in the clusters that `selector` chooses.
+
+    `verificationSeconds` stands for a `verification` that says no more than these.
+    """
 
     name: str
     services: list[StageServiceAttributes] | None = None
@@ -315,6 +321,7 @@ class PipelineStageAttributes:
     selector: ClusterSelectorAttributes | None = None
     rollout: StageRolloutAttributes | None = None
     verification_seconds: int | None = None
+    verification: VerificationAttributes | None = None
 
     def draft(self) -> StageDraft:
         selector = None
@@ -323,14 +330,19 @@ class PipelineStageAttributes:
             selector = model.ServiceSelector(tuple(self.service_names), clusters)
         if selector and self.services:
             raise Invalid("either services or serviceNames", field=f"stages.{self.name}")
-        seconds = self.verification_seconds
         return StageDraft(
             self.name,
             [one.service_id for one in self.services or ()],
             selector,
             self.rollout.rollout() if self.rollout else Rollout(),
-            model.Verification(seconds) if seconds else None,
+            self._policy(),
         )
+
+    def _policy(self) -> model.Verification | None:
+        if self.verification is not None and self.verification.soak_seconds:
+            return self.verification.policy()
+        seconds = self.verification_seconds
+        return model.Verification(seconds) if seconds else None
 
 
 @strawberry.input

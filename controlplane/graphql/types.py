@@ -20,6 +20,7 @@ from controlplane.graphql.clusters import Cluster
 from controlplane.graphql.contexts import ServiceContext
 from controlplane.graphql.repositories import GitRef, GitRepository
 from controlplane.graphql.scalars import Map
+from controlplane.graphql.verification import ServiceHold, ServiceVerification
 
 strawberry.enum(ServiceStatus, name="ServiceDeploymentStatus")
 strawberry.enum(ComponentState, name="ComponentState")
@@ -287,7 +288,8 @@ class ServiceDeployment:
 
     `waiting`: one of its `dependencies` is not healthy; it keeps what it has until all are.
     `renderedBy`: the cluster whose agent renders it; null: the control plane, or, if it is
-    `mirrored`, its own.
+    `mirrored`, its own. `verification`: how a new bundle must prove itself, where the stage of its
+    pipeline says nothing; `hold`: what it does not get, since that is known to be bad.
     """
 
     id: strawberry.ID
@@ -329,6 +331,8 @@ class ServiceDeployment:
     sources: list[ServiceSource]
     imports: list[ServiceImport]
     metadata: ServiceMetadata
+    verification: ServiceVerification | None
+    hold: ServiceHold | None
     tarball: str | None = None
     flow: Flow | None = None
 
@@ -386,6 +390,8 @@ class ServiceDeployment:
             sources=[ServiceSource.of(one) for one in sources],
             imports=[],
             metadata=_metadata(components or ()),
+            verification=ServiceVerification.of(row.verification),
+            hold=ServiceHold.of(row.held, row.hold),
         )
 
 

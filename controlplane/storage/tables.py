@@ -46,6 +46,7 @@ from controlplane.domain.services import (
     SyncOptions,
 )
 from controlplane.domain.signin import ChallengeKind
+from controlplane.domain.verification import Hold, Verification
 from controlplane.storage.columns import Attested, Shape, Utc, Word
 from fleet.identity import TokenKind
 from fleet.source import Commit, Renderer
@@ -402,6 +403,10 @@ services = Table(
     Column("owner_id", String(36), index=True),
     Column("rendered_by", String(36)),
     Column("uses_secrets", Boolean, nullable=False),
+    Column("verification", Shape(Verification)),
+    Column("watch", Shape(Verification)),
+    Column("held", String(128), index=True),
+    Column("hold", Shape(Hold)),
 )
 Index("uq_services_cluster_id_name", services.c.cluster_id, services.c.name, unique=True)
 Index("ix_services_mark_id", services.c.mark, services.c.id)

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 from functools import singledispatchmethod
 from typing import Any
@@ -31,13 +31,14 @@ from controlplane.domain.reports import (
 )
 from controlplane.domain.services import Component, Phase, Problem, Service
 from controlplane.ports import ANY, ServiceSecrets, Transaction
-from controlplane.usecases import audit_agents
+from controlplane.usecases import audit_agents, holds
 from controlplane.usecases.clusterjobs import sealed_for_agent
 from controlplane.usecases.contexts import values_of
 from controlplane.usecases.delivery import parameters_of, render_anew
 from controlplane.usecases.dependencies import wakes
-from controlplane.usecases.deps import CLUSTER, CLUSTER_JOB, LINKED, REVOKED, SERVICE, Deps
+from controlplane.usecases.deps import CLUSTER, CLUSTER_JOB, DESIRED, LINKED, REVOKED, SERVICE, Deps
 from controlplane.usecases.removal import end_if_empty, erase
+from controlplane.usecases.reportbatch import Bounds, ReportBatch
 from controlplane.usecases.servicesecrets import StoredSecrets, sealed_values
 from controlplane.usecases.sources import sources_of, take
 from fleet.bundle import bundle_of
@@ -55,109 +56,10 @@ _STAGES = {
     Phase.REMOVED: Stage.REMOVED,
     Phase.AWAITING: Stage.AWAITING,
 }
-_TOO_MUCH = (
-    "its agent tells of more services or components than are shown of one cluster: the rest is "
-    "missing here, and runs all the same"
-)
 # Half of what a sequence may be; an agent that tells more has made it up.
 _HIGHEST_HELD = 1 << 30
 _COMMANDS_KEPT, _JOBS_KEPT = timedelta(days=7), timedelta(days=30)
 _ENDINGS = {CommandState.FAILED: JobPhase.FAILED, CommandState.REFUSED: JobPhase.FAILED}
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """How much one cluster may have shown here: services that it defines, and components."""
-
-    mirrored: int = 1000
-    components: int = 200_000
-
-
-class _Batch:
-    """Reports that are committed together: services are read once and written once."""
-
-    def __init__(self, tx: Transaction, cluster_id: str, bounds: Bounds) -> None:
-        self.refused = self.shrunk = False
-        self._bounds = bounds
-        self._mirrored: int | None = None
-        self._components: int | None = None
-        self.tx = tx
-        self.cluster_id = cluster_id
-        self.services: dict[str, Service] = {}
-        self.ledger: list[LedgerEntry] = []
-        self.changed: set[tuple[str, str]] = set()
-        self._columns: dict[str, dict[str, Any]] = {}
-
-    @classmethod
-    async def of(
-        cls, tx: Transaction, cluster_id: str, reports: Iterable[Report], bounds: Bounds
-    ) -> "_Batch":
-        """A batch that knows the services of which the reports speak."""
-        batch = cls(tx, cluster_id, bounds)
-        named = {getattr(one.body, "service_id", None) for one in reports} - {None}
-        if named:
-            found = await tx.services.select(id=named, cluster_id=cluster_id, deleted_at=ANY)
-            batch.services = {one.id: one for one in found}
-        return batch
-
-    async def look(self, service_id: str) -> None:
-        """A service was written past the batch."""
-        found = await self.tx.services.find(id=service_id, cluster_id=self.cluster_id)
-        if found is not None:
-            self.services[service_id] = found
-
-    def change(self, service: Service, **columns: Any) -> None:
-        """What is to be written of a service; later reports of the batch see it."""
-        self.services[service.id] = replace(service, **columns)
-        self._columns.setdefault(service.id, {}).update(columns)
-
-    def forget(self, service: Service) -> None:
-        """A service is gone."""
-        self.shrunk = True
-        self._mirrored = self._components = None
-        self.services.pop(service.id, None)
-        self._columns.pop(service.id, None)
-
-    async def may_mirror(self) -> bool:
-        """Whether one more service of the cluster's own is shown; it then counts."""
-        if self._mirrored is None:
-            found = await self.tx.services.select(cluster_id=self.cluster_id, mirrored=True)
-            self._mirrored = len(found)
-        if self._mirrored >= self._bounds.mirrored:
-            self._refuse("services")
-            return False
-        self._mirrored += 1
-        return True
-
-    async def fitting(self, present: list[Component]) -> list[Component]:
-        """Those for which there is room; those that are known have theirs."""
-        most, more = self._bounds.components, len(present)
-        if self._components is None or self._components + more > most:
-            self._components = await self.tx.components.count_in(self.cluster_id)
-        if self._components + more > most:
-            known = await self.tx.components.select(id={one.id for one in present})
-            ids = {one.id for one in known}
-            self._refuse("components")
-            return [one for one in present if one.id in ids]
-        self._components += more
-        return present
-
-    def _refuse(self, what: str) -> None:
-        if not self.refused:
-            log.warning("a cluster tells of too much", cluster=self.cluster_id, what=what)
-        self.refused = True
-
-    def alarm(self, before: str) -> str:
-        """What is wrong with the cluster's agents after this batch."""
-        if self.refused:
-            return _TOO_MUCH
-        return "" if self.shrunk and before == _TOO_MUCH else before
-
-    async def write(self) -> None:
-        """Write what has gathered; the ledger in the order of the reports."""
-        for service_id, columns in self._columns.items():
-            await self.tx.services.change(service_id, **columns)
-        await self.tx.ledger.append(self.ledger)
 
 
 class Agents:
@@ -270,7 +172,7 @@ class Agents:
         """Note that a command can never be sent to its agent, and why."""
         body = CommandReport(command.id, CommandState.REFUSED, f"not sent: {message}")
         async with self._deps.store.write() as tx:
-            batch = await _Batch.of(tx, cluster_id, (), self._bounds)
+            batch = await ReportBatch.of(tx, cluster_id, (), self._bounds)
             await self._take(body, batch, self._deps.clock.now())
             await batch.write()
         self._publish(batch.changed)
@@ -288,12 +190,16 @@ class Agents:
             await tx.clusters.change(cluster_id, alarm=text)
         self._deps.bus.publish(CLUSTER, cluster_id)
 
-    async def desired_service(self, cluster_id: ClusterId, service_id: str) -> Service | None:
-        """One service of the cluster, deleted or not; None: it has gone."""
+    async def news(
+        self, cluster_id: ClusterId, service_ids: Collection[str]
+    ) -> tuple[list[Service], list[Command]]:
+        """What the cluster should hold of some services, deleted or not, and all that waits."""
         async with self._deps.store.read() as tx:
-            return await tx.services.find(
-                id=service_id, cluster_id=cluster_id, mirrored=False, deleted_at=ANY
+            services = await tx.services.select(
+                id=service_ids, cluster_id=cluster_id, mirrored=False, deleted_at=ANY
             )
+            waiting = await tx.commands.select(cluster_id=cluster_id, state=CommandState.WAITING)
+        return [one for one in services if one.sequence > 0], waiting
 
     async def bundle(self, cluster_id: ClusterId, digest: str) -> bytes:
         """A bundle that a service of this cluster uses. NotFound: none does."""
@@ -382,7 +288,7 @@ class Agents:
             await tx.ledger.append(offered)
             last = cluster.acknowledged
             news = [report for report in reports if report.number > last]
-            batch = await _Batch.of(tx, cluster_id, news, self._bounds)
+            batch = await ReportBatch.of(tx, cluster_id, news, self._bounds)
             for report in news:
                 if report.number > last:
                     await self._take(report.body, batch, report.at)
@@ -403,11 +309,11 @@ class Agents:
             self._deps.bus.publish(topic, key)
 
     @singledispatchmethod
-    async def _take(self, body: object, batch: _Batch, at: datetime) -> None:
+    async def _take(self, body: object, batch: ReportBatch, at: datetime) -> None:
         """A kind of report that this version does not know is passed over."""
 
     @_take.register
-    async def _(self, body: StatusReport, batch: _Batch, at: datetime) -> None:
+    async def _(self, body: StatusReport, batch: ReportBatch, at: datetime) -> None:
         tx, cluster_id, changed = batch.tx, batch.cluster_id, batch.changed
         service = batch.services.get(body.service_id)
         if service is None or body.sequence < service.observed:
@@ -437,24 +343,20 @@ class Agents:
         changed.add((SERVICE, service.id))
 
     @_take.register
-    async def _(self, body: InventoryReport, batch: _Batch, at: datetime) -> None:
-        tx, cluster_id, changed = batch.tx, batch.cluster_id, batch.changed
+    async def _(self, body: InventoryReport, batch: ReportBatch, at: datetime) -> None:
         service = batch.services.get(body.service_id)
         if service is None or service.deleted_at is not None:
             return
-        present = [_component(body.service_id, cluster_id, one, at) for one in body.present]
+        id = service.id
+        present = [_component(id, batch.cluster_id, one, at) for one in body.present]
+        gone = {_component_id(id, key) for key in body.gone}
         if body.complete:
-            before = await tx.components.select(service_id=body.service_id)
-            gone = {c.id for c in before} - {c.id for c in present}
-        else:
-            gone = {_component_id(body.service_id, key) for key in body.gone}
-        await tx.components.forget(gone)
-        batch.shrunk = batch.shrunk or bool(gone)
-        await tx.components.upsert(await batch.fitting(present))
-        changed.add((SERVICE, body.service_id))
+            gone = await batch.inventory_of(id) - {one.id for one in present}
+        await batch.take_inventory(present, gone)
+        batch.changed.add((SERVICE, id))
 
     @_take.register
-    async def _(self, body: CommandReport, batch: _Batch, at: datetime) -> None:
+    async def _(self, body: CommandReport, batch: ReportBatch, at: datetime) -> None:
         tx, cluster_id, changed = batch.tx, batch.cluster_id, batch.changed
         command = await tx.commands.find(id=body.command_id, cluster_id=cluster_id)
         if command is not None and command.state is CommandState.WAITING:
@@ -468,7 +370,7 @@ class Agents:
             changed.add((CLUSTER_JOB, command.id))
 
     @_take.register
-    async def _(self, body: DriftReport, batch: _Batch, at: datetime) -> None:
+    async def _(self, body: DriftReport, batch: ReportBatch, at: datetime) -> None:
         service = batch.services.get(body.service_id)
         if service is None or service.deleted_at is not None:
             return
@@ -496,7 +398,7 @@ class Agents:
         batch.changed.add((SERVICE, service.id))
 
     @_take.register
-    async def _(self, body: VerifiedReport, batch: _Batch, at: datetime) -> None:
+    async def _(self, body: VerifiedReport, batch: ReportBatch, at: datetime) -> None:
         service = batch.services.get(body.service_id)
         if service is None or service.deleted_at is not None:
             return
@@ -514,9 +416,16 @@ class Agents:
         )
         batch.ledger.append(entry)
         batch.changed.add((SERVICE, service.id))
+        if not body.ok:
+            columns, rows = await holds.taken_back(self._deps, batch.tx, service, body)
+            batch.change(service, **columns)
+            batch.ledger.extend(rows)
+            batch.changed.add((DESIRED, f"{service.cluster_id}/{service.id}"))
+        elif service.hold is not None and service.hold.digest == body.digest:
+            batch.change(service, held=None, hold=None)
 
     @_take.register
-    async def _(self, body: JobReport, batch: _Batch, at: datetime) -> None:
+    async def _(self, body: JobReport, batch: ReportBatch, at: datetime) -> None:
         tx, cluster_id, changed = batch.tx, batch.cluster_id, batch.changed
         job = await tx.cluster_jobs.find(id=body.command_id, cluster_id=cluster_id)
         if job is None or job.phase.final:
@@ -535,7 +444,7 @@ class Agents:
         changed.add((CLUSTER_JOB, job.id))
 
     @_take.register
-    async def _(self, body: FactsReport, batch: _Batch, at: datetime) -> None:
+    async def _(self, body: FactsReport, batch: ReportBatch, at: datetime) -> None:
         tx, cluster_id, changed = batch.tx, batch.cluster_id, batch.changed
         before = await tx.clusters.get(cluster_id)
         await tx.clusters.change(cluster_id, **_columns(body))
@@ -544,7 +453,7 @@ class Agents:
             changed.update(await render_anew(tx, before, replace(before, **_columns(body))))
 
     @_take.register
-    async def _(self, body: MirrorReport, batch: _Batch, at: datetime) -> None:
+    async def _(self, body: MirrorReport, batch: ReportBatch, at: datetime) -> None:
         tx, cluster_id, changed = batch.tx, batch.cluster_id, batch.changed
         if not is_local_id(body.service_id):
             return

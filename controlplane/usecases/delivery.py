@@ -12,6 +12,7 @@ import structlog
 
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.ledger import LedgerEntry, Stage
+from controlplane.domain.promotion import RefusedRevision
 from controlplane.domain.renderstate import RenderState
 from controlplane.domain.repositories import Repository
 from controlplane.domain.services import Revision, Service
@@ -21,6 +22,7 @@ from controlplane.usecases.contexts import values_of
 from controlplane.usecases.dependencies import in_order, unready
 from controlplane.usecases.deps import DELIVER, DESIRED, SERVICE, Deps
 from controlplane.usecases.freezes import frozen_clusters
+from controlplane.usecases.holds import entry_of, held_back, refusals
 from controlplane.usecases.sources import (
     Taken,
     note_taken,
@@ -50,6 +52,12 @@ class _Outcome:
     waiting: bool = False
     taken: Taken = Taken()
     trees: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def revisions(self) -> tuple[str | None, str | None]:
+        """What it would give: the commit and the digest."""
+        commit = self.commit.sha if self.commit else None
+        return commit, self.rendered.digest if self.rendered else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,13 +202,15 @@ class Delivery:
     async def _keep(self, outcomes: Iterable[_Outcome]) -> int:
         """Write what came out, in one transaction, then wake agents and watchers."""
         moved = []
+        outcomes = list(outcomes)
         async with self._deps.store.write() as tx:
+            refused = await refusals(tx, (one for each in outcomes for one in each.revisions))
             for outcome in outcomes:
                 current = await tx.services.get(outcome.service.id)
                 if current is None or _was_changed(outcome.service, current):
                     continue
                 await note_taken(tx, outcome.taken, outcome.trees)
-                after, entries = self._apply(outcome, current)
+                after, entries = self._apply(outcome, current, refused)
                 if after == current:
                     continue
                 if after.revision_id != current.revision_id:
@@ -213,7 +223,9 @@ class Delivery:
             self._deps.bus.publish(DESIRED, f"{service.cluster_id}/{service.id}")
         return len(moved)
 
-    def _apply(self, outcome: _Outcome, before: Service) -> tuple[Service, list[LedgerEntry]]:
+    def _apply(
+        self, outcome: _Outcome, before: Service, refused: Mapping[str | None, RefusedRevision]
+    ) -> tuple[Service, list[LedgerEntry]]:
         """The service after an outcome, and what the ledger is told of it."""
         if outcome.waiting:
             return replace(before, waiting=True, render_error=None), []
@@ -229,12 +241,19 @@ class Delivery:
             render_error=None,
             source=rendered.source,
             reads=dict(outcome.reads or {}),
-            sha=outcome.commit.sha,
-            author=outcome.commit.author[:512],
+        )
+        now = self._deps.clock.now()
+        bad = refused.get(rendered.digest) or refused.get(outcome.commit.sha)
+        if bad is not None and rendered.digest != before.digest:
+            after = held_back(after, bad, rendered.digest, now)
+            is_new = after.hold is not None and after.hold != before.hold
+            return after, [entry_of(after, after.hold, bad.actor)] if is_new else []
+        author = outcome.commit.author[:512]
+        after = replace(
+            after, sha=outcome.commit.sha, author=author, **after.unheld(rendered.digest)
         )
         if rendered.digest == before.digest:
             return after, []
-        now = self._deps.clock.now()
         after = replace(
             after,
             digest=rendered.digest,

@@ -9,7 +9,8 @@ from controlplane.domain.pipelines import model
 from controlplane.domain.pipelines.rules import ExternalRule
 from controlplane.domain.pipelines.state import ReleaseId
 from controlplane.domain.promotion import RefusedRevision
-from controlplane.usecases.deps import PIPELINE, Deps
+from controlplane.usecases import holds
+from controlplane.usecases.deps import DELIVER, DESIRED, PIPELINE, SERVICE, Deps
 from controlplane.usecases.pipelines import Pipelines, PipelineView, gate_of
 from fleet.errors import Conflict, Invalid, NotFound
 
@@ -65,13 +66,13 @@ class PipelineOverrides:
         return await self._pipelines.decide(actor, "liftHold", view, event)
 
     async def refused(self, actor: Actor) -> list[RefusedRevision]:
-        """All commits and digests that no pipeline moves."""
+        """All commits and digests that nobody is given."""
         require_member(actor)
         async with self._deps.store.read() as tx:
             return sorted(await tx.refused.select(), key=lambda one: one.inserted_at)
 
     async def refuse(self, actor: Actor, revision: str, reason: str) -> RefusedRevision:
-        """Have no pipeline move a commit or digest until it is lifted."""
+        """Have nobody given a commit or digest until it is lifted."""
         require(actor, Verb.APPROVE, Target.whole(Kind.PIPELINE, "", ""))
         check_text(reason, "reason", _LONGEST)
         check_text(revision, "revision", 128)
@@ -89,7 +90,7 @@ class PipelineOverrides:
         return row
 
     async def lift(self, actor: Actor, revision: str) -> RefusedRevision:
-        """Let pipelines move a revision again. NotFound: it is not refused."""
+        """Let a revision be given again. NotFound: it is not refused."""
         require(actor, Verb.APPROVE, Target.whole(Kind.PIPELINE, "", ""))
         async with self._deps.store.write() as tx:
             row = await tx.refused.get(revision)
@@ -97,7 +98,13 @@ class PipelineOverrides:
                 raise NotFound
             await tx.refused.remove(revision)
             await self._deps.audit(tx, actor, "liftRevision", revision, revision)
+            lifted = await holds.lift(tx, revision, actor.email)
             pipelines = await tx.pipelines.select()
+        for service in lifted:
+            self._deps.bus.publish(SERVICE, service.id)
+            self._deps.bus.publish(DESIRED, f"{service.cluster_id}/{service.id}")
+            if service.repository_id:
+                self._deps.bus.publish(DELIVER, f"{service.repository_id}/{service.id}")
         for one in pipelines:
             if revision in one.state.get("state", {}).get("known_bad", {}):
                 await self._pipelines.advance(one.id, ev.Cleared(revision, actor.email))

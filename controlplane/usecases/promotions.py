@@ -18,11 +18,13 @@ from controlplane.domain.pipelines.model import StageId
 from controlplane.domain.pipelines.state import Revision
 from controlplane.domain.services import Revision as RevisionRow
 from controlplane.domain.services import Service
+from controlplane.domain.verification import Verification
 from controlplane.ports import Transaction
 from controlplane.usecases.contexts import values_of
 from controlplane.usecases.delivery import parameters_of, reads_of
 from controlplane.usecases.deps import DELIVER, DESIRED, SERVICE, Deps
 from controlplane.usecases.freezes import check_thawed
+from controlplane.usecases.holds import check_allowed
 from controlplane.usecases.pipelines import Pipelines
 from controlplane.usecases.repositories import Repositories
 from controlplane.usecases.sources import sources_of, take
@@ -69,13 +71,15 @@ class Promotions:
             done = {s.id: await self._render(s, effect.revisions[s.id].commit) for s in services}
             for service in services:
                 _check_same(service, effect.revisions[service.id], done[service.id])
+            await self._check_allowed(effect)
         except TowlineError as error:
             failed = ev.PromotionFailed(effect.stage, effect.release, error.message)
             await self._pipelines.advance(pipeline, failed)
             return
         async with self._deps.store.write() as tx:
+            watch = await _watch(tx, pipeline, effect.stage)
             for service in services:
-                await self._give(tx, service.id, effect, done[service.id])
+                await self._give(tx, service.id, effect, done[service.id], watch)
         for service in services:
             self._deps.bus.publish(SERVICE, service.id)
             self._deps.bus.publish(DESIRED, f"{service.cluster_id}/{service.id}")
@@ -98,6 +102,13 @@ class Promotions:
         async with self._deps.store.read() as tx:
             for service in services:
                 await check_thawed(tx, service.cluster_id)
+
+    async def _check_allowed(self, effect: fx.Promote) -> None:
+        revisions = effect.revisions.values()
+        async with self._deps.store.read() as tx:
+            await check_allowed(
+                tx, *(one for each in revisions for one in (each.commit, each.digest))
+            )
 
     async def _commits(
         self, services: list[Service], commits: Mapping[ServiceId, str]
@@ -134,17 +145,26 @@ class Promotions:
         request = service.render_request(commit, parameters, taken.folders)
         return await self._deps.manifests.render(request)
 
-    async def _give(self, tx: Transaction, id: str, effect: fx.Promote, rendered: Rendered) -> None:
+    async def _give(
+        self,
+        tx: Transaction,
+        id: str,
+        effect: fx.Promote,
+        rendered: Rendered,
+        watch: Verification | None,
+    ) -> None:
         service = await tx.services.get(id)
         if service is None:
             return
         commit = effect.revisions[ServiceId(id)].commit
-        if (service.pinned, service.digest) == (commit, rendered.digest):
+        if (service.pinned, service.digest, service.watch) == (commit, rendered.digest, watch):
             return
         now = self._deps.clock.now()
-        is_new = service.digest != rendered.digest
+        is_new = (service.digest, service.watch) != (rendered.digest, watch)
+        service = replace(service, watch=watch)
         after = replace(
             service,
+            **service.unheld(rendered.digest),
             promoted=True,
             pinned=commit,
             sha=commit,
@@ -170,6 +190,13 @@ def _payload(job: Job, kind: type[E]) -> tuple[str, E]:
     if not isinstance(effect, kind):
         raise TowlineError(f"job {job.key} holds {type(effect).__name__}, not {kind.__name__}")
     return job.payload["pipeline"], effect
+
+
+async def _watch(tx: Transaction, pipeline: str, stage: StageId) -> Verification | None:
+    """What the stage asks of those that it gives a release."""
+    row = await tx.pipelines.get(pipeline)
+    found = codec.pipeline_from_json(row.spec).stage.get(stage) if row else None
+    return found.verification if found else None
 
 
 def _check_same(service: Service, wanted: Revision, rendered: Rendered) -> None:

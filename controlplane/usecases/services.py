@@ -19,12 +19,14 @@ from controlplane.domain.services import (
     SyncOptions,
 )
 from controlplane.domain.sources import ServiceSource
+from controlplane.domain.verification import Verification
 from controlplane.ports import ANY, Page, PageQuery, Transaction
 from controlplane.usecases.clusters import find_cluster
 from controlplane.usecases.contexts import bind
 from controlplane.usecases.dependencies import check_dependencies, check_names, check_not_needed
 from controlplane.usecases.deps import DELIVER, DESIRED, SERVICE, Deps
 from controlplane.usecases.freezes import check_thawed
+from controlplane.usecases.holds import check_allowed
 from controlplane.usecases.importing import check_not_imported
 from controlplane.usecases.inherited import check_changeable, check_deletable
 from controlplane.usecases.removal import begin_removal
@@ -52,14 +54,15 @@ _RENDERED_FROM = frozenset(
         "rendered_by",
     }
 )
-_APPLIED_WITH = frozenset({"dry_run", "paused", "options"})
+_APPLIED_WITH = frozenset({"dry_run", "paused", "options", "verification"})
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceChange:
     """What to change of a service; None leaves it as it is.
 
-    `rendered_by`: the cluster whose agent is to render it; empty: the control plane.
+    `rendered_by`: the cluster whose agent is to render it; empty: the control plane. A
+    `verification` of 0 seconds ends it.
     """
 
     name: str | None = None
@@ -82,6 +85,7 @@ class ServiceChange:
     context_ids: Sequence[str] | None = None
     sources: Sequence[SourceChange] | None = None
     rendered_by: str | None = None
+    verification: Verification | None = None
 
     def checked(self) -> dict[str, Any]:
         """The columns to write. Invalid: a value that cannot be."""
@@ -119,6 +123,10 @@ class ServiceChange:
             columns["dependencies"] = check_names(self.dependencies)
         if self.rendered_by is not None:
             columns["rendered_by"] = self.rendered_by or None
+        if self.verification is not None:
+            columns["verification"] = self.verification if self.verification.seconds else None
+            if self.verification.seconds:
+                self.verification.check("verification")
         if self.version:
             columns["version"] = check_text(self.version, "version", 64)
         return columns
@@ -398,6 +406,7 @@ class Services:
             revision = await tx.revisions.get(revision_id)
             if revision is None or revision.service_id != id:
                 raise NotFound(f"service {service.name!r} has no revision {revision_id}")
+            await check_allowed(tx, revision.sha, revision.digest)
             now = self._deps.clock.now()
             after = replace(
                 service,
@@ -411,6 +420,7 @@ class Services:
                 reads={},
                 sequence=service.sequence + 1,
                 updated_at=now,
+                **service.unheld(revision.digest),
             )
             await tx.services.put(after)
             message = f"to {revision.sha[:12]} {revision.subject}"
@@ -489,6 +499,7 @@ def _likeness(model: Service, context_ids: Sequence[str]) -> ServiceChange:
         dry_run=model.dry_run,
         version=model.version,
         options=model.options,
+        verification=model.verification,
         docs_path=model.docs_path,
         context_ids=context_ids,
     )

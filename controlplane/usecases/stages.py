@@ -62,7 +62,7 @@ async def bind(
             raise Conflict(f"service {found[id].name!r} belongs to another pipeline: {holder}")
         await tx.services.change(id, promoted=True, pinned=found[id].sha)
     for id in then - now:
-        await tx.services.change(id, promoted=False, pinned=None)
+        await tx.services.change(id, promoted=False, pinned=None, watch=None)
     await _note(tx, spec, before)
 
 
@@ -90,7 +90,7 @@ async def pipeline_of(tx: Transaction, service_id: str) -> str | None:
 async def unbind(tx: Transaction, spec: model.Pipeline) -> None:
     """Let all services of a pipeline follow their refs again."""
     for service in promoted_by(spec):
-        await tx.services.change(service, promoted=False, pinned=None)
+        await tx.services.change(service, promoted=False, pinned=None, watch=None)
     for row in await tx.pipeline_services.select(pipeline_id=spec.id):
         await tx.pipeline_services.remove(row.id)
 

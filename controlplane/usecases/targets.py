@@ -18,6 +18,7 @@ from controlplane.ports import ANY, Hosting, Rows, Transaction
 from controlplane.usecases.deps import DELIVER, DESIRED, SERVICE, Deps
 from controlplane.usecases.evaluation import Evaluator, Owner
 from controlplane.usecases.freezes import frozen_clusters
+from controlplane.usecases.holds import content_of
 from controlplane.usecases.removal import begin_removal
 from fleet.identity import ClusterId, RepositoryId, ServiceId
 
@@ -151,8 +152,10 @@ class Targets:
             owner_kind=one.kind,
             owner_id=one.id,
             **columns,
-            **_content(wanted, 0),
         )
+        if wanted.content is not None:
+            content = await content_of(self._deps, tx, service, wanted.content)
+            service = replace(service, **content)
         await tx.services.add(service)
         await tx.ledger.append([self._entry(one, service, Stage.CREATED)])
         return service
@@ -170,8 +173,11 @@ class Targets:
             changed["pinned"] = None
         if changed.keys() & _APPLIED_WITH and service.digest:
             changed["sequence"] = service.sequence + 1
-        if "digest" in changed:
-            changed |= _content(wanted, service.sequence)
+        if changed.pop("digest", None) and wanted.content is not None:
+            content = await content_of(self._deps, tx, service, wanted.content)
+            changed |= {k: value for k, value in content.items() if getattr(service, k) != value}
+            if not changed:
+                return None
         after = replace(service, **changed, updated_at=self._deps.clock.now())
         await tx.services.put(after)
         await tx.ledger.append([self._entry(one, after, Stage.CONFIGURED, names)])
@@ -271,21 +277,6 @@ async def forget(tx: Transaction, one: Owner) -> None:
         for row in await tx.overrides.select(global_id=one.id):
             await tx.overrides.remove(row.id)
     await rows(tx, one.kind).remove(one.id)
-
-
-def _content(wanted: Wanted, sequence: int) -> dict[str, Any]:
-    """The desired state of a service whose bundle comes from no repository."""
-    content = wanted.content
-    if content is None:
-        return {}
-    return {
-        "digest": content.digest,
-        "source": content.source,
-        "bundle_bytes": content.size,
-        "object_count": content.count,
-        "attestation": content.attestation,
-        "sequence": sequence + 1,
-    }
 
 
 def _steps(plan: TargetPlan) -> Iterator[_Step]:

@@ -22,6 +22,8 @@ _SERVICE = """
     revision { id sha author subject committedAt insertedAt }
     errors { source message }
     sources { repositoryId ref folder path }
+    verification { soakSeconds maxRestarts metric { address query comparison threshold } }
+    hold { revision digest reason at instead liftedBy }
 """
 _COMPONENTS = "components { group kind namespace name state synced message updatedAt }"
 _PIPELINE = """
@@ -38,7 +40,8 @@ _PIPELINE = """
 _WHOLE_PIPELINE = """
     id name paused insertedAt updatedAt
     stages {
-        id name health reason verified hold serviceNames verificationSeconds
+        id name health reason verified hold serviceNames
+        verification { soakSeconds maxRestarts metric { address query comparison threshold } }
         services { service { id name cluster { handle } } }
         release { id number author seenAt revisions { serviceId sha digest } }
         selector { tags { name value } distro projectId groupIds ignoredClusterIds }

@@ -105,6 +105,7 @@ SHAPES: Mapping[str, Mapping[str, Any]] = {
         "paused": bool,
         "configuration": WORDS,
         "secrets": WORDS,
+        "verification": pipelineplan.VERIFICATION,
     },
     "Flow": {
         "service": str,

@@ -58,6 +58,11 @@ ROLLOUT = {
     "groups": [str],
     "waveSize": int,
 }
+VERIFICATION = {
+    "soakSeconds": int,
+    "maxRestarts": int,
+    "metric": {"address": str, "query": str, "comparison": str, "threshold": float},
+}
 SHAPE: Mapping[str, Any] = {
     "name": str,
     "stages": [
@@ -74,6 +79,7 @@ SHAPE: Mapping[str, Any] = {
             },
             "rollout": ROLLOUT,
             "verificationSeconds": int,
+            "verification": VERIFICATION,
         }
     ],
     "edges": [{"from": str, "to": str, "gates": [{**_RULE, "steps": [_STEP]}]}],
@@ -91,6 +97,7 @@ _DEFAULTS: Json = {
     "emptyPasses": False,
     "strategy": "ALL",
     "zone": "UTC",
+    "maxRestarts": 3,
 }
 _JOB_SECONDS = 3600
 
@@ -145,7 +152,9 @@ def _stage(fields: Mapping[str, Any], ids: Ids, service: Look) -> Json:
             rollout["groups"] = [ids.group(one) for one in rollout["groups"]]
         given["rollout"] = rollout
     if "verificationSeconds" in fields:
-        given["verificationSeconds"] = fields["verificationSeconds"]
+        given["verification"] = {"soakSeconds": fields["verificationSeconds"]}
+    if "verification" in fields:
+        given["verification"] = fields["verification"]
     return given
 
 
@@ -192,7 +201,7 @@ def _written_stage(stage: Json) -> Json:
     selector = {k: v for k, v in (stage["selector"] or {}).items() if v} if chosen else {}
     rollout = {key: stage["rollout"][key] for key in ROLLOUT}
     services = [] if chosen else [{"serviceId": s["service"]["id"]} for s in stage["services"]]
-    names = ("serviceNames", "verificationSeconds")
+    names = ("serviceNames", "verification")
     plain = {key: stage[key] for key in names}
     return {**plain, "services": services, "selector": selector, "rollout": rollout}
 

@@ -14,6 +14,7 @@ from controlplane.domain.names import check_text
 from controlplane.domain.pipelines.rollout import Rollout, Strategy, Waves
 from controlplane.domain.pipelines.rules import GateKind, Patience, Rule, job_rules
 from controlplane.domain.selectors import Selector
+from controlplane.domain.verification import Verification
 from fleet.errors import Invalid
 from fleet.identity import ServiceId
 
@@ -25,7 +26,6 @@ MAX_STAGES = 100
 MAX_EDGES = 500
 MAX_GATES = 20
 MAX_SERVICES = 1_000
-MAX_VERIFICATION_SECONDS = 30 * 86_400
 MAX_NAME = 255
 
 
@@ -52,22 +52,13 @@ class ServiceSelector:
 
 
 @dataclass(frozen=True, slots=True)
-class Verification:
-    """For so long after a stage has become healthy it is watched, and for ever before.
-
-    Fails it, then it goes back to the last release with which it was healthy.
-    """
-
-    seconds: int
-
-
-@dataclass(frozen=True, slots=True)
 class Stage:
     """Services that hold the same release.
 
     `services` are those named, or those that the selector chose when it was last looked;
     `waves` is the same set in the order of the roll-out (empty: all at once). `group_of` has
-    the cluster group that counts for those that the roll-out limits by group.
+    the cluster group that counts for those that the roll-out limits by group. With a
+    `verification` a release must prove itself: what fails it is taken back to the last that did.
     """
 
     id: StageId
@@ -171,11 +162,8 @@ def _check_stage(stage: Stage, field: str) -> None:
         _check_count(len(stage.selector.names), MAX_SERVICES, f"{field}.selector.names")
         stage.selector.clusters.checked()
     stage.rollout.check(f"{field}.rollout")
-    verification = stage.verification
-    if verification and not 1 <= verification.seconds <= MAX_VERIFICATION_SECONDS:
-        raise Invalid(
-            f"between 1 and {MAX_VERIFICATION_SECONDS:,} seconds", field=f"{field}.verification"
-        )
+    if stage.verification is not None:
+        stage.verification.check(f"{field}.verification")
 
 
 def _check_edge(pipeline: Pipeline, edge: Edge, field: str) -> None:

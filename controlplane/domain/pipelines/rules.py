@@ -14,6 +14,7 @@ from semantic_version import NpmSpec, Version
 from controlplane.domain.clusterjobs import JobRequest
 from controlplane.domain.names import check_text
 from controlplane.domain.pipelines.calendar import Calendar
+from controlplane.domain.verification import Comparison
 from fleet.errors import Invalid
 from fleet.identity import ClusterId
 
@@ -131,15 +132,6 @@ class JobRule:
             JobRequest(self.namespace, self.manifest, self.timeout_seconds).check()
         except Invalid as error:
             raise Invalid(error.message, field=f"{field}.{error.field}") from None
-
-
-class Comparison(StrEnum):
-    """How a value must stand to its threshold."""
-
-    BELOW = "BELOW"
-    AT_MOST = "AT_MOST"
-    ABOVE = "ABOVE"
-    AT_LEAST = "AT_LEAST"
 
 
 class Several(StrEnum):

@@ -51,7 +51,7 @@ def found_pipeline(quorum: int = 1) -> dict[str, Any]:
     def stage(name: str) -> dict[str, Any]:
         service = {"id": f"id of {name}/web"}
         rollout = dict.fromkeys(pipelineplan.ROLLOUT)
-        chosen = {"serviceNames": [], "selector": None, "verificationSeconds": None}
+        chosen = {"serviceNames": [], "selector": None, "verification": None}
         return {"name": name, "services": [{"service": service}], "rollout": rollout, **chosen}
 
     settings = json.dumps({"quorum": quorum} if quorum > 1 else {})
@@ -362,7 +362,7 @@ def deep_found() -> dict[str, Any]:
         "serviceNames": ["web"],
         "selector": selector,
         "rollout": {**dict.fromkeys(pipelineplan.ROLLOUT), **rollout},
-        "verificationSeconds": 900,
+        "verification": {"soakSeconds": 900, "maxRestarts": 3, "metric": None},
     }
     freeze = {
         "begin": "2026-12-20T00:00:00+00:00",
@@ -400,3 +400,19 @@ def test_a_pipeline_with_every_sort_of_setting_is_left_alone(tmp_path: Path) -> 
         }
     )
     assert apply(tmp_path, api, DEEP_PIPELINE) == ["= Pipeline shop unchanged"]
+
+
+def test_a_policy_of_verification_is_compared_as_far_as_it_is_named(tmp_path: Path) -> None:
+    """What a manifest leaves out is as the API has it; what differs is sent whole."""
+    metric = {"address": "m/p:9090", "query": "up", "comparison": "AT_MOST", "threshold": 1.0}
+    policy = {"soakSeconds": 60, "maxRestarts": 3, "metric": metric}
+    api = FakeApi(
+        {
+            documents.SERVICE: {"serviceDeployment": {**FOUND_SERVICE, "verification": policy}},
+            documents.UPDATE_SERVICE: {"updateServiceDeployment": {}},
+        }
+    )
+    said = "verification: {soakSeconds: 60, metric: {query: up, threshold: 1}}"
+    assert apply(tmp_path, api, f"{SERVICE}{said}\n") == ["= Service dev/web unchanged"]
+    lines = apply(tmp_path, api, f"{SERVICE}{said.replace('60', '90')}\n")
+    assert lines[1:] == ["  verification.soakSeconds: 60 → 90"]

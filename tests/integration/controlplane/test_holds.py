@@ -1,0 +1,262 @@
+"""Bundles that agents have found to be bad: who goes back, what is refused, who lifts it."""
+
+from typing import Any
+
+import pytest
+
+from controlplane.agentlink import messages
+from controlplane.domain.access import SYSTEM
+from controlplane.domain.access.roles import BuiltInRole as Role
+from controlplane.domain.ledger import Stage
+from controlplane.domain.pipelines.state import Health
+from controlplane.domain.promotion import RefusedRevision
+from controlplane.domain.reports import Report, VerifiedReport
+from controlplane.domain.services import Service
+from controlplane.domain.verification import Comparison, MetricCheck, Verification
+from controlplane.usecases.holds import content_of
+from controlplane.usecases.pipeline_overrides import PipelineOverrides
+from controlplane.usecases.pipelines import EdgeDraft, PipelineDraft, StageDraft
+from controlplane.usecases.services import ServiceChange
+from fleet.bundle import make_bundle
+from fleet.errors import Conflict, Forbidden, Invalid
+from fleet.wire.v1 import agent_pb2 as wire
+from tests.fakes.manifests import config_map
+from tests.integration.controlplane.conftest import World, person
+from tests.integration.controlplane.test_pipelines import Line
+
+POLICY = Verification(60, 2, MetricCheck("m/prometheus:9090", "errors", 0.1, Comparison.BELOW))
+WHY = "errors < 0.1 does not hold: 0.4"
+
+
+async def verdict(world: World, service: Service, ok: bool, instead: str = "") -> None:
+    """Let the agent tell what became of the newest digest."""
+    now = await world.get(service)
+    reason = "" if ok else WHY
+    body = VerifiedReport(now.id, now.sequence, now.digest or "", ok, reason, instead)
+    async with world.deps.store.read() as tx:
+        cluster = await tx.clusters.get(now.cluster_id)
+    assert cluster is not None
+    report = Report(cluster.acknowledged + 1, world.clock.now(), body)
+    await world.agents.record(cluster.id, [report])
+
+
+async def push(world: World, service: Service, value: str) -> Service:
+    """A commit with this value, delivered."""
+    assert service.repository_id is not None
+    world.manifests.push(service.repository_id, {"shop": [config_map("a", v=value)]})
+    await world.delivery.deliver(service.repository_id)
+    return await world.get(service)
+
+
+async def stages(world: World, service: Service) -> list[Stage]:
+    async with world.deps.store.read() as tx:
+        return [one.stage for one in await tx.ledger.select(service_id=service.id)]
+
+
+async def lift(world: World, revision: str) -> None:
+    await PipelineOverrides(world.deps, world.pipelines).lift(world.admin, revision)
+
+
+@pytest.fixture
+async def service(world: World) -> Service:
+    """A service whose first bundle has proved itself."""
+    cluster, repository = await world.cluster(), await world.repository()
+    one = await push(world, await world.service(cluster, repository, verification=POLICY), "good")
+    await verdict(world, one, ok=True)
+    return await world.get(one)
+
+
+@pytest.fixture
+async def held(world: World, service: Service) -> Service:
+    """Its second one has not, and the agent has gone back."""
+    bad = await push(world, service, "bad")
+    await verdict(world, bad, ok=False, instead=service.digest or "")
+    return await world.get(bad)
+
+
+def bad_digest() -> str:
+    return make_bundle([config_map("a", v="bad")]).digest
+
+
+async def test_agents_are_told_how_bundles_prove_themselves(world: World, service: Service) -> None:
+    """All of the policy goes over the wire; without one, nothing."""
+    told = messages.desired(service).verification
+    assert (told.soak_seconds, told.max_restarts, told.lifted) == (60, 2, False)
+    assert (told.metric.address, told.metric.query) == ("m/prometheus:9090", "errors")
+    assert (told.metric.comparison, told.metric.threshold) == (wire.COMPARISON_LESS, 0.1)
+    ended = ServiceChange(verification=Verification(0))
+    after = await world.services.update(world.admin, service.id, ended)
+    assert not messages.desired(after).HasField("verification")
+    assert after.sequence == service.sequence + 1
+
+
+async def test_what_the_agent_went_back_to_is_what_is_desired(
+    world: World, service: Service, held: Service
+) -> None:
+    """An agent that has lost its disk gets the good one; the service says why."""
+    assert (held.digest, held.sha, held.sequence) == (service.digest, service.sha, 3)
+    assert held.hold is not None and held.held == bad_digest()
+    assert WHY in held.errors[0].message and held.errors[0].source == "verification"
+    assert (await stages(world, held))[-2:] == [Stage.HELD, Stage.ROLLED_BACK]
+    assert held.repository_id is not None
+    assert await world.delivery.deliver(held.repository_id) == 0
+
+
+async def test_without_a_good_one_the_service_is_held_where_it_is(world: World) -> None:
+    """There is nothing to go back to, and that is said."""
+    cluster, repository = await world.cluster(), await world.repository()
+    one = await push(world, await world.service(cluster, repository, verification=POLICY), "bad")
+    await verdict(world, one, ok=False)
+    now = await world.get(one)
+    assert (now.digest, now.sequence, now.held) == (one.digest, 1, one.digest)
+    await lift(world, bad_digest())
+    assert (await world.get(one)).sequence == 2
+    assert messages.desired(await world.get(one)).verification.lifted
+
+
+async def test_git_brings_it_to_no_other_service(world: World, held: Service) -> None:
+    """Another cluster that follows the same commit keeps what it has, once and readable."""
+    cluster = await world.cluster("other")
+    other = await world.service(cluster, await _repository(world, held), folder="shop")
+    assert other.repository_id is not None
+    await world.delivery.deliver(other.repository_id)
+    now = await world.get(other)
+    assert (now.digest, now.sequence, now.held) == (None, 0, bad_digest())
+    assert "agent of dev" not in now.errors[0].message and WHY in now.errors[0].message
+    assert await world.delivery.deliver(other.repository_id) == 0
+    assert (await stages(world, other)) == [Stage.CREATED, Stage.HELD]
+
+
+async def test_a_refused_commit_reaches_nobody(world: World, service: Service) -> None:
+    """A person may name the commit instead of the digest."""
+    assert service.repository_id is not None
+    sha = world.manifests.push(service.repository_id, {"shop": [config_map("a", v="odd")]})
+    overrides = PipelineOverrides(world.deps, world.pipelines)
+    await overrides.refuse(world.admin, sha, "the author says so")
+    await world.delivery.deliver(service.repository_id)
+    now = await world.get(service)
+    assert (now.digest, now.held) == (service.digest, sha)
+    await lift(world, sha)
+    await world.delivery.deliver(service.repository_id)
+    assert (await world.get(service)).sha == sha
+
+
+async def test_no_roll_back_leads_to_it(world: World, held: Service) -> None:
+    """Nor does a clone: it follows git as any other."""
+    async with world.deps.store.read() as tx:
+        (bad,) = await tx.revisions.select(service_id=held.id, digest=bad_digest())
+    with pytest.raises(Conflict, match="known to be bad"):
+        await world.services.rollback(world.admin, held.id, bad.id)
+    change = ServiceChange(name="twin")
+    twin = await world.services.clone(world.admin, held.id, held.cluster_id, change)
+    await world.delivery.deliver(held.repository_id or "")
+    assert (await world.get(twin)).digest is None
+
+
+async def test_no_generated_bundle_is_it(world: World, held: Service) -> None:
+    """What managed namespaces give their services is asked for as well."""
+    content = await world.manifests.keep(make_bundle([config_map("a", v="bad")]).data)
+    async with world.deps.store.write() as tx:
+        columns = await content_of(world.deps, tx, held, content)
+    assert columns.keys() == {"held", "hold"}
+
+
+async def test_no_pipeline_gives_it(world: World) -> None:
+    """Refused between the approval and the promotion, it stops there with the reason."""
+    line = await Line.make(world)
+    await line.push("1")
+    _, digests = await line.waiting()
+    (digest,) = digests.values()
+    async with world.deps.store.write() as tx:
+        await tx.refused.add(_refused(digest, world))
+    await line.approve()
+    assert (await world.get(line.prod)).sequence == 0
+    view = await line.view()
+    stage = view.state.stages[view.spec.stages[1].id]
+    assert stage.health is Health.FAILED and "known to be bad" in stage.reason
+
+
+async def test_a_lifted_one_has_to_prove_itself_anew(world: World, held: Service) -> None:
+    """The agent is told that it may try it; good, it is as if nothing had been."""
+    await lift(world, bad_digest())
+    await world.delivery.deliver(held.repository_id or "")
+    now = await world.get(held)
+    assert (now.digest, now.errors) == (bad_digest(), ())
+    assert messages.desired(now).verification.lifted
+    await verdict(world, now, ok=True)
+    assert (await world.get(held)).hold is None
+
+
+async def test_a_lifted_one_may_fail_again(world: World, service: Service, held: Service) -> None:
+    """Then it is refused as before."""
+    await lift(world, bad_digest())
+    await world.delivery.deliver(held.repository_id or "")
+    await verdict(world, held, ok=False, instead=service.digest or "")
+    now = await world.get(held)
+    assert (now.digest, now.held) == (service.digest, bad_digest())
+    assert now.hold is not None and now.hold.lifted_by == ""
+
+
+async def test_a_newer_commit_ends_the_hold(world: World, held: Service) -> None:
+    """It is another digest; the bad one stays refused."""
+    now = await push(world, held, "better")
+    assert (now.hold, now.errors) == (None, ())
+    async with world.deps.store.read() as tx:
+        assert await tx.refused.get(bad_digest()) is not None
+
+
+@pytest.mark.parametrize("role", [Role.VIEWER, Role.EDITOR])
+async def test_lifting_needs_the_right(world: World, held: Service, role: Role) -> None:
+    """A reader has none; an editor of the installation may."""
+    overrides = PipelineOverrides(world.deps, world.pipelines)
+    if role is Role.EDITOR:
+        await overrides.lift(person(role), bad_digest())
+        return
+    with pytest.raises(Forbidden):
+        await overrides.lift(person(role), bad_digest())
+
+
+async def test_a_stage_has_its_services_prove_themselves(world: World) -> None:
+    """What it promotes bears its policy, before the service's own; without a pipeline, no more."""
+    cluster, repository = await world.cluster(), await world.repository()
+    dev = await world.service(cluster, repository, "shop")
+    prod = await world.service(cluster, repository, "prod", folder="shop", verification=POLICY)
+    stage = StageDraft("prod", [prod.id], verification=Verification(900, 0))
+    draft = PipelineDraft("shop", [StageDraft("dev", [dev.id]), stage], [EdgeDraft("dev", "prod")])
+    await world.pipelines.save(world.admin, draft)
+    line = Line(world, dev, prod)
+    await push(world, dev, "1")
+    await world.report(dev)
+    await line.settle()
+    now = await world.get(prod)
+    assert (now.sequence, now.policy) == (1, Verification(900, 0))
+    await world.pipelines.delete(world.admin, (await line.view()).row.id)
+    assert (await world.get(prod)).policy == POLICY
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        Verification(30 * 86_400 + 1),
+        Verification(-1),
+        Verification(60, -1),
+        Verification(60, 0, MetricCheck("", "up", 1)),
+        Verification(60, 0, MetricCheck("m/p:9090", "x" * 5_000, 1)),
+    ],
+)
+async def test_policies_that_cannot_be_are_refused(
+    world: World, service: Service, policy: Verification
+) -> None:
+    """The field is named."""
+    with pytest.raises(Invalid) as raised:
+        await world.services.update(world.admin, service.id, ServiceChange(verification=policy))
+    assert (raised.value.field or "").startswith("verification")
+
+
+async def _repository(world: World, service: Service) -> Any:
+    async with world.deps.store.read() as tx:
+        return await tx.repositories.get(service.repository_id or "")
+
+
+def _refused(revision: str, world: World) -> RefusedRevision:
+    return RefusedRevision(revision, SYSTEM.name, "odd", world.clock.now())
