@@ -146,8 +146,8 @@ schema: setup ## print the GraphQL schema to schema.graphql
 .PHONY: lock
 lock: setup ## resolve the pinned requirements anew; needs uv
 	@lock="uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate"; \
-	$$lock pyproject.toml --extra helm --extra postgres --extra s3 -o requirements.lock; \
-	$$lock pyproject.toml --extra postgres --extra s3 --group dev -o requirements-dev.lock; \
+	$$lock pyproject.toml --extra helm --extra otel --extra postgres --extra s3 -o requirements.lock; \
+	$$lock pyproject.toml --extra otel --extra postgres --extra s3 --group dev -o requirements-dev.lock; \
 	$$lock --group go -o towline/demo/clusters/assets/go-toolchain.lock; \
 	for server in postgres redis; do $$lock --group $$server -o tests/servers/$$server.lock; done; \
 	$$lock --group charts -o charts/tools.lock

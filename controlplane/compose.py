@@ -27,6 +27,7 @@ from controlplane.loops.pipelines import PipelineLoop
 from controlplane.loops.retention import RetentionLoop
 from controlplane.loops.secrets import SecretLoop
 from controlplane.loops.targets import TargetLoop
+from controlplane.loops.traces import TraceLoop
 from controlplane.notify.outward import GuardedOutward
 from controlplane.oidc.issuers import Client, OidcIssuers
 from controlplane.ports import GitWriter, Issuer, Lender, Manifests
@@ -44,10 +45,12 @@ from controlplane.settings import (
     KekKind,
     KekSettings,
     SecretSettings,
+    TraceSettings,
 )
 from controlplane.storage.engine import make_engine, sqlite_url
 from controlplane.storage.migrate import migrate
 from controlplane.storage.store import SqlStore
+from controlplane.telemetry.otlp import OtlpSpans
 from controlplane.usecases.accounts import Accounts
 from controlplane.usecases.agents import Agents
 from controlplane.usecases.blame import Blame
@@ -106,6 +109,19 @@ class SecretParts:
 
 
 @dataclass(frozen=True, slots=True)
+class Traces:
+    """The loop that tells traces, and where to."""
+
+    loop: TraceLoop
+    spans: OtlpSpans
+
+    async def stop(self) -> None:
+        """End both."""
+        await self.loop.tasks.stop()
+        self.spans.close()
+
+
+@dataclass(frozen=True, slots=True)
 class ControlPlane:
     """The parts that the program serves and stops."""
 
@@ -131,6 +147,7 @@ class ControlPlane:
     tunnels: Tunnels
     secrets: SecretParts
     shared_bus: RedisBus | None = None
+    traces: Traces | None = None
 
     async def start(self) -> None:
         """Begin background work."""
@@ -144,9 +161,13 @@ class ControlPlane:
         self.retention.start()
         self.news.start()
         self.secrets.loop.start()
+        if self.traces is not None:
+            self.traces.loop.start()
 
     async def stop(self) -> None:
         """End background work, then close the store."""
+        if self.traces is not None:
+            await self.traces.stop()
         await self.secrets.loop.tasks.stop()
         await self.news.tasks.stop()
         await self.retention.stop()
@@ -279,6 +300,7 @@ async def _joined(
         tunnels=Tunnels(deps),
         secrets=kept,
         shared_bus=shared_bus,
+        traces=_traces(settings.traces, deps, delivers),
     )
 
 
@@ -289,12 +311,27 @@ def _placed(deps: Deps, lender: Lender | None) -> Deps:
     return replace(deps, manifests=PlacedManifests(deps.manifests, lender, deps))
 
 
+def _traces(settings: TraceSettings, deps: Deps, delivers: Callable[[str], bool]) -> Traces | None:
+    if not settings.url:
+        return None
+    value = settings.authorization.get_secret_value()
+    spans = OtlpSpans(settings.url, {"Authorization": value} if value else {}, settings.ca_file)
+    return Traces(TraceLoop(deps.store, spans, delivers, deps.clock), spans)
+
+
 def _pipeline_loop(
     deps: Deps, pipelines: Pipelines, repositories: Repositories, checks: Checks
 ) -> PipelineLoop:
     promotions = Promotions(deps, pipelines, repositories)
     return PipelineLoop(
-        pipelines, promotions, checks, deps.store, deps.bus, deps.clock, holder=deps.new_id()
+        pipelines,
+        promotions,
+        checks,
+        deps.manifests,
+        deps.store,
+        deps.bus,
+        deps.clock,
+        holder=deps.new_id(),
     )
 
 

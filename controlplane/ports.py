@@ -41,6 +41,7 @@ from controlplane.domain.services import Component, Revision, Service
 from controlplane.domain.sets import OpenRequest, ServiceSet
 from controlplane.domain.signin import Challenge, Failures, TrustRule
 from controlplane.domain.sources import ServiceSource
+from controlplane.domain.spans import Ended, Span
 from controlplane.domain.streams import FoundStreams, OpenStream, RecordingPart, StreamFilter
 from controlplane.domain.tunnels import Replica, Tunnel
 from fleet.changes import Edit, MergeRequest
@@ -137,6 +138,10 @@ class Rows(Reading[T], Protocol[T]):
 
     async def change(self, id: str, **columns: Any) -> bool:
         """Write some columns; whether there was such a row."""
+        ...
+
+    async def change_each(self, changes: Mapping[str, Mapping[str, Any]]) -> None:
+        """Write some columns of many rows, by their ids."""
         ...
 
     async def remove(self, id: str) -> None:
@@ -290,6 +295,14 @@ class Deployments(Protocol):
 
     async def newest(self, within: Within, visible: Visible, most: int) -> list[Deployment]:
         """The deployments that became desired last."""
+        ...
+
+    async def last_entry(self) -> int:
+        """The number of the ledger's newest row."""
+        ...
+
+    async def ended(self, after: int, most: int) -> tuple[int, list[Ended]]:
+        """What ended for the first time in rows behind `after`; the last row that was looked at."""
         ...
 
     async def figures(
@@ -460,6 +473,14 @@ class Transaction(Protocol):
     def deployments(self) -> Deployments: ...
     @property
     def search(self) -> Search: ...
+
+
+class SpanSink(Protocol):
+    """Where traces are told."""
+
+    async def export(self, spans: Sequence[Span]) -> None:
+        """Take spans. Unavailable: they were not taken."""
+        ...
 
 
 class Store(Protocol):

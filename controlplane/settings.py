@@ -68,6 +68,19 @@ class NotifySettings(BaseModel):
     """PEM file to trust instead of the system's authorities."""
 
 
+class TraceSettings(BaseModel):
+    """Where traces of deployments are told, by OTLP over HTTP."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    url: str = ""
+    """`https://collector:4318/v1/traces`; without it nothing is told."""
+    authorization: SecretStr = SecretStr("")
+    """What is sent as the `Authorization` header."""
+    ca_file: Path | None = None
+    """PEM file to trust instead of the public authorities."""
+
+
 class KekKind(StrEnum):
     """Where the key-encryption key is."""
 
@@ -152,3 +165,4 @@ class ControlPlaneSettings(BaseModel):
     audit: AuditSettings = AuditSettings()
     notify: NotifySettings = NotifySettings()
     secrets: SecretSettings = SecretSettings()
+    traces: TraceSettings = TraceSettings()

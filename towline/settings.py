@@ -12,7 +12,13 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
-from controlplane.settings import AuditSettings, AuthSettings, NotifySettings, SecretSettings
+from controlplane.settings import (
+    AuditSettings,
+    AuthSettings,
+    NotifySettings,
+    SecretSettings,
+    TraceSettings,
+)
 from fleet.errors import Invalid
 from gitcache.settings import (
     FetchSettings,
@@ -120,6 +126,8 @@ class ServeSettings(_Group):
     """Where notifications may be sent; see `controlplane.settings`."""
     secrets: SecretSettings = SecretSettings()
     """Where keys and values of secrets come from; see `controlplane.settings`."""
+    traces: TraceSettings = TraceSettings()
+    """Where traces of deployments are told; see `controlplane.settings`."""
     proxy: ProxySettings = ProxySettings()
     """The Kubernetes door; see `proxy.domain.limits` for units."""
 

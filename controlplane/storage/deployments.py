@@ -32,9 +32,10 @@ from sqlalchemy.sql.dml import Update
 from controlplane.domain.access import Visible
 from controlplane.domain.dora import Counts, Deployment, Figures, Period, nearest_rank
 from controlplane.domain.ledger import LedgerEntry, Stage
+from controlplane.domain.spans import Ended
 from controlplane.ports import Within
 from controlplane.storage.rows import SqlLog, SqlReading, chunks
-from controlplane.storage.tables import clusters, deployments, services
+from controlplane.storage.tables import clusters, deployments, ledger, services
 from controlplane.storage.visibility import condition
 
 _DESIRED = (Stage.RENDERED, Stage.PROMOTED, Stage.ROLLED_BACK)
@@ -45,6 +46,7 @@ _MILESTONES = {
     Stage.DEGRADED: "failed_at",
     Stage.HEALTHY: "healthy_at",
 }
+_FAILURES = (Stage.FAILED, Stage.DEGRADED)
 _NAMES_AT_ONCE = 10_000
 _PARTS = (0.5, 0.9)
 _SHOWN = ("service_id", "sequence", "cluster_id", "stage", "desired_at", "sha", "applied_at",
@@ -196,6 +198,33 @@ class SqlDeployments(SqlReading[Deployment]):
         """The deployments that became desired last."""
         found = self._rows.where(*self._inside(within, visible))
         return await self._fetch(found.order_by(_T.desired_at.desc()).limit(most))
+
+    async def last_entry(self) -> int:
+        """The number of the ledger's newest row."""
+        newest = await self._connection.execute(select(func.max(ledger.c.id)))
+        return newest.scalar_one() or 0
+
+    async def ended(self, after: int, most: int) -> tuple[int, list[Ended]]:
+        """What ended for the first time in rows behind `after`; the last row that was looked at."""
+        rows = await self._connection.execute(
+            select(ledger.c.id).where(ledger.c.id > after).order_by(ledger.c.id).limit(most)
+        )
+        last = max((id for (id,) in rows), default=after)
+        first = or_(
+            and_(ledger.c.stage == Stage.HEALTHY, ledger.c.at == _T.healthy_at),
+            and_(ledger.c.stage.in_(_FAILURES), ledger.c.at == _T.failed_at),
+        )
+        same = and_(_T.service_id == ledger.c.service_id, _T.sequence == ledger.c.sequence)
+        found = await self._connection.execute(
+            self._rows.add_columns(services.c.name, clusters.c.handle, services.c.repository_id)
+            .select_from(ledger.join(deployments, same))
+            .join(services, services.c.id == _T.service_id)
+            .join(clusters, clusters.c.id == _T.cluster_id)
+            .where(ledger.c.id > after, ledger.c.id <= last, first)
+            .order_by(ledger.c.id)
+        )
+        width = len(self._names)
+        return last, [Ended(Deployment(*row[:width]), *row[width:]) for row in map(tuple, found)]
 
     async def figures(
         self,

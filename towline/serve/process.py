@@ -130,6 +130,7 @@ class Process:
                 auth=settings.auth,
                 audit=settings.audit,
                 notify=settings.notify,
+                traces=settings.traces,
                 secrets=settings.secrets,
             ),
             self._git.manifests,
@@ -194,6 +195,7 @@ class Process:
             self.plane.retention.tasks,
             self.plane.news.tasks,
             self.plane.secrets.loop.tasks,
+            *((self.plane.traces.loop.tasks,) if self.plane.traces is not None else ()),
             *((self._replica.tasks,) if self._replica is not None else ()),
             *((self.plane.shared_bus.tasks,) if self.plane.shared_bus is not None else ()),
         )

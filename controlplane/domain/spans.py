@@ -1,0 +1,109 @@
+"""A deployment as spans of a trace: one trace a commit, one branch in it for each service.
+
+Ids are made of what they stand for, so that whoever tells of the same walk tells the same spans,
+and a span that is told twice is one. Trace ids have 128 bits, span ids 64, as OpenTelemetry's.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from hashlib import sha256
+from itertools import pairwise
+
+from controlplane.domain.dora import Deployment
+
+_WALK = (
+    ("", "fetched_at"),
+    ("render", "desired_at"),
+    ("offer", "offered_at"),
+    ("apply", "applied_at"),
+    ("become healthy", "healthy_at"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A deployment that has just become healthy, or failed, with what it is called."""
+
+    deployment: Deployment
+    service: str
+    cluster: str
+    repository_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of time in a trace. `problem`: it ended badly, and how."""
+
+    trace_id: int
+    span_id: int
+    parent_id: int | None
+    name: str
+    start: datetime
+    end: datetime
+    attributes: Mapping[str, str | int] = field(default_factory=dict)
+    problem: str = ""
+
+
+def spans_of(ended: Ended) -> list[Span]:
+    """A span for the whole walk, and one below it for each stage that was passed."""
+    one = ended.deployment
+    trace_id, root_id = _trace_id(ended), _id(64, _place(one))
+    times = dict(_times(one))
+    start, end = min(times.values()), max(times.values())
+    problem = "" if one.healthy_at else "it has failed"
+    whole = Span(
+        trace_id,
+        root_id,
+        None,
+        f"deploy {ended.cluster}/{ended.service}",
+        start,
+        end,
+        _attributes(ended),
+        problem,
+    )
+    stages = [(name, times[column]) for name, column in _WALK if column in times]
+    return [whole] + [
+        Span(trace_id, _id(64, _place(one), name), root_id, name, since, max(since, until))
+        for (_, since), (name, until) in pairwise(stages)
+    ]
+
+
+def _times(one: Deployment) -> Iterator[tuple[str, datetime]]:
+    columns = [column for _, column in _WALK]
+    for column in columns if one.healthy_at else [*columns, "failed_at"]:
+        at = getattr(one, column)
+        if at is not None:
+            yield column, at
+
+
+def _attributes(ended: Ended) -> dict[str, str | int]:
+    one = ended.deployment
+    found: dict[str, str | int | None] = {
+        "towline.service": ended.service,
+        "towline.service.id": one.service_id,
+        "towline.sequence": one.sequence,
+        "towline.actor": one.actor,
+        "k8s.cluster.name": ended.cluster,
+        "vcs.ref.head.revision": one.sha,
+        "towline.committed_at": one.committed_at.isoformat() if one.committed_at else None,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _trace_id(ended: Ended) -> int:
+    """The same for all services that a commit of one repository reaches."""
+    one = ended.deployment
+    if one.sha and ended.repository_id:
+        return _id(128, ended.repository_id, one.sha)
+    return _id(128, _place(one))
+
+
+def _place(one: Deployment) -> str:
+    return f"{one.service_id}/{one.sequence}"
+
+
+def _id(bits: int, *parts: str) -> int:
+    """Never 0, which the specification does not allow."""
+    digest = sha256("\n".join(parts).encode()).digest()
+    return int.from_bytes(digest[: bits // 8]) or 1

@@ -1,0 +1,57 @@
+"""When traces are told: every five seconds, of what has ended since."""
+
+from collections.abc import Callable
+
+from controlplane.domain.spans import spans_of
+from controlplane.loops.patient import patiently
+from controlplane.ports import SpanSink, Store
+from fleet.runtime.clock import Clock
+from fleet.runtime.tasks import Tasks
+
+_LOOK_SECONDS = 5.0
+_AT_ONCE = 200
+
+
+class TraceLoop:
+    """Follows the ledger from where it stands now; while the collector is away it waits.
+
+    `delivers` tells whether a repository is this process' to tell of, where there are several. A
+    process that ends with something untold leaves it untold: traces show, they do not prove.
+    """
+
+    def __init__(
+        self, store: Store, sink: SpanSink, delivers: Callable[[str], bool], clock: Clock
+    ) -> None:
+        self._store = store
+        self._sink = sink
+        self._delivers = delivers
+        self._clock = clock
+        self._told = 0
+        self.tasks = Tasks("traces")
+
+    def start(self) -> None:
+        """Begin in the background."""
+        self.tasks.forever("tell", self._tell())
+
+    async def _tell(self) -> None:
+        self._told = await patiently("find the ledger's end", self._last, self._clock)
+        while True:
+            while await patiently("tell traces", self._tell_some, self._clock):
+                pass
+            await self._clock.sleep(_LOOK_SECONDS)
+
+    async def _last(self) -> int:
+        async with self._store.read() as tx:
+            return await tx.deployments.last_entry()
+
+    async def _tell_some(self) -> bool:
+        """Whether there may be more."""
+        async with self._store.read() as tx:
+            last, ended = await tx.deployments.ended(self._told, _AT_ONCE)
+        mine = [
+            one for one in ended if self._delivers(one.repository_id or one.deployment.service_id)
+        ]
+        if mine:
+            await self._sink.export([span for one in mine for span in spans_of(one)])
+        more, self._told = last > self._told, last
+        return more

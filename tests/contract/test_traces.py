@@ -1,0 +1,165 @@
+"""A deployment reaches a collector of traces as it ends, once, from either database."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from aiohttp import web
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from controlplane.domain.clusters import Cluster
+from controlplane.domain.ledger import LedgerEntry, Stage
+from controlplane.domain.repositories import Repository
+from controlplane.domain.services import Service
+from controlplane.loops.traces import TraceLoop
+from controlplane.storage.store import SqlStore
+from controlplane.telemetry.otlp import OtlpSpans
+from fleet.errors import Unavailable
+from fleet.identity import ClusterId, RepositoryId, ServiceId
+from tests.fakes.clock import FakeClock
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+class Collector:
+    """Takes OTLP over HTTP; `refuses` as one that is overloaded for good."""
+
+    def __init__(self) -> None:
+        self.spans: list[Span] = []
+        self.headers: list[str] = []
+        self.refuses = False
+
+    async def take(self, request: web.Request) -> web.Response:
+        """One export."""
+        if self.refuses:
+            return web.Response(status=400)
+        self.headers.append(request.headers.get("Authorization", ""))
+        told = ExportTraceServiceRequest.FromString(await request.read())
+        for resource in told.resource_spans:
+            for scope in resource.scope_spans:
+                self.spans += scope.spans
+        return web.Response()
+
+    async def holds(self, count: int) -> None:
+        """Wait for so many spans."""
+        async with asyncio.timeout(30):
+            while len(self.spans) < count:
+                await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def collector() -> AsyncIterator[tuple[Collector, str]]:
+    """A collector, and its URL."""
+    one, app = Collector(), web.Application()
+    app.router.add_post("/v1/traces", one.take)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    port = runner.addresses[0][1]
+    yield one, f"http://127.0.0.1:{port}/v1/traces"
+    await runner.cleanup()
+
+
+def at(seconds: int) -> datetime:
+    return NOW + timedelta(seconds=seconds)
+
+
+async def deploy(store: SqlStore, service: str, sequence: int, *stages: tuple[Stage, int]) -> None:
+    """Rows of the ledger, each in a transaction of its own as it is in life."""
+    detail = {"committed_at": at(-60).isoformat(), "fetched_at": at(-1).isoformat()}
+    for stage, second in [(Stage.RENDERED, 0), *stages]:
+        entry = LedgerEntry(service, "c1", stage, at(second), sequence, sha="a" * 40, detail=detail)
+        async with store.write() as tx:
+            await tx.ledger.append([entry])
+
+
+async def with_services(store: SqlStore) -> None:
+    async with store.write() as tx:
+        await tx.clusters.add(Cluster(ClusterId("c1"), "prod", "prod", NOW, NOW))
+        url = "https://git.example.org/shop.git"
+        await tx.repositories.add(Repository(RepositoryId("r1"), url, NOW, NOW))
+        for id in ("s1", "s2"):
+            await tx.services.add(
+                Service(ServiceId(id), ClusterId("c1"), RepositoryId("r1"), id, "web", NOW, NOW)
+            )
+
+
+async def asleep(clock: FakeClock) -> None:
+    """Wait until the loop waits for its next turn."""
+    async with asyncio.timeout(30):
+        while not clock.sleepers:
+            await asyncio.sleep(0.01)
+
+
+async def test_what_ends_is_told_once_and_what_was_before_is_not(
+    store: SqlStore, collector: tuple[Collector, str]
+) -> None:
+    taken, url = collector
+    await with_services(store)
+    await deploy(store, "s1", 1, (Stage.HEALTHY, 1))
+    clock, spans = FakeClock(), OtlpSpans(url, {"Authorization": "Bearer x"})
+    loop = TraceLoop(store, spans, lambda _: True, clock)
+    loop.start()
+    try:
+        await asleep(clock)
+        await deploy(store, "s1", 2, (Stage.OFFERED, 1), (Stage.APPLIED, 2), (Stage.HEALTHY, 5))
+        await deploy(store, "s2", 1, (Stage.OFFERED, 1), (Stage.FAILED, 3))
+        await deploy(store, "s2", 2)
+        await clock.advance(5)
+        await taken.holds(8)
+        await asleep(clock)
+        await clock.advance(5)
+        await asleep(clock)
+    finally:
+        await loop.tasks.stop()
+        spans.close()
+    roots = {one.name: one for one in taken.spans if not one.parent_span_id}
+    assert sorted(roots) == ["deploy prod/s1", "deploy prod/s2"]
+    assert len(taken.spans) == 8 and set(taken.headers) == {"Bearer x"}
+    assert len({one.trace_id for one in taken.spans}) == 1
+    healthy, failed = roots["deploy prod/s1"], roots["deploy prod/s2"]
+    assert healthy.end_time_unix_nano - healthy.start_time_unix_nano == 6_000_000_000
+    assert (healthy.status.code, failed.status.code) == (1, 2)
+    told = {one.key: one.value.string_value for one in healthy.attributes}
+    assert told["vcs.ref.head.revision"] == "a" * 40 and told["k8s.cluster.name"] == "prod"
+
+
+async def test_an_end_is_found_with_what_it_is_called(store: SqlStore) -> None:
+    await with_services(store)
+    await deploy(store, "s1", 1, (Stage.HEALTHY, 1))
+    async with store.read() as tx:
+        last, (ended,) = await tx.deployments.ended(0, 100)
+        assert last == await tx.deployments.last_entry()
+        assert (ended.service, ended.cluster, ended.repository_id) == ("s1", "prod", "r1")
+        assert await tx.deployments.ended(last, 100) == (last, [])
+
+
+async def test_what_another_replica_delivers_is_left_to_it(
+    store: SqlStore, collector: tuple[Collector, str]
+) -> None:
+    taken, url = collector
+    await with_services(store)
+    clock, spans = FakeClock(), OtlpSpans(url, {})
+    loop = TraceLoop(store, spans, lambda repository: repository != "r1", clock)
+    loop.start()
+    try:
+        await asleep(clock)
+        await deploy(store, "s1", 1, (Stage.HEALTHY, 1))
+        await clock.advance(5)
+        await asleep(clock)
+    finally:
+        await loop.tasks.stop()
+        spans.close()
+    assert taken.spans == []
+
+
+async def test_a_collector_that_refuses_is_named(collector: tuple[Collector, str]) -> None:
+    taken, url = collector
+    taken.refuses = True
+    spans = OtlpSpans(url, {})
+    with pytest.raises(Unavailable, match="did not take them"):
+        await spans.export([])
+    spans.close()
