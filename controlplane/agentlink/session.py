@@ -1,7 +1,7 @@
 """One agent's Sync call: the difference first, then changes as they come; reports up."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
 
 import structlog
@@ -26,6 +26,7 @@ GOODBYE_SECONDS = 2.0
 SMALL_BUNDLE_BYTES = 16 << 10
 _MOST_WAITING_REPORTS = 1000
 _MOST_LOGS = 1000
+_MOST_ASKED_BY_ID = 1000
 _COMPLAINT = "the agent says: "
 
 
@@ -161,15 +162,13 @@ class Session:
             await self._wake.wait()
             self._wake.clear()
             stale, self._stale = self._stale, set()
-            if "" in stale or len(stale) > 50:
+            if "" in stale or len(stale) > _MOST_ASKED_BY_ID:
                 await self._send_all()
-                continue
-            for service_id in stale:
-                service = await self._agents.desired_service(self.cluster_id, service_id)
-                if service is not None and service.sequence > 0:
+            elif stale:
+                services, commands = await self._agents.news(self.cluster_id, stale)
+                for service in services:
                     await self._offer(service)
-            if stale:
-                await self._send_commands()
+                await self._send_commands(commands)
         await self._write(wire.HubMessage(goodbye=self._goodbye))
 
     async def _read(self, incoming: AsyncIterator[wire.AgentMessage]) -> None:
@@ -226,7 +225,7 @@ class Session:
             sequence = self._sent.pop(service_id)
             await self._write(wire.HubMessage(desired=messages.orphan(service_id, sequence)))
         await self._write(wire.HubMessage(desired_end=wire.DesiredEnd(services=len(wanted))))
-        await self._send_commands()
+        await self._send_commands(await self._agents.waiting_commands(self.cluster_id))
 
     async def _wanted(self) -> list[Service]:
         """What the agent should hold, counted on from what it does hold."""
@@ -270,9 +269,8 @@ class Session:
         text = f"this cannot be sent to the agent: {error.message}"
         await self._agents.refused(self.cluster_id, service.id, service.sequence, text)
 
-    async def _send_commands(self) -> None:
-        wanted = await self._agents.waiting_commands(self.cluster_id)
-        for command in wanted:
+    async def _send_commands(self, waiting: Sequence[Command]) -> None:
+        for command in waiting:
             if self._goodbye is None and command.id not in self._commands:
                 self._commands.add(command.id)
                 await self._command(command)

@@ -11,6 +11,7 @@ from sqlalchemy import (
     Executable,
     Table,
     and_,
+    bindparam,
     delete,
     func,
     insert,
@@ -182,6 +183,20 @@ class SqlRows(SqlReading[T]):
         except IntegrityError as error:
             raise _conflict(self._table, error) from error
         return result.rowcount == 1
+
+    async def change_each(self, changes: Mapping[str, Mapping[str, Any]]) -> None:
+        """Rows of which the same columns change share a statement; all go in the order of ids."""
+        shapes: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+        for id, columns in sorted(changes.items()):
+            self._connection.touches.wrote(id, self)
+            row = {f"to_{name}": value for name, value in columns.items()}
+            shapes.setdefault(tuple(sorted(columns)), []).append({"row": id, **row})
+        for names, rows in shapes.items():
+            columns = {
+                name: bindparam(f"to_{name}", type_=self._table.c[name].type) for name in names
+            }
+            statement = update(self._table).where(self._table.c.id == bindparam("row"))
+            await self._connection.execute(statement.values(**self._written(columns)), rows)
 
     async def remove(self, id: str) -> None:
         self._connection.touches.wrote(id, self)

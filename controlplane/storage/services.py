@@ -86,16 +86,21 @@ _CLUSTER = ("id", "handle", "name", "project_id", "pinged_at", "tags")
 def _mark(columns: Mapping[str, Any]) -> ColumnElement[str]:
     """What `Service.status` says, in SQL, of a row to which these columns are written."""
     paused, error, digest, observed, sequence, phase = (
-        literal(columns[name], services.c[name].type) if name in columns else services.c[name]
+        _value(columns[name], services.c[name]) if name in columns else services.c[name]
         for name in _SHOWN_BY
     )
     return case(
         (paused.is_(True), Mark.PAUSED.value),
         (error != "", Mark.FAILED.value),
         (digest.is_(None) | (observed < sequence), Mark.PROGRESSING.value),
-        (phase.in_([Phase.FAILED, Phase.DEGRADED]), Mark.FAILED.value),
+        (or_(phase == Phase.FAILED, phase == Phase.DEGRADED), Mark.FAILED.value),
         (phase == Phase.HEALTHY, Mark.HEALTHY.value),
         (phase == Phase.APPLIED, Mark.SYNCED.value),
         (phase == Phase.AWAITING, Mark.AWAITING.value),
         else_=Mark.PROGRESSING.value,
     )
+
+
+def _value(value: Any, column: ColumnElement[Any]) -> ColumnElement[Any]:
+    """What is written to a column; many rows share a statement in which it is a parameter."""
+    return value if isinstance(value, ColumnElement) else literal(value, column.type)

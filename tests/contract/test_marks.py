@@ -31,18 +31,21 @@ def service(number: int, cluster_id: str = "c1", **more: Any) -> Service:
 
 
 async def test_the_mark_is_the_status(store: SqlStore) -> None:
-    """Inserted, written as a whole, and by single columns: over all that decides it."""
+    """Inserted, written as a whole, by single columns, by itself and with others: over all that
+    decides it."""
     await cluster(store, "c1")
     async with store.write() as tx:
         for number, case in enumerate(CASES):
-            if number % 3 == 0:
+            if number % 4 == 0:
                 await tx.services.add(service(number, **case))
             else:
                 await tx.services.add(service(number, phase=Phase.FAILED))
-            if number % 3 == 1:
+            if number % 4 == 1:
                 await tx.services.put(service(number, **case))
-            for name, value in case.items() if number % 3 == 2 else ():
+            for name, value in case.items() if number % 4 == 2 else ():
                 await tx.services.change(f"s{number:04}", **{name: value})
+        together = {f"s{n:04}": case for n, case in enumerate(CASES) if n % 4 == 3}
+        await tx.services.change_each(together)
     async with store.read() as tx:
         services = await tx.services.select()
         (row,) = await tx.services.fleet_map(PageQuery())

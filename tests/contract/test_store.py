@@ -47,6 +47,26 @@ def a_service(number: int = 1, cluster: int = 1) -> Service:
     )  # fmt: skip
 
 
+async def test_rows_are_written_together_each_with_its_own_columns(store: SqlStore) -> None:
+    """Lists, times and nothing at all come back as they were given; others stay as they were."""
+    problem = Problem("Failed", "no such image")
+    changes = {
+        "service-0001": {"problems": (problem,), "observed": 7, "observed_at": NOW},
+        "service-0002": {"problems": (), "observed": 8, "observed_at": None},
+        "service-0003": {"message": "waits"},
+        "service-0009": {"message": "is not there"},
+    }
+    async with store.write() as tx:
+        await tx.clusters.add(a_cluster())
+        for number in range(1, 5):
+            await tx.services.add(a_service(number))
+        await tx.services.change_each(changes)
+        await tx.services.change_each({})
+        found = await tx.services.select()
+    expected = [replace(a_service(n), **changes.get(f"service-{n:04}", {})) for n in range(1, 5)]
+    assert found == expected
+
+
 async def test_what_decides_a_render_is_what_the_service_has(store: SqlStore) -> None:
     """The narrow view of a service has the fields of the service, and none of a deleted one."""
     made = replace(a_service(), ref="v1", folder="web", reads={"web": "1" * 40}, pinned="2" * 40)

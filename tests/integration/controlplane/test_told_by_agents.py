@@ -21,7 +21,8 @@ from controlplane.domain.services import (
     SyncOptions,
 )
 from controlplane.ports import PageQuery
-from controlplane.usecases.agents import Agents, Bounds
+from controlplane.usecases.agents import Agents
+from controlplane.usecases.reportbatch import Bounds
 from controlplane.usecases.services import ServiceChange
 from fleet.attestation import Attestation
 from fleet.errors import Conflict, Invalid

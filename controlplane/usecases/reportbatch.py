@@ -1,0 +1,140 @@
+"""Reports of one agent that are committed together: what they tell is read once, written once."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import structlog
+
+from controlplane.domain.ledger import LedgerEntry
+from controlplane.domain.reports import Report
+from controlplane.domain.services import Component, Service
+from controlplane.ports import ANY, Transaction
+
+log = structlog.get_logger(__name__)
+
+_TOO_MUCH = (
+    "its agent tells of more services or components than are shown of one cluster: the rest is "
+    "missing here, and runs all the same"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much one cluster may have shown here: services that it defines, and components."""
+
+    mirrored: int = 1000
+    components: int = 200_000
+
+
+class ReportBatch:
+    """What reports of a cluster's agent come to, until `write` writes it table by table."""
+
+    def __init__(self, tx: Transaction, cluster_id: str, bounds: Bounds) -> None:
+        self.refused = self.shrunk = False
+        self._bounds = bounds
+        self._mirrored: int | None = None
+        self._components: int | None = None
+        self.tx = tx
+        self.cluster_id = cluster_id
+        self.services: dict[str, Service] = {}
+        self.ledger: list[LedgerEntry] = []
+        self.changed: set[tuple[str, str]] = set()
+        self._columns: dict[str, dict[str, Any]] = {}
+        self._present: dict[str, Component] = {}
+        self._gone: set[str] = set()
+
+    @classmethod
+    async def of(
+        cls, tx: Transaction, cluster_id: str, reports: Iterable[Report], bounds: Bounds
+    ) -> "ReportBatch":
+        """A batch that knows the services of which the reports speak."""
+        batch = cls(tx, cluster_id, bounds)
+        named = {getattr(one.body, "service_id", None) for one in reports} - {None}
+        if named:
+            found = await tx.services.select(id=named, cluster_id=cluster_id, deleted_at=ANY)
+            batch.services = {one.id: one for one in found}
+        return batch
+
+    async def look(self, service_id: str) -> None:
+        """A service was written past the batch."""
+        found = await self.tx.services.find(id=service_id, cluster_id=self.cluster_id)
+        if found is not None:
+            self.services[service_id] = found
+
+    def change(self, service: Service, **columns: Any) -> None:
+        """What is to be written of a service; later reports of the batch see it."""
+        self.services[service.id] = replace(service, **columns)
+        self._columns.setdefault(service.id, {}).update(columns)
+
+    def forget(self, service: Service) -> None:
+        """A service is gone, and its inventory with it."""
+        self.shrunk = True
+        self._mirrored = self._components = None
+        self.services.pop(service.id, None)
+        self._columns.pop(service.id, None)
+        present = self._present.items()
+        self._present = {id: one for id, one in present if one.service_id != service.id}
+
+    async def may_mirror(self) -> bool:
+        """Whether one more service of the cluster's own is shown; it then counts."""
+        if self._mirrored is None:
+            found = await self.tx.services.select(cluster_id=self.cluster_id, mirrored=True)
+            self._mirrored = len(found)
+        if self._mirrored >= self._bounds.mirrored:
+            self._refuse("services")
+            return False
+        self._mirrored += 1
+        return True
+
+    async def inventory_of(self, service_id: str) -> set[str]:
+        """The ids of the components that a service has, those of earlier reports among them."""
+        await self._write_inventory()
+        return {one.id for one in await self.tx.components.select(service_id=service_id)}
+
+    async def take_inventory(self, present: list[Component], gone: Collection[str]) -> None:
+        """Components that are there, as far as there is room, and the ids of those that are not."""
+        self.shrunk = self.shrunk or bool(gone)
+        self._gone.update(gone)
+        for id in gone:
+            self._present.pop(id, None)
+        for one in await self._fitting(present):
+            self._gone.discard(one.id)
+            self._present[one.id] = one
+
+    async def _fitting(self, present: list[Component]) -> list[Component]:
+        """Those for which there is room; those that are known have theirs."""
+        most, more = self._bounds.components, len(present)
+        if self._components is None or self._components + more > most:
+            await self._write_inventory()
+            self._components = await self.tx.components.count_in(self.cluster_id)
+        if self._components + more > most:
+            known = await self.tx.components.select(id={one.id for one in present})
+            ids = {one.id for one in known}
+            self._refuse("components")
+            return [one for one in present if one.id in ids]
+        self._components += more
+        return present
+
+    def _refuse(self, what: str) -> None:
+        if not self.refused:
+            log.warning("a cluster tells of too much", cluster=self.cluster_id, what=what)
+        self.refused = True
+
+    def alarm(self, before: str) -> str:
+        """What is wrong with the cluster's agents after this batch."""
+        if self.refused:
+            return _TOO_MUCH
+        return "" if self.shrunk and before == _TOO_MUCH else before
+
+    async def write(self) -> None:
+        """Write what has gathered; the ledger in the order of the reports."""
+        await self._write_inventory()
+        await self.tx.services.change_each(self._columns)
+        await self.tx.ledger.append(self.ledger)
+
+    async def _write_inventory(self) -> None:
+        present, self._present = self._present, {}
+        gone, self._gone = self._gone, set()
+        await self.tx.components.forget(gone)
+        await self.tx.components.upsert(present.values())
