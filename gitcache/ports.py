@@ -43,6 +43,10 @@ class Clones(Protocol):
         """
         ...
 
+    async def pin(self, spec: RepositorySpec, wants: Mapping[str, str]) -> None:
+        """Keep commits that were fetched under other names. Unavailable: one is not there."""
+        ...
+
     async def complete(self, spec: RepositorySpec, blobs: Collection[str]) -> None:
         """Have files that the copy has left out so far. Unavailable."""
         ...
@@ -126,7 +130,10 @@ class ContentStore(Protocol):
     """Immutable bytes by their digest (`sha256:<hex>`)."""
 
     async def get(self, digest: str) -> bytes | None:
-        """The bytes, verified; None if absent, or if what was there is damaged (then dropped)."""
+        """The bytes, verified; None if absent, or if what was there is damaged (then dropped).
+
+        Unavailable: they are not where this looked, and another place does not answer.
+        """
         ...
 
     async def put(self, digest: str, data: bytes) -> None:
@@ -323,6 +330,10 @@ class PeerAway(Unavailable):
 
 class PeerSlow(PeerAway):
     """It has not answered yet: what it was asked for may still be under way."""
+
+
+class NotOwner(PeerAway):
+    """Asked of a replica that does not own a repository, or not any more; another one may."""
 
 
 class Replicas(Coordinator, Protocol):

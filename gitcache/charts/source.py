@@ -3,6 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from weakref import WeakValueDictionary
 
@@ -64,19 +65,25 @@ class ChartSource:
                 memo = {"digest": await self._fetched(exact)}
                 await self._memo.put(key, memo)
             pin = ChartPin(wanted.name, version, memo["digest"], exact)
-            if await self._content.get(pin.digest) is None:
+            if await self._kept(pin) is None:
                 await self._again(pin)
             return pin
 
     async def archive(self, pin: ChartPin) -> bytes:
         """As `Charts.archive`."""
-        data = await self._content.get(pin.digest)
+        data = await self._kept(pin)
         if data is None:
             await self._again(pin)
-            data = await self._content.get(pin.digest)
+            data = await self._kept(pin)
         if data is None:
             raise Unavailable(f"chart {pin.name} {pin.version} cannot be kept")
         return data
+
+    async def _kept(self, pin: ChartPin) -> bytes | None:
+        """An archive that is kept; what cannot be looked for is fetched again instead."""
+        with suppress(Unavailable):
+            return await self._content.get(pin.digest)
+        return None
 
     async def _again(self, pin: ChartPin) -> None:
         digest = await self._fetched(pin.origin)

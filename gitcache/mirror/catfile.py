@@ -54,12 +54,11 @@ class CatFile:
             return
         with contextlib.suppress(ProcessLookupError):
             process.kill()
-        await process.wait()
-        if process.stdin is not None:
-            process.stdin.close()
-        transport = getattr(process, "_transport", None)
-        if transport is not None:
+        # asyncio waits for the end of the pipes too, and one that is full of answers nobody
+        # reads has none.
+        if (transport := getattr(process, "_transport", None)) is not None:
             transport.close()
+        await process.wait()
 
     async def _ask(self, verb: str, ids: Sequence[str]) -> list[tuple[Info | None, bytes]]:
         async with self._lock:

@@ -94,6 +94,10 @@ class GitClones:
             with self._meters.fetch("lean" if clone.is_lean() else "git"):
                 await self._fetch_slowly(spec, clone, wants)
 
+    async def pin(self, spec: RepositorySpec, wants: Mapping[str, str]) -> None:
+        """As `Clones.pin`."""
+        await self.clone(spec).pin(wants)
+
     async def complete(self, spec: RepositorySpec, blobs: Collection[str]) -> None:
         """As `Clones.complete`; nothing to do but in lean clones."""
         clone = self.clone(spec)

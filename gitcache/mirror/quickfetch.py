@@ -23,7 +23,9 @@ from gitcache.mirror.taking import taker
 log = structlog.get_logger(__name__)
 
 _MAX_BYTES = 2 << 20
-_SECONDS = 1.5
+_SECONDS = 10.0
+"""Whoever gives up asks the server for the same once more: a slow one is better waited for."""
+
 _MAX_HAVES = 64
 
 

@@ -43,12 +43,15 @@ _ERRORS: dict[str, type[TowlineError]] = {
 class PeerClient:
     """Warm connections to replicas. `hop` marks the caller as a replica.
 
-    PeerSlow: an answer, or more of one, did not come within `idle` seconds.
+    PeerSlow: an answer, or more of one, did not come within `idle` seconds, or no connection
+    within two.
     """
 
     def __init__(self, context: ssl.SSLContext, *, hop: bool, idle: float = IDLE_SECONDS) -> None:
         self._context = context
-        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=2.0, sock_read=idle)
+        self._timeout = aiohttp.ClientTimeout(
+            total=None, sock_connect=min(2.0, idle), sock_read=idle
+        )
         self._headers = {HOP: "1"} if hop else {}
         self._session: aiohttp.ClientSession | None = None
         self._sockets = OpenSockets()
@@ -133,7 +136,7 @@ class PeerClient:
             ) as answer:
                 await _check(answer)
                 return await answer.read()
-        except aiohttp.SocketTimeoutError as error:
+        except (aiohttp.SocketTimeoutError, aiohttp.ConnectionTimeoutError) as error:
             raise PeerSlow(f"replica {address} has not answered yet", retry_after=1.0) from error
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
             raise PeerAway(f"replica {address} is away", retry_after=1.0) from error

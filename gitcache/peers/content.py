@@ -8,7 +8,7 @@ from fleet.bundle import digest_of
 from fleet.errors import NotFound, TowlineError
 from gitcache.domain.placement import ranked
 from gitcache.peers.client import PeerClient
-from gitcache.ports import Member
+from gitcache.ports import Member, PeerAway
 
 log = structlog.get_logger(__name__)
 
@@ -27,7 +27,8 @@ class PeerContent:
         self._members = members
 
     async def get(self, digest: str) -> bytes | None:
-        """As `ContentStore.get`; replicas that are away count as not having it."""
+        """As `ContentStore.get`. PeerAway: nobody has it, but one that may did not answer."""
+        is_away = False
         for member in self._ranked(digest)[:_ASKED]:
             try:
                 data = await self._client.bundle(member, digest)
@@ -35,10 +36,13 @@ class PeerContent:
                 continue
             except TowlineError as error:
                 log.info("peer not asked for content", peer=member.name, reason=error.message)
+                is_away = True
                 continue
             if digest_of(data) == digest:
                 return data
             log.error("a peer gave other content than asked for, refused", peer=member.name)
+        if is_away:
+            raise PeerAway("a replica that may have the bundle does not answer", retry_after=1.0)
         return None
 
     async def put(self, digest: str, data: bytes) -> None:

@@ -7,7 +7,7 @@ from typing import TypeVar
 import structlog
 
 from fleet.bundle import digest_of
-from fleet.errors import TowlineError, Unavailable
+from fleet.errors import NotFound, TowlineError, Unavailable
 from fleet.identity import RepositoryId
 from fleet.runtime.backoff import Backoff
 from fleet.runtime.clock import Clock
@@ -167,28 +167,44 @@ class RemoteGitCache:
         )
 
     async def bundle(self, digest: str) -> bytes:
-        """As `GitCache.bundle`."""
-        data = await self._anywhere(digest, lambda server: self._client.bundle(server, digest))
+        """As `GitCache.bundle`: one that knows how it was rendered may render it again."""
+        data = await self._anywhere(
+            digest, lambda server: self._client.bundle(server, digest), one_may_have_it=True
+        )
         if digest_of(data) != digest:
             raise Unavailable(f"the git cache gave other content than {digest}")
         return data
 
-    async def _anywhere(self, key: str, ask: Callable[[Member], Awaitable[Result]]) -> Result:
+    async def _anywhere(
+        self,
+        key: str,
+        ask: Callable[[Member], Awaitable[Result]],
+        *,
+        one_may_have_it: bool = False,
+    ) -> Result:
         """Ask one server after another, always in the same order for a key.
 
-        All of them again as long as one is at work: what is asked for is made once.
+        All of them again as long as one is at work: what is asked for is made once. NotFound,
+        where `one_may_have_it`: each of those that answered has said so.
         """
         until = self._clock.monotonic() + _PATIENCE
-        is_slow = True
-        while is_slow and self._clock.monotonic() < until:
-            is_slow = False
+        failures: list[TowlineError] = [PeerSlow("not asked yet")]
+        while _is_slow(failures) and self._clock.monotonic() < until:
+            failures = []
             for name in ranked(key, self.servers()):
                 try:
                     return await ask(Member(name, name))
                 except PeerAway as error:
-                    is_slow = is_slow or isinstance(error, PeerSlow)
+                    failures.append(error)
                     log.warning("git cache server away", server=name, reason=error.message)
-        wanting = "has not answered in time" if is_slow else "is away"
+                except NotFound as error:
+                    if not one_may_have_it:
+                        raise
+                    failures.append(error)
+        for error in failures:
+            if isinstance(error, NotFound):
+                raise error
+        wanting = "has not answered in time" if _is_slow(failures) else "is away"
         raise Unavailable(f"the git cache {wanting}; it is asked again", retry_after=1.0)
 
     async def _look_around(self) -> None:
@@ -226,6 +242,11 @@ class RemoteGitCache:
                     await self._client.live(Member(name, name), digests or ())
             except TowlineError as error:
                 log.warning("live bundles not told", reason=error.message)
+
+
+def _is_slow(failures: Collection[TowlineError]) -> bool:
+    """Whether a server may still be at work on what it was asked."""
+    return any(isinstance(error, PeerSlow) for error in failures)
 
 
 class _Link:

@@ -257,12 +257,11 @@ class _Worker:
         if self.alive:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-        await self._process.wait()
-        if self._process.stdin is not None:
-            self._process.stdin.close()
-        transport = getattr(self._process, "_transport", None)
-        if transport is not None:
+        # asyncio waits for the end of the pipes too, and one that is full of an answer nobody
+        # reads has none.
+        if (transport := getattr(self._process, "_transport", None)) is not None:
             transport.close()
+        await self._process.wait()
 
     async def _read(self) -> framing.Message:
         reader = self._process.stdout

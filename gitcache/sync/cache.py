@@ -26,7 +26,7 @@ from fleet.source import (
 )
 from gitcache.domain import paths
 from gitcache.domain.objects import CommitRecord
-from gitcache.ports import ContentStore, Member, PeerAway, Peers, Replicas
+from gitcache.ports import ContentStore, Member, NotOwner, PeerAway, Peers, Replicas
 from gitcache.sync.follower import Pace, Source
 from gitcache.sync.following import Following
 from gitcache.sync.plans import Origin
@@ -43,10 +43,6 @@ Step = Callable[[], Awaitable[None]]
 Result = TypeVar("Result")
 Here = Callable[[RepositorySpec, CommitRecord], Awaitable[Result]]
 There = Callable[[Member], Awaitable[Result]]
-
-
-class NotHere(PeerAway):
-    """Asked of a replica that does not own it, or has not been told of it yet."""
 
 
 class GitCache:
@@ -96,9 +92,13 @@ class GitCache:
         await self._following.start()
         self.tasks.forever("housekeeping", self._keep_house())
 
+    async def leave(self) -> None:
+        """End polling, so that another replica takes over; what was asked is answered still."""
+        await self._following.stop()
+
     async def stop(self) -> None:
         """End polling, then rendering, then close the ports."""
-        await self._following.stop()
+        await self.leave()
         await self.tasks.stop()
         for step in self._on_stop:
             await step()
@@ -159,7 +159,7 @@ class GitCache:
     ) -> Mapping[str, str | None]:
         """Git's id of each folder or file in a commit, None where there is none. Unavailable.
 
-        `only_here`: another replica asks; NotHere if this one does not own the repository.
+        `only_here`: another replica asks; NotOwner if this one does not own the repository.
         """
 
         async def here(spec: RepositorySpec, record: CommitRecord) -> Mapping[str, str | None]:
@@ -214,7 +214,7 @@ class GitCache:
             return await follower.resolve(name)
         owner = None if only_here else self._replicas.owner(repository_id)
         if owner is None or owner == self._replicas.me:
-            raise NotHere(f"no replica follows repository {repository_id} now", retry_after=1.0)
+            raise NotOwner(f"no replica follows repository {repository_id} now", retry_after=1.0)
         return await self._others.resolve(owner, repository_id, name)
 
     async def render(self, request: RenderRequest, *, only_here: bool = False) -> Rendered:
@@ -257,10 +257,19 @@ class GitCache:
         return replace(rendered, attestation=self._signer.sign(statement))
 
     async def bundle(self, digest: str) -> bytes:
-        """The bytes of a bundle. NotFound: it was never rendered here, or can no more be."""
-        data = await self._content.get(digest)
-        if data is None and digest in self._recipes:
-            await self.render(self._recipes[digest])
+        """The bytes of a bundle. NotFound: it was never rendered here, or can no more be.
+
+        Unavailable: a replica or store that may have it does not answer.
+        """
+        recipe = self._recipes.get(digest)
+        try:
+            data = await self._content.get(digest)
+        except Unavailable:
+            if recipe is None:
+                raise
+            data = None
+        if data is None and recipe is not None:
+            await self.render(recipe)
             data = await self._content.get(digest)
         if data is None:
             raise NotFound(f"no bundle {digest[:80]!r} here")
@@ -272,10 +281,10 @@ class GitCache:
 
     async def _origin(self, source: SourceFolder) -> Origin:
         """Where another source of a render lies; another replica's is fetched here as well."""
-        found = await self._find(source.repository_id, source.commit)
+        found = await self._find_owned(source.repository_id, source.commit)
         if found is None:
             await self._following.borrow(source.repository_id, source.commit)
-            found = await self._find(source.repository_id, source.commit)
+            found = await self._find_owned(source.repository_id, source.commit)
         if found is None:
             raise Unavailable(f"repository {source.repository_id} is not followed")
         return Origin(found[0], found[1].tree)
@@ -309,12 +318,12 @@ class GitCache:
     ) -> Result:
         """Answer from the copy here, or have the owner answer, whoever that will be by then."""
         if repository_id not in self._following.specs:
-            raise NotHere(f"repository {repository_id} is not followed", retry_after=1.0)
+            raise NotOwner(f"repository {repository_id} is not followed", retry_after=1.0)
         for pause in _OWNER_PATIENCE:
-            if (found := await self._find(repository_id, commit)) is not None:
+            if (found := await self._find_owned(repository_id, commit)) is not None:
                 return await here(*found)
             if there is None:
-                raise NotHere(f"repository {repository_id} is not followed by this replica")
+                raise NotOwner(f"repository {repository_id} is not followed by this replica")
             owner = self._replicas.owner(repository_id)
             if owner is not None and owner != self._replicas.me:
                 try:
@@ -322,7 +331,18 @@ class GitCache:
                 except PeerAway as error:
                     log.info("owner away", repository=repository_id, reason=error.message)
             await self._clock.sleep(pause)
-        raise Unavailable(f"no replica answers for repository {repository_id} now", retry_after=1.0)
+        # Others may know more by now of who owns it.
+        raise NotOwner(f"no replica answers for repository {repository_id} now", retry_after=1.0)
+
+    async def _find_owned(
+        self, repository_id: RepositoryId, commit: str
+    ) -> tuple[RepositorySpec, CommitRecord] | None:
+        """As `_find`; None also where this replica has just lost the repository to another one."""
+        try:
+            return await self._find(repository_id, commit)
+        except NotOwner as error:
+            log.info("no longer owner", repository=repository_id, reason=error.message)
+            return None
 
     async def _find(
         self, repository_id: RepositoryId, commit: str

@@ -16,7 +16,15 @@ from fleet.runtime.tasks import Tasks
 from fleet.source import Commit, RepositorySpec, RepositoryState
 from gitcache.domain import refs
 from gitcache.domain.objects import CommitRecord
-from gitcache.ports import ASKED_PIN, Clones, Coordinator, RefLister, Rejected, TreeReader
+from gitcache.ports import (
+    ASKED_PIN,
+    Clones,
+    Coordinator,
+    NotOwner,
+    RefLister,
+    Rejected,
+    TreeReader,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -30,6 +38,7 @@ _SLOW_FACTOR = 20.0
 """A server that takes longer than a second spends a twentieth of its time on us at most."""
 _MEASURE_SECONDS = 600.0
 _MOST_USED = 50_000
+_MOST_ASKED = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +98,7 @@ class Follower:
         self._hinted: float | None = None
         self._backoff = Backoff(first=2.0, limit=pace.longest_backoff)
         self._fetching = asyncio.Lock()
+        self._asked: set[str] = set()
         self._took = 0.0
         self._used: set[str] = set()
         self._tasks = Tasks(f"follower/{spec.id}")
@@ -125,8 +135,7 @@ class Follower:
             raise Invalid(f"{sha[:80]!r} is not a full commit id", field="commit")
         record = await self._source.reader.commit(self.spec, sha)
         if record is None:
-            await self._fetch({ASKED_PIN + sha: sha})
-            record = await self._source.reader.commit(self.spec, sha)
+            record = await self._fetch_asked(sha)
         if record is None:
             raise Unavailable(f"commit {sha[:12]} is not in the local copy")
         return record
@@ -256,7 +265,7 @@ class Follower:
         if not new:
             return {}
         try:
-            await self._fetch({pin_of(name): sha for name, sha in new.items()})
+            await self._fetch_followed({pin_of(name): sha for name, sha in new.items()})
         except Rejected as error:
             if len(new) == 1:
                 return dict.fromkeys(new, error)
@@ -286,15 +295,35 @@ class Follower:
         await prefetch(self._source.reader, spec, record.tree, spec.folders | self._used)
         return record.commit
 
-    async def _fetch(self, wants: Mapping[str, str]) -> None:
+    async def _fetch_asked(self, sha: str) -> CommitRecord | None:
+        """Fetch one commit, unless it has come while others were fetching."""
         async with self._fetching:
-            if not await self._source.coordinator.claim(self.spec.id):
-                raise Unavailable(
-                    "this replica may not fetch the repository now: another one has taken it over, "
-                    "or Redis is away",
-                    retry_after=1.0,
-                )
-            await self._source.clones.fetch(self.spec, wants)
+            record = await self._source.reader.commit(self.spec, sha)
+            if record is None:
+                await self._fetch({ASKED_PIN + sha: sha})
+                if len(self._asked) < _MOST_ASKED:
+                    self._asked.add(sha)
+                record = await self._source.reader.commit(self.spec, sha)
+        return record
+
+    async def _fetch_followed(self, wants: Mapping[str, str]) -> None:
+        """Fetch what refs point at; what was asked for before they did is here already."""
+        async with self._fetching:
+            here = {name: sha for name, sha in wants.items() if sha in self._asked}
+            self._asked -= set(here.values())
+            if here:
+                await self._source.clones.pin(self.spec, here)
+            if absent := {name: sha for name, sha in wants.items() if name not in here}:
+                await self._fetch(absent)
+
+    async def _fetch(self, wants: Mapping[str, str]) -> None:
+        if not await self._source.coordinator.claim(self.spec.id):
+            raise NotOwner(
+                "this replica may not fetch the repository now: another one has taken it over, "
+                "or Redis is away",
+                retry_after=1.0,
+            )
+        await self._source.clones.fetch(self.spec, wants)
 
     def _publish(self, spec: RepositorySpec, error: str | None) -> None:
         known = self._known

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import timedelta
 
 import structlog
 
@@ -18,6 +19,7 @@ from gitcache.sync.ownership import Ownership
 log = structlog.get_logger(__name__)
 
 _PUBLISH_AGAIN_SECONDS = 0.5
+_TICK = timedelta(microseconds=1)
 
 Listener = Callable[[RepositoryState], None]
 
@@ -41,6 +43,7 @@ class Following:
         self._unpublished: dict[RepositoryId, RepositoryState] = {}
         self._news_to_publish = asyncio.Event()
         self._changing = asyncio.Lock()
+        self._left = False
         self._ownership = Ownership(
             replicas,
             clock,
@@ -59,7 +62,10 @@ class Following:
         await self._replicas.start(self._hear)
 
     async def stop(self) -> None:
-        """End following, then leave."""
+        """End following, then leave; once."""
+        if self._left:
+            return
+        self._left = True
         await self._ownership.stop()
         await self.tasks.stop()
         await self._replicas.stop()
@@ -188,8 +194,13 @@ class Following:
             await self._clock.sleep(_PUBLISH_AGAIN_SECONDS)
 
     def _completed(self, state: RepositoryState) -> RepositoryState:
-        """A new owner that has not reached the server yet keeps what the one before it knew."""
+        """A new owner that has not reached the server yet keeps what the one before it knew.
+
+        States are told in the order of their times, so that no clock that is behind counts.
+        """
         known = self._states.get(state.repository_id)
+        if known is not None and state.polled_at <= known.polled_at:
+            state = replace(state, polled_at=known.polled_at + _TICK)
         if state.error is None or known is None or state.fetched_at is not None:
             return state
         spec = self.specs.get(state.repository_id)

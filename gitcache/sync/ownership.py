@@ -4,7 +4,7 @@ The port tells who holds what; the rules are here. One round at a time.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from functools import lru_cache
 
 import structlog
@@ -13,14 +13,18 @@ from fleet.errors import TowlineError
 from fleet.identity import RepositoryId
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
-from gitcache.domain.placement import place
+from gitcache.domain.placement import place, ranked
 from gitcache.ports import Replicas
 
 log = structlog.get_logger(__name__)
 
 _ROUND_SECONDS = 5.0
+_UNOWNED_ROUND_SECONDS = 1.0
 _PREPARING_AT_ONCE = 2
 _PREPARE_AGAIN_SECONDS = 5.0
+_UNOWNED_SECONDS = 3.0
+"""For how long the one that a repository falls to may leave it to nobody; longer for each that
+is ranked before whoever takes it then."""
 
 _placed = lru_cache(maxsize=2)(place)
 
@@ -54,6 +58,7 @@ class Ownership:
         self._end = end
         self._prepare = prepare
         self._preparing: set[RepositoryId] = set()
+        self._unowned: dict[RepositoryId, float] = {}
         self._slots = asyncio.Semaphore(_PREPARING_AT_ONCE)
         self._wake = asyncio.Event()
         self.tasks = Tasks("ownership")
@@ -84,7 +89,7 @@ class Ownership:
 
     async def _sweep(self) -> None:
         while True:
-            await self._clock.sleep(_ROUND_SECONDS)
+            await self._clock.sleep(_UNOWNED_ROUND_SECONDS if self._unowned else _ROUND_SECONDS)
             self._wake.set()
 
     async def _round(self) -> None:
@@ -93,12 +98,31 @@ class Ownership:
         placed = _placed(wanted, tuple(names))
         for repository_id in frozenset(self._followed()) - wanted:
             await self._end(repository_id)
+        for repository_id in self._unowned.keys() - wanted:
+            del self._unowned[repository_id]
         for repository_id in wanted:
             try:
-                await self._settle(repository_id, placed.get(repository_id))
+                best = placed.get(repository_id)
+                if self._is_left(repository_id, names):
+                    best = self._replicas.me.name
+                await self._settle(repository_id, best)
             except TowlineError as error:
                 log.info("ownership waits", repository=repository_id, reason=error.message)
                 break
+
+    def _is_left(self, repository_id: RepositoryId, names: Sequence[str]) -> bool:
+        """Whether nobody has taken it for so long that this replica is to, wherever it falls to.
+
+        Replicas that were told of different repositories each may take another one for the best,
+        and one that was not told takes nothing.
+        """
+        if self._replicas.owner(repository_id) is not None or self._replicas.me.name not in names:
+            self._unowned.pop(repository_id, None)
+            return False
+        now = self._clock.monotonic()
+        since = self._unowned.setdefault(repository_id, now)
+        rank = ranked(repository_id, names).index(self._replicas.me.name)
+        return now - since >= _UNOWNED_SECONDS * (rank + 1)
 
     async def _settle(self, repository_id: RepositoryId, best: str | None) -> None:
         is_best = best == self._replicas.me.name

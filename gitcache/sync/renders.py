@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 
 from fleet.bundle import digest_of
-from fleet.errors import Invalid
+from fleet.errors import Invalid, Unavailable
 from fleet.runtime.clock import Clock
 from fleet.source import Rendered, Renderer, RenderRequest, RepositorySpec, SourceFolder
 from gitcache.domain import paths
@@ -89,12 +89,19 @@ class Renders:
         """A result that is there already. Invalid: rendering has just failed on these inputs."""
         for source in await self._groups.sources(plan.static, plan.request.parameters):
             memo = await self._memo.get(source)
-            if memo is not None and await self._content.get(memo["digest"]) is not None:
+            if memo is not None and await self._is_there(memo["digest"]):
                 return _rendered(plan, source, memo, cached=True)
             until, message = self._failures.get(source, (0.0, ""))
             if self._clock.monotonic() < until:
                 raise Invalid(message)
         return None
+
+    async def _is_there(self, digest: str) -> bool:
+        """Whether a bundle is kept; one that cannot be looked for is made again instead."""
+        try:
+            return await self._content.get(digest) is not None
+        except Unavailable:
+            return False
 
     async def render_now(self, plan: Plan) -> Rendered:
         """Render in a worker and keep the result. Invalid: the content is at fault."""

@@ -1,6 +1,8 @@
 """Content stores behind each other: nearer ones are asked first, and filled from farther ones."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 
 import structlog
 
@@ -12,6 +14,7 @@ from gitcache.sync.flights import Flights
 log = structlog.get_logger(__name__)
 
 _MOST_WAITING = 1024
+_LEAVING_SECONDS = 5.0
 
 
 class TieredContent:
@@ -33,10 +36,11 @@ class TieredContent:
         self._make_room = make_room
         self._flights: Flights[bytes | None] = Flights()
         self._waiting = 0
+        self._copied = asyncio.Event()
         self.tasks = Tasks("content")
 
     async def get(self, digest: str) -> bytes | None:
-        """As `ContentStore.get`."""
+        """As `ContentStore.get`. Unavailable: no store has it, but one could not be asked."""
         data = await self._nearest.get(digest)
         if data is not None or not self._farther:
             return data
@@ -50,15 +54,27 @@ class TieredContent:
             self.tasks.spawn("copy", self._copy(digest, data))
 
     async def stop(self) -> None:
-        """End copying."""
+        """Let copies that are under way arrive, within seconds: this may be the only other one."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LEAVING_SECONDS):
+                while self._waiting:
+                    self._copied.clear()
+                    await self._copied.wait()
         await self.tasks.stop()
 
     async def _search(self, digest: str) -> bytes | None:
+        failure: Unavailable | None = None
         for store in self._farther:
-            data = await store.get(digest)
+            try:
+                data = await store.get(digest)
+            except Unavailable as error:
+                failure = error
+                continue
             if data is not None:
                 await self._put_here(digest, data)
                 return data
+        if failure is not None:
+            raise failure
         return None
 
     async def _put_here(self, digest: str, data: bytes) -> None:
@@ -80,6 +96,7 @@ class TieredContent:
                 await self._copy_to(store, digest, data)
         finally:
             self._waiting -= 1
+            self._copied.set()
 
     async def _copy_to(self, store: ContentStore, digest: str, data: bytes) -> None:
         try:

@@ -69,6 +69,11 @@ class FakeGit:
             raise Rejected(f"remote error: upload-pack: not our ref {unknown.pop()}")
         self.local |= wants
 
+    async def pin(self, spec: RepositorySpec, wants: Mapping[str, str]) -> None:
+        if not set(wants.values()) <= set(self.local.values()):
+            raise Unavailable("not here")
+        self.local |= wants
+
     async def pins(self, spec: RepositorySpec) -> Mapping[str, str]:
         return dict(self.local)
 

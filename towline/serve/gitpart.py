@@ -114,7 +114,9 @@ class GitPart:
         return (self._tasks, *self.manifests.parts())
 
     async def _drain(self, listener: Listener) -> None:
+        """Let others take over first: until they do, nobody answers for what is owned here."""
         if self._replica is not None:
+            await self._replica.cache.leave()
             self._replica.service.close()
         await listener.drain()
 

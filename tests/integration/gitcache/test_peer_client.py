@@ -88,3 +88,13 @@ async def test_a_replica_that_has_taken_a_request_is_slow_and_not_away(
         with pytest.raises(PeerSlow, match="not answered yet"):
             await asking
         await client.close()
+
+
+async def test_a_replica_that_has_no_time_for_a_handshake_is_slow_and_not_away(
+    listener: socket.socket, tls: Contexts
+) -> None:
+    client = PeerClient(tls.client, hop=False, idle=0.2)
+    member = Member("x", f"127.0.0.1:{listener.getsockname()[1]}")
+    with pytest.raises(PeerSlow, match="not answered yet"):
+        await client.resolve(member, RepositoryId("r"), "main")
+    await client.close()

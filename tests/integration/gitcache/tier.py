@@ -88,6 +88,12 @@ class Tier:
         """What a replica has said."""
         return self._folder / f"{name}.log"
 
+    def last_words(self) -> str:
+        """The end of what each replica has said."""
+        return "\n".join(
+            f"--- {name}\n{self.log(name).read_text()[-3000:]}" for name in self.addresses
+        )
+
     def send(self, name: str, number: signal.Signals) -> None:
         """A signal to a replica; one that ends it is waited for."""
         self._programs[name].send_signal(number)
@@ -98,6 +104,13 @@ class Tier:
         """Names of the replicas that live, as Redis knows them."""
         with library.Redis.from_url(self._redis.url) as client:
             return [one.decode() for one in client.zrange("{towline:git}:members", 0, -1)]
+
+    def hold(self, repository: str) -> list[bytes | None]:
+        """The lease on a repository, and who is prepared to take it over."""
+        with library.Redis.from_url(self._redis.url) as client:
+            return [
+                client.hget(f"{{towline:git}}:{key}", repository) for key in ("owners", "prepared")
+            ]
 
     def owner(self, repository: str) -> str | None:
         """The replica that holds a repository's lease, if it lives."""
@@ -116,6 +129,7 @@ class ControlPlane:
     """What a control plane has of the replicas: a client, and a record of states."""
 
     def __init__(self, tier: Tier, *names: str, look_seconds: float = 3600.0) -> None:
+        self._tier = tier
         servers = tuple(tier.addresses[name] for name in names or tier.addresses)
         settings = PeerSettings(key=KEY, servers=servers)
         self.cache: RemoteGitCache = build_remote(
@@ -134,9 +148,16 @@ class ControlPlane:
         state = self.cache.state(RepositoryId(name))
         return state.commits["main"].sha if state and "main" in state.commits else None
 
-    async def at(self, name: str, sha: str, *, seconds: float = 20.0) -> None:
-        """Wait until main of a repository is told to be at a commit."""
-        await until(lambda: self.sha(name) == sha, seconds=seconds)
+    async def at(self, name: str, sha: str) -> None:
+        """Wait until main of a repository is told to be at a commit; what is known else."""
+        try:
+            await until(lambda: self.sha(name) == sha)
+        except TimeoutError:
+            state = self.cache.state(RepositoryId(name))
+            raise AssertionError(
+                f"{name} is not at {sha[:8]} but {state}; of {self._tier.owner(name)}; replicas "
+                f"{self._tier.members()}\n{self._tier.last_words()}"
+            ) from None
 
     async def hint(self, name: str, sha: str) -> None:
         """What a webhook would bring."""
@@ -148,7 +169,7 @@ class ControlPlane:
         return await self.cache.bundle(rendered.digest)
 
 
-async def until(holds: Callable[[], object], *, seconds: float = 20.0) -> None:
+async def until(holds: Callable[[], object], *, seconds: float = 90.0) -> None:
     """Wait until something holds."""
     async with asyncio.timeout(seconds):
         while not holds():

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -10,6 +11,7 @@ from fleet.errors import Unavailable
 from fleet.identity import RepositoryId
 from fleet.source import RenderRequest, RepositorySpec, RepositoryState, SourceFolder
 from gitcache.domain.placement import place
+from gitcache.ports import StateNews
 from gitcache.sync.cache import GitCache
 from gitcache.sync.follower import Pace, Source
 from gitcache.sync.renders import Renders
@@ -217,3 +219,20 @@ async def test_a_source_that_another_replica_owns_is_fetched_for_the_render(
     source = SourceFolder(second.id, sha, "web", "values")
     request = RenderRequest(ID, sha, "web", sources=(source,))
     assert (await company.caches[company.owner].render(request)).count
+
+
+async def test_a_new_owner_whose_clock_is_behind_is_believed(company: Company) -> None:
+    """Control planes take the newest state: its time must not be before the last one told."""
+    company.push(1)
+    await company.join("a", "b")
+    last = company.caches[company.owner].state(ID)
+    assert last is not None
+    tomorrow = replace(last, polled_at=last.polled_at + timedelta(days=1))
+    company.hub.states[ID] = tomorrow
+    company.hub.tell(StateNews(tomorrow))
+    await company.leave(company.owner, killed=True)
+    sha = company.push(2)
+    await company.clock.advance(30)
+    told = [state for state in company.told[company.owner] if state.polled_at > tomorrow.polled_at]
+    assert told[-1].commits["main"].sha == sha
+    assert [one.polled_at for one in told] == sorted({one.polled_at for one in told})

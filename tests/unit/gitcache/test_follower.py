@@ -1,5 +1,6 @@
 """Following one repository, on a clock that a test moves."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -8,6 +9,7 @@ import pytest
 from fleet.errors import Invalid, Unavailable
 from fleet.identity import RepositoryId
 from fleet.source import RepositorySpec, RepositoryState
+from gitcache.ports import NotOwner
 from gitcache.sync.follower import HINT_RETRIES, Follower, Pace, Source
 from tests.fakes.clock import FakeClock
 from tests.fakes.gitcache import FakeCoordinator, FakeGit, sha_of
@@ -260,3 +262,32 @@ async def test_a_slow_server_is_asked_less_often(watch: Watch) -> None:
     await watch.start()
     await watch.clock.advance(200)
     assert 4 <= len(watch.git.polls) <= 7
+
+
+async def test_what_was_asked_for_before_a_ref_showed_it_is_not_fetched_again(watch: Watch) -> None:
+    watch.git.push(MAIN, 1)
+    await watch.start()
+    sha = watch.git.push(MAIN, 2)
+    await asyncio.gather(*(watch.follower.have(sha) for _ in range(3)))
+    await watch.clock.advance(12)
+    assert watch.sha == sha
+    assert [set(one.values()) for one in watch.git.fetches[1:]] == [{sha}]
+
+
+async def test_what_was_asked_for_and_is_gone_again_is_fetched_again(watch: Watch) -> None:
+    """Its copy was damaged and made anew meanwhile."""
+    watch.git.push(MAIN, 1)
+    await watch.start()
+    sha = watch.git.push(MAIN, 2)
+    await watch.follower.have(sha)
+    del watch.git.local[f"at-{sha}"]
+    await watch.clock.advance(60)
+    assert watch.sha == sha and watch.told[-1].error is None
+
+
+async def test_who_may_fetch_no_more_says_that_another_may(watch: Watch) -> None:
+    watch.git.push(MAIN, 1)
+    await watch.start()
+    watch.coordinator.mine = False
+    with pytest.raises(NotOwner):
+        await watch.follower.have(watch.git.push(MAIN, 2))

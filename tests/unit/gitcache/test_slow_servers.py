@@ -5,7 +5,7 @@ import ssl
 import pytest
 
 from fleet.bundle import digest_of
-from fleet.errors import Unavailable
+from fleet.errors import NotFound, TowlineError, Unavailable
 from gitcache.peers.client import PeerClient
 from gitcache.peers.remote import RemoteGitCache
 from gitcache.ports import Member, PeerAway, PeerSlow
@@ -18,7 +18,7 @@ SERVERS = ("a:1", "b:1")
 class Answers(PeerClient):
     """Fails as told, each time five seconds later; then it has a bundle."""
 
-    def __init__(self, clock: FakeClock, failures: list[type[PeerAway]]) -> None:
+    def __init__(self, clock: FakeClock, failures: list[type[TowlineError]]) -> None:
         super().__init__(ssl.create_default_context(), hop=False)
         self._clock = clock
         self._failures = failures
@@ -30,7 +30,7 @@ class Answers(PeerClient):
         return DATA
 
 
-async def asked(*failures: type[PeerAway]) -> bytes:
+async def asked(*failures: type[TowlineError]) -> bytes:
     clock = FakeClock()
     return await RemoteGitCache(Answers(clock, list(failures)), SERVERS, clock).bundle(
         digest_of(DATA)
@@ -44,6 +44,16 @@ async def test_what_takes_longer_is_asked_for_again() -> None:
 async def test_servers_that_are_away_are_not_waited_for() -> None:
     with pytest.raises(Unavailable, match="is away"):
         await asked(PeerAway, PeerAway)
+
+
+async def test_the_one_that_can_render_it_again_is_found() -> None:
+    """Only the server that was asked to render knows how; the bundle itself is asked elsewhere."""
+    assert await asked(NotFound) == DATA
+
+
+async def test_a_bundle_that_all_do_not_have_is_not_found() -> None:
+    with pytest.raises(NotFound):
+        await asked(NotFound, NotFound)
 
 
 async def test_patience_ends() -> None:

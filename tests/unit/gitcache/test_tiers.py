@@ -110,3 +110,34 @@ async def test_a_disk_that_stays_full_says_so() -> None:
 
     with pytest.raises(Unavailable):
         await TieredContent(near, [], in_vain).put(DIGEST, DATA)
+
+
+class Hidden(FakeContent):
+    """Cannot be asked."""
+
+    async def get(self, digest: str) -> bytes | None:
+        raise Unavailable("does not answer")
+
+
+async def test_what_could_not_be_looked_for_is_not_taken_for_absent() -> None:
+    last = FakeContent()
+    tiers = TieredContent(FakeContent(), [Hidden(), last])
+    with pytest.raises(Unavailable):
+        await tiers.get(DIGEST)
+    last.kept[DIGEST] = DATA
+    assert await tiers.get(DIGEST) == DATA
+
+
+async def test_copies_under_way_arrive_before_the_end() -> None:
+    """Whoever leaves right after a render may have had the only copy."""
+    far = FakeContent()
+
+    class Slow(FakeContent):
+        async def put(self, digest: str, data: bytes) -> None:
+            await asyncio.sleep(0.05)
+            await far.put(digest, data)
+
+    tiers = TieredContent(FakeContent(), [Slow()])
+    await tiers.put(DIGEST, DATA)
+    await tiers.stop()
+    assert far.kept == {DIGEST: DATA}
