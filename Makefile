@@ -13,6 +13,7 @@ STUBS := $(addprefix fleet/wire/v1/,options_pb2.py options_pb2.pyi agent_pb2.py 
 PYTHON ?= $(shell for one in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$one -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$one && break; done)
 ATHERIS := atheris==3.0.0
+CYCLONEDX := cyclonedx-bom==7.5.0
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: help
@@ -107,6 +108,18 @@ charts: setup ## lint the Helm charts and package them into dist/charts
 .PHONY: manifests
 manifests: setup ## the charts as plain manifests and bases for Kustomize, below deploy/kubernetes
 	@$(BIN)/python -m charts.manifests .
+
+.PHONY: bill
+bill: setup ## bills of materials (CycloneDX) of all that the program is made of, into dist/bill
+	@mkdir -p dist/bill
+	@[ -d dist/bill/tools ] || { \
+		if command -v uv >/dev/null; then uv pip install --quiet --python $(BIN)/python --target dist/bill/tools $(CYCLONEDX); \
+		else $(BIN)/python -m pip install --quiet --target dist/bill/tools $(CYCLONEDX); fi; }
+	@PYTHONPATH=dist/bill/tools $(BIN)/python -W ignore -m cyclonedx_py requirements --output-reproducible \
+		--pyproject pyproject.toml --output-file dist/bill/python.cdx.json requirements.lock
+	@if command -v npm >/dev/null; then \
+		(cd console && npm sbom --silent --omit dev --package-lock-only --sbom-format cyclonedx) >dist/bill/console.cdx.json; fi
+	@ls dist/bill/*.json
 
 .PHONY: lint
 lint: setup ## style, types, import rules, generated files
