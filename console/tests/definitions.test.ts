@@ -1,14 +1,16 @@
 import { describe, expect, it } from "vitest";
 import { kubeconfig } from "../src/access/kubeconfigs";
 import { tagsOf } from "../src/clusters/JoinPage";
-import { attributesOf, complaints, definitionOf } from "../src/pipelines/definition";
+import type { GateType, PipelineDefinitionFragment } from "../src/api/generated";
+import { attributesOf, complaints, definitionOf, written } from "../src/pipelines/definition";
+import { begunGate } from "../src/pipelines/GateForm";
+import { at, GATE_KINDS, withAt } from "../src/pipelines/gatekinds";
 import { draftOf, missing } from "../src/services/draft";
 import { STANDINGS } from "../src/services/standings";
 import { verdictOf } from "../src/terminal/verdict";
 import { judged } from "../src/text/judge";
 
 const SERVICES = [{ id: "1", name: "dev/shop" }, { id: "2", name: "prod/shop" }];
-const TYPES = ["APPROVAL", "SOAK"] as const;
 const GOOD = `
 stages:
   - {name: dev, services: [dev/shop]}
@@ -16,7 +18,7 @@ stages:
 edges:
   - {from: dev, to: prod, gates: [{name: ok, type: APPROVAL, quorum: 2}]}
 `;
-const wrong = (text: string) => complaints(definitionOf(judged(text).value), SERVICES, [...TYPES]);
+const wrong = (text: string) => complaints(definitionOf(judged(text).value), SERVICES);
 
 describe("a pipeline that is written", () => {
   it("has nothing to complain of when it is right, and goes to the API by ids", () => {
@@ -31,12 +33,51 @@ describe("a pipeline that is written", () => {
     ["", "name at least one"],
     [GOOD.replace("dev/shop", "dev/none"), "no service dev/none"],
     [GOOD.replace("to: prod", "to: moon"), "no stage moon"],
-    [GOOD.replace("APPROVAL", "MAGIC"), "MAGIC is no type of gate"],
+    [GOOD.replace("APPROVAL", "MAGIC"), "edges[0].gates[0].type: one of APPROVAL"],
+    [GOOD.replace("quorum: 2", "quorum: two"), "edges[0].gates[0].quorum: a whole number is needed"],
+    [GOOD.replace("quorum: 2", "quorun: 2"), "edges[0].gates[0].quorun: nothing is called so"],
+    [GOOD.replace("quorum: 2", "job: {namespace: x, manifest: text}"), "job.manifest has to be an object"],
     [GOOD.replace("{name: prod", "{name: dev"), "dev is there already"],
   ])("is judged: %j", (text, complaint) => expect(wrong(text).join("\n")).toContain(complaint));
 
   it("bears any shape of YAML", () => {
     for (const text of ["stages: 7", "stages: [7, null]", "stages: {a: b}\nedges: x", "edges: [[]]"]) expect(wrong(text).length).toBeGreaterThan(0);
+  });
+});
+
+describe("a pipeline that is there", () => {
+  const rollout: PipelineDefinitionFragment["stages"][number]["rollout"] = { strategy: "ROLLING", maxUnavailable: 2, maxPerGroup: 0, maxFailed: 0, pauseSeconds: 0, canaries: [], canaryCount: 0, groups: [], waveSize: 0 };
+  const gate = { id: "g", name: "smoke", type: "JOB", settings: '{"job":{"namespace":"x","manifest":{"kind":"Job"}},"attempts":3}' } as const;
+  const service = { id: "1", name: "shop", cluster: { id: "c", handle: "dev" } };
+  const dev = { id: "a", name: "dev", serviceNames: [], verificationSeconds: 60, services: [{ service }], selector: null, rollout };
+  const selector = { tags: [{ name: "stage", value: "prod" }], distro: null, projectId: null, groupIds: [], ignoredClusterIds: [] };
+  const prod = { ...dev, id: "b", name: "prod", services: [], serviceNames: ["shop"], verificationSeconds: null, selector };
+  const there = { id: "p", name: "shop", stages: [dev, prod], edges: [{ id: "e", from: { id: "a", name: "dev" }, to: { id: "b", name: "prod" }, gates: [gate] }] };
+  const definition = definitionOf(judged(written(there)).value);
+
+  it("is written and sent with all that it has: roll-outs, selectors, gates of every kind", () => {
+    expect(complaints(definition, SERVICES)).toEqual([]);
+    expect(attributesOf(definition, SERVICES)).toEqual({
+      stages: [
+        { name: "dev", services: [{ serviceId: "1" }], rollout: { strategy: "ROLLING", maxUnavailable: 2 }, verificationSeconds: 60 },
+        { name: "prod", serviceNames: ["shop"], selector: { tags: [{ name: "stage", value: "prod" }] }, rollout: { strategy: "ROLLING", maxUnavailable: 2 } },
+      ],
+      edges: [{ from: "dev", to: "prod", gates: [{ name: "smoke", type: "JOB", attempts: 3, job: { namespace: "x", manifest: '{"kind":"Job"}' } }] }],
+    });
+  });
+
+  it.each(Object.keys(GATE_KINDS) as GateType[])("takes a gate of kind %s as its form begins it", (type) => {
+    const [edge] = definition.edges;
+    const begun = { ...definition, edges: edge === undefined ? [] : [{ ...edge, gates: [begunGate("one", type)] }] };
+    expect(complaints(begun, SERVICES)).toEqual([]);
+  });
+
+  it("is changed at one place only", () => {
+    const begun = begunGate("one", "METRIC");
+    const changed = withAt(begun, "metric.threshold", 0.5);
+    expect(at(changed, "metric.threshold")).toBe(0.5);
+    expect(at(changed, "metric.query")).toBe(at(begun, "metric.query"));
+    expect(at(withAt(changed, "metric.threshold", undefined), "metric.threshold")).toBeUndefined();
   });
 });
 

@@ -3,6 +3,7 @@ import { useMutation, useQuery } from "urql";
 import { ApproveAccessDocument, AskAccessDocument, MeDocument, RefuseAccessDocument, RequestsDocument, RevokeAccessDocument, RolesDocument, type AskedFragment } from "../api/generated";
 import { Age } from "../ui/Age";
 import { textOf } from "../ui/form";
+import { FormBar } from "../ui/FormBar";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
 import { Status, type Tone } from "../ui/Status";
@@ -54,12 +55,7 @@ function Ask({ onDone }: { readonly onDone: () => void }) {
         Why
         <input name="reason" required maxLength={1000} placeholder="release 42 is stuck" />
       </label>
-      {error !== undefined && <Problem error={error} />}
-      <div>
-        <button className="primary" disabled={fetching}>
-          Ask
-        </button>
-      </div>
+      <FormBar action="Ask" busy={fetching} error={error} />
     </form>
   );
 }

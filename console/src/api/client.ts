@@ -4,7 +4,7 @@ import { Client, fetchExchange, mapExchange, subscriptionExchange, type Combined
 import { createClient as createSocket } from "graphql-ws";
 import { onReached, reached, unreachable } from "../live/reach";
 import { activeExchange, askAgain } from "./active";
-import { TicketDocument } from "./generated";
+import { KEYLESS, TicketDocument } from "./generated";
 import { refused } from "./session";
 
 /** Says that the request comes from this page and not from a form of another site. */
@@ -51,20 +51,12 @@ function pause(milliseconds: number): Promise<void> {
 
 const unkeyed: KeyGenerator = () => null;
 
-// What has no id of its own is kept within what it belongs to.
-const WITHOUT_KEY = [
-  "AccessHolder", "AccessReason", "AffectedService", "AuditChain", "ClusterFacts", "ClusterJobLog", "ClusterMoment",
-  "CommitTrace", "CommitWalk", "ComponentEvent", "ContextBinding", "DefinitionState", "DeliveryCounts", "DeliveryReport",
-  "DeploymentRecord", "DeprecatedApi", "DiffNormalizer", "DryRunPlan", "FieldChange", "FieldDifference", "FleetChange",
-  "FleetDelta", "FleetDiff", "FleetDiffGroup", "FleetMap", "FleetMapRow", "FleetMoment", "FoundObject", "GateApproval",
-  "GitRef", "HelmSpec", "Installation", "Kustomize", "KubernetesRightsType", "KubernetesRuleType", "NamespaceMetadata", "ObjectChange",
-  "ObjectReference", "PageInfo", "PipelineEvent", "Place", "PlannedChange", "PlannedService", "RefCommit", "RoleRule",
-  "ServiceConfiguration", "ServiceDelta", "ServiceDependency", "ServiceDiff", "ServiceError", "ServiceMetadata",
-  "ServiceMoment", "ServiceRevision", "ServiceSource", "SessionRecording", "StageService", "StageTime", "SyncConfig", "Tag", "ComponentContent", "ComponentLive",
-];
+// Their id is that of something else, or is not always told.
+const BORROWED = ["AffectedService", "ComponentContent", "ComponentLive", "FleetMapRow", "FoundObject", "Place", "PlannedService", "PolicyBinding"];
 
+// What has no id of its own is kept within what it belongs to.
 const answers = cacheExchange({
-  keys: Object.fromEntries(WITHOUT_KEY.map((name) => [name, unkeyed])),
+  keys: Object.fromEntries([...KEYLESS, ...BORROWED].map((name) => [name, unkeyed])),
 });
 
 /** The server's code of a failure: `FORBIDDEN`, `NOT_FOUND`, …; empty if it did not answer. */

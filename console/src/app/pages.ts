@@ -38,6 +38,7 @@ export const PAGES: readonly Page[] = [
   },
   { path: "/pipelines/new", page: later(() => import("../pipelines/EditPipelinePage"), "EditPipelinePage") },
   { path: "/pipelines/:id/edit", page: later(() => import("../pipelines/EditPipelinePage"), "EditPipelinePage") },
+  { path: "/pipelines/:id/gates/:gate", page: later(() => import("../pipelines/GatePage"), "GatePage") },
   { path: "/pipelines/:id", page: later(() => import("../pipelines/PipelinePage"), "PipelinePage") },
   {
     path: "/search",
@@ -49,6 +50,12 @@ export const PAGES: readonly Page[] = [
     page: later(() => import("../repositories/RepositoriesPage"), "RepositoriesPage"),
     nav: { title: "Repositories", key: "r", group: "change" },
   },
+  {
+    path: "/secrets",
+    page: later(() => import("../secrets/SecretsPage"), "SecretsPage"),
+    nav: { title: "Secrets", key: "e", group: "change" },
+  },
+  { path: "/secrets/:id", page: later(() => import("../secrets/SecretPage"), "SecretPage") },
   {
     path: "/contexts",
     page: later(() => import("../contexts/ContextsPage"), "ContextsPage"),

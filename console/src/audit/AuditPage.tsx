@@ -1,16 +1,12 @@
-import { useCallback, useEffect, useState } from "react";
-import { useQuery } from "urql";
+import { useState } from "react";
 import { Link } from "wouter";
 import { AuditRowsDocument, type AuditKind, type AuditLogFilter, type AuditRowFragment, type AuditVerdict } from "../api/generated";
 import { CSRF } from "../api/client";
 import { Age } from "../ui/Age";
 import { Chips } from "../ui/Chips";
 import { FilterField } from "../ui/FilterField";
-import { More } from "../ui/More";
-import { Problem } from "../ui/Problem";
-import { Skeleton } from "../ui/Skeleton";
+import { PagedTable } from "../ui/PagedTable";
 import { Status } from "../ui/Status";
-import { Table } from "../ui/Table";
 import { useParam } from "../ui/useParam";
 import "./audit.css";
 
@@ -93,33 +89,6 @@ function Row({ row }: { readonly row: AuditRowFragment }) {
   );
 }
 
-type SliceProps = { readonly q: string; readonly filter: AuditLogFilter; readonly after: string | null; readonly follow: boolean; readonly last: boolean; readonly onMore: (cursor: string) => void };
-
-function Slice({ q, filter, after, follow, last, onMore }: SliceProps) {
-  const [{ data, error }, again] = useQuery({ query: AuditRowsDocument, variables: { after, q: q || null, filter } });
-  useEffect(() => {
-    if (!follow) return undefined;
-    const timer = setInterval(() => again({ requestPolicy: "network-only" }), FOLLOW);
-    return () => clearInterval(timer);
-  }, [follow, again]);
-  const cursor = data?.auditLogs.pageInfo.endCursor ?? null;
-  const next = useCallback(() => cursor !== null && onMore(cursor), [cursor, onMore]);
-  if (error !== undefined && data == null) return <Problem error={error} />;
-  if (data == null) return <Skeleton lines={10} />;
-  const { edges, pageInfo } = data.auditLogs;
-  if (edges.length === 0 && after === null) return <p className="quiet">No row is like that.</p>;
-  return (
-    <>
-      <Table label="Audit trail" titles={["When", "Who", "What", "Verdict", "To what", "From", ""]}>
-        {edges.map(({ node }) => (
-          <Row key={node.id} row={node} />
-        ))}
-      </Table>
-      {last && pageInfo.hasNextPage && <More onMore={next} />}
-    </>
-  );
-}
-
 /** Who did what, from where, with which result; followed as it happens. */
 export function AuditPage() {
   const [q] = useParam("q");
@@ -140,17 +109,18 @@ export function AuditPage() {
         <span className="fill" />
         <ExportButton filter={filter} />
       </div>
-      <Pages key={JSON.stringify([q, filter])} q={q} filter={filter} follow={follow} />
+      <PagedTable
+        label="Audit trail"
+        titles={["When", "Who", "What", "Verdict", "To what", "From", ""]}
+        query={AuditRowsDocument}
+        variables={{ q: q || null, filter }}
+        pick={(data) => data.auditLogs}
+        row={(one) => <Row key={one.id} row={one} />}
+        follow={follow ? FOLLOW : null}
+        empty={<p className="quiet">No row is like that.</p>}
+      />
     </>
   );
-}
-
-function Pages({ q, filter, follow }: { readonly q: string; readonly filter: AuditLogFilter; readonly follow: boolean }) {
-  const [cursors, setCursors] = useState<readonly (string | null)[]>([null]);
-  const more = useCallback((cursor: string) => setCursors((known) => (known.includes(cursor) ? known : [...known, cursor])), []);
-  return cursors.map((after, index) => (
-    <Slice key={after ?? ""} q={q} filter={filter} after={after} follow={follow && index === 0} last={index === cursors.length - 1} onMore={more} />
-  ));
 }
 
 function ExportButton({ filter }: { readonly filter: AuditLogFilter }) {

@@ -1,16 +1,12 @@
-import { useCallback, useState } from "react";
-import { useQuery, useSubscription } from "urql";
+import { useSubscription } from "urql";
 import { Link } from "wouter";
 import { ClusterDeltaDocument, ClustersDocument, type ClusterHealth, type ClusterRowFragment } from "../api/generated";
 import { Age } from "../ui/Age";
 import { Chips } from "../ui/Chips";
 import { Empty } from "../ui/Empty";
 import { FilterField } from "../ui/FilterField";
-import { More } from "../ui/More";
-import { Problem } from "../ui/Problem";
-import { Skeleton } from "../ui/Skeleton";
+import { PagedTable } from "../ui/PagedTable";
 import { Status } from "../ui/Status";
-import { Table } from "../ui/Table";
 import { useNow } from "../live/clock";
 import { useParam } from "../ui/useParam";
 import { useRowKeys } from "../ui/useRowKeys";
@@ -78,43 +74,16 @@ export function ClustersPage() {
           Join a cluster
         </Link>
       </div>
-      <Rows key={`${q} ${health}`} q={q} health={HEALTHS.find(([one]) => one === health)?.[0] || null} />
-    </>
-  );
-}
-
-function Rows({ q, health }: { readonly q: string; readonly health: ClusterHealth | null }) {
-  const [cursors, setCursors] = useState<readonly (string | null)[]>([null]);
-  const more = useCallback((cursor: string) => setCursors((known) => (known.includes(cursor) ? known : [...known, cursor])), []);
-  return cursors.map((after, index) => (
-    <Slice key={after ?? ""} q={q} health={health} after={after} onMore={more} last={index === cursors.length - 1} />
-  ));
-}
-
-type SliceProps = {
-  readonly q: string;
-  readonly health: ClusterHealth | null;
-  readonly after: string | null;
-  readonly onMore: (cursor: string) => void;
-  readonly last: boolean;
-};
-
-function Slice({ q, health, after, onMore, last }: SliceProps) {
-  const [{ data, error }] = useQuery({ query: ClustersDocument, variables: { q: q || null, health, after } });
-  const cursor = data?.clusters.pageInfo.endCursor ?? null;
-  const next = useCallback(() => cursor !== null && onMore(cursor), [cursor, onMore]);
-  if (error !== undefined && data == null) return <Problem error={error} />;
-  if (data == null) return <Skeleton lines={8} />;
-  const { edges, pageInfo } = data.clusters;
-  if (edges.length === 0 && after === null) return <Nothing filtered={q !== "" || health !== null} />;
-  return (
-    <>
-      <Table label="Clusters" titles={TITLES}>
-        {edges.map(({ node }) => (
-          <Row key={node.id} cluster={node} />
-        ))}
-      </Table>
-      {last && pageInfo.hasNextPage && <More onMore={next} />}
+      <PagedTable
+        label="Clusters"
+        titles={TITLES}
+        query={ClustersDocument}
+        variables={{ q: q || null, health: HEALTHS.find(([one]) => one === health)?.[0] || null }}
+        pick={(data) => data.clusters}
+        row={(cluster) => <Row key={cluster.id} cluster={cluster} />}
+        counted={["cluster", "clusters"]}
+        empty={<Nothing filtered={q !== "" || health !== ""} />}
+      />
     </>
   );
 }

@@ -3,7 +3,7 @@ import { useMutation, useQuery, useSubscription } from "urql";
 import { Link } from "wouter";
 import { ClusterDeltaDocument, ClusterDocument, CreateClusterDocument } from "../api/generated";
 import { textOf } from "../ui/form";
-import { Problem } from "../ui/Problem";
+import { FormBar } from "../ui/FormBar";
 import { Secret } from "../ui/Secret";
 import { Status } from "../ui/Status";
 import "./clusters.css";
@@ -93,12 +93,7 @@ export function JoinPage() {
                 Tags <small>by which services choose clusters: name=value, separated by blanks</small>
                 <input name="tags" placeholder="region=eu-west stage=prod" />
               </label>
-              {error !== undefined && <Problem error={error} />}
-              <div>
-                <button className="primary" disabled={fetching}>
-                  Register it
-                </button>
-              </div>
+              <FormBar action="Register it" busy={fetching} error={error} />
             </form>
           ) : (
             <p>{made?.handle}</p>

@@ -1,18 +1,21 @@
 import { useState, type SubmitEvent } from "react";
 import { useMutation, useQuery } from "urql";
-import { ContextsDocument, DeleteContextDocument, SaveContextDocument, type ContextsQuery } from "../api/generated";
+import { refresh } from "../api/client";
+import { ContextDocument, ContextsDocument, DeleteContextDocument, SaveContextDocument, type ContextsQuery } from "../api/generated";
 import { Code } from "../ui/Code";
 import { Confirm } from "../ui/Confirm";
 import { Empty } from "../ui/Empty";
 import { FilterField } from "../ui/FilterField";
-import { textOf } from "../ui/form";
+import { exactlyOf, textOf } from "../ui/form";
+import { FormBar } from "../ui/FormBar";
+import { PagedTable } from "../ui/PagedTable";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
-import { Table } from "../ui/Table";
 import { toast } from "../ui/toast";
 import { useParam } from "../ui/useParam";
 import { toYaml } from "../text/yaml";
 import { judged } from "../text/judge";
+import { Overrides } from "./Overrides";
 
 type Context = ContextsQuery["serviceContexts"]["edges"][number]["node"];
 
@@ -24,7 +27,7 @@ function Edit({ context, onDone }: { readonly context: Context | null; readonly 
     event.preventDefault();
     const form = new FormData(event.currentTarget);
     const secret = textOf(form, "secret");
-    const secrets = secret === "" ? null : [{ name: secret, value: textOf(form, "value") }];
+    const secrets = secret === "" ? null : [{ name: secret, value: exactlyOf(form, "value") }];
     const result = await save({ name: context?.name ?? textOf(form, "name"), attributes: { configuration: JSON.stringify(value), secrets } });
     if (result.error !== undefined) return;
     toast("The context is saved; services that use it are rendered again.");
@@ -40,7 +43,6 @@ function Edit({ context, onDone }: { readonly context: Context | null; readonly 
         </label>
       )}
       <Code text={text} label="Values, as YAML" onChange={setText} />
-      {problem !== "" && <p className="status bad">{problem}</p>}
       <div className="two">
         <label>
           Set a secret <small>its name; empty for none</small>
@@ -51,16 +53,44 @@ function Edit({ context, onDone }: { readonly context: Context | null; readonly 
           <input name="value" type="password" autoComplete="new-password" />
         </label>
       </div>
-      {error !== undefined && <Problem error={error} />}
-      <div className="bar">
-        <button className="primary" disabled={fetching || problem !== ""}>
-          Save
-        </button>
-        <button type="button" onClick={onDone}>
-          Cancel
-        </button>
-      </div>
+      <FormBar action="Save" busy={fetching} complaints={problem === "" ? [] : [problem]} error={error} onCancel={onDone} />
     </form>
+  );
+}
+
+function Row({ context, onEdit, onDelete }: { readonly context: Context; readonly onEdit: () => void; readonly onDelete: () => void }) {
+  return (
+    <tr>
+      <td>{context.name}</td>
+      <td className="wide">
+        <code>{Object.keys(context.configuration).join(", ")}</code>
+      </td>
+      <td>{context.project?.name ?? ""}</td>
+      <td>
+        <button type="button" onClick={onEdit}>
+          Edit
+        </button>{" "}
+        <button type="button" onClick={onDelete}>
+          Delete…
+        </button>
+      </td>
+    </tr>
+  );
+}
+
+/** The form of the context that the address names; `*` is a new one. */
+function Edited({ name, onDone }: { readonly name: string; readonly onDone: () => void }) {
+  const isNew = name === "*";
+  const [{ data, error }] = useQuery({ query: ContextDocument, variables: { name }, pause: isNew });
+  if (error !== undefined && data == null) return <Problem error={error} />;
+  if (isNew) return <Edit context={null} onDone={onDone} />;
+  if (data == null) return <Skeleton lines={6} />;
+  if (data.serviceContext === null) return <p className="quiet">There is no context {name}.</p>;
+  return (
+    <div className="stack">
+      <Edit context={data.serviceContext} onDone={onDone} />
+      <Overrides contextId={data.serviceContext.id} />
+    </div>
   );
 }
 
@@ -68,23 +98,20 @@ function Edit({ context, onDone }: { readonly context: Context | null; readonly 
 export function ContextsPage() {
   const [q] = useParam("q");
   const [name, edit] = useParam("edit");
-  const [{ data, error }, again] = useQuery({ query: ContextsDocument, variables: { q: q || null } });
   const [removed, remove] = useMutation(DeleteContextDocument);
   const [leaving, leave] = useState<Context | null>(null);
-  const contexts = data?.serviceContexts.edges.map(({ node }) => node) ?? [];
   const done = () => {
     edit("");
-    again({ requestPolicy: "network-only" });
+    refresh();
   };
   const end = async () => {
     if (leaving === null) return;
     const result = await remove({ id: leaving.id });
     leave(null);
-    if (result.error === undefined) again({ requestPolicy: "network-only" });
+    if (result.error === undefined) refresh();
   };
-  const edited = contexts.find((one) => one.name === name) ?? null;
   return (
-    <>
+    <div className="stack">
       <div className="bar">
         <h1>Contexts</h1>
         <FilterField label="Filter contexts" />
@@ -93,39 +120,28 @@ export function ContextsPage() {
           New context
         </button>
       </div>
-      {error !== undefined && data == null && <Problem error={error} />}
       {removed.error !== undefined && <Problem error={removed.error} />}
-      {data == null && error === undefined && <Skeleton lines={6} />}
-      {name !== "" && (name === "*" || edited !== null) && <Edit key={name} context={edited} onDone={done} />}
-      {data != null && contexts.length === 0 && name === "" && (
-        <Empty title="No contexts yet">A context is a set of values under a name: templates of the services that are bound to it read them, secret ones sealed.</Empty>
-      )}
-      {contexts.length > 0 && (
-        <Table label="Contexts" titles={["Context", "Values", "Project", ""]}>
-          {contexts.map((one) => (
-            <tr key={one.id}>
-              <td>{one.name}</td>
-              <td>
-                <code>{Object.keys(one.configuration).join(", ")}</code>
-              </td>
-              <td>{one.project?.name ?? ""}</td>
-              <td>
-                <button type="button" onClick={() => edit(one.name)}>
-                  Edit
-                </button>{" "}
-                <button type="button" onClick={() => leave(one)}>
-                  Delete…
-                </button>
-              </td>
-            </tr>
-          ))}
-        </Table>
-      )}
+      {name !== "" && <Edited key={name} name={name} onDone={done} />}
+      <PagedTable
+        label="Contexts"
+        titles={["Context", "Values", "Project", ""]}
+        query={ContextsDocument}
+        variables={{ q: q || null }}
+        pick={(data) => data.serviceContexts}
+        row={(one) => <Row key={one.id} context={one} onEdit={() => edit(one.name)} onDelete={() => leave(one)} />}
+        empty={
+          name === "" && (
+            <Empty title={q === "" ? "No contexts yet" : "No context is like that"}>
+              A context is a set of values under a name: templates of the services that are bound to it read them, secret ones sealed. A project, a group or a cluster may have some of them otherwise.
+            </Empty>
+          )
+        }
+      />
       {leaving !== null && (
         <Confirm title={`Delete ${leaving.name}?`} action="Delete it" typed={leaving.name} onConfirm={() => void end()} onCancel={() => leave(null)}>
           <p className="quiet">It is refused while a service uses it.</p>
         </Confirm>
       )}
-    </>
+    </div>
   );
 }

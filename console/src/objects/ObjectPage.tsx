@@ -5,14 +5,16 @@ import { ComponentDocument, ComponentEventsDocument, ComponentLiveDocument, OfSe
 import { AWAY } from "../clusters/away";
 import { useAgain } from "../live/useAgain";
 import { componentState } from "../services/status";
-import { asYaml, toYaml } from "../text/yaml";
+import { toYaml } from "../text/yaml";
 import { Age } from "../ui/Age";
-import { Code, Diff } from "../ui/Code";
+import { Code } from "../ui/Code";
 import { NotThere } from "../ui/NotThere";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
 import { Status } from "../ui/Status";
 import { Tabs, type Tab } from "../ui/Tabs";
+import { Blame } from "./Blame";
+import { Drift } from "./Drift";
 import { EventsTable } from "./Events";
 import { Logs } from "./Logs";
 import { Shell } from "./Shell";
@@ -39,14 +41,6 @@ function Live({ id }: { readonly id: string }) {
       <Code text={toYaml(data.componentLive.object)} label="The object as it is in its cluster" />
     </>
   );
-}
-
-/** What git says against what is there: only where it differs, the agent tells of it. */
-function Drift({ family }: { readonly family: Family }) {
-  const { content, synced } = family.component;
-  if (content?.live == null || content.desired == null)
-    return <p className="quiet">{synced ? "What is there is what git says, in every field that it names." : "It differs from git; its agent has not told how yet."}</p>;
-  return <Diff before={asYaml(content.desired)} after={asYaml(content.live)} label="From what git says to what is there" />;
 }
 
 function Events({ id }: { readonly id: string }) {
@@ -92,7 +86,8 @@ function tabsOf(family: Family, handle: string): readonly [Tab, ...Tab[]] {
   const pods = isPod ? [pod] : family.children.filter(({ kind }) => kind === "Pod");
   return [
     { id: "live", title: "Live", content: () => <Live id={component.id} /> },
-    { id: "drift", title: component.synced ? "Git and live" : "Drift", content: () => <Drift family={family} /> },
+    { id: "drift", title: component.synced ? "Git and live" : "Drift", content: () => <Drift component={component} /> },
+    { id: "who", title: "Who set what", content: () => <Blame id={component.id} /> },
     { id: "events", title: "Events", content: () => <Events id={component.id} /> },
     ...(pods.length > 0 ? [{ id: "logs", title: "Logs", content: () => inCluster(handle, <Logs handle={handle} pods={pods} />) }] : []),
     ...(isPod ? [{ id: "shell", title: "Shell", content: () => inCluster(handle, <Shell handle={handle} pod={pod} />) }] : []),

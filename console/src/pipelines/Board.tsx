@@ -12,7 +12,7 @@ export function Board({ pipeline }: { readonly pipeline: PipelineBoardFragment }
           {pipeline.edges
             .filter(({ to }) => to.id === stage.id)
             .map((edge) => (
-              <Gates key={edge.id} edge={edge} />
+              <Gates key={edge.id} edge={edge} pipelineId={pipeline.id} />
             ))}
           <StageCard stage={stage} />
         </div>

@@ -5,6 +5,7 @@ import { ServiceChanges } from "../services/ServiceChanges";
 import { Confirm } from "../ui/Confirm";
 import { Problem } from "../ui/Problem";
 import { toast } from "../ui/toast";
+import { FleetWide } from "./FleetWide";
 import type { Edge, Gate } from "./stages";
 
 type Props = { readonly gate: Gate; readonly edge: Edge; readonly verdict: "approve" | "reject"; readonly onDone: () => void };
@@ -42,6 +43,7 @@ export function Decision({ gate, edge, verdict, onDone }: Props) {
         ))}
         {edge.digests.length === 0 && <p className="quiet">It is not rendered for this stage yet.</p>}
       </div>
+      {isYes && edge.digests[0] !== undefined && <FleetWide key={edge.digests[0].sha} serviceId={edge.digests[0].serviceId} sha={edge.digests[0].sha} />}
       <label>
         Comment
         <textarea rows={2} value={comment} maxLength={2000} onChange={(event) => setComment(event.target.value)} />

@@ -1,17 +1,18 @@
 import { useState } from "react";
 import { useMutation, useQuery } from "urql";
 import { Link, useLocation, useParams } from "wouter";
-import { PipelineDocument, SavePipelineDocument, ServiceChoicesDocument, type GateType, type PipelineBoardFragment } from "../api/generated";
+import { PipelineDefinitionDocument, SavePipelineDocument, ServiceChoicesDocument, type PipelineDefinitionFragment } from "../api/generated";
 import { judged } from "../text/judge";
 import { toYaml } from "../text/yaml";
 import { Code } from "../ui/Code";
+import { FormBar } from "../ui/FormBar";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
 import { toast } from "../ui/toast";
 import { attributesOf, complaints, definitionOf, written, type Choice, type Definition } from "./definition";
+import { begunGate, GateForm } from "./GateForm";
 import "./pipelines.css";
 
-const TYPES: readonly GateType[] = ["APPROVAL", "SOAK"];
 const BEGUN = `stages:
   - name: dev
     services: []
@@ -81,18 +82,27 @@ function EdgeForm({ definition, onChange }: FormProps) {
     <fieldset>
       <legend>Ways between them</legend>
       {definition.edges.map((edge, index) => (
-        <div key={index} className="bar">
-          {end(index, "from", edge.from)} → {end(index, "to", edge.to)}
-          <span className="quiet">{edge.gates.map(({ name, type }) => `${name} (${type.toLowerCase()})`).join(", ") || "no gate"}</span>
-          <button type="button" onClick={() => change(index, { gates: [...edge.gates, { name: `sign-off-${edge.gates.length + 1}`, type: "APPROVAL", quorum: 1 }] })}>
-            Add an approval
-          </button>
-          <button type="button" onClick={() => change(index, { gates: [...edge.gates, { name: `soak-${edge.gates.length + 1}`, type: "SOAK", soakSeconds: 600 }] })}>
-            Add a soak
-          </button>
-          <button type="button" onClick={() => onChange({ ...definition, edges: definition.edges.filter((_, at) => at !== index) })}>
-            Remove
-          </button>
+        <div key={index} className="stage-row">
+          <div className="bar">
+            {end(index, "from", edge.from)} → {end(index, "to", edge.to)}
+            <span className="fill" />
+            <button type="button" onClick={() => onChange({ ...definition, edges: definition.edges.filter((_, at) => at !== index) })}>
+              Remove
+            </button>
+          </div>
+          {edge.gates.map((gate, at) => (
+            <GateForm
+              key={at}
+              gate={gate}
+              onChange={(next) => change(index, { gates: edge.gates.with(at, next) })}
+              onRemove={() => change(index, { gates: edge.gates.toSpliced(at, 1) })}
+            />
+          ))}
+          <div>
+            <button type="button" onClick={() => change(index, { gates: [...edge.gates, begunGate(`gate-${edge.gates.length + 1}`, "APPROVAL")] })}>
+              Add a gate
+            </button>
+          </div>
         </div>
       ))}
       <div>
@@ -108,14 +118,14 @@ function EdgeForm({ definition, onChange }: FormProps) {
   );
 }
 
-function Editor({ pipeline, services }: { readonly pipeline: PipelineBoardFragment | null; readonly services: readonly Choice[] }) {
+function Editor({ pipeline, services }: { readonly pipeline: PipelineDefinitionFragment | null; readonly services: readonly Choice[] }) {
   const [name, setName] = useState(pipeline?.name ?? "");
   const [text, setText] = useState(() => (pipeline === null ? BEGUN : written(pipeline)));
   const [{ error, fetching }, save] = useMutation(SavePipelineDocument);
   const [, go] = useLocation();
   const { value, problem } = judged(text);
   const definition = definitionOf(value);
-  const wrong = problem === "" ? complaints(definition, services, TYPES) : [problem];
+  const wrong = [...(name === "" ? ["give it a name"] : []), ...(problem === "" ? complaints(definition, services) : [problem])];
   const submit = async () => {
     const result = await save({ name, attributes: attributesOf(definition, services) });
     if (result.error !== undefined || result.data?.savePipeline == null) return;
@@ -129,24 +139,22 @@ function Editor({ pipeline, services }: { readonly pipeline: PipelineBoardFragme
         <label>
           Name <input value={name} readOnly={pipeline !== null} onChange={(event) => setName(event.target.value)} required maxLength={255} />
         </label>
-        <span className="fill" />
-        <button type="button" className="primary" disabled={fetching || name === "" || wrong.length > 0} onClick={() => void submit()}>
-          Save
-        </button>
       </div>
-      {error !== undefined && <Problem error={error} />}
       <div className="editor-pair">
         <form className="form" onSubmit={(event) => event.preventDefault()}>
           <StageForm definition={definition} services={services} onChange={change} />
           <EdgeForm definition={definition} services={services} onChange={change} />
         </form>
-        <div>
+        <div className="stack beside">
           <Code text={text} label="The pipeline as YAML" onChange={setText} />
-          <ul className="complaints" aria-live="polite">
-            {wrong.map((one) => (
-              <li key={one}>✕ {one}</li>
-            ))}
-          </ul>
+          <FormBar
+            action="Save"
+            busy={fetching}
+            complaints={wrong}
+            error={error}
+            onAction={() => void submit()}
+            onCancel={() => go(pipeline === null ? "/pipelines" : `/pipelines/${pipeline.id}`)}
+          />
         </div>
       </div>
     </>
@@ -156,7 +164,7 @@ function Editor({ pipeline, services }: { readonly pipeline: PipelineBoardFragme
 /** A pipeline as a form and as YAML side by side: a change of one shows in the other. */
 export function EditPipelinePage() {
   const { id } = useParams<{ id?: string }>();
-  const [known] = useQuery({ query: PipelineDocument, variables: { id: id ?? "" }, pause: id === undefined });
+  const [known] = useQuery({ query: PipelineDefinitionDocument, variables: { id: id ?? "" }, pause: id === undefined });
   const [choices] = useQuery({ query: ServiceChoicesDocument });
   const error = known.error ?? choices.error;
   if (error !== undefined) return <Problem error={error} />;

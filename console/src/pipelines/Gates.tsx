@@ -1,4 +1,5 @@
 import { useState } from "react";
+import { Link } from "wouter";
 import { Age } from "../ui/Age";
 import { Status, type Tone } from "../ui/Status";
 import { Decision } from "./Decision";
@@ -11,14 +12,37 @@ const GATE: Record<string, readonly [Tone, string]> = {
   CLOSED: ["bad", "Closed"],
 };
 
-function GateLine({ gate, edge }: { readonly gate: Gate; readonly edge: Edge }) {
+/** Tone and word of a gate's state. */
+export const gateState = (state: string): readonly [Tone, string] => GATE[state] ?? ["idle", state];
+
+/** What somebody can say at a gate now; nothing where it is not theirs to say. */
+export function GateDecision({ gate, edge }: { readonly gate: Gate; readonly edge: Edge }) {
   const [asking, ask] = useState<"approve" | "reject" | null>(null);
-  const [tone, word] = GATE[gate.state] ?? ["idle", gate.state];
-  const isDecidable = gate.type === "APPROVAL" && gate.state === "RUNNING" && edge.release !== null;
+  const isDecidable = (gate.type === "APPROVAL" || gate.type === "MANUAL") && gate.state === "RUNNING" && edge.release !== null;
+  if (!isDecidable) return null;
+  return (
+    <>
+      <div className="decide">
+        <button type="button" className="primary" onClick={() => ask("approve")}>
+          Approve…
+        </button>
+        <button type="button" onClick={() => ask("reject")}>
+          Reject…
+        </button>
+      </div>
+      {asking !== null && <Decision gate={gate} edge={edge} verdict={asking} onDone={() => ask(null)} />}
+    </>
+  );
+}
+
+function GateLine({ gate, edge, pipelineId }: { readonly gate: Gate; readonly edge: Edge; readonly pipelineId: string }) {
+  const [tone, word] = gateState(gate.state);
   return (
     <li>
       <p className="gate-name">
-        <strong>{gate.name}</strong>
+        <Link href={`/pipelines/${pipelineId}/gates/${gate.id}`}>
+          <strong>{gate.name}</strong>
+        </Link>
         <Status tone={tone}>{word}</Status>
       </p>
       <p className="quiet">
@@ -32,30 +56,20 @@ function GateLine({ gate, edge }: { readonly gate: Gate; readonly edge: Edge }) 
           <span className="status ok">✓ {actor}</span> <Age at={at} /> {comment}
         </p>
       ))}
-      {isDecidable && (
-        <div className="decide">
-          <button type="button" className="primary" onClick={() => ask("approve")}>
-            Approve…
-          </button>
-          <button type="button" onClick={() => ask("reject")}>
-            Reject…
-          </button>
-        </div>
-      )}
-      {asking !== null && <Decision gate={gate} edge={edge} verdict={asking} onDone={() => ask(null)} />}
+      <GateDecision gate={gate} edge={edge} />
     </li>
   );
 }
 
 /** What a release has to pass on its way into a stage. */
-export function Gates({ edge }: { readonly edge: Edge }) {
+export function Gates({ edge, pipelineId }: { readonly edge: Edge; readonly pipelineId: string }) {
   return (
     <ul className="gates" aria-label={`Gates from ${edge.from.name} to ${edge.to.name}`}>
       <li className="gate-from">
         {edge.from.name} → {edge.to.name} {edge.release !== null && <strong>#{edge.release.number}</strong>}
       </li>
       {edge.gates.map((gate) => (
-        <GateLine key={gate.id} gate={gate} edge={edge} />
+        <GateLine key={gate.id} gate={gate} edge={edge} pipelineId={pipelineId} />
       ))}
       {edge.gates.length === 0 && <li className="quiet">no gate</li>}
       {edge.reason !== "" && <li className="why">{edge.reason}</li>}

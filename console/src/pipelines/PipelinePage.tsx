@@ -1,4 +1,4 @@
-import { useState } from "react";
+import { lazy, useState } from "react";
 import { useMutation, useQuery, useSubscription } from "urql";
 import { Link, useLocation, useParams } from "wouter";
 import { DeletePipelineDocument, PausePipelineDocument, PipelineDeltaDocument, PipelineDocument, ResumePipelineDocument, RetryStageDocument, type PipelineQuery } from "../api/generated";
@@ -11,7 +11,8 @@ import { Status } from "../ui/Status";
 import { Tabs } from "../ui/Tabs";
 import { toast } from "../ui/toast";
 import { Board } from "./Board";
-import { Graph } from "./Graph";
+
+const Graph = lazy(async () => ({ default: (await import("./Graph")).Graph }));
 
 type Pipeline = NonNullable<PipelineQuery["pipeline"]>;
 

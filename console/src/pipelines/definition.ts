@@ -1,39 +1,37 @@
 // A pipeline as somebody writes it: what is wrong with it, and what the API is told.
-import type { GateType, PipelineAttributes, PipelineBoardFragment } from "../api/generated";
+import type { GateType, PipelineAttributes, PipelineDefinitionFragment, PipelineGateAttributes } from "../api/generated";
+import { PIPELINE } from "../api/inputs";
+import { conform } from "../text/conform";
 import { toYaml } from "../text/yaml";
 
 export type Choice = { readonly id: string; readonly name: string };
 
-type GateText = { readonly name: string; readonly type: GateType; readonly quorum?: number; readonly notAuthor?: boolean; readonly soakSeconds?: number };
-type StageText = { readonly name: string; readonly services: readonly string[] };
-type EdgeText = { readonly from: string; readonly to: string; readonly gates: readonly GateText[] };
+type Rest = Readonly<Record<string, unknown>>;
+export type GateText = Rest & { readonly name: string; readonly type: GateType };
+type StageText = Rest & { readonly name: string; readonly services: readonly string[] };
+type EdgeText = Rest & { readonly from: string; readonly to: string; readonly gates: readonly GateText[] };
 export type Definition = { readonly stages: readonly StageText[]; readonly edges: readonly EdgeText[] };
 
 const isMap = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null && !Array.isArray(value);
+const map = (value: unknown): Record<string, unknown> => (isMap(value) ? value : {});
 const list = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
 const text = (value: unknown): string => (typeof value === "string" ? value : "");
 const strings = (value: unknown): string[] => list(value).filter((one) => typeof one === "string");
 
 function gateOf(value: unknown): GateText {
-  const given = isMap(value) ? value : {};
-  return {
-    name: text(given["name"]),
-    type: text(given["type"]) as GateType,
-    ...(typeof given["quorum"] === "number" ? { quorum: given["quorum"] } : {}),
-    ...(typeof given["notAuthor"] === "boolean" ? { notAuthor: given["notAuthor"] } : {}),
-    ...(typeof given["soakSeconds"] === "number" ? { soakSeconds: given["soakSeconds"] } : {}),
-  };
+  const given = map(value);
+  return { ...given, name: text(given["name"]), type: text(given["type"]) as GateType };
 }
 
-/** What a text says, as far as it can be read; what is missing is empty, and complained of. */
+/** What a text says, as far as it can be read; what is missing is empty, and complained of. Whatever else is written stays. */
 export function definitionOf(value: Record<string, unknown>): Definition {
   const stages = list(value["stages"]).map((one) => {
-    const given = isMap(one) ? one : {};
-    return { name: text(given["name"]), services: strings(given["services"]) };
+    const given = map(one);
+    return { ...given, name: text(given["name"]), services: strings(given["services"]) };
   });
   const edges = list(value["edges"]).map((one) => {
-    const given = isMap(one) ? one : {};
-    return { from: text(given["from"]), to: text(given["to"]), gates: list(given["gates"]).map(gateOf) };
+    const given = map(one);
+    return { ...given, from: text(given["from"]), to: text(given["to"]), gates: list(given["gates"]).map(gateOf) };
   });
   return { stages, edges };
 }
@@ -42,55 +40,87 @@ function stageComplaints({ stages }: Definition, known: ReadonlySet<string>): st
   const names = stages.map(({ name }) => name);
   return [
     ...(stages.length === 0 ? ["stages: name at least one"] : []),
-    ...stages.flatMap(({ name, services }, index) => [
+    ...stages.flatMap(({ name, services, selector }, index) => [
       ...(name === "" ? [`stages[${index}]: it has no name`] : []),
       ...(names.indexOf(name) !== index && name !== "" ? [`stages[${index}]: ${name} is there already`] : []),
-      ...(services.length === 0 ? [`${name || `stages[${index}]`}: name at least one service`] : []),
+      ...(services.length === 0 && selector === undefined ? [`${name || `stages[${index}]`}: name at least one service, or a selector`] : []),
       ...services.filter((one) => !known.has(one)).map((one) => `${name}: no service ${one} here`),
     ]),
   ];
 }
 
-function edgeComplaints({ stages, edges }: Definition, types: readonly GateType[]): string[] {
+function edgeComplaints({ stages, edges }: Definition): string[] {
   const names = new Set(stages.map(({ name }) => name));
   return edges.flatMap(({ from, to, gates }) => [
     ...[from, to].filter((end) => !names.has(end)).map((end) => `edges: no stage ${end || "without a name"}`),
     ...gates.filter(({ name }) => name === "").map(() => `${from} → ${to}: a gate has no name`),
-    ...gates.filter(({ type }) => !types.includes(type)).map(({ name, type }) => `${name}: ${type} is no type of gate that is written here: ${types.join(", ")}`),
+    ...gates.filter(({ job }) => isMap(job) && !isMap(job["manifest"])).map(({ name }) => `${name}: job.manifest has to be an object`),
   ]);
 }
 
 /** All that is wrong, each in a sentence. `services` are known as `cluster/name`. */
-export function complaints(definition: Definition, services: readonly Choice[], types: readonly GateType[]): readonly string[] {
-  return [...stageComplaints(definition, new Set(services.map(({ name }) => name))), ...edgeComplaints(definition, types)];
+export function complaints(definition: Definition, services: readonly Choice[]): readonly string[] {
+  return [
+    ...stageComplaints(definition, new Set(services.map(({ name }) => name))),
+    ...edgeComplaints(definition),
+    ...conform(PIPELINE, "PipelineAttributes", attributesOf(definition, services)),
+  ];
+}
+
+/** A manifest is written as an object; the API takes it as JSON text. */
+function sent(gate: Rest): Rest {
+  const steps = Array.isArray(gate["steps"]) ? { steps: (gate["steps"] as unknown[]).map((step) => (isMap(step) ? sent(step) : step)) } : {};
+  const job = gate["job"];
+  const isWritten = isMap(job) && isMap(job["manifest"]);
+  return { ...gate, ...steps, ...(isWritten ? { job: { ...job, manifest: JSON.stringify(job["manifest"]) } } : {}) };
 }
 
 /** What the API takes. */
 export function attributesOf({ stages, edges }: Definition, services: readonly Choice[]): PipelineAttributes {
   const ids = new Map(services.map(({ id, name }) => [name, id]));
   return {
-    stages: stages.map(({ name, services: chosen }) => ({ name, services: chosen.map((one) => ({ serviceId: ids.get(one) ?? "" })) })),
-    edges: edges.map(({ from, to, gates }) => ({ from, to, gates: gates.map((gate) => ({ ...gate })) })),
+    stages: stages.map(({ services: chosen, ...rest }) => ({
+      ...rest,
+      ...(rest["selector"] === undefined ? { services: chosen.map((one) => ({ serviceId: ids.get(one) ?? "" })) } : {}),
+    })),
+    edges: edges.map((edge) => ({ ...edge, gates: edge.gates.map((gate) => sent(gate) as PipelineGateAttributes) })),
+  };
+}
+
+type Stage = PipelineDefinitionFragment["stages"][number];
+
+// How a stage takes releases in, unless it is said.
+const USUAL: Rest = { strategy: "ALL" };
+
+/** Without what is empty, zero, or as it is anyway. */
+function told(value: Rest): Rest {
+  return Object.fromEntries(
+    Object.entries(value).filter(([name, one]) => name !== "__typename" && one !== null && one !== 0 && one !== "" && !(Array.isArray(one) && one.length === 0) && USUAL[name] !== one),
+  );
+}
+
+function stageText({ name, services, serviceNames, selector, rollout, verificationSeconds }: Stage): Rest {
+  const how = told(rollout);
+  const members =
+    selector === null
+      ? { services: services.map(({ service }) => `${service.cluster?.handle ?? ""}/${service.name}`) }
+      : { serviceNames, selector: told({ ...selector, tags: selector.tags.map((tag) => ({ name: tag.name, value: tag.value })) }) };
+  return {
+    name,
+    ...members,
+    ...(Object.keys(how).length === 0 ? {} : { rollout: how }),
+    ...(verificationSeconds === null ? {} : { verificationSeconds }),
   };
 }
 
 /** A pipeline that is there, as somebody would have written it. */
-export function written(pipeline: PipelineBoardFragment): string {
+export function written(pipeline: PipelineDefinitionFragment): string {
   return toYaml({
-    stages: pipeline.stages.map(({ name, services }) => ({
-      name,
-      services: services.map(({ service }) => `${service.cluster?.handle ?? ""}/${service.name}`),
-    })),
+    stages: pipeline.stages.map(stageText),
     edges: pipeline.edges.map(({ from, to, gates }) => ({
       from: from.name,
       to: to.name,
-      gates: gates.map(({ name, type, quorum, notAuthor, soakSeconds }) => ({
-        name,
-        type,
-        ...(type === "APPROVAL" && quorum !== null ? { quorum } : {}),
-        ...(type === "APPROVAL" && notAuthor !== null ? { notAuthor } : {}),
-        ...(type === "SOAK" && soakSeconds !== null ? { soakSeconds } : {}),
-      })),
+      gates: gates.map(({ name, type, settings }) => ({ name, type, ...(JSON.parse(settings) as Rest) })),
     })),
   });
 }

@@ -1,6 +1,7 @@
 import { useState, type SubmitEvent } from "react";
-import { useMutation, useQuery } from "urql";
+import { useMutation } from "urql";
 import { Link } from "wouter";
+import { refresh } from "../api/client";
 import { CreateRepositoryDocument, DeleteRepositoryDocument, RepositoriesDocument, SyncRepositoryDocument, type RepositoryRowFragment } from "../api/generated";
 import { safeUrl } from "../text/links";
 import { Age } from "../ui/Age";
@@ -8,10 +9,10 @@ import { Confirm } from "../ui/Confirm";
 import { Empty } from "../ui/Empty";
 import { FilterField } from "../ui/FilterField";
 import { textOf } from "../ui/form";
+import { FormBar } from "../ui/FormBar";
+import { PagedTable } from "../ui/PagedTable";
 import { Problem } from "../ui/Problem";
-import { Skeleton } from "../ui/Skeleton";
 import { Status } from "../ui/Status";
-import { Table } from "../ui/Table";
 import { toast } from "../ui/toast";
 import { useParam } from "../ui/useParam";
 
@@ -102,15 +103,7 @@ function Connect({ onDone }: { readonly onDone: () => void }) {
           <textarea name="privateKey" rows={6} spellCheck={false} />
         </label>
       )}
-      {error !== undefined && <Problem error={error} />}
-      <div className="bar">
-        <button className="primary" disabled={fetching}>
-          Connect
-        </button>
-        <button type="button" onClick={onDone}>
-          Cancel
-        </button>
-      </div>
+      <FormBar action="Connect" busy={fetching} error={error} onCancel={onDone} />
     </form>
   );
 }
@@ -119,21 +112,20 @@ function Connect({ onDone }: { readonly onDone: () => void }) {
 export function RepositoriesPage() {
   const [q] = useParam("q");
   const [isNew, setNew] = useParam("new");
-  const [{ data, error }, again] = useQuery({ query: RepositoriesDocument, variables: { q: q || null, after: null } });
   const [removed, remove] = useMutation(DeleteRepositoryDocument);
   const [leaving, leave] = useState<RepositoryRowFragment | null>(null);
   const done = () => {
     setNew("");
-    again({ requestPolicy: "network-only" });
+    refresh();
   };
   const end = async () => {
     if (leaving === null) return;
     const result = await remove({ id: leaving.id });
     leave(null);
-    if (result.error === undefined) again({ requestPolicy: "network-only" });
+    if (result.error === undefined) refresh();
   };
   return (
-    <>
+    <div className="stack">
       <div className="bar">
         <h1>Repositories</h1>
         <FilterField label="Filter repositories" />
@@ -143,27 +135,28 @@ export function RepositoriesPage() {
         </button>
       </div>
       {isNew !== "" && <Connect onDone={done} />}
-      {error !== undefined && data == null && <Problem error={error} />}
       {removed.error !== undefined && <Problem error={removed.error} />}
-      {data == null && error === undefined && <Skeleton lines={6} />}
-      {data?.gitRepositories.edges.length === 0 && isNew === "" && (
-        <Empty title="No repositories yet">
-          Services are folders of repositories. <Link href="/repositories?new=1">Connect one</Link>, public or with a token or a key.
-        </Empty>
-      )}
-      {data != null && data.gitRepositories.edges.length > 0 && (
-        <Table label="Repositories" titles={["Address", "State", "Newest", "Signs in", "Read", ""]}>
-          {data.gitRepositories.edges.map(({ node }) => (
-            <Row key={node.id} repository={node} onDelete={() => leave(node)} />
-          ))}
-        </Table>
-      )}
+      <PagedTable
+        label="Repositories"
+        titles={["Address", "State", "Newest", "Signs in", "Read", ""]}
+        query={RepositoriesDocument}
+        variables={{ q: q || null }}
+        pick={(data) => data.gitRepositories}
+        row={(one) => <Row key={one.id} repository={one} onDelete={() => leave(one)} />}
+        empty={
+          isNew === "" && (
+            <Empty title={q === "" ? "No repositories yet" : "No repository is like that"}>
+              Services are folders of repositories. <Link href="/repositories?new=1">Connect one</Link>, public or with a token or a key.
+            </Empty>
+          )
+        }
+      />
       {leaving !== null && (
         <Confirm title="Remove this repository?" action="Remove it" onConfirm={() => void end()} onCancel={() => leave(null)}>
           <p>{leaving.url}</p>
           <p className="quiet">It is refused while a service comes from it.</p>
         </Confirm>
       )}
-    </>
+    </div>
   );
 }

@@ -1,65 +1,56 @@
 import { useState, type SubmitEvent } from "react";
-import { useQuery } from "urql";
 import { Link } from "wouter";
-import { ObjectsDocument } from "../api/generated";
+import { ObjectsDocument, type ObjectsQuery } from "../api/generated";
 import { componentState } from "../services/status";
 import { Age } from "../ui/Age";
-import { Problem } from "../ui/Problem";
-import { Skeleton } from "../ui/Skeleton";
+import { PagedTable } from "../ui/PagedTable";
 import { Status } from "../ui/Status";
-import { Table } from "../ui/Table";
 import { useParam } from "../ui/useParam";
 import { useRowKeys } from "../ui/useRowKeys";
 
 const EXAMPLES = ["kind:Deployment", "kind:Pod state:FAILED", "image:log4j<2.17", "label:app=web", "namespace:shop"];
 
-function Found({ q }: { readonly q: string }) {
-  const [after, setAfter] = useState<string | null>(null);
-  const [{ data, error }] = useQuery({ query: ObjectsDocument, variables: { q, after } });
-  if (error !== undefined && data == null) return <Problem error={error} />;
-  if (data == null) return <Skeleton lines={8} />;
-  const { edges, pageInfo, totalCount, totalCountKind } = data.search;
-  if (edges.length === 0) return <p className="quiet">No object of any cluster is like that.</p>;
+type FoundObject = ObjectsQuery["search"]["edges"][number]["node"];
+
+function Row({ found }: { readonly found: FoundObject }) {
+  const { tone, word } = componentState(found.object.state);
   return (
-    <>
-      <p className="quiet">
-        {totalCountKind === "AT_LEAST" && "more than "}
-        {totalCount?.toLocaleString()} objects
-      </p>
-      <Table label="Objects" titles={["Object", "Cluster", "Service", "Namespace", "State", "Images", "Known since"]}>
-        {edges.map(({ node }) => {
-          const { tone, word } = componentState(node.object.state);
-          return (
-            <tr key={node.id}>
-              <td>
-                <Link href={`/objects/${node.object.id}`}>{node.object.name}</Link> <span className="quiet">{node.object.kind}</span>
-              </td>
-              <td>
-                <Link href={`/clusters/${node.cluster}`}>{node.cluster}</Link>
-              </td>
-              <td>
-                <Link href={`/services/${node.serviceId}`}>{node.service}</Link>
-              </td>
-              <td>{node.object.namespace}</td>
-              <td>
-                <Status tone={tone}>{word}</Status>
-              </td>
-              <td>
-                <code>{node.object.images.join(" ")}</code>
-              </td>
-              <td>
-                <Age at={node.clusterPingedAt} staleAfter={node.stale ? 0 : undefined} />
-              </td>
-            </tr>
-          );
-        })}
-      </Table>
-      {pageInfo.hasNextPage && (
-        <button type="button" className="more" onClick={() => setAfter(pageInfo.endCursor)}>
-          Next page
-        </button>
-      )}
-    </>
+    <tr>
+      <td>
+        <Link href={`/objects/${found.object.id}`}>{found.object.name}</Link> <span className="quiet">{found.object.kind}</span>
+      </td>
+      <td>
+        <Link href={`/clusters/${found.cluster}`}>{found.cluster}</Link>
+      </td>
+      <td>
+        <Link href={`/services/${found.serviceId}`}>{found.service}</Link>
+      </td>
+      <td>{found.object.namespace}</td>
+      <td>
+        <Status tone={tone}>{word}</Status>
+      </td>
+      <td>
+        <code>{found.object.images.join(" ")}</code>
+      </td>
+      <td>
+        <Age at={found.clusterPingedAt} staleAfter={found.stale ? 0 : undefined} />
+      </td>
+    </tr>
+  );
+}
+
+function Found({ q }: { readonly q: string }) {
+  return (
+    <PagedTable
+      label="Objects"
+      titles={["Object", "Cluster", "Service", "Namespace", "State", "Images", "Known since"]}
+      query={ObjectsDocument}
+      variables={{ q }}
+      pick={(data) => data.search}
+      row={(found) => <Row key={found.id} found={found} />}
+      counted={["object", "objects"]}
+      empty={<p className="quiet">No object of any cluster is like that.</p>}
+    />
   );
 }
 
@@ -108,7 +99,7 @@ export function SearchPage() {
           </ul>
         </section>
       ) : (
-        <Found key={q} q={q} />
+        <Found q={q} />
       )}
     </>
   );

@@ -6,6 +6,7 @@ export const ACTIONS: readonly Entry[] = [
   { kind: "action", title: "New service", path: "/services/new" },
   { kind: "action", title: "New pipeline", path: "/pipelines/new" },
   { kind: "action", title: "Connect a repository", path: "/repositories?new=1" },
+  { kind: "action", title: "New secret", path: "/secrets?new=1" },
   { kind: "action", title: "Download a kubeconfig", path: "/access?tab=kubeconfig" },
   { kind: "action", title: "Ask for access", path: "/access?tab=requests" },
   { kind: "action", title: "Who can do what", path: "/access?tab=who" },

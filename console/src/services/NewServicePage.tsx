@@ -5,6 +5,7 @@ import { ChoicesDocument, CreateServiceDocument, type ServiceDeploymentAttribute
 import { judged } from "../text/judge";
 import { toYaml } from "../text/yaml";
 import { Code } from "../ui/Code";
+import { FormBar } from "../ui/FormBar";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
 import { toast } from "../ui/toast";
@@ -85,21 +86,9 @@ export function NewServicePage() {
               <input value={draft[key]} onChange={(event) => set(key, event.target.value)} maxLength={255} />
             </label>
           ))}
-          {created.error !== undefined && <Problem error={created.error} />}
-          <div>
-            <button className="primary" disabled={created.fetching || wrong.length > 0}>
-              Define it
-            </button>
-          </div>
+          <FormBar action="Define it" busy={created.fetching} complaints={wrong} error={created.error} onCancel={() => go("/services")} />
         </form>
-        <div>
-          <Code text={text} label="The service as YAML" onChange={setText} />
-          <ul className="complaints" aria-live="polite">
-            {wrong.map((one) => (
-              <li key={one}>✕ {one}</li>
-            ))}
-          </ul>
-        </div>
+        <Code text={text} label="The service as YAML" onChange={setText} />
       </div>
     </>
   );

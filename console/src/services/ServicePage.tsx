@@ -1,4 +1,4 @@
-import { useState } from "react";
+import { lazy, useState } from "react";
 import { useQuery, useSubscription } from "urql";
 import { Link, useParams } from "wouter";
 import { ServiceDocument, ServiceLiveDocument } from "../api/generated";
@@ -25,6 +25,8 @@ import type { Service } from "./service";
 import "./service.css";
 
 const MOST_PODS = 20;
+
+const Values = lazy(async () => ({ default: (await import("../flow/Values")).Values }));
 
 function Head({ service }: { readonly service: Service }) {
   const { tone, word } = serviceStatus(service.status);
@@ -101,6 +103,7 @@ export function ServicePage() {
           { id: "timeline", title: "Why not live", content: () => <Timeline service={service} /> },
           { id: "history", title: "History", content: () => <History service={service} /> },
           { id: "whatif", title: "What if", content: () => <WhatIf service={service} /> },
+          { id: "values", title: "Values", content: () => <Values serviceId={service.id} /> },
           { id: "events", title: "Events", content: () => <ServiceEvents serviceId={service.id} render={EventsTable} /> },
           { id: "logs", title: "Logs", content: () => <Logs handle={service.cluster?.handle ?? ""} pods={pods} /> },
           { id: "settings", title: "Settings", content: () => <Settings service={service} /> },

@@ -4,6 +4,7 @@ import { useLocation } from "wouter";
 import { DeleteServiceDocument, DetachServiceDocument, UpdateServiceDocument } from "../api/generated";
 import { Confirm } from "../ui/Confirm";
 import { textOf } from "../ui/form";
+import { FormBar } from "../ui/FormBar";
 import { Problem } from "../ui/Problem";
 import { toast } from "../ui/toast";
 import type { Service } from "./service";
@@ -52,12 +53,7 @@ function Edit({ service }: { readonly service: Service }) {
       <label className="check">
         <input type="checkbox" name="dryRun" defaultChecked={service.dryRun} /> Dry run: tell what would be done, do nothing
       </label>
-      {error !== undefined && <Problem error={error} />}
-      <div>
-        <button className="primary" disabled={fetching}>
-          Save
-        </button>
-      </div>
+      <FormBar action="Save" busy={fetching} error={error} />
     </form>
   );
 }

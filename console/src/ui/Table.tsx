@@ -3,8 +3,8 @@ import "./table.css";
 
 type Props = { readonly label: string; readonly titles: readonly string[]; readonly children: ReactNode };
 
-/** A dense table with its heads; rows are children. It scrolls sideways by itself where it is narrow. */
-export function Table({ label, titles, children }: Props) {
+/** The frame and the heads of a dense table; bodies are children. It scrolls sideways by itself where it is narrow. */
+export function TableFrame({ label, titles, children }: Props) {
   return (
     <div className="table-frame" tabIndex={0} role="region" aria-label={label}>
       <table className="table">
@@ -22,8 +22,17 @@ export function Table({ label, titles, children }: Props) {
             )}
           </tr>
         </thead>
-        <tbody>{children}</tbody>
+        {children}
       </table>
     </div>
+  );
+}
+
+/** A dense table whose rows are children. */
+export function Table({ label, titles, children }: Props) {
+  return (
+    <TableFrame label={label} titles={titles}>
+      <tbody>{children}</tbody>
+    </TableFrame>
   );
 }

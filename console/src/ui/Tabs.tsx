@@ -1,4 +1,5 @@
-import type { KeyboardEvent, ReactNode } from "react";
+import { Suspense, type KeyboardEvent, type ReactNode } from "react";
+import { Skeleton } from "./Skeleton";
 import { useParam } from "./useParam";
 import "./tabs.css";
 
@@ -34,7 +35,7 @@ export function Tabs({ tabs }: { readonly tabs: readonly [Tab, ...Tab[]] }) {
         ))}
       </div>
       <div role="tabpanel" id="tab-panel" aria-labelledby={`tab-${shown.id}`} tabIndex={0}>
-        {shown.content()}
+        <Suspense fallback={<Skeleton lines={6} />}>{shown.content()}</Suspense>
       </div>
     </>
   );
