@@ -1,4 +1,4 @@
-"""What sinks are sent: notifications as JSON, for chats, as commit statuses; how it is signed.
+"""What sinks are sent: notifications as JSON, and for chats; how it is signed.
 
 Texts come from anywhere and are cut and escaped here. Signatures are those of Standard Webhooks
 (standardwebhooks.com, v1): HMAC-SHA256 over `id.timestamp.body`.
@@ -12,25 +12,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
-from urllib.parse import quote, urlsplit
 
 import orjson
 
-from controlplane.domain.notifications import Notification, Severity, SinkType
+from controlplane.domain.notifications import Notification, Severity
 from fleet.errors import Invalid
 
 _PREFIX: Final = "whsec_"
 _LONGEST_TEXT = 1500
-_LONGEST_STATUS = 140
 _COLOURS = {Severity.INFO: "#2eb67d", Severity.WARNING: "#ecb22e", Severity.ERROR: "#e01e5a"}
 _CARD_COLOURS = {Severity.INFO: "Good", Severity.WARNING: "Warning", Severity.ERROR: "Attention"}
-_STATES = {
-    "rendered": "pending",
-    "healthy": "success",
-    "failed": "failure",
-    "degraded": "failure",
-    "render-failed": "failure",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,52 +113,8 @@ def teams(secrets: Mapping[str, str], one: Notification) -> Outgoing:
     return _posted(secrets["url"], {"type": "message", "attachments": attachments})
 
 
-def commit_status(
-    type: SinkType, secrets: Mapping[str, str], repository: str, one: Notification
-) -> Outgoing | None:
-    """How a service stands, on its commit; None: the notification says nothing of a commit."""
-    state, sha = _STATES.get(one.detail.get("stage", "")), one.detail.get("sha", "")
-    if state is None or not sha:
-        return None
-    context = f"towline/{one.detail.get('cluster', '')}/{one.detail.get('service', '')}"
-    text = one.text[:_LONGEST_STATUS] or one.subject[:_LONGEST_STATUS]
-    api, path = secrets.get("api_url") or api_of(type, repository), _path(repository)
-    token = secrets["token"]
-    if type is SinkType.GITHUB:
-        headers = {"authorization": f"Bearer {token}", "accept": "application/vnd.github+json"}
-        url = f"{api}/repos/{quote(path)}/statuses/{quote(sha, safe='')}"
-        return _posted(url, {"state": state, "context": context, "description": text}, headers)
-    state = "failed" if state == "failure" else state
-    url = f"{api}/projects/{quote(path, safe='')}/statuses/{quote(sha, safe='')}"
-    body = {"state": state, "name": context, "description": text}
-    return _posted(url, body, {"private-token": token})
-
-
-def api_of(type: SinkType, repository: str) -> str:
-    """Where the API of a repository's host is, if nothing else is said."""
-    host = _parts(repository)[0]
-    if type is SinkType.GITLAB:
-        return f"https://{host}/api/v4"
-    return "https://api.github.com" if host == "github.com" else f"https://{host}/api/v3"
-
-
-def _path(repository: str) -> str:
-    return _parts(repository)[1].strip("/").removesuffix(".git")
-
-
-def _parts(repository: str) -> tuple[str, str]:
-    """Host and path of a repository, also of `git@host:path`."""
-    if "://" in repository:
-        parts = urlsplit(repository)
-        return parts.hostname or "", parts.path
-    host, _, path = repository.partition(":")
-    return host.rpartition("@")[2], path
-
-
-def _posted(url: str, body: Any, headers: Mapping[str, str] | None = None) -> Outgoing:
-    return Outgoing(
-        url, orjson.dumps(body), {"content-type": "application/json", **(headers or {})}
-    )
+def _posted(url: str, body: Any) -> Outgoing:
+    return Outgoing(url, orjson.dumps(body), {"content-type": "application/json"})
 
 
 def _slack_text(text: str) -> str:

@@ -1,11 +1,12 @@
 """From what has happened to who is told: notifications meet routers, and states are looked at."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from controlplane.domain.access import DEFAULT_PROJECT
+from controlplane.domain.commit_outcomes import commit_key
 from controlplane.domain.notifications import (
     COMMIT_STATUS,
     ILL,
@@ -18,6 +19,10 @@ from controlplane.domain.notifications import (
     Sink,
     notification,
 )
+from controlplane.domain.pipelines import codec
+from controlplane.domain.pipelines.model import GateId, StageId
+from controlplane.domain.pipelines.state import ReleaseId
+from controlplane.domain.promotion import Pipeline
 from controlplane.domain.repositories import GitHealth
 from controlplane.domain.services import Service
 from controlplane.ports import ANY, Transaction
@@ -68,14 +73,14 @@ class Routing:
     async def _route(
         self, tx: Transaction, one: Notification, routers: Iterable[Router], sinks: dict[str, Sink]
     ) -> None:
-        located, repository_id = await _located(tx, one)
+        located, commits = await _located(tx, one)
         if located is None:
             await tx.notifications.drop(_id(one))
             return
         now = self._deps.clock.now()
         if not await tx.notifications.routed(located, now):
             return
-        for sink in _wanted(located, repository_id, routers, sinks):
+        for sink in _wanted(located, commits, routers, sinks):
             delivery = Delivery(self._deps.new_id(), _id(one), sink.id, sink.project_id, now, now)
             await tx.deliveries.add(delivery)
 
@@ -165,20 +170,54 @@ class Watch:
             return
 
 
-async def _located(tx: Transaction, one: Notification) -> tuple[Notification | None, str]:
-    """What is to be told, with names, and the repository it concerns; None: it is no news."""
+async def _located(
+    tx: Transaction, one: Notification
+) -> tuple[Notification | None, Mapping[str, str]]:
+    """What is to be told, with names, and the commits that it is of, by repository.
+
+    None: it is no news.
+    """
     if one.service_id:
         service = await tx.services.find(id=one.service_id, deleted_at=ANY)
         if service is None:
-            return None, ""
-        return await _of_service(tx, one, service), service.repository_id or ""
+            return None, {}
+        commits = {service.repository_id or "": one.detail.get("sha", "")}
+        return await _of_service(tx, one, service), commits
     if one.pipeline_id:
         pipeline = await tx.pipelines.get(one.pipeline_id)
         if pipeline is None:
-            return None, ""
-        subject = f"pipeline {pipeline.name}: {one.subject}"[:320]
-        return replace(one, subject=subject, project_id=_in(pipeline.project_id)), ""
-    return one, ""
+            return None, {}
+        return await _of_pipeline(tx, one, pipeline)
+    return one, {}
+
+
+async def _of_pipeline(
+    tx: Transaction, one: Notification, pipeline: Pipeline
+) -> tuple[Notification, Mapping[str, str]]:
+    """With the stage's name, and the commits of the release that it is about."""
+    release = codec.state_from_json(pipeline.state).releases.get(
+        ReleaseId(one.detail.get("release", ""))
+    )
+    shas = release.commits if release else {}
+    services = await tx.services.select(id=set(shas)) if shas else []
+    commits = {str(s.repository_id): shas[s.id] for s in services if s.repository_id}
+    detail = {
+        **one.detail,
+        "pipeline": pipeline.name,
+        "environment": _environment(pipeline, one.detail.get("place", "")),
+        **{commit_key(id): sha for id, sha in commits.items()},
+    }
+    subject = f"pipeline {pipeline.name}: {one.subject}"[:320]
+    told = replace(one, subject=subject, project_id=_in(pipeline.project_id), detail=detail)
+    return told, commits
+
+
+def _environment(pipeline: Pipeline, place: str) -> str:
+    """The name of a stage, or of the one behind a gate; empty if it is gone."""
+    spec = codec.pipeline_from_json(pipeline.spec)
+    gate = spec.gate.get(GateId(place))
+    stage = spec.stage.get(gate[0].target if gate else StageId(place))
+    return stage.name if stage else ""
 
 
 async def _of_service(tx: Transaction, one: Notification, service: Service) -> Notification:
@@ -200,13 +239,15 @@ async def _of_service(tx: Transaction, one: Notification, service: Service) -> N
 
 
 def _wanted(
-    one: Notification, repository_id: str, routers: Iterable[Router], sinks: dict[str, Sink]
+    one: Notification,
+    commits: Mapping[str, str],
+    routers: Iterable[Router],
+    sinks: dict[str, Sink],
 ) -> list[Sink]:
     """The sinks that get it, each once."""
     ids = {id for router in routers if router.takes(one) for id in router.sinks}
-    if repository_id and one.detail.get("sha"):
-        of_commits = (sink for sink in sinks.values() if sink.type in COMMIT_STATUS)
-        ids |= {sink.id for sink in of_commits if sink.repository_id == repository_id}
+    of_commits = (sink for sink in sinks.values() if sink.type in COMMIT_STATUS)
+    ids |= {sink.id for sink in of_commits if commits.get(sink.repository_id)}
     return [sinks[id] for id in sorted(ids) if id in sinks]
 
 

@@ -10,10 +10,10 @@ import structlog
 from controlplane.domain.access import SYSTEM
 from controlplane.domain.audit import AuditKind
 from controlplane.domain.audit_formats import as_object, syslog
+from controlplane.domain.commit_outcomes import Host, outcome
 from controlplane.domain.ledger import AuditEntry, Verdict
 from controlplane.domain.notification_bodies import (
     Outgoing,
-    commit_status,
     event,
     slack,
     teams,
@@ -32,6 +32,7 @@ from controlplane.domain.notifications import (
 from controlplane.ports import Outward
 from controlplane.usecases.deps import Deps
 from controlplane.usecases.notifications import opened_sink
+from controlplane.usecases.preview_comments import PreviewComments
 from fleet.errors import TowlineError, Unavailable
 
 log = structlog.get_logger(__name__)
@@ -52,6 +53,7 @@ class Sending:
         self._deps = deps
         self._outward = outward
         self._host = host
+        self._comments = PreviewComments(deps, outward)
 
     async def deliver(self) -> int:
         """Try the deliveries that are due, or some of them; how many."""
@@ -99,22 +101,28 @@ class Sending:
         if sink.type is SinkType.SYSLOG:
             await self._outward.syslog(secrets["url"], [self._line(found[0])])
             return 200
-        url = repository.url if repository else ""
-        request = self._request(sink, secrets, url, delivery, found[0])
-        if request is None:
-            return 200
+        if repository is not None:
+            host = Host.of(sink.type, secrets, repository.url)
+            return await self._tell_host(host, sink.repository_id, found[0])
+        if sink.type in COMMIT_STATUS:
+            return _GONE
+        request = self._request(sink, secrets, delivery, found[0])
         return await self._outward.post(request.url, request.headers, request.body)
 
+    async def _tell_host(self, host: Host, repository_id: str, one: Notification) -> int:
+        """Give a commit its status, and its request a comment; the status of the answer."""
+        told = outcome(one, repository_id)
+        if told is None:
+            return 200
+        request = host.status(told)
+        status = await self._outward.post(request.url, request.headers, request.body)
+        if status < 300 and told.is_final and one.service_id:
+            await self._comments.tell(host, one.service_id, repository_id, told.sha)
+        return status
+
     def _request(
-        self,
-        sink: Sink,
-        secrets: Mapping[str, str],
-        repository: str,
-        delivery: Delivery,
-        one: Notification,
-    ) -> Outgoing | None:
-        if sink.type in COMMIT_STATUS:
-            return commit_status(sink.type, secrets, repository, one)
+        self, sink: Sink, secrets: Mapping[str, str], delivery: Delivery, one: Notification
+    ) -> Outgoing:
         if sink.type in _CHATS:
             return _CHATS[sink.type](secrets, one)
         now = self._deps.clock.now()

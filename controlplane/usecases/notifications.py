@@ -10,8 +10,9 @@ import orjson
 
 from controlplane.domain.access import Actor, Kind, Target, Verb, require, require_member
 from controlplane.domain.audit import AuditKind
+from controlplane.domain.commit_outcomes import api_of
 from controlplane.domain.names import check_text
-from controlplane.domain.notification_bodies import api_of, key_of, new_secret
+from controlplane.domain.notification_bodies import key_of, new_secret
 from controlplane.domain.notifications import (
     COMMIT_STATUS,
     MOST_SINKS,

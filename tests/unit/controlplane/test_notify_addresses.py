@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from controlplane.domain.notification_bodies import api_of, key_of, new_secret
+from controlplane.domain.commit_outcomes import api_of
+from controlplane.domain.notification_bodies import key_of, new_secret
 from controlplane.domain.notifications import (
     Notification,
     NotificationKind,

@@ -1,0 +1,184 @@
+"""What GitHub and GitLab are told of commits: statuses, and comments on requests to merge them.
+
+Texts come from clusters and are cut; in comments they stand as code, so that they name nobody and
+link nowhere.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+
+import orjson
+
+from controlplane.domain.notification_bodies import Outgoing
+from controlplane.domain.notifications import Notification, NotificationKind, SinkType
+
+PAGE: Final = 50
+_LONGEST_STATUS = 140
+_LONGEST_REASON = 200
+_MOST_ROWS = 50
+_STATES = {
+    "rendered": "pending",
+    "healthy": "success",
+    "failed": "failure",
+    "degraded": "failure",
+    "render-failed": "failure",
+}
+_OF_STAGES = {
+    NotificationKind.GATE_WAITING: "pending",
+    NotificationKind.PROMOTION_DONE: "success",
+    NotificationKind.PROMOTION_FAILED: "failure",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a commit fares in one place; `state` in GitHub's words, `context` names the place."""
+
+    sha: str
+    state: str
+    context: str
+    text: str
+
+    @property
+    def is_final(self) -> bool:
+        """Nothing more is to be waited for."""
+        return self.state != "pending"
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewRow:
+    """A service of a preview environment, as its request's comment shows it."""
+
+    name: str
+    cluster: str
+    status: str
+    sha: str
+    reason: str = ""
+
+
+def commit_key(repository_id: str) -> str:
+    """Where the detail of a pipeline's notification has the commit of a repository."""
+    return f"sha:{repository_id}"
+
+
+def outcome(one: Notification, repository_id: str) -> Outcome | None:
+    """What a notification says of a commit of a repository; None: nothing."""
+    text = (one.text or one.subject)[:_LONGEST_STATUS]
+    told = one.detail
+    if one.pipeline_id:
+        state, sha = _OF_STAGES.get(one.kind), told.get(commit_key(repository_id), "")
+        context = f"towline/{told.get('pipeline', '')}/{told.get('environment', '')}"
+        text = one.subject[:_LONGEST_STATUS]
+    else:
+        state, sha = _STATES.get(told.get("stage", "")), told.get("sha", "")
+        context = f"towline/{told.get('cluster', '')}/{told.get('service', '')}"
+    return Outcome(sha, state, context, text) if state and sha else None
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """One repository in the API of its host. The headers hold a token: never printed."""
+
+    type: SinkType
+    base: str
+    headers: Mapping[str, str] = field(repr=False)
+
+    @classmethod
+    def of(cls, type: SinkType, secrets: Mapping[str, str], repository: str) -> "Host":
+        """The repository with this URL, asked with a sink's secrets."""
+        api, path = secrets.get("api_url") or api_of(type, repository), _path(repository)
+        token = secrets["token"]
+        headers = {"content-type": "application/json"}
+        if type is SinkType.GITLAB:
+            base = f"{api}/projects/{quote(path, safe='')}"
+            return cls(type, base, {**headers, "private-token": token})
+        accept = {"authorization": f"Bearer {token}", "accept": "application/vnd.github+json"}
+        return cls(type, f"{api}/repos/{quote(path)}", headers | accept)
+
+    def status(self, one: Outcome) -> Outgoing:
+        """A commit status."""
+        url = f"{self.base}/statuses/{quote(one.sha, safe='')}"
+        body = {"state": one.state, "context": one.context, "description": one.text}
+        if self.type is SinkType.GITLAB:
+            state = "failed" if one.state == "failure" else one.state
+            body = {"state": state, "name": one.context, "description": one.text}
+        return Outgoing(url, orjson.dumps(body), self.headers)
+
+    def requests_of(self, sha: str) -> str:
+        """Where the requests are listed that would merge a commit."""
+        commit = quote(sha, safe="")
+        if self.type is SinkType.GITLAB:
+            return f"{self.base}/repository/commits/{commit}/merge_requests"
+        return f"{self.base}/commits/{commit}/pulls"
+
+    def comments_of(self, number: int) -> str:
+        """Where a request's comments are listed and added."""
+        if self.type is SinkType.GITLAB:
+            return f"{self.base}/merge_requests/{number}/notes"
+        return f"{self.base}/issues/{number}/comments"
+
+    def comment(self, number: int, id: int) -> tuple[str, str]:
+        """Method and URL with which a comment is changed."""
+        if self.type is SinkType.GITLAB:
+            return "PUT", f"{self.comments_of(number)}/{id}"
+        return "PATCH", f"{self.base}/issues/comments/{id}"
+
+
+def open_numbers(told: Any) -> list[int]:
+    """The numbers of those listed requests that are open."""
+    listed = told if isinstance(told, list) else []
+    found = (one for one in listed if isinstance(one, dict) and one.get("state", "")[:4] == "open")
+    return [int(one.get("iid") or one["number"]) for one in found]
+
+
+def marker(set_id: str) -> str:
+    """What a comment of ours on a preview begins with."""
+    return f"<!-- towline:{set_id} -->"
+
+
+def preview_comment(set_id: str, name: str, rows: Iterable[PreviewRow]) -> str:
+    """The comment, in Markdown: a row a service."""
+    shown = sorted(rows, key=lambda one: (one.cluster, one.name))
+    lines = [
+        marker(set_id),
+        f"Preview by {_code(name)}:",
+        "",
+        "| service | cluster | state | commit |",
+        "|---|---|---|---|",
+    ]
+    for one in shown[:_MOST_ROWS]:
+        state = f"{one.status.lower()}: {_code(one.reason)}" if one.reason else one.status.lower()
+        cells = (_code(one.name), _code(one.cluster), state, _code(one.sha[:12]))
+        lines.append(f"| {' | '.join(cells)} |")
+    if len(shown) > _MOST_ROWS:
+        lines += ["", f"and {len(shown) - _MOST_ROWS:,} more"]
+    return "\n".join(lines)
+
+
+def api_of(type: SinkType, repository: str) -> str:
+    """Where the API of a repository's host is, if nothing else is said."""
+    host = _parts(repository)[0]
+    if type is SinkType.GITLAB:
+        return f"https://{host}/api/v4"
+    return "https://api.github.com" if host == "github.com" else f"https://{host}/api/v3"
+
+
+def _path(repository: str) -> str:
+    return _parts(repository)[1].strip("/").removesuffix(".git")
+
+
+def _parts(repository: str) -> tuple[str, str]:
+    """Host and path of a repository, also of `git@host:path`."""
+    if "://" in repository:
+        parts = urlsplit(repository)
+        return parts.hostname or "", parts.path
+    host, _, path = repository.partition(":")
+    return host.rpartition("@")[2], path
+
+
+def _code(text: str) -> str:
+    """Text as code in a table's cell; nothing in it ends the code or the cell."""
+    plain = "".join(" " if one in "`|" or not one.isprintable() else one for one in text)
+    return f"`{plain[:_LONGEST_REASON].strip() or '-'}`"

@@ -1,0 +1,126 @@
+"""Comments on requests to merge: where their preview environments are, and how they fare."""
+
+import asyncio
+from typing import Any
+from weakref import WeakValueDictionary
+
+import orjson
+
+from controlplane.domain.commit_outcomes import (
+    PAGE,
+    Host,
+    PreviewRow,
+    marker,
+    open_numbers,
+    preview_comment,
+)
+from controlplane.domain.ownership import OwnerKind
+from controlplane.domain.services import Service
+from controlplane.domain.sets import ServiceSet
+from controlplane.ports import Outward, Reply, Transaction
+from controlplane.usecases.deps import Deps
+from fleet.errors import Unavailable
+
+_MOST_PAGES = 10
+_UNKNOWN = frozenset({404, 422})
+_REFUSED = frozenset({401, 403, 404})
+
+
+class PreviewComments:
+    """One comment a service set on each request, written anew when something has changed."""
+
+    def __init__(self, deps: Deps, outward: Outward) -> None:
+        self._deps = deps
+        self._outward = outward
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def tell(self, host: Host, service_id: str, repository_id: str, sha: str) -> None:
+        """Comment on the open requests of a preview's commit; nothing if it is no preview.
+
+        Unavailable: the host does not answer, or refuses.
+        """
+        if await self._preview(service_id, repository_id) is None:
+            return
+        told = await self._asked(host, "GET", host.requests_of(sha), known=_UNKNOWN)
+        for number in open_numbers(told):
+            url = host.comments_of(number)
+            turn = self._turns.setdefault(url, asyncio.Lock())
+            async with turn:
+                preview = await self._preview(service_id, repository_id)
+                if preview is not None:
+                    await self._put(host, number, *preview)
+
+    async def _put(self, host: Host, number: int, begins: str, body: str) -> None:
+        """Change our comment, or add one. One of somebody else that looks like ours is left."""
+        data = orjson.dumps({"body": body})
+        for id, text in await self._ours(host, number, begins):
+            if text == body:
+                return
+            method, url = host.comment(number, id)
+            reply = await self._outward.ask(method, url, host.headers, data)
+            if reply.status not in _REFUSED:
+                _check(reply)
+                return
+        _check(await self._outward.ask("POST", host.comments_of(number), host.headers, data))
+
+    async def _ours(self, host: Host, number: int, begins: str) -> list[tuple[int, str]]:
+        found = []
+        for page in range(1, _MOST_PAGES + 1):
+            url = f"{host.comments_of(number)}?per_page={PAGE}&page={page}"
+            told = await self._asked(host, "GET", url)
+            listed = told if isinstance(told, list) else []
+            texts = ((one["id"], str(one.get("body") or "")) for one in listed)
+            found += [(int(id), text) for id, text in texts if text.startswith(begins)]
+            if len(listed) < PAGE:
+                break
+        return found
+
+    async def _asked(
+        self, host: Host, method: str, url: str, known: frozenset[int] = frozenset()
+    ) -> Any:
+        """The JSON that is answered; None with a status that is `known`."""
+        reply = await self._outward.ask(method, url, host.headers)
+        if reply.status in known:
+            return None
+        _check(reply)
+        try:
+            return orjson.loads(reply.body)
+        except orjson.JSONDecodeError:
+            raise Unavailable("the host's answer cannot be read") from None
+
+    async def _preview(self, service_id: str, repository_id: str) -> tuple[str, str] | None:
+        """How a comment on a service's preview begins, and all of it; None: it is no preview."""
+        async with self._deps.store.read() as tx:
+            service = await tx.services.get(service_id)
+            if service is None or service.owner_kind is not OwnerKind.SET:
+                return None
+            owner = await tx.sets.get(service.owner_id or "")
+            if owner is None or not _previews(owner, repository_id):
+                return None
+            rows = await _rows(tx, owner, service.ref)
+        return marker(owner.id), preview_comment(owner.id, owner.name, rows)
+
+
+def _previews(owner: ServiceSet, repository_id: str) -> bool:
+    requests = owner.generator.requests
+    return requests is not None and requests.repository_id == repository_id
+
+
+async def _rows(tx: Transaction, owner: ServiceSet, ref: str) -> list[PreviewRow]:
+    """The services of a set that follow one request's branch."""
+    services = await tx.services.select(owner_id=owner.id, ref=ref)
+    clusters = await tx.clusters.select(id={one.cluster_id for one in services})
+    handles = {one.id: one.handle for one in clusters}
+    return [_row(one, handles.get(one.cluster_id, "")) for one in services]
+
+
+def _row(service: Service, cluster: str) -> PreviewRow:
+    status = service.status.value
+    reasons = [one.message for one in service.problems] if status == "FAILED" else []
+    reason = service.render_error or next(iter(reasons), "")
+    return PreviewRow(service.name, cluster, status, service.sha or "", reason)
+
+
+def _check(reply: Reply) -> None:
+    if reply.status >= 300:
+        raise Unavailable(f"the host answered {reply.status}")

@@ -1,0 +1,194 @@
+"""What GitHub and GitLab hear of commits, by a small server that speaks as both."""
+
+import re
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from controlplane.domain.notifications import SinkType
+from controlplane.domain.ownership import OwnerKind
+from controlplane.domain.repositories import Repository
+from controlplane.domain.services import Phase, Problem, Service
+from controlplane.domain.sets import Generator, RequestSource, ServiceSet
+from controlplane.notify.outward import GuardedOutward
+from controlplane.usecases.notification_routing import Routing
+from controlplane.usecases.notification_sending import Sending
+from controlplane.usecases.notifications import Notifying, SinkDraft
+from tests.integration.controlplane.conftest import World
+from tests.integration.controlplane.test_pipelines import Line
+
+SHA = "a" * 40
+GITHUB = "/repos/example/fleet"
+GITLAB = "/projects/example/fleet"
+
+
+@dataclass
+class Forge:
+    """One repository with one request, numbered 7. `foreign`: comments that nobody may change."""
+
+    url: str = ""
+    statuses: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    comments: dict[int, str] = field(default_factory=dict)
+    foreign: set[int] = field(default_factory=set)
+    state: str = "open"
+    tokens: set[str] = field(default_factory=set)
+    writes: int = 0
+
+    async def answer(self, request: web.Request) -> web.Response:
+        """Whatever is asked, in GitHub's paths or in GitLab's."""
+        headers = request.headers
+        self.tokens.add(headers.get("authorization") or headers.get("private-token") or "")
+        body = await request.json() if request.can_read_body else {}
+        for pattern, take in self._paths():
+            if found := re.fullmatch(pattern, f"{request.method} {request.path}"):
+                return take(found, body)
+        return web.json_response({}, status=404)
+
+    def _paths(self) -> list[tuple[str, Callable[[re.Match[str], Any], web.Response]]]:
+        listed = rf"({GITHUB}/issues/7/comments|{GITLAB}/merge_requests/7/notes)"
+        one = rf"({GITHUB}/issues/comments|{GITLAB}/merge_requests/7/notes)/(\d+)"
+        of = rf"({GITHUB}/commits/{SHA}/pulls|{GITLAB}/repository/commits/{SHA}/merge_requests)"
+        return [
+            (r"POST (.*)/statuses/(\w+)", self._status),
+            (rf"GET {of}", self._requests),
+            (rf"GET {listed}", self._listed),
+            (rf"POST {listed}", self._add),
+            (rf"(?:PATCH|PUT) {one}", self._change),
+        ]
+
+    def _status(self, found: re.Match[str], body: Any) -> web.Response:
+        self.statuses.append((found[2], body))
+        return web.json_response({}, status=201)
+
+    def _requests(self, _: re.Match[str], __: Any) -> web.Response:
+        both = {"number": 7, "iid": 7, "state": self.state}
+        return web.json_response([both, {**both, "number": 8, "iid": 8, "state": "closed"}])
+
+    def _listed(self, _: re.Match[str], __: Any) -> web.Response:
+        return web.json_response([{"id": id, "body": text} for id, text in self.comments.items()])
+
+    def _add(self, _: re.Match[str], body: Any) -> web.Response:
+        self.writes += 1
+        self.comments[100 + len(self.comments)] = body["body"]
+        return web.json_response({}, status=201)
+
+    def _change(self, found: re.Match[str], body: Any) -> web.Response:
+        if int(found[2]) in self.foreign:
+            return web.json_response({}, status=403)
+        self.writes += 1
+        self.comments[int(found[2])] = body["body"]
+        return web.json_response({})
+
+
+@pytest.fixture
+async def forge() -> AsyncIterator[Forge]:
+    one, app = Forge(), web.Application()
+    app.router.add_route("*", "/{path:.*}", one.answer)
+    async with TestServer(app, host="127.0.0.1") as server:
+        one.url = f"http://127.0.0.1:{server.port}"
+        yield one
+
+
+@dataclass
+class Stand:
+    """A world whose outcomes are sent to the forge."""
+
+    world: World
+    forge: Forge
+    outward: GuardedOutward
+
+    async def sink(self, repository: Repository, type: SinkType = SinkType.GITHUB) -> None:
+        draft = SinkDraft(
+            "s", type, token="t0ken", api_url=self.forge.url, repository_id=repository.id
+        )
+        await Notifying(self.world.deps).save_sink(self.world.admin, draft)
+
+    async def preview(self, type: SinkType = SinkType.GITHUB) -> Service:
+        """A service that a set has made of a request."""
+        world = self.world
+        repository = await world.repository("https://git.example.org/example/fleet.git")
+        await self.sink(repository, type)
+        service = await world.service(await world.cluster(), repository, "shop-7", ref="topic")
+        now, generator = world.clock.now(), Generator(requests=RequestSource(repository.id))
+        async with world.deps.store.write() as tx:
+            await tx.sets.add(ServiceSet("set-1", "previews", now, now, generator=generator))
+            row = replace(service, owner_kind=OwnerKind.SET, owner_id="set-1", sha=SHA)
+            row = replace(row, digest="sha256:1", sequence=1)
+            await tx.services.put(row)
+        return row
+
+    async def send(self) -> None:
+        """Route and send whatever waits."""
+        await Routing(self.world.deps).route()
+        await Sending(self.world.deps, self.outward).deliver()
+
+
+@pytest.fixture
+async def stand(world: World, forge: Forge) -> AsyncIterator[Stand]:
+    outward = GuardedOutward(("127.0.0.0/8",))
+    yield Stand(world, forge, outward)
+    await outward.close()
+
+
+@pytest.mark.parametrize("type", [SinkType.GITHUB, SinkType.GITLAB])
+async def test_a_request_has_one_comment_on_its_preview(stand: Stand, type: SinkType) -> None:
+    """Written anew as the preview fares; what a cluster says can neither name nor link anybody."""
+    service, forge = await stand.preview(type), stand.forge
+    said = "no image | `@everyone` <img src=x>\nsecond line"
+    await stand.world.report(service, Phase.FAILED, (Problem("sync", said),))
+    await stand.send()
+    (text,) = forge.comments.values()
+    row = text.splitlines()[-1]
+    assert row.startswith("| `shop-7` | `dev` | failed: `no image")
+    assert (row.count("|"), row.count("`"), "`@everyone" in row) == (5, 8, False)
+    await stand.world.report(service, Phase.HEALTHY)
+    await stand.send()
+    (text,) = forge.comments.values()
+    assert f"| healthy | `{SHA[:12]}` |" in text
+    assert [body["state"] for _, body in forge.statuses][-1] == "success"
+    assert all("t0ken" in one for one in forge.tokens)
+
+
+async def test_a_comment_of_somebody_else_is_left(stand: Stand) -> None:
+    """It begins as ours do, and the host lets nobody change it."""
+    service, forge = await stand.preview(), stand.forge
+    forge.comments[1], forge.foreign = "<!-- towline:set-1 --> mine", {1}
+    await stand.world.report(service, Phase.HEALTHY)
+    await stand.send()
+    assert forge.comments[1].endswith("mine")
+    assert len(forge.comments) == 2
+
+
+async def test_nothing_is_said_twice_and_nothing_on_closed_requests(stand: Stand) -> None:
+    service, forge = await stand.preview(), stand.forge
+    for _ in range(2):
+        await stand.world.report(service, Phase.HEALTHY)
+        await stand.send()
+    assert forge.writes == 1
+    forge.state, forge.comments = "closed", {}
+    await stand.world.report(service, Phase.FAILED, (Problem("sync", "no such image"),))
+    await stand.send()
+    assert (len(forge.comments), forge.statuses[-1][1]["state"]) == (0, "failure")
+
+
+async def test_a_commit_has_a_status_for_each_environment(stand: Stand) -> None:
+    """Of a pipeline: pending while a gate waits, success once its stage is well."""
+    line = await Line.make(stand.world)
+    repository = await stand.world.repositories.get(stand.world.admin, line.dev.repository_id or "")
+    await stand.sink(repository)
+    sha = await line.push("1")
+    await stand.send()
+    await line.approve()
+    await stand.world.report(line.prod)
+    await line.settle()
+    await stand.send()
+    of_prod = [
+        body["state"]
+        for commit, body in stand.forge.statuses
+        if (commit, body["context"]) == (sha, "towline/shop/prod")
+    ]
+    assert (of_prod[0], of_prod[-1]) == ("pending", "success")
