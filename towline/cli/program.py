@@ -34,6 +34,7 @@ from towline.cli import (
     secrets,
     services,
     sets,
+    simulate,
     streams,
     tokens,
     users,
@@ -86,6 +87,7 @@ for _group, _name in (
 for _command, _name in (
     (processes.serve, "serve"),
     (processes.demo, "demo"),
+    (simulate.simulate, "simulate"),
     (login.login, "login"),
     (login.logout, "logout"),
     (login.whoami, "whoami"),

@@ -26,6 +26,11 @@ class ProcessGroup:
         )
         self._programs: list[subprocess.Popen[bytes]] = []
 
+    @property
+    def id(self) -> int:
+        """The process group; whoever joins it ends with it."""
+        return self._watcher.pid
+
     def spawn(
         self,
         argv: Sequence[str],
@@ -46,7 +51,7 @@ class ProcessGroup:
                 env=env,
                 user=user,
                 extra_groups=None if user is None else [],
-                process_group=self._watcher.pid,
+                process_group=self.id,
             )
         self._programs.append(program)
         return program
@@ -56,7 +61,7 @@ class ProcessGroup:
         if self._watcher.returncode is not None:
             return
         with suppress(ProcessLookupError):
-            os.killpg(self._watcher.pid, signal.SIGKILL)
+            os.killpg(self.id, signal.SIGKILL)
         for program in [*self._programs, self._watcher]:
             program.wait()
         self._programs.clear()

@@ -1,0 +1,51 @@
+"""Whether clusters can be added, from what was measured."""
+
+import pytest
+
+from towline.simulate.forecast import Limits, forecast
+from towline.simulate.outcome import Curve, Figure, Outcome
+
+CPU = [(100.0, 30.0), (500.0, 110.0)]
+MEMORY = [(0.0, 150.0), (500.0, 250.0)]
+IDLE = Outcome(
+    "idle",
+    [],
+    [
+        Curve("CPU of the control plane at rest", "agents", "mCPU", {"measured": CPU}),
+        Curve("Memory of the control plane", "agents", "MB", {"measured": MEMORY}),
+    ],
+)
+COMMIT = Outcome("commit", [Figure("commit to all, control plane's CPU a cluster", 20.0, "ms")])
+
+
+@pytest.mark.parametrize(
+    ("clusters", "megabytes", "fits", "tightest"),
+    [
+        (1000, 2000, True, "CPU at rest"),
+        (3000, 2000, False, "CPU at rest"),
+        (800, 300, False, "memory"),
+    ],
+)
+def test_the_answer_and_what_it_hangs_on(
+    clusters: int, megabytes: int, fits: bool, tightest: str
+) -> None:
+    """Straight lines are drawn on; the need that ends first is named."""
+    after = forecast([IDLE, COMMIT], clusters, Limits(memory=megabytes * 1e6))
+    assert after.fits is fits
+    assert after.answer.startswith("yes" if fits else "no")
+    assert after.answer.endswith(tightest)
+
+
+def test_the_lines_are_those_through_the_points() -> None:
+    after = forecast([IDLE, COMMIT], 1000, Limits(memory=2e9))
+    found = {one.need: (round(one.value, 6), one.most) for one in after.grounds}
+    assert found == {
+        "CPU at rest": (0.21, 2450),
+        "memory": (350e6, 9250),
+        "a commit to all": (20.0, 3000),
+    }
+
+
+def test_nothing_measured_gives_no_promise() -> None:
+    after = forecast([], 10, Limits(memory=1e9))
+    assert "play idle" in after.answer

@@ -1,0 +1,99 @@
+"""`towline simulate`: how a control plane bears many clusters, and whether it bears more."""
+
+import asyncio
+import json
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fleet.errors import Invalid
+from towline.cli.lazy import load
+from towline.cli.output import Column, Format, field, printable, say, show
+from towline.cli.session import target_of, wish_of
+
+_COLUMNS: tuple[Column, ...] = (
+    field("SCENARIO"),
+    field("FIGURE"),
+    field("VALUE"),
+    field("GOAL"),
+    field("OK"),
+)
+_USUAL = ("idle", "onboard", "commit", "noisy", "hung", "slow", "flapping", "storm")
+
+
+def simulate(
+    context: typer.Context,
+    scenario: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="idle, onboard, commit, noisy, hung, slow, flapping, storm; all without."
+        ),
+    ] = None,
+    clusters: Annotated[int, typer.Option(help="How many clusters to simulate.")] = 100,
+    add: Annotated[
+        int | None, typer.Option(help="Tell whether so many could be added to them.")
+    ] = None,
+    memory: Annotated[
+        int, typer.Option(help="MiB that a replica may use, for that answer.")
+    ] = 2048,
+    seconds: Annotated[float, typer.Option(help="How long to watch at each step.")] = 20.0,
+    noise: Annotated[float, typer.Option(help="Reports a second of a noisy agent.")] = 1000.0,
+    processes: Annotated[
+        int | None,
+        typer.Option(help="How many processes hold the agents; by their number without."),
+    ] = None,
+    agents: Annotated[
+        list[str] | None,
+        typer.Option(help="host:port of the agents' listener, with --url; once for each replica."),
+    ] = None,
+    agents_ca: Annotated[
+        Path | None, typer.Option(help="PEM file of the authority that agents trust, with --url.")
+    ] = None,
+    metrics: Annotated[
+        str, typer.Option(help="URL of the control plane's metrics, with --url.")
+    ] = "",
+    html: Annotated[Path | None, typer.Option(help="Write a page with plots.")] = None,
+    output: Annotated[Format, typer.Option("-o", "--output", help="How to print.")] = Format.TABLE,
+) -> None:
+    """Simulate many clusters with the real link, and tell what they cost.
+
+    Without --url, against a control plane that is started for it and removed afterwards.
+
+    \b
+    Example:
+      towline simulate --clusters 500 --add 300 --html report.html
+    """
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+    plan = load("towline.simulate.stage").Plan(clusters=clusters, seconds=seconds, noise=noise)
+    wish, hub = wish_of(context), None
+    if wish.url or wish.context:
+        if not agents or agents_ca is None:
+            raise Invalid("with --url, say --agents and --agents-ca: where agents connect to")
+        authority = agents_ca.read_text()
+        hub = load("towline.simulate.hub").given(
+            target_of(context), tuple(agents), authority, metrics
+        )
+    wanted = scenario or [name for name in _USUAL if hub is None or name != "commit"]
+    program = load("towline.simulate.program")
+    outcomes = asyncio.run(program.run(wanted, plan, processes, hub, say))
+    _tell(outcomes, clusters + add if add is not None else None, memory, html, output)
+
+
+def _tell(outcomes, clusters: int | None, memory: int, html: Path | None, output: Format) -> None:
+    forecasts, report = load("towline.simulate.forecast"), load("towline.simulate.report")
+    after = None
+    if clusters is not None:
+        limits = forecasts.Limits(memory=float(memory << 20))
+        after = forecasts.forecast(outcomes, clusters, limits)
+    if html is not None:
+        html.write_text(report.html("Simulated clusters", outcomes, after))
+    if output is Format.JSON:
+        print(printable(json.dumps(report.document(outcomes, after), indent=2)))
+        return
+    show(report.rows(outcomes), _COLUMNS, output, "figure")
+    if after is not None:
+        say(after.answer)
+        for one in after.grounds:
+            say(f"  {one.need}: {one.value:,.4g} of {one.limit:,.4g} {one.unit}")

@@ -1,0 +1,80 @@
+"""One simulated agent: everything of a real one that the control plane can see."""
+
+import random
+from dataclasses import dataclass
+from uuid import UUID
+
+import grpc.aio
+
+from fleet.identity import new_id
+from fleet.runtime.clock import Clock
+from syncagent.link.channel import Endpoint
+from syncagent.link.commands import Commands
+from syncagent.link.facts import Facts
+from syncagent.link.fetch import HubFetcher
+from syncagent.link.logs import LogQueue
+from syncagent.link.reports import OutboxReports
+from syncagent.link.supervisor import Introduction, Link
+from syncagent.tunnel.client import TunnelClient
+from syncagent.tunnel.guard import ImpersonationPolicy
+from syncagent.tunnel.keeper import TunnelKeeper
+from syncagent.tunnel.upstream import Upstream
+from towline.simulate.cluster import SimulatedCluster
+from towline.simulate.outbox import MemoryOutbox
+
+_NOBODY = ("127.0.0.1", 9)
+
+
+@dataclass(frozen=True, slots=True)
+class Balanced(Endpoint):
+    """One of several addresses, drawn anew for each connection, as a load balancer would."""
+
+    addresses: tuple[str, ...] = ()
+
+    def connect(self) -> grpc.aio.Channel:
+        """A channel to one of them, not yet connected."""
+        return Endpoint(
+            random.choice(self.addresses), self.token, self.ca, self.server_name
+        ).connect()
+
+
+class SimulatedAgent:
+    """The real link and tunnel of a cluster that exists only here."""
+
+    def __init__(self, name: str, token: str, ca: bytes, addresses: tuple[str, ...], clock: Clock):
+        self.name = name
+        instance = new_id(clock.now())
+        endpoint = Balanced(addresses[0], token, ca, addresses=addresses)
+        self.outbox = MemoryOutbox(clock, lambda: self.cluster.emptied())
+        fetcher = HubFetcher(endpoint.metadata)
+        self.cluster = SimulatedCluster(fetcher, OutboxReports(self.outbox), clock)
+
+        def dial(channel: grpc.aio.Channel) -> TunnelClient:
+            upstream = Upstream(*_NOBODY, None, _no_token)
+            id = UUID(instance).bytes
+            policy = ImpersonationPolicy()
+            return TunnelClient(channel, endpoint.metadata, upstream, clock, policy, instance=id)
+
+        self.link = Link(
+            endpoint,
+            Introduction(instance),
+            self.cluster,
+            Commands(self.cluster),
+            self.outbox,
+            LogQueue(),
+            fetcher,
+            Facts(self.cluster.facts, clock),
+            clock,
+            (TunnelKeeper(dial, clock).run,),
+        )
+
+    async def run(self) -> None:
+        """Stay linked, for ever."""
+        try:
+            await self.link.run()
+        finally:
+            await self.cluster.tasks.stop()
+
+
+async def _no_token() -> str:
+    return ""

@@ -1,0 +1,148 @@
+"""A cluster that is only told of: what it is to hold is there at once, and healthy."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import count
+
+from fleet.errors import TowlineError
+from fleet.runtime.clock import Clock
+from fleet.runtime.tasks import Tasks
+from syncagent.domain.events import ClusterFacts, CommandDone, DriftFound, Outcome
+from syncagent.domain.health import Health
+from syncagent.domain.inventory import Component, InventoryChange
+from syncagent.domain.objects import ObjectRef, ref_of
+from syncagent.domain.services import Desired, Phase, Stamps, Status
+from syncagent.link.reports import OutboxReports
+from syncagent.ports import Fetcher
+
+_RETRY_S = 0.5
+_FACTS = ClusterFacts("v1.36.0", "eks", 12, 96_000, 384 << 30, 1_320, ("v1", "apps/v1", "batch/v1"))
+
+
+@dataclass(slots=True)
+class Settled:
+    """One word on a service, carried out; times are monotonic seconds, 0.0: not yet.
+
+    `told` is when its last report was acknowledged, `names` are those of its objects.
+    """
+
+    service_id: str
+    sequence: int
+    digest: str
+    settled: float
+    told: float = 0.0
+    names: tuple[str, ...] = ()
+
+
+class SimulatedCluster:
+    """Fills in `syncagent.ports.Reconciler`: fetches bundles for real, then reports as an agent.
+
+    Without services it can still tell of something: `drift` invents a change to an object.
+    """
+
+    def __init__(self, fetcher: Fetcher, reports: OutboxReports, clock: Clock) -> None:
+        self._fetcher = fetcher
+        self._reports = reports
+        self._clock = clock
+        self._desired: dict[str, Desired] = {}
+        self._untold: list[Settled] = []
+        self._numbers = count(1)
+        self.settled: list[Settled] = []
+        self.links = 0
+        self.tasks = Tasks("cluster")
+
+    async def facts(self) -> ClusterFacts:
+        """What kind of cluster this claims to be."""
+        return _FACTS
+
+    def desire(self, desired: Desired) -> None:
+        """As `Reconciler.desire`."""
+        known = self._desired.get(desired.service_id)
+        if known is None or desired.sequence > known.sequence:
+            self._desired[desired.service_id] = desired
+            self.tasks.spawn("settle", self._settle(desired))
+
+    def held(self) -> list[tuple[str, int]]:
+        """As `Reconciler.held`."""
+        return [(one.service_id, one.sequence) for one in self._desired.values()]
+
+    def linked(self) -> None:
+        """As `Reconciler.linked`."""
+        self.links += 1
+
+    def retell(self) -> None:
+        """As `Reconciler.retell`."""
+        for desired in self._desired.values():
+            self.tasks.spawn("settle", self._settle(desired))
+
+    def sync_now(self, command_id: str, service_id: str) -> None:
+        """As `Reconciler.sync_now`."""
+        self._reports.done(CommandDone(command_id, Outcome.SUCCEEDED))
+
+    def terminate(self, command_id: str, service_id: str) -> None:
+        """As `Reconciler.terminate`."""
+        self._reports.done(CommandDone(command_id, Outcome.SUCCEEDED))
+
+    def refuse(self, command_id: str, reason: str) -> None:
+        """As `Reconciler.refuse`."""
+        self._reports.done(CommandDone(command_id, Outcome.REFUSED, reason))
+
+    def drift(self) -> str:
+        """Tell that somebody changed an object; the name of the object, told of only once."""
+        name = f"object-{next(self._numbers)}"
+        service_id = next(iter(self._desired), "00000000-0000-7000-8000-000000000000")
+        ref = ObjectRef("", "v1", "ConfigMap", "simulated", name)
+        found = DriftFound(service_id, ref, "somebody", ("/data/x",), deleted=False, healed=True)
+        self._reports.drift(found)
+        return name
+
+    def emptied(self) -> None:
+        """All that was reported is acknowledged."""
+        now = self._clock.monotonic()
+        for one in self._untold:
+            one.told = now
+        self.settled += self._untold
+        self._untold = []
+
+    async def _settle(self, desired: Desired) -> None:
+        """Carry out one word on a service, unless a newer one comes meanwhile."""
+        received = self._now_ms()
+        if desired.spec is None:
+            del self._desired[desired.service_id]
+            return self._tell(desired, Phase.REMOVED, Stamps(received), ())
+        data = await self._fetched(desired)
+        if data is not None:
+            now = self._now_ms()
+            objects = tuple(_objects(data))
+            present = tuple(_component(one) for one in objects)
+            self._reports.inventory(InventoryChange(desired.service_id, True, present, ()))
+            stamps = Stamps(received, now, now, now)
+            self._tell(desired, Phase.HEALTHY, stamps, tuple(one.name for one in objects))
+
+    async def _fetched(self, desired: Desired) -> bytes | None:
+        assert desired.spec is not None
+        while self._desired.get(desired.service_id) is desired:
+            try:
+                return await self._fetcher.fetch(desired.spec.digest, desired.spec.size)
+            except TowlineError:
+                await self._clock.sleep(_RETRY_S)
+        return None
+
+    def _tell(self, desired: Desired, phase: Phase, stamps: Stamps, names: tuple[str, ...]) -> None:
+        digest = desired.spec.digest if desired.spec else ""
+        status = Status(desired.service_id, desired.sequence, digest, phase, (), stamps)
+        self._reports.status(replace(status, written=len(names)))
+        now = self._clock.monotonic()
+        self._untold.append(Settled(desired.service_id, desired.sequence, digest, now, names=names))
+
+    def _now_ms(self) -> int:
+        return int(self._clock.now().timestamp() * 1000)
+
+
+def _objects(data: bytes) -> Iterator[ObjectRef]:
+    return (ref_of(json.loads(line)) for line in data.splitlines())
+
+
+def _component(ref: ObjectRef) -> Component:
+    return Component(ref, f"{ref.kind}/{ref.name}"[:64], "", Health.HEALTHY, "", "", True, ())

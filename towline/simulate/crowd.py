@@ -1,0 +1,170 @@
+"""Run as a program: many simulated agents in one process, led by lines of JSON.
+
+Each line of standard input is `{"do": <verb>, …}`, answered by one line of standard output. It ends
+with its input.
+"""
+
+import asyncio
+import os
+import random
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, cast
+
+import orjson
+import uvloop
+
+from fleet.runtime import logs
+from fleet.runtime.clock import Clock, SystemClock
+from fleet.runtime.tasks import Tasks
+from towline.simulate import lines
+from towline.simulate.agent import SimulatedAgent
+
+Json = dict[str, Any]
+
+_AT_ONCE = 100
+_POLL_S = 0.02
+_MOST_LINE = 64 << 20
+
+
+class Crowd:
+    """The agents of this process; each public coroutine is a verb."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._agents: dict[str, SimulatedAgent] = {}
+        self._ports: set[int] = set()
+        self._told: dict[str, list[str]] = {}
+        self._noise: Tasks | None = None
+        self.tasks = Tasks("crowd")
+
+    async def join(
+        self, agents: Sequence[Json], ca: str, addresses: Sequence[str], patience: float
+    ) -> Json:
+        """Start agents (`id`, `token`) and wait until all have been linked once."""
+        self._ports |= {int(one.rpartition(":")[2]) for one in addresses}
+        turn = asyncio.Semaphore(_AT_ONCE)
+        where, authority = tuple(addresses), ca.encode()
+
+        async def start(one: Json) -> None:
+            async with turn:
+                agent = SimulatedAgent(one["id"], one["token"], authority, where, self._clock)
+                self._agents[agent.name] = agent
+                self.tasks.spawn(agent.name, agent.run())
+                await self._until(lambda: agent.link.was_linked)
+
+        began = self._clock.monotonic()
+        try:
+            async with asyncio.timeout(patience):
+                await asyncio.gather(*(start(one) for one in agents))
+        except TimeoutError:
+            pass
+        return {"seconds": self._clock.monotonic() - began, **self._counts()}
+
+    async def look(self) -> Json:
+        """How many are linked, what waits, and what was settled since the last look."""
+        settled = []
+        for agent in self._agents.values():
+            settled += [_said(agent.name, one) for one in agent.cluster.settled]
+            agent.cluster.settled.clear()
+        return {"settled": settled, "now": self._clock.monotonic(), **self._counts()}
+
+    async def held(self) -> Json:
+        """What each agent holds, and the names of the objects of which it told a drift."""
+        held = {name: agent.cluster.held() for name, agent in self._agents.items()}
+        return {"held": held, "told": self._told}
+
+    async def traffic(self) -> Json:
+        """Bytes up and down over the connections that are open."""
+        sent, received = lines.traffic(self._ports)
+        return {"sent": sent, "received": received}
+
+    async def cut(self, share: float) -> Json:
+        """End a share of the connections."""
+        return {"cut": lines.cut(self._ports, share)}
+
+    async def noise(self, agents: Sequence[str], rate: float) -> Json:
+        """Let these agents tell of `rate` drifts a second each, from now on; 0 ends it."""
+        if self._noise is not None:
+            await self._noise.stop()
+            self._noise = None
+        if rate:
+            self._noise = Tasks("noise")
+            for name in agents:
+                self._noise.spawn(name, self._make_noise(name, rate))
+        return {"told": sum(map(len, self._told.values()))}
+
+    async def probe(self, agents: Sequence[str], seconds: float, rate: float) -> Json:
+        """Seconds from a report to its acknowledgement, of agents that take turns, `rate` a
+        second; an agent of which the last one is not acknowledged is passed over."""
+        took: list[float] = []
+        work = Tasks("probes")
+        until = self._clock.monotonic() + seconds
+        while self._clock.monotonic() < until:
+            agent = self._agents[random.choice(agents)]
+            if not agent.outbox.unacknowledged and agent.link.linked:
+                work.spawn("probe", self._probe(agent, took))
+            await self._clock.sleep(1 / rate)
+        await self._clock.sleep(1.0)
+        await work.stop()
+        return {"took": took}
+
+    async def _probe(self, agent: SimulatedAgent, took: list[float]) -> None:
+        began = self._clock.monotonic()
+        self._drift(agent)
+        while agent.outbox.unacknowledged:
+            await self._clock.sleep(0.001)
+        took.append(self._clock.monotonic() - began)
+
+    async def _make_noise(self, name: str, rate: float) -> None:
+        agent, done, began = self._agents[name], 0, self._clock.monotonic()
+        while True:
+            due = int((self._clock.monotonic() - began) * rate)
+            for _ in range(due - done):
+                self._drift(agent)
+            done = due
+            await self._clock.sleep(max(_POLL_S, 1 / rate))
+
+    def _drift(self, agent: SimulatedAgent) -> None:
+        self._told.setdefault(agent.name, []).append(agent.cluster.drift())
+
+    def _counts(self) -> Json:
+        agents = self._agents.values()
+        return {
+            "agents": len(agents),
+            "linked": sum(one.link.linked for one in agents),
+            "links": sum(one.cluster.links for one in agents),
+            "waiting": sum(one.outbox.unacknowledged for one in agents),
+        }
+
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            await self._clock.sleep(_POLL_S)
+
+
+def _said(name: str, one: Any) -> list[Any]:
+    return [name, one.service_id, one.sequence, one.digest, one.settled, one.told, one.names]
+
+
+async def _serve() -> None:
+    crowd = Crowd(SystemClock())
+    verbs = {
+        verb: cast(Callable[..., Coroutine[Any, Any, Json]], getattr(crowd, verb))
+        for verb in ("join", "look", "held", "traffic", "cut", "noise", "probe")
+    }
+    reader = asyncio.StreamReader(limit=_MOST_LINE)
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    while line := await reader.readline():
+        asked = orjson.loads(line)
+        answer = await verbs[asked.pop("do")](**asked)
+        sys.stdout.buffer.write(orjson.dumps(answer) + b"\n")
+        sys.stdout.buffer.flush()
+    # Thousands of channels take long to close, and nobody waits for how they end.
+    os._exit(0)
+
+
+def main() -> None:
+    """Serve until the input ends."""
+    logs.configure("error")
+    uvloop.run(_serve())

@@ -1,0 +1,105 @@
+"""What agents are simulated for: clusters, a repository, a service in each cluster."""
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from fleet.errors import TowlineError
+from towline.client import Client
+from towline.demo.gitserver import GitServer, Repository
+
+Json = dict[str, Any]
+
+GROUPS = 3
+_BATCH = 25
+_AT_ONCE = 4
+_REPOSITORY = """mutation ($url: String!) {
+  createGitRepository(attributes: {url: $url}) { id } }"""
+_SYNC = "mutation ($id: ID!) { syncGitRepository(id: $id) { id } }"
+_CLUSTER = 'c{n}: createCluster(attributes: {{name: "{name}"}}) {{ id handle deployToken }}'
+_SERVICE = """s{n}: createServiceDeployment(clusterId: "{cluster}", attributes: {{
+  name: "simulated", namespace: "simulated", repositoryId: "{repository}",
+  git: {{ref: "main", folder: "{folder}"}}}}) {{ id }}"""
+_DETACH = 'd{n}: detachCluster(id: "{id}") {{ id }}'
+
+
+class Fleet:
+    """Clusters named `<prefix>-<number>`, made through the API, removed by `remove`."""
+
+    def __init__(self, client: Client, prefix: str) -> None:
+        self._client = client
+        self._prefix = prefix
+        self.clusters: list[Json] = []
+        self.repository: Repository | None = None
+        self.repository_id = ""
+
+    def register(self, count: int) -> list[Json]:
+        """So many more clusters: id, handle, deployToken."""
+        first = len(self.clusters)
+        names = [f"{self._prefix}-{first + number}" for number in range(count)]
+        made = self._all(names, lambda n, name: _CLUSTER.format(n=n, name=name))
+        self.clusters += made
+        return made
+
+    def connect(self, git: GitServer) -> None:
+        """A repository with a folder for each of `GROUPS` groups of clusters."""
+        self.repository = git.create_repository(self._prefix)
+        self.commit(0)
+        made = self._client.ask(_REPOSITORY, url=self.repository.url)
+        self.repository_id = made["createGitRepository"]["id"]
+
+    def deploy(self, clusters: Sequence[Json]) -> list[str]:
+        """A service in each of these clusters; their ids."""
+
+        def service(number: int, cluster: Json) -> str:
+            folder = folder_of(self.clusters.index(cluster))
+            id, repository = cluster["id"], self.repository_id
+            return _SERVICE.format(n=number, cluster=id, repository=repository, folder=folder)
+
+        return [one["id"] for one in self._all(clusters, service)]
+
+    def commit(self, version: int) -> str:
+        """Change the folder of every group; the sha."""
+        assert self.repository is not None
+        files = {f"g{group}/app.yaml": _manifests(group, version) for group in range(GROUPS)}
+        return self.repository.commit(files)
+
+    def hint(self) -> None:
+        """Have the control plane look at the repository now, as a webhook would."""
+        self._client.ask(_SYNC, id=self.repository_id)
+
+    def remove(self) -> None:
+        """Forget all clusters that were made here."""
+        self._all(self.clusters, lambda n, one: _DETACH.format(n=n, id=one["id"]))
+        self.clusters.clear()
+
+    def _all(self, things: Sequence[Any], line: Callable[[int, Any], str]) -> list[Json]:
+        """One line of a mutation for each thing, many to a request; the answers in order."""
+
+        def ask(batch: Sequence[Any]) -> list[Json]:
+            lines = [line(number, one) for number, one in enumerate(batch)]
+            answer = self._client.ask(f"mutation {{ {' '.join(lines)} }}")
+            if any(one is None for one in answer.values()):
+                raise TowlineError("the control plane left out a part of what it was asked for")
+            return list(answer.values())
+
+        with ThreadPoolExecutor(_AT_ONCE) as threads:
+            return [one for some in threads.map(ask, _batches(things)) for one in some]
+
+
+def folder_of(number: int) -> str:
+    """The folder of the cluster with this number."""
+    return f"g{number % GROUPS}"
+
+
+def _batches(things: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    return (things[start : start + _BATCH] for start in range(0, len(things), _BATCH))
+
+
+def _manifests(group: int, version: int) -> str:
+    documents = (
+        f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: g{group}-{number}}}\n"
+        f"data: {{version: '{version}'}}\n"
+        for number in range(5)
+    )
+    return "---\n".join(documents)

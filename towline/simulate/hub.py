@@ -1,0 +1,134 @@
+"""The control plane that is tried: one of its own, started here, or one that is there already."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from fleet.errors import Unavailable
+from towline.client import Client
+from towline.contexts import Target
+from towline.demo.gitserver import GitServer
+from towline.demo.ports import free_ports
+from towline.demo.processes import ProcessGroup
+from towline.simulate.gauges import Gauge, MetricsGauge, ProcessGauge
+
+_PROGRAM = (sys.executable, "-c", "from towline.cli import main; main()", "serve")
+_READY_S = 90.0
+_END_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Hub:
+    """A control plane as agents and users reach it.
+
+    `agents` are addresses of its agents' listeners, `authority` the PEM that agents trust,
+    `metrics` the URL of its metrics. `git` is a git server that it reaches, if there is one.
+    """
+
+    target: Target
+    agents: tuple[str, ...]
+    authority: str
+    gauge: Gauge
+    metrics: str = ""
+    git: GitServer | None = None
+
+    def client(self) -> Client:
+        """Its API."""
+        return Client(self.target, timeout=120.0)
+
+
+def given(target: Target, agents: tuple[str, ...], authority: str, metrics: str) -> Hub:
+    """A control plane that runs already; without its metrics nothing is known of its costs."""
+    return Hub(target, agents, authority, MetricsGauge(metrics), metrics)
+
+
+class OwnHub:
+    """A control plane on free ports of this machine, with a git server; gone after the block.
+
+    `settings` are environment variables of it, beside the addresses.
+    """
+
+    def __init__(self, settings: Mapping[str, str] | None = None) -> None:
+        self._settings = settings or {}
+        self._closing = ExitStack()
+        self._process: subprocess.Popen[bytes] | None = None
+        self.folder = Path(tempfile.mkdtemp(prefix="towline-simulate-"))
+        self._closing.callback(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        self._group = ProcessGroup()
+        self._closing.callback(self._group.stop)
+        self._git = self._closing.enter_context(GitServer(self.folder / "git"))
+        self._ports = free_ports(4)
+        try:
+            self.start()
+        except BaseException:
+            self._closing.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closing.close()
+
+    @property
+    def pid(self) -> int:
+        """The process that serves."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def hub(self) -> Hub:
+        """As agents and users see it, from now until it ends."""
+        _, http, agents, metrics = self._ports
+        token = (self._data / "admin.token").read_text()
+        return Hub(
+            Target(f"http://127.0.0.1:{http}", token),
+            (f"127.0.0.1:{agents}",),
+            (self._data / "tls" / "ca.crt").read_text(),
+            ProcessGauge(self.pid),
+            f"http://127.0.0.1:{metrics}/metrics",
+            self._git,
+        )
+
+    def start(self) -> None:
+        """Start it, the first time or again. Unavailable: it has ended, or takes too long."""
+        names = ("--listen", "--listen-http", "--listen-agents", "--listen-metrics")
+        where = [f"127.0.0.1:{port}" for port in self._ports]
+        flags = [word for pair in zip(names, where, strict=True) for word in pair]
+        log = self.folder / "control-plane.log"
+        offset = log.stat().st_size if log.exists() else 0
+        self._process = self._group.spawn(
+            [*_PROGRAM, "--data", str(self._data), *flags],
+            log=log,
+            env={**_scrubbed(), **self._settings},
+        )
+        until = time.monotonic() + _READY_S
+        while b"serve.ready" not in log.read_bytes()[offset:]:
+            if self._process.poll() is not None or time.monotonic() > until:
+                said = log.read_text()[offset:][-2000:]
+                raise Unavailable(f"the control plane does not start:\n{said}")
+            time.sleep(0.05)
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
+        """End it, and wait for that."""
+        if self._process is not None:
+            self._process.send_signal(number)
+            self._process.wait(_END_S)
+
+    @property
+    def _data(self) -> Path:
+        return self.folder / "data"
+
+
+def _scrubbed() -> dict[str, str]:
+    """The environment without settings of another control plane."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("TOWLINE_")}

@@ -1,0 +1,84 @@
+"""The reports of an agent that has no disk: `syncagent.ports.Outbox` in memory."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from fleet.runtime.clock import Clock
+from syncagent.ports import Merge, Numbered
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    topic: str
+    at_ms: int
+    body: bytes
+
+
+class MemoryOutbox:
+    """As the agent's own, without its disk; `emptied` is called once all is acknowledged."""
+
+    def __init__(self, clock: Clock, emptied: Callable[[], None]) -> None:
+        self._clock = clock
+        self._emptied = emptied
+        self._waiting: dict[int, _Waiting] = {}
+        self._newest: dict[str, int] = {}
+        self._sent: deque[Numbered] = deque()
+        self._position = 0
+        self._number = 0
+        self._acknowledged = 0
+        self._filled = asyncio.Event()
+
+    def put(self, topic: str, body: bytes, merge: Merge | None = None) -> None:
+        """As `Outbox.put`."""
+        waiting = self._waiting.get(self._newest.get(topic, 0))
+        merged = merge(waiting.body, body) if waiting and merge else body
+        if waiting and merged is not None:
+            del self._waiting[self._newest[topic]]
+        self._position += 1
+        now_ms = int(self._clock.now().timestamp() * 1000)
+        whole = body if merged is None else merged
+        self._waiting[self._position] = _Waiting(topic, now_ms, whole)
+        self._newest[topic] = self._position
+        self._filled.set()
+
+    def acknowledge(self, number: int) -> None:
+        """As `Outbox.acknowledge`."""
+        self._number = max(self._number, number)
+        self._acknowledged = max(self._acknowledged, number)
+        while self._sent and self._sent[0].number <= number:
+            self._sent.popleft()
+        if not self.unacknowledged:
+            self._emptied()
+
+    def acknowledged(self) -> int:
+        """As `Outbox.acknowledged`."""
+        return self._acknowledged
+
+    @property
+    def unacknowledged(self) -> int:
+        """Reports that the control plane does not have for certain."""
+        return len(self._waiting) + len(self._sent)
+
+    def sent(self) -> list[Numbered]:
+        """As `Outbox.sent`."""
+        return list(self._sent)
+
+    def take(self, limit: int) -> list[Numbered]:
+        """As `Outbox.take`."""
+        taken = []
+        for position in list(self._waiting)[:limit]:
+            one = self._waiting.pop(position)
+            if self._newest.get(one.topic) == position:
+                del self._newest[one.topic]
+            self._number += 1
+            taken.append(Numbered(self._number, one.at_ms, one.body))
+        self._sent.extend(taken)
+        if not self._waiting:
+            self._filled.clear()
+        return taken
+
+    async def wait(self) -> None:
+        """As `Outbox.wait`."""
+        await self._filled.wait()

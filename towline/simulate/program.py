@@ -1,0 +1,93 @@
+"""One run: a control plane, agents, the scenarios in their order, then all is taken away again."""
+
+import tempfile
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+
+from fleet.errors import Invalid, TowlineError
+from fleet.identity import new_id
+from fleet.runtime.clock import SystemClock
+from towline.demo.processes import ProcessGroup
+from towline.simulate.crowds import Crowd
+from towline.simulate.fleet import Fleet
+from towline.simulate.hub import Hub, OwnHub
+from towline.simulate.outcome import Outcome
+from towline.simulate.scenarios import SCENARIOS
+from towline.simulate.stage import Plan, Say, Stage
+
+MOST_CLUSTERS = 20_000
+MOST_PROCESSES = 64
+_AGENTS_A_PROCESS = 700
+
+
+def ordered(names: Sequence[str]) -> list[str]:
+    """Scenarios in the order in which they can be played. Invalid: one is not known."""
+    for name in names:
+        if name not in SCENARIOS:
+            raise Invalid(f"{name!r} is no scenario: {', '.join(SCENARIOS)}", field="scenario")
+    return [name for name in SCENARIOS if name in names]
+
+
+def checked(plan: Plan, processes: int | None) -> int:
+    """How many processes hold the agents. Invalid: too many of something."""
+    if not 2 <= plan.clusters <= MOST_CLUSTERS:
+        raise Invalid(f"2 to {MOST_CLUSTERS:,} clusters can be simulated", field="clusters")
+    if not 1 <= plan.seconds <= 3600:
+        raise Invalid("1 to 3600 seconds can be watched", field="seconds")
+    if not 1 <= plan.noise <= 10_000:
+        raise Invalid("1 to 10000 reports a second can be made", field="noise")
+    count = processes or 2 + plan.clusters // _AGENTS_A_PROCESS
+    if not 2 <= count <= MOST_PROCESSES:
+        raise Invalid(f"2 to {MOST_PROCESSES} processes can be started", field="processes")
+    return count
+
+
+async def run(
+    names: Sequence[str], plan: Plan, processes: int | None, hub: Hub | None, say: Say
+) -> list[Outcome]:
+    """Play the scenarios against `hub`, or against a control plane of the run's own."""
+    wanted, count = ordered(names), checked(plan, processes)
+    outcomes = []
+    async with stage_for(plan, count, hub, say) as stage:
+        for name in wanted:
+            if name not in ("idle", "onboard") and stage.size < plan.clusters:
+                await stage.grow(plan.clusters)
+            if name == "onboard" and stage.size >= plan.clusters:
+                continue
+            say(f"scenario {name}")
+            outcomes.append(await SCENARIOS[name](stage))
+    return outcomes
+
+
+@asynccontextmanager
+async def stage_for(
+    plan: Plan, processes: int, hub: Hub | None, say: Say
+) -> AsyncGenerator[Stage, None]:
+    """A stage without agents; what was made for it is gone afterwards."""
+    async with AsyncExitStack() as ends:
+        folder = Path(ends.enter_context(tempfile.TemporaryDirectory(prefix="towline-crowds-")))
+        own = None
+        if hub is None:
+            say("starting a control plane")
+            own = ends.enter_context(OwnHub())
+            hub = own.hub
+        group = ends.enter_context(ProcessGroup())
+        prefix = f"simulated-{new_id(SystemClock().now())[-8:]}"
+        fleet = Fleet(hub.client(), prefix)
+        crowds = [await Crowd.start(group, folder / "crowds.log") for _ in range(processes)]
+        try:
+            yield Stage(hub, fleet, crowds, plan, say, own)
+        finally:
+            for crowd in crowds:
+                await crowd.stop()
+            if own is None and fleet.clusters:
+                _forget(fleet, say)
+
+
+def _forget(fleet: Fleet, say: Say) -> None:
+    say(f"removing {len(fleet.clusters)} clusters")
+    try:
+        fleet.remove()
+    except TowlineError as error:
+        say(f"the simulated clusters are still registered: {error.message}")

@@ -1,0 +1,71 @@
+"""What was found, for people, for programs, and as one file with plots."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from html import escape
+from typing import Any
+
+from towline.simulate.forecast import Forecast, as_json
+from towline.simulate.outcome import Figure, Outcome
+from towline.simulate.plots import svg
+
+Json = dict[str, Any]
+
+_STYLE = """body{font:15px sans-serif;max-width:62em;margin:2em auto;color:#111827}
+table{border-collapse:collapse}td,th{padding:.2em .8em;text-align:left}
+td.n{text-align:right}.no{color:#dc2626}svg{margin:1em 1em 1em 0}"""
+_WORDS = {True: "met", False: "missed", None: ""}
+
+
+def rows(outcomes: Sequence[Outcome]) -> list[Json]:
+    """One row a figure."""
+    return [
+        {
+            "scenario": one.scenario,
+            "figure": figure.name,
+            "value": f"{figure.value:,.4g} {figure.unit}".strip(),
+            "goal": "" if figure.goal is None else f"{figure.goal:g} at most",
+            "ok": _WORDS[figure.ok],
+        }
+        for one in outcomes
+        for figure in one.figures
+    ]
+
+
+def document(outcomes: Sequence[Outcome], after: Forecast | None) -> Json:
+    """All of it, for programs."""
+    scenarios = [asdict(one) for one in outcomes]
+    return {"scenarios": scenarios, "forecast": as_json(after) if after else None}
+
+
+def html(title: str, outcomes: Sequence[Outcome], after: Forecast | None) -> str:
+    """One page that needs nothing else."""
+    parts = [
+        f"<!doctype html><meta charset=utf-8><title>{escape(title)}</title>",
+        f"<style>{_STYLE}</style><h1>{escape(title)}</h1>",
+    ]
+    if after is not None:
+        parts += [f"<p><b>{escape(after.answer)}</b></p>", _grounds(after)]
+    for one in outcomes:
+        parts += [f"<h2>{escape(one.scenario)}</h2>", _table(one.figures)]
+        parts += [svg(curve) for curve in one.curves]
+    return "\n".join(parts) + "\n"
+
+
+def _table(figures: Sequence[Figure]) -> str:
+    lines = [
+        f"<tr><td>{escape(one.name)}<td class=n>{one.value:,.4g} {escape(one.unit)}"
+        f"<td>{'' if one.goal is None else f'{one.goal:g} at most'}"
+        f"<td class={'no' if one.ok is False else 'yes'}>{_WORDS[one.ok]}"
+        for one in figures
+    ]
+    return "<table>" + "\n".join(lines) + "</table>"
+
+
+def _grounds(after: Forecast) -> str:
+    lines = [
+        f"<tr><td>{escape(one.need)}<td class=n>{one.value:,.4g}<td>of {one.limit:,.4g} {one.unit}"
+        f"<td>enough for {one.most:,}"
+        for one in after.grounds
+    ]
+    return "<table>" + "\n".join(lines) + "</table>"

@@ -1,0 +1,211 @@
+"""What is played, and what it shows. Each takes the stage as the one before has left it."""
+
+import asyncio
+import signal
+import time
+from collections.abc import Awaitable, Callable, Mapping
+
+from fleet.errors import Invalid
+from fleet.runtime.tasks import Tasks
+from towline.simulate.outcome import Curve, Figure, Outcome, line_through, percentile, summed_up
+from towline.simulate.stage import Stage
+
+_SETTLE_S = 3.0
+_STEPS = (0.05, 0.25, 0.5, 1.0)
+_FLAP_SHARE = 0.05
+_SLOW_DUTY = (0.45, 0.05)
+_HOUR = 3600.0
+
+
+async def onboard(stage: Stage) -> Outcome:
+    """All clusters are registered and connect at once."""
+    before, more = stage.hub.gauge.read(), stage.plan.clusters - stage.size
+    if more <= 0:
+        raise Invalid("onboard comes before scenarios that need agents")
+    took = await stage.grow(stage.plan.clusters)
+    used = stage.hub.gauge.read().cpu - before.cpu
+    figures = [
+        Figure(f"connect {more} agents", took, "s", 10.0),
+        Figure("register and connect, control plane's CPU a cluster", 1000 * used / more, "ms"),
+    ]
+    return Outcome("onboard", figures)
+
+
+async def idle(stage: Stage) -> Outcome:
+    """Nothing happens, with a twentieth, a quarter, half and all of the clusters."""
+    sizes = sorted({max(1, round(stage.plan.clusters * part)) for part in _STEPS})
+    start = stage.hub.gauge.read()
+    cpu, memory, hourly = [], [(0.0, start.memory / 1e6)], 0.0
+    for size in sizes:
+        if size < stage.size:
+            continue
+        await stage.grow(size)
+        await asyncio.sleep(_SETTLE_S)
+        stage.say(f"watching {size} idle agents for {stage.plan.seconds:.0f} s")
+        used, sent, received = await _at_rest(stage)
+        hourly = (sent + received) / size / stage.plan.seconds * _HOUR
+        cpu.append((float(size), 1000 * used / stage.plan.seconds))
+        memory.append((float(size), stage.hub.gauge.read().memory / 1e6))
+    each = [(size, mcpu / size) for size, mcpu in cpu]
+    figures = [
+        Figure("idle agent, control plane's CPU", each[-1][1], "mCPU", 1.0),
+        Figure("idle agent, control plane's memory", 1000 * line_through(memory)[1], "kB", 250.0),
+        Figure("idle agent, bytes an hour", hourly / 1000, "kB", 200.0),
+    ]
+    curves = [
+        Curve("CPU of the control plane at rest", "agents", "mCPU", {"measured": cpu}),
+        Curve("Memory of the control plane", "agents", "MB", {"measured": memory}),
+    ]
+    return Outcome("idle", figures, curves)
+
+
+async def commit(stage: Stage) -> Outcome:
+    """One commit changes a service in every cluster."""
+    first = await stage.deploy()
+    before = stage.hub.gauge.read().cpu
+    stage.say(f"committing to {stage.size} clusters")
+    took = await stage.commit()
+    used = stage.hub.gauge.read().cpu - before
+    figures = [
+        *([Figure("a first service in each cluster", first, "s")] if first else []),
+        Figure(f"commit to all of {stage.size}, acknowledged", max(took), "s", 10.0),
+        Figure("commit to all, p50", percentile(took, 0.5), "s"),
+        Figure("commit to all, p95", percentile(took, 0.95), "s"),
+        Figure("commit to all, control plane's CPU a cluster", 1000 * used / stage.size, "ms"),
+    ]
+    lines = {"acknowledged": summed_up(took)}
+    return Outcome("commit", figures, [Curve("Commit to all", "seconds", "% of clusters", lines)])
+
+
+async def noisy(stage: Stage) -> Outcome:
+    """One agent tells of drift all the time; how long do the others' reports take?"""
+    before = await stage.probe(stage.plan.seconds)
+    loud = stage.crowds[0]
+    stage.say(f"one agent tells of {stage.plan.noise:.0f} changes a second")
+    await loud.ask("noise", agents=loud.names[:1], rate=stage.plan.noise)
+    try:
+        during = await stage.probe(stage.plan.seconds)
+    finally:
+        await loud.ask("noise", agents=[], rate=0.0)
+    await stage.until_told()
+    return Outcome(
+        "noisy", _compared("beside a noisy one", before, during), [_beside(before, during)]
+    )
+
+
+async def hung(stage: Stage) -> Outcome:
+    """30 % of the agents accept everything and answer nothing; do the others notice?"""
+
+    async def stand_still() -> None:
+        stage.crowds[0].hang()
+        await asyncio.Event().wait()
+
+    return await _disturbed(stage, "hung", f"{len(stage.crowds[0].names)} agents hang", stand_still)
+
+
+async def slow(stage: Stage) -> Outcome:
+    """30 % of the agents read a tenth of the time; do the others notice?"""
+    rest, awake = _SLOW_DUTY
+
+    async def stop_and_go() -> None:
+        while True:
+            stage.crowds[0].hang()
+            await asyncio.sleep(rest)
+            stage.crowds[0].go_on()
+            await asyncio.sleep(awake)
+
+    return await _disturbed(stage, "slow", f"{len(stage.crowds[0].names)} read slowly", stop_and_go)
+
+
+async def flapping(stage: Stage) -> Outcome:
+    """Each second a twentieth of all connections is cut; in the end all are there again."""
+    before = stage.hub.gauge.read().cpu
+    stage.say(f"cutting {_FLAP_SHARE:.0%} of all connections every second")
+    began, cuts = time.monotonic(), 0
+    while time.monotonic() - began < stage.plan.seconds:
+        cuts += await stage.cut(_FLAP_SHARE)
+        await asyncio.sleep(1.0)
+    back = await stage.until_linked()
+    used = stage.hub.gauge.read().cpu - before
+    figures = [
+        Figure("connections cut", float(cuts), ""),
+        Figure("all linked again after the last cut", back, "s"),
+        Figure("flapping, control plane's CPU a cut", 1000 * used / max(cuts, 1), "ms"),
+    ]
+    return Outcome("flapping", figures)
+
+
+async def storm(stage: Stage) -> Outcome:
+    """The control plane is killed and comes back (else all connections are cut at once)."""
+    if stage.own is not None:
+        stage.say("killing the control plane")
+        await asyncio.to_thread(stage.own.stop, signal.SIGKILL)
+        await asyncio.to_thread(stage.own.start)
+        stage.hub = stage.own.hub
+    else:
+        stage.say("cutting all connections")
+        await stage.cut(1.0)
+    took = await stage.until_linked()
+    return Outcome("storm", [Figure(f"all {stage.size} agents back", took, "s", 20.0)])
+
+
+Scenario = Callable[[Stage], Awaitable[Outcome]]
+SCENARIOS: Mapping[str, Scenario] = {
+    "idle": idle,
+    "onboard": onboard,
+    "commit": commit,
+    "noisy": noisy,
+    "hung": hung,
+    "slow": slow,
+    "flapping": flapping,
+    "storm": storm,
+}
+
+
+async def _at_rest(stage: Stage) -> tuple[float, int, int]:
+    """CPU seconds and bytes up and down of the time that the plan gives."""
+    before, (sent, received) = stage.hub.gauge.read(), await stage.traffic()
+    await asyncio.sleep(stage.plan.seconds)
+    after, (now_sent, now_received) = stage.hub.gauge.read(), await stage.traffic()
+    return after.cpu - before.cpu, now_sent - sent, now_received - received
+
+
+async def _disturbed(
+    stage: Stage, name: str, text: str, disturb: Callable[[], Awaitable[None]]
+) -> Outcome:
+    """What quiet agents' reports take before and while others are disturbed."""
+    before = await stage.probe(stage.plan.seconds)
+    stage.say(text)
+    tasks = Tasks(name)
+    tasks.spawn("disturb", _awaited(disturb))
+    try:
+        during = await stage.probe(stage.plan.seconds)
+    finally:
+        await tasks.stop()
+        stage.crowds[0].go_on()
+    back = await stage.until_linked()
+    figures = [*_compared(f"beside {name} ones", before, during)]
+    figures.append(Figure(f"{name} ones are back", back, "s"))
+    return Outcome(name, figures, [_beside(before, during)])
+
+
+async def _awaited(work: Callable[[], Awaitable[None]]) -> None:
+    await work()
+
+
+def _compared(where: str, before: list[float], during: list[float]) -> list[Figure]:
+    calm, now = percentile(before, 0.95), percentile(during, 0.95)
+    return [
+        Figure("report to acknowledgement, p95", 1000 * calm, "ms"),
+        Figure(f"the same {where}, p95", 1000 * now, "ms"),
+        Figure(f"{where}, to calm", now / calm, "x", 1.1),
+    ]
+
+
+def _beside(before: list[float], during: list[float]) -> Curve:
+    lines = {"calm": _in_ms(before), "disturbed": _in_ms(during)}
+    return Curve("Report to acknowledgement", "milliseconds", "% of reports", lines)
+
+
+def _in_ms(values: list[float]):
+    return summed_up([1000 * one for one in values])
