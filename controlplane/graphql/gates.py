@@ -334,7 +334,7 @@ _RENAMED = {GateKind.SOAK: "soakSeconds", GateKind.WAIT: "waitSeconds"}
 
 def _settings(rule: Any, patience: Patience) -> dict[str, Any]:
     """A rule in the words of its attributes."""
-    return _words_of(rule) | _told(patience)
+    return _words_of(rule) | words(patience)
 
 
 def _words_of(rule: Any) -> dict[str, Any]:
@@ -342,7 +342,7 @@ def _words_of(rule: Any) -> dict[str, Any]:
         return {"steps": [_step(step) for step in rule.steps]}
     if rule.kind in _RENAMED:
         return {_RENAMED[rule.kind]: rule.seconds}
-    told = _told(rule)
+    told = words(rule)
     return {_NESTED[rule.kind]: told} if rule.kind in _NESTED else told
 
 
@@ -352,21 +352,21 @@ def _step(step: Step) -> dict[str, Any]:
     return {**own, **after, **_settings(step.rule, step.patience)}
 
 
-def _told(value: Any) -> Any:
+def words(value: Any) -> Any:
     """A value of the domain as JSON, in camel case, without what is the default."""
     if isinstance(value, StrEnum):
         return value.value
     if isinstance(value, datetime | date | time):
         return value.isoformat()
     if isinstance(value, tuple | list):
-        return [_told(one) for one in value]
+        return [words(one) for one in value]
     if not is_dataclass(value):
         return dict(value) if isinstance(value, Mapping) else value
     told = {}
     for one in fields(value):
         current = getattr(value, one.name)
         if one.name not in _HIDDEN and current != _default(one):
-            told[_camel(one.name)] = _told(current)
+            told[_camel(one.name)] = words(current)
     return told
 
 

@@ -18,6 +18,7 @@ from controlplane.domain.services import Service
 from controlplane.graphql.clusters import Cluster
 from controlplane.graphql.definitions import ClusterSelector, ClusterSelectorAttributes
 from controlplane.graphql.gates import PipelineGate, PipelineGateAttributes
+from controlplane.graphql.pipeline_git import GitChange, GitWriteAttributes, settings_of
 from controlplane.graphql.types import ServiceDeployment
 from controlplane.graphql.verification import ServiceVerification, VerificationAttributes
 from controlplane.usecases.pipelines import (
@@ -83,7 +84,11 @@ class StageRollout:
 
 @strawberry.type
 class PipelineStage:
-    """`hold` tells that the stage was put back to the last release that was good, and why."""
+    """`hold` tells that the stage was put back to the last release that was good, and why.
+
+    `git` is what a release becomes there, as JSON in the words of GitWriteAttributes; `change`
+    what the one that the stage holds became.
+    """
 
     id: strawberry.ID
     name: str
@@ -98,6 +103,8 @@ class PipelineStage:
     verification_seconds: int | None
     verification: ServiceVerification | None
     hold: str | None
+    git: str | None
+    change: GitChange | None
 
 
 @strawberry.type
@@ -180,6 +187,8 @@ def _stage(view: PipelineView, stage: model.Stage) -> PipelineStage:
         verification_seconds=stage.verification.seconds if stage.verification else None,
         verification=ServiceVerification.of(stage.verification),
         hold=(held.hold or None) if held else None,
+        git=settings_of(stage.git),
+        change=GitChange.of(held.change) if held else None,
     )
 
 
@@ -322,6 +331,7 @@ class PipelineStageAttributes:
     rollout: StageRolloutAttributes | None = None
     verification_seconds: int | None = None
     verification: VerificationAttributes | None = None
+    git: GitWriteAttributes | None = None
 
     def draft(self) -> StageDraft:
         selector = None
@@ -336,6 +346,7 @@ class PipelineStageAttributes:
             selector,
             self.rollout.rollout() if self.rollout else Rollout(),
             self._policy(),
+            self.git.write() if self.git else None,
         )
 
     def _policy(self) -> model.Verification | None:

@@ -11,10 +11,10 @@ import structlog
 from controlplane.domain.jobs import MOST_ATTEMPTS, Job, retry_delay
 from controlplane.loops.keyed import KeyedWork
 from controlplane.loops.patient import patiently
-from controlplane.ports import MISSED, Bus, Store
+from controlplane.ports import MISSED, Bus, Manifests, Store
 from controlplane.usecases.checks import Checks
 from controlplane.usecases.deps import CLUSTER_JOB, PIPELINE, SERVICE, TARGETS
-from controlplane.usecases.pipelines import CHECK, PROMOTE, RENDER, TICK, Pipelines
+from controlplane.usecases.pipelines import CHECK, FOLLOW, PROMOTE, RENDER, TICK, Pipelines
 from controlplane.usecases.promotions import Promotions
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
@@ -36,12 +36,15 @@ class PipelineLoop:
         pipelines: Pipelines,
         promotions: Promotions,
         checks: Checks,
+        manifests: Manifests,
         store: Store,
         bus: Bus,
         clock: Clock,
         holder: str,
     ) -> None:
         self._pipelines = pipelines
+        self._promotions = promotions
+        self._manifests = manifests
         self._store = store
         self._bus = bus
         self._clock = clock
@@ -49,6 +52,7 @@ class PipelineLoop:
         self._work: dict[str, Callable[[Job], Awaitable[None]]] = {
             RENDER: promotions.render,
             PROMOTE: promotions.promote,
+            FOLLOW: promotions.follow,
             CHECK: checks.run,
             TICK: promotions.tick,
         }
@@ -57,12 +61,19 @@ class PipelineLoop:
         self._swept_at = clock.now()
         self.tasks = Tasks("pipelines")
         self._advances = KeyedWork("advance", pipelines.advance, self.tasks, clock)
+        self._hints = KeyedWork("hint", self._hint, self.tasks, clock)
 
     async def start(self) -> None:
         """Look at every pipeline, now and then, and follow changes."""
+        self._manifests.on_state(lambda state: self._hints.ask(state.repository_id))
         self.tasks.forever("wakes", self._follow())
         self.tasks.forever("jobs", self._do_jobs())
         self.tasks.forever("sweep", self._sweep())
+
+    async def _hint(self, repository_id: str) -> None:
+        """A repository has moved: what waits there may have been merged."""
+        for pipeline in self._promotions.waiting(repository_id):
+            await self._promotions.hinted(pipeline, repository_id)
 
     async def _sweep(self) -> None:
         """The net beneath the wakes: what has changed lately, and now and then everything."""

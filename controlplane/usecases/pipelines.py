@@ -19,6 +19,7 @@ from controlplane.domain.pipelines import codec, model
 from controlplane.domain.pipelines import effects as fx
 from controlplane.domain.pipelines import events as ev
 from controlplane.domain.pipelines.engine import step
+from controlplane.domain.pipelines.gitwrites import GitWrite
 from controlplane.domain.pipelines.rollout import Rollout
 from controlplane.domain.pipelines.rules import JobRule, MetricRule, Patience, Rule, rules_of
 from controlplane.domain.pipelines.state import Digests, Health, Release, ReleaseId, State
@@ -28,6 +29,7 @@ from controlplane.ports import Page, PageQuery, Transaction
 from controlplane.usecases.clusters import find_cluster
 from controlplane.usecases.deps import DELIVER, PIPELINE, Deps
 from controlplane.usecases.gatesecrets import sealed_rule
+from controlplane.usecases.gitplaces import check_git_stages
 from controlplane.usecases.observations import of_stages, of_surroundings
 from controlplane.usecases.scopes import project_for
 from controlplane.usecases.stages import BY_FLEET, bind, check_shared, resolved, unbind
@@ -38,12 +40,19 @@ log = structlog.get_logger(__name__)
 
 RENDER = "pipeline.render"
 PROMOTE = "pipeline.promote"
+FOLLOW = "pipeline.follow"
 CHECK = "pipeline.check"
 TICK = "pipeline.tick"
 _SNAPSHOT_EVERY = 100
 _RECORDED = timedelta(days=90)
 _MOST_CHANGED = 5_000
-_KINDS = {fx.RenderStage: RENDER, fx.Promote: PROMOTE, fx.RunCheck: CHECK, fx.WakeAt: TICK}
+_KINDS = {
+    fx.RenderStage: RENDER,
+    fx.Promote: PROMOTE,
+    fx.FollowChange: FOLLOW,
+    fx.RunCheck: CHECK,
+    fx.WakeAt: TICK,
+}
 
 _TOPICS = {
     fx.Topic.APPROVAL_WANTED: NotificationKind.GATE_WAITING,
@@ -73,6 +82,7 @@ class StageDraft:
     selector: model.ServiceSelector | None = None
     rollout: Rollout = field(default_factory=Rollout)
     verification: model.Verification | None = None
+    git: GitWrite | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +150,7 @@ class Pipelines:
             spec = await resolved(tx, spec, project)
             await self._check_jobs(tx, actor, spec)
             await bind(tx, spec, before, actor)
+            await check_git_stages(tx, actor, spec)
             await check_shared(tx, spec)
             body = codec.pipeline_to_json(spec)
             if row is None:
@@ -499,6 +510,7 @@ def _stage(id: model.StageId, draft: StageDraft) -> model.Stage:
         draft.selector,
         draft.rollout,
         verification=draft.verification,
+        git=draft.git,
     )
 
 

@@ -15,7 +15,7 @@ from controlplane.domain.pipelines import codec
 from controlplane.domain.pipelines import effects as fx
 from controlplane.domain.pipelines import events as ev
 from controlplane.domain.pipelines.model import StageId
-from controlplane.domain.pipelines.state import Revision
+from controlplane.domain.pipelines.state import Change, ChangeState, Revision, StageState
 from controlplane.domain.services import Revision as RevisionRow
 from controlplane.domain.services import Service
 from controlplane.domain.verification import Verification
@@ -24,16 +24,21 @@ from controlplane.usecases.contexts import values_of
 from controlplane.usecases.delivery import parameters_of, reads_of
 from controlplane.usecases.deps import DELIVER, DESIRED, SERVICE, Deps
 from controlplane.usecases.freezes import check_thawed
+from controlplane.usecases.gitpromotions import GitPromotions
 from controlplane.usecases.holds import check_allowed
-from controlplane.usecases.pipelines import Pipelines
+from controlplane.usecases.pipelines import Pipelines, PipelineView, view_of
 from controlplane.usecases.repositories import Repositories
 from controlplane.usecases.sources import sources_of, take
-from fleet.errors import Conflict, TowlineError
+from fleet.errors import Conflict, TowlineError, Unavailable
 from fleet.identity import ServiceId
 from fleet.source import Rendered
 
 log = structlog.get_logger(__name__)
-E = TypeVar("E", fx.RenderStage, fx.Promote)
+E = TypeVar("E", fx.RenderStage, fx.Promote, fx.FollowChange)
+
+
+class _Differs(Conflict):
+    """What would be deployed is not what was approved."""
 
 
 class Promotions:
@@ -43,6 +48,7 @@ class Promotions:
         self._deps = deps
         self._pipelines = pipelines
         self._repositories = repositories
+        self._git = GitPromotions(deps)
 
     async def render(self, job: Job) -> None:
         """Render a release for a stage; the engine learns the digests, or why there are none."""
@@ -50,7 +56,7 @@ class Promotions:
         services = await self._services(pipeline, effect.stage)
         event: ev.Event
         try:
-            commits = await self._commits(services, effect.commits)
+            commits = await self._commits_for(pipeline, services, effect)
             done = {s.id: await self._render(s, commits[s.id]) for s in services}
             revisions = {
                 id: Revision(commits[id], rendered.digest) for id, rendered in done.items()
@@ -63,6 +69,78 @@ class Promotions:
     async def promote(self, job: Job) -> None:
         """Give each service of a stage exactly the revision that was approved."""
         pipeline, effect = _payload(job, fx.Promote)
+        view = None if effect.back else await self._by_git(pipeline, effect.stage)
+        if view is None:
+            return await self._hand_out(pipeline, effect)
+        services = await self._services(pipeline, effect.stage)
+        change = view.state.stages.get(effect.stage, StageState()).change
+        try:
+            await self._check_thawed([one for one in services if one.id in effect.revisions])
+            if change is None or change.state is not ChangeState.LANDED:
+                stage = view.spec.stage[effect.stage]
+                change = await self._git.land(view, stage, services, effect.release)
+        except Unavailable:
+            raise  # The job is done again: what was written already is found.
+        except TowlineError as error:
+            failed = ev.PromotionFailed(effect.stage, effect.release, error.message)
+            await self._pipelines.advance(pipeline, failed)
+            return None
+        return await self._take_change(pipeline, effect, change)
+
+    async def follow(self, job: Job) -> None:
+        """See whether a request was merged; if so, give its services what it became.
+
+        Where nobody tells, it counts as merged once the branch comes to exactly what was approved.
+        """
+        pipeline, effect = _payload(job, fx.FollowChange)
+        view = await self._by_git(pipeline, effect.stage)
+        held = view.state.stages.get(effect.stage) if view else None
+        if view is None or held is None or held.release != effect.release or held.change is None:
+            return
+        given = fx.Promote(effect.key, effect.stage, effect.release, effect.revisions)
+        write = view.spec.stage[effect.stage].git
+        try:
+            change = await self._git.look(view, held.change, write.provider if write else "")
+        except Unavailable:
+            change = replace(
+                held.change, state=ChangeState.LANDED, commit=await self._git.tip(held.change)
+            )
+            if not await self._comes_to(pipeline, _moved(given, change)):
+                return
+        except TowlineError as error:
+            failed = ev.PromotionFailed(effect.stage, effect.release, error.message)
+            await self._pipelines.advance(pipeline, failed)
+            return
+        await self._take_change(pipeline, given, change)
+
+    def waiting(self, repository_id: str) -> frozenset[str]:
+        """As `GitPromotions.waiting`."""
+        return self._git.waiting(repository_id)
+
+    async def hinted(self, pipeline: str, repository_id: str) -> None:
+        """A repository has moved in which a pipeline waits for a merge."""
+        await self._pipelines.advance(pipeline, ev.ChangeHinted(repository_id))
+
+    async def _take_change(self, pipeline: str, effect: fx.Promote, change: Change) -> None:
+        """Give services what has landed; keep in mind what has not."""
+        if change.state is ChangeState.LANDED:
+            await self._hand_out(pipeline, _moved(effect, change), change)
+        else:
+            told = ev.Changed(effect.stage, effect.release, change)
+            await self._pipelines.advance(pipeline, told)
+
+    async def _comes_to(self, pipeline: str, effect: fx.Promote) -> bool:
+        """Whether its commits render to what was approved."""
+        members = await self._services(pipeline, effect.stage)
+        for service in (one for one in members if one.id in effect.revisions):
+            wanted = effect.revisions[service.id]
+            if (await self._render(service, wanted.commit)).digest != wanted.digest:
+                return False
+        return True
+
+    async def _hand_out(
+        self, pipeline: str, effect: fx.Promote, change: Change | None = None
+    ) -> None:
         members = await self._services(pipeline, effect.stage)
         services = [one for one in members if one.id in effect.revisions]
         try:
@@ -73,13 +151,18 @@ class Promotions:
                 _check_same(service, effect.revisions[service.id], done[service.id])
             await self._check_allowed(effect)
         except TowlineError as error:
-            failed = ev.PromotionFailed(effect.stage, effect.release, error.message)
-            await self._pipelines.advance(pipeline, failed)
+            moved = change is not None and isinstance(error, _Differs)
+            kind = ev.BaseMoved if moved else ev.PromotionFailed
+            told = kind(effect.stage, effect.release, error.message)
+            await self._pipelines.advance(pipeline, told)
             return
+        if change is not None:
+            changed = ev.Changed(effect.stage, effect.release, change)
+            await self._pipelines.advance(pipeline, changed)
         async with self._deps.store.write() as tx:
             watch = await _watch(tx, pipeline, effect.stage)
             for service in services:
-                await self._give(tx, service.id, effect, done[service.id], watch)
+                await self._give(tx, service.id, effect, done[service.id], watch, change)
         for service in services:
             self._deps.bus.publish(SERVICE, service.id)
             self._deps.bus.publish(DESIRED, f"{service.cluster_id}/{service.id}")
@@ -89,6 +172,25 @@ class Promotions:
     async def tick(self, job: Job) -> None:
         """Let the engine look at the time."""
         await self._pipelines.advance(job.payload["pipeline"])
+
+    async def _by_git(self, pipeline: str, stage: StageId) -> PipelineView | None:
+        """The pipeline, if that stage of it is promoted by git."""
+        async with self._deps.store.read() as tx:
+            row = await tx.pipelines.get(pipeline)
+            view = await view_of(tx, row) if row else None
+        found = view.spec.stage.get(stage) if view else None
+        return view if found is not None and found.git is not None else None
+
+    async def _commits_for(
+        self, pipeline: str, services: list[Service], effect: fx.RenderStage
+    ) -> dict[ServiceId, str]:
+        """The commit that each service of a stage would take a release from."""
+        view = await self._by_git(pipeline, effect.stage)
+        if view is None:
+            return await self._commits(services, effect.commits)
+        stage = view.spec.stage[effect.stage]
+        sha = await self._git.prepare(view, stage, services, effect.release)
+        return {one.id: sha for one in services}
 
     async def _services(self, pipeline: str, stage: StageId) -> list[Service]:
         async with self._deps.store.read() as tx:
@@ -152,6 +254,7 @@ class Promotions:
         effect: fx.Promote,
         rendered: Rendered,
         watch: Verification | None,
+        change: Change | None,
     ) -> None:
         service = await tx.services.get(id)
         if service is None:
@@ -182,7 +285,7 @@ class Promotions:
         origin = next(iter(await tx.revisions.select(sha=commit)), None)
         await tx.services.put(replace(after, author=origin.author if origin else ""))
         await tx.revisions.add(_revision(after, origin, effect, rendered))
-        await tx.ledger.append([_entry(after, effect)])
+        await tx.ledger.append([_entry(after, effect, change)])
 
 
 def _payload(job: Job, kind: type[E]) -> tuple[str, E]:
@@ -201,7 +304,7 @@ async def _watch(tx: Transaction, pipeline: str, stage: StageId) -> Verification
 
 def _check_same(service: Service, wanted: Revision, rendered: Rendered) -> None:
     if rendered.digest != wanted.digest:
-        raise Conflict(
+        raise _Differs(
             f"service {service.name!r} now renders to {rendered.digest}, but "
             f"{wanted.digest} was approved: nothing was promoted"
         )
@@ -230,7 +333,13 @@ def _revision(
     )
 
 
-def _entry(service: Service, effect: fx.Promote) -> LedgerEntry:
+def _moved(effect: fx.Promote, change: Change) -> fx.Promote:
+    """The same with the commit that it has landed as."""
+    revisions = {id: Revision(change.commit, one.digest) for id, one in effect.revisions.items()}
+    return replace(effect, revisions=revisions)
+
+
+def _entry(service: Service, effect: fx.Promote, change: Change | None) -> LedgerEntry:
     return LedgerEntry(
         service_id=service.id,
         cluster_id=service.cluster_id,
@@ -241,6 +350,14 @@ def _entry(service: Service, effect: fx.Promote) -> LedgerEntry:
         digest=service.digest,
         revision_id=service.revision_id,
         actor="pipeline",
-        message=f"release {effect.release}",
-        detail={"release": str(effect.release)},
+        message=f"release {effect.release}" + (f": {change}" if change else ""),
+        detail={"release": str(effect.release)} | _shown(change),
     )
+
+
+def _shown(change: Change | None) -> dict[str, str | int]:
+    """What the ledger keeps of how a release came into git."""
+    if change is None:
+        return {}
+    told = {"branch": change.branch, "commit": change.commit, "url": change.url}
+    return told | ({"request": change.number} if change.number else {})

@@ -40,7 +40,8 @@ _PIPELINE = """
 _WHOLE_PIPELINE = """
     id name paused insertedAt updatedAt
     stages {
-        id name health reason verified hold serviceNames
+        id name health reason verified hold serviceNames git
+        change { state branch sha number url }
         verification { soakSeconds maxRestarts metric { address query comparison threshold } }
         services { service { id name cluster { handle } } }
         release { id number author seenAt revisions { serviceId sha digest } }

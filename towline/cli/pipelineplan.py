@@ -63,6 +63,24 @@ VERIFICATION = {
     "maxRestarts": int,
     "metric": {"address": str, "query": str, "comparison": str, "threshold": float},
 }
+GIT = {
+    "mode": str,
+    "changes": [
+        {
+            "kind": str,
+            "path": str,
+            "image": str,
+            "field": [str],
+            "value": str,
+            "document": int,
+            "source": str,
+        }
+    ],
+    "message": str,
+    "branch": str,
+    "author": str,
+    "provider": str,
+}
 SHAPE: Mapping[str, Any] = {
     "name": str,
     "stages": [
@@ -78,6 +96,7 @@ SHAPE: Mapping[str, Any] = {
                 "ignoreClusters": [str],
             },
             "rollout": ROLLOUT,
+            "git": GIT,
             "verificationSeconds": int,
             "verification": VERIFICATION,
         }
@@ -96,6 +115,11 @@ _DEFAULTS: Json = {
     "several": "ALL",
     "emptyPasses": False,
     "strategy": "ALL",
+    "mode": "COMMIT",
+    "value": "${tag}",
+    "author": "Towline <towline@localhost>",
+    "message": "Promote ${pipeline} ${release} to ${stage}",
+    "branch": "towline/${pipeline}/${stage}/${release}",
     "zone": "UTC",
     "maxRestarts": 3,
 }
@@ -155,6 +179,8 @@ def _stage(fields: Mapping[str, Any], ids: Ids, service: Look) -> Json:
         given["verification"] = {"soakSeconds": fields["verificationSeconds"]}
     if "verification" in fields:
         given["verification"] = fields["verification"]
+    if "git" in fields:
+        given["git"] = fields["git"]
     return given
 
 
@@ -203,6 +229,8 @@ def _written_stage(stage: Json) -> Json:
     services = [] if chosen else [{"serviceId": s["service"]["id"]} for s in stage["services"]]
     names = ("serviceNames", "verification")
     plain = {key: stage[key] for key in names}
+    if stage.get("git"):
+        plain["git"] = json.loads(stage["git"])
     return {**plain, "services": services, "selector": selector, "rollout": rollout}
 
 

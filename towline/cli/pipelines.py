@@ -30,6 +30,7 @@ _STAGES = (
     Column("RELEASE", lambda row: (row["release"] or {}).get("id", "")),
     Column("ROLLED OUT", lambda row: _rolled_out(row["rollout"])),
     Column("COMMIT", lambda row: ", ".join(_commits(row["release"]))),
+    Column("IN GIT", lambda row: _change(row["change"])),
     Column("SERVICES", lambda row: ", ".join(_services(row))),
     Column("REASON", lambda row: row["hold"] or row["rollout"]["reason"] or row["reason"]),
 )
@@ -359,7 +360,7 @@ def resume(context: typer.Context, pipeline: Name, output: Output = Format.TABLE
     Example:
       towline pipelines resume shop
     """
-    _change(context, documents.RESUME_PIPELINE, pipeline, output)
+    _changed(context, documents.RESUME_PIPELINE, pipeline, output)
 
 
 @app.command("delete")
@@ -370,10 +371,10 @@ def delete_pipeline(context: typer.Context, pipeline: Name, output: Output = For
     Example:
       towline pipelines delete shop
     """
-    _change(context, documents.DELETE_PIPELINE, pipeline, output)
+    _changed(context, documents.DELETE_PIPELINE, pipeline, output)
 
 
-def _change(context: typer.Context, document: str, pipeline: str, output: Format) -> None:
+def _changed(context: typer.Context, document: str, pipeline: str, output: Format) -> None:
     api: Api = connect(context)
     (done,) = api.ask(document, id=find_pipeline(api, pipeline)["id"]).values()
     show(done, COLUMNS, output, "name")
@@ -413,6 +414,14 @@ def _rolled_out(rollout: Row) -> str:
 
 def _commits(release: Row | None) -> list[str]:
     return sorted({short(one["sha"]) for one in release["revisions"]}) if release else []
+
+
+def _change(change: Row | None) -> str:
+    """What the release became: the request if there is one, else the commit."""
+    if change is None:
+        return ""
+    request = f"#{change['number']} " if change["number"] else ""
+    return f"{request}{change['state'].lower()} {change['url'] or short(change['sha'] or '')}"
 
 
 def _services(stage: Row) -> list[str]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from controlplane.domain.pipelines.draft import Draft
 from controlplane.domain.pipelines.effects import Promote, RenderStage
 from controlplane.domain.pipelines.judging import changes_nothing, judge_edge
+from controlplane.domain.pipelines.landing import follow
 from controlplane.domain.pipelines.model import Edge, Stage
 from controlplane.domain.pipelines.rolling import guard, roll
 from controlplane.domain.pipelines.state import Candidate, Health, ReleaseId, StageState
@@ -24,6 +25,7 @@ def advance(draft: Draft) -> None:
         if edges:
             _enter(draft, stage, edges)
             roll(draft, stage)
+            follow(draft, stage)
 
 
 def _queue(draft: Draft, edge: Edge) -> None:
@@ -101,7 +103,7 @@ def _promote(draft: Draft, stage: Stage, release: ReleaseId, attempt: int) -> No
         entered = replace(held, release=release, revisions=revisions, attempt=attempt)
         if held.good_release == held.release:
             entered = replace(entered, good_release=release, good=revisions)
-        entered = replace(entered, batches=held.batches + 1)
+        entered = replace(entered, batches=held.batches + 1, change=None)
     else:
         entered = StageState(
             release=release,

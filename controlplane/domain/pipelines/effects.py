@@ -54,6 +54,19 @@ class Promote:
 
 
 @dataclass(frozen=True, slots=True)
+class FollowChange:
+    """See what has become of a request; once it is merged, give services their revisions.
+
+    Answer with `Changed`, or with `PromotionFailed` if it was closed.
+    """
+
+    key: str
+    stage: StageId
+    release: ReleaseId
+    revisions: Revisions
+
+
+@dataclass(frozen=True, slots=True)
 class RunCheck:
     """Find out what a step of a gate asks, and answer with `CheckAnswered`.
 
@@ -110,4 +123,4 @@ class Noted:
     text: str
 
 
-Effect = RenderStage | Promote | RunCheck | OpenGate | Notify | WakeAt | Noted
+Effect = RenderStage | Promote | FollowChange | RunCheck | OpenGate | Notify | WakeAt | Noted

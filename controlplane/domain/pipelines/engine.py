@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from controlplane.domain.pipelines import decisions, events, overrides, reports
+from controlplane.domain.pipelines import decisions, events, landing, overrides, reports
 from controlplane.domain.pipelines.advance import advance
 from controlplane.domain.pipelines.draft import Draft
 from controlplane.domain.pipelines.effects import Effect
@@ -38,6 +38,9 @@ _TAKE: dict[type, Callable[[Draft, Any], None]] = {
     events.ServicesHealth: reports.services_health,
     events.PromotionFailed: reports.promotion_failed,
     events.VerificationFailed: reports.verification_failed,
+    events.Changed: landing.changed,
+    events.ChangeHinted: landing.hinted,
+    events.BaseMoved: landing.base_moved,
     events.Frozen: reports.frozen,
     events.CheckStarted: reports.check_started,
     events.CheckAnswered: reports.check_answered,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from controlplane.domain.pipelines.checks import Answer
 from controlplane.domain.pipelines.model import GateId, StageId
-from controlplane.domain.pipelines.state import Digests, Health, ReleaseId, Revisions
+from controlplane.domain.pipelines.state import Change, Digests, Health, ReleaseId, Revisions
 from fleet.identity import ServiceId
 
 
@@ -80,6 +80,31 @@ class VerificationFailed:
     stage: StageId
     release: ReleaseId
     service: ServiceId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What has become in git of the release that a stage takes in."""
+
+    stage: StageId
+    release: ReleaseId
+    change: Change
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeHinted:
+    """A repository has moved: requests that wait there may have been merged."""
+
+    repository_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class BaseMoved:
+    """Others have changed the branch meanwhile: it comes to something else than was approved."""
+
+    stage: StageId
+    release: ReleaseId
     reason: str
 
 
@@ -247,6 +272,9 @@ Event = (
     | ServicesHealth
     | PromotionFailed
     | VerificationFailed
+    | Changed
+    | ChangeHinted
+    | BaseMoved
     | Frozen
     | CheckStarted
     | CheckAnswered

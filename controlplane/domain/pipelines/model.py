@@ -11,6 +11,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import NewType
 
 from controlplane.domain.names import check_text
+from controlplane.domain.pipelines.gitwrites import GitWrite
 from controlplane.domain.pipelines.rollout import Rollout, Strategy, Waves
 from controlplane.domain.pipelines.rules import GateKind, Patience, Rule, job_rules
 from controlplane.domain.selectors import Selector
@@ -69,6 +70,7 @@ class Stage:
     waves: Waves = ()
     group_of: Mapping[ServiceId, str] = field(default_factory=dict)
     verification: Verification | None = None
+    git: GitWrite | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +164,8 @@ def _check_stage(stage: Stage, field: str) -> None:
         _check_count(len(stage.selector.names), MAX_SERVICES, f"{field}.selector.names")
         stage.selector.clusters.checked()
     stage.rollout.check(f"{field}.rollout")
+    if stage.git is not None:
+        stage.git.check(f"{field}.git")
     if stage.verification is not None:
         stage.verification.check(f"{field}.verification")
 
@@ -189,9 +193,10 @@ def _check_jobs(pipeline: Pipeline) -> None:
 
 
 def _check_first(first: Stage) -> None:
-    if first.rollout.strategy is not Strategy.ALL or first.verification:
+    if first.rollout.strategy is not Strategy.ALL or first.verification or first.git:
         raise Invalid(
-            f"stage {first.name} follows git: it has neither roll-out nor verification",
+            f"stage {first.name} follows git: it has neither roll-out nor verification, "
+            "and nothing is written there",
             field="stages",
         )
 

@@ -243,6 +243,8 @@ def _render_problem(draft: Draft, event: Rendered) -> str | None:
         return f"release {event.release} does not wait before the stage"
     if not draft.covers(event.stage, event.revisions):
         return "the render is not of exactly the services of the stage"
+    if draft.pipeline.stage[event.stage].git is not None:
+        return None  # It was rendered from a commit that the release is to become.
     moving = set(draft.releases[event.release].commits.values())
     strange = sorted({one.commit for one in event.revisions.values()} - moving)
     return f"commit {strange[0]} is not part of the release" if strange else None

@@ -7,7 +7,7 @@ from controlplane.domain.pipelines.draft import Draft, clip
 from controlplane.domain.pipelines.effects import Promote, Topic
 from controlplane.domain.pipelines.model import Stage
 from controlplane.domain.pipelines.rollout import Progress, Standing, Strategy, next_batch
-from controlplane.domain.pipelines.state import Health, StageState
+from controlplane.domain.pipelines.state import ChangeState, Health, StageState
 
 
 def roll(draft: Draft, stage: Stage) -> None:
@@ -21,7 +21,8 @@ def roll(draft: Draft, stage: Stage) -> None:
     if batch.wake is not None:
         draft.wake(batch.wake)
     if not batch.services:
-        return _tell(draft, stage, batch.reason)
+        waits = held.change is not None and held.change.state is ChangeState.OPEN
+        return _tell(draft, stage, str(held.change) if waits else batch.reason)
     revisions = {one: held.revisions[one] for one in batch.services}
     if bad := draft.bad_among(revisions.values()):
         return _tell(draft, stage, bad)
@@ -61,6 +62,7 @@ def begin_again(draft: Draft, stage: Stage) -> None:
         verified_at=None,
         stopped="",
         progress=well if partly else {},
+        change=held.change if held.change and held.change.state is ChangeState.LANDED else None,
     )
 
 
@@ -110,6 +112,7 @@ def put_back(draft: Draft, stage: Stage, why: str) -> None:
             progress=dict.fromkeys(good, Progress.GIVEN),
             batches=held.batches + 1,
             hold=text,
+            change=None,
         ),
     )
 

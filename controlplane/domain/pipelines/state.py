@@ -144,6 +144,39 @@ class Candidate:
     refusal: Refusal | None = None
 
 
+class ChangeState(StrEnum):
+    """OPEN: a request that waits to be merged. LANDED: the branch has it."""
+
+    OPEN = "OPEN"
+    LANDED = "LANDED"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a release, or what a trigger found, became in git.
+
+    `branch` is the one that takes it in, `commit` that with which it has; `number` is that of the
+    request, if there is one. `url` is for people's browsers. Until it has landed it is looked at
+    at `next_at`, `looks` times so far, last at `looked_at`.
+    """
+
+    state: ChangeState
+    repository_id: str
+    branch: str
+    commit: str = ""
+    number: int = 0
+    url: str = ""
+    looks: int = 0
+    looked_at: datetime | None = None
+    next_at: datetime | None = None
+
+    def __str__(self) -> str:
+        if self.state is ChangeState.OPEN:
+            return f"request #{self.number} waits to be merged into {self.branch}: {self.url}"
+        request = f"request #{self.number} became " if self.number else ""
+        return f"{request}commit {self.commit} of {self.branch}"
+
+
 @dataclass(frozen=True, slots=True)
 class StageState:
     """What a stage holds.
@@ -153,7 +186,8 @@ class StageState:
     `progress` has the services that were given the release, `batches` counts how often some were;
     `wave_done_at` is when the last wave was complete. `stopped` tells why nobody
     else is given the release. `good_release` and `good` are the last with
-    which it was verified; `hold` tells why it was put back to them.
+    which it was verified; `hold` tells why it was put back to them. `change` is what the release
+    became in git, where it is promoted by git.
     """
 
     release: ReleaseId | None = None
@@ -174,6 +208,7 @@ class StageState:
     good: Revisions = field(default_factory=dict)
     hold: str = ""
     rendered: Mapping[ReleaseId, Revisions] = field(default_factory=dict)
+    change: Change | None = None
 
     @property
     def promoting(self) -> bool:

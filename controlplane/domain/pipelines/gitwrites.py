@@ -1,0 +1,148 @@
+"""What a stage or a trigger writes into git: which files change how, and how that gets in."""
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from controlplane.domain.names import check_text
+from fleet.changes import CopyFolder, Edit, SetField, SetImage
+from fleet.errors import Invalid
+
+MAX_CHANGES = 100
+MAX_PATH = 1_024
+MAX_TEXT = 2_000
+MAX_KEYS = 32
+AUTHOR = "Towline <towline@localhost>"
+PROVIDERS = ("", "github", "gitlab", "gitea")
+
+_NAMED = re.compile(r"\$\{([\w.]+)\}")
+_STRANGE = re.compile(r"[^A-Za-z0-9._-]+|\.{2,}|\.lock$")
+_PERSON = re.compile(r"[^<>\x00-\x1f]{1,200} <[^<>\s\x00-\x1f]{1,200}>")
+
+Images = Mapping[str, Collection[str]]
+"""The tags with which images are used, by the images' names."""
+
+
+class WriteMode(StrEnum):
+    """COMMIT: onto the branch itself. REQUEST: by a pull or merge request that people merge."""
+
+    COMMIT = "COMMIT"
+    REQUEST = "REQUEST"
+
+
+class FileKind(StrEnum):
+    """IMAGE: another tag of an image. FIELD: another value. FOLDER: a copy of a whole folder."""
+
+    IMAGE = "IMAGE"
+    FIELD = "FIELD"
+    FOLDER = "FOLDER"
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """How one file changes, or one folder.
+
+    `path` is relative to the root. IMAGE sets the tag of `image` wherever the file names it.
+    FIELD sets the field at `field` (keys, and positions from 0) of the document `document` to
+    `value`, where `${tag}` is the tag of `image`. FOLDER gives `path` what `source` holds.
+    """
+
+    kind: FileKind
+    path: str
+    image: str = ""
+    field: tuple[str, ...] = ()
+    value: str = "${tag}"
+    document: int = 0
+    source: str = ""
+
+    def check(self, field: str) -> None:
+        """Invalid: names what is missing or out of bounds."""
+        check_text(self.path, f"{field}.path", MAX_PATH)
+        check_text(self.value, f"{field}.value", MAX_TEXT)
+        if self.kind is FileKind.IMAGE and not self.image:
+            raise Invalid("IMAGE needs the name of an image", field=f"{field}.image")
+        if self.kind is FileKind.FIELD and not 1 <= len(self.field) <= MAX_KEYS:
+            raise Invalid(f"FIELD needs 1 to {MAX_KEYS} keys", field=f"{field}.field")
+        if self.kind is FileKind.FOLDER and not self.source:
+            raise Invalid("FOLDER needs the folder that is copied", field=f"{field}.source")
+        if any(len(one) > MAX_PATH for one in (self.image, self.source, *self.field)):
+            raise Invalid(f"has more than {MAX_PATH:,} characters", field=field)
+        if not 0 <= self.document <= MAX_TEXT:
+            raise Invalid("counts from 0", field=f"{field}.document")
+
+
+@dataclass(frozen=True, slots=True)
+class GitWrite:
+    """Changes of files that become one commit.
+
+    `message` and `branch` (of the request, or on which a commit is tried out first) may hold
+    `${release}`, `${commit}`, `${stage}`, `${pipeline}`, `${version}`; a trigger's `${trigger}`,
+    `${tag}` and `${digest}`. `provider` is needed where the host's name does not tell it.
+    """
+
+    changes: tuple[FileChange, ...]
+    mode: WriteMode = WriteMode.COMMIT
+    message: str = "Promote ${pipeline} ${release} to ${stage}"
+    branch: str = "towline/${pipeline}/${stage}/${release}"
+    author: str = AUTHOR
+    provider: str = ""
+
+    def check(self, field: str) -> None:
+        """Invalid: names what can never work."""
+        if not 1 <= len(self.changes) <= MAX_CHANGES:
+            raise Invalid(f"between 1 and {MAX_CHANGES} changes", field=f"{field}.changes")
+        for number, change in enumerate(self.changes):
+            change.check(f"{field}.changes[{number}]")
+        check_text(self.message.replace("\n", " "), f"{field}.message", MAX_TEXT)
+        check_text(self.branch, f"{field}.branch", MAX_PATH)
+        if not _PERSON.fullmatch(self.author):
+            raise Invalid("must be `Name <mail>`", field=f"{field}.author")
+        if self.provider not in PROVIDERS:
+            raise Invalid("github, gitlab or gitea", field=f"{field}.provider")
+
+    def message_for(self, values: Mapping[str, str]) -> str:
+        """The commit's message. Invalid: it names what there is no value for."""
+        return filled(self.message, values)
+
+    def branch_for(self, values: Mapping[str, str]) -> str:
+        """The branch of its own; what git takes in no name of a branch becomes `-`."""
+        plain = {name: _STRANGE.sub("-", one).strip("-.") or "_" for name, one in values.items()}
+        return filled(self.branch, plain)[:200].rstrip("./")
+
+    def edits(self, values: Mapping[str, str], images: Images) -> list[Edit]:
+        """What is to be done to the files. Invalid: an image has no tag, or several."""
+        return [_edit(one, values, images) for one in self.changes]
+
+
+def filled(text: str, values: Mapping[str, str]) -> str:
+    """The text with all `${name}` replaced. Invalid: one that nothing gives a value for."""
+
+    def value(found: re.Match[str]) -> str:
+        if found[1] not in values:
+            known = ", ".join(sorted(values))
+            raise Invalid(f"nothing gives a value for ${{{found[1]}}}; there are {known}")
+        return values[found[1]]
+
+    return _NAMED.sub(value, text)
+
+
+def _edit(change: FileChange, values: Mapping[str, str], images: Images) -> Edit:
+    if change.kind is FileKind.FOLDER:
+        return CopyFolder(change.source, change.path)
+    known = dict(values)
+    if change.image and "tag" not in known and "${tag}" in change.value:
+        known["tag"] = _tag(change.image, images)
+    value = filled(change.value, known)
+    if change.kind is FileKind.IMAGE:
+        return SetImage(change.path, change.image, value)
+    keys = [int(one) if one.isdecimal() else one for one in change.field]
+    return SetField(change.path, keys, value, change.document)
+
+
+def _tag(image: str, images: Images) -> str:
+    tags = sorted(images.get(image, ()))
+    if len(tags) != 1:
+        told = f"uses it with the tags {', '.join(tags[:5])}" if tags else "does not use it"
+        raise Invalid(f"which tag of {image}? The release {told}", field="image")
+    return tags[0]

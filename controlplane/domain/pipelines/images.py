@@ -1,0 +1,38 @@
+"""Which images rendered objects run, and what their names mean."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+_LISTS = ("containers", "initContainers", "ephemeralContainers")
+
+
+def tags_in(objects: Iterable[Mapping[str, Any]]) -> dict[str, set[str]]:
+    """The tags of the images that pods of these objects run, by the images' names."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for one in objects:
+        for image in _images(one):
+            name, tag = split_image(image)
+            if tag:
+                found[name].add(tag)
+    return dict(found)
+
+
+def split_image(image: str) -> tuple[str, str]:
+    """Name and tag of `host:5000/team/shop:1.2@sha256:…`; no tag is an empty one."""
+    plain = image.partition("@")[0]
+    name, colon, tag = plain.rpartition(":")
+    return (name, tag) if colon and "/" not in tag else (plain, "")
+
+
+def _images(value: Any) -> Iterator[str]:
+    if isinstance(value, list):
+        for one in value:
+            yield from _images(one)
+    elif isinstance(value, dict):
+        for key, one in value.items():
+            if key in _LISTS and isinstance(one, list):
+                images = (c.get("image") for c in one if isinstance(c, dict))
+                yield from (image for image in images if isinstance(image, str))
+            else:
+                yield from _images(one)

@@ -1,0 +1,115 @@
+"""Releases that are promoted by git: until their change has landed, and when it cannot."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from controlplane.domain.pipelines.draft import Draft, clip
+from controlplane.domain.pipelines.effects import FollowChange
+from controlplane.domain.pipelines.events import BaseMoved, Changed, ChangeHinted
+from controlplane.domain.pipelines.model import Stage, StageId
+from controlplane.domain.pipelines.rollout import Progress
+from controlplane.domain.pipelines.state import (
+    Candidate,
+    Change,
+    ChangeState,
+    Health,
+    StageState,
+)
+from fleet.identity import ServiceId
+
+_FIRST_LOOK = 15
+_LONGEST = 300
+
+
+def changed(draft: Draft, event: Changed) -> None:
+    """Remember what the release became; its history says so once."""
+    held = draft.stage(event.stage)
+    if held.release != event.release or not held.revisions:
+        return draft.note(f"the stage does not hold release {event.release}")
+    before, now = held.change, event.change
+    if before is not None and before.state is ChangeState.LANDED:
+        return draft.note(f"the release has landed already: {before}")
+    if before is not None and (before.state, before.number) == (now.state, now.number):
+        return None
+    looked = replace(now, looks=before.looks if before else 0, looked_at=draft.now, next_at=None)
+    if looked.state is ChangeState.OPEN:
+        looked = replace(looked, next_at=_next_look(draft, looked))
+    revisions = held.revisions
+    if looked.state is ChangeState.LANDED:
+        revisions = {id: replace(one, commit=now.commit) for id, one in revisions.items()}
+    draft.change_stage(event.stage, change=looked, revisions=revisions)
+    return draft.record(event.stage, event.release, str(now))
+
+
+def hinted(draft: Draft, event: ChangeHinted) -> None:
+    """Look now at what waits to be merged there, unless that was done this very moment."""
+    for stage, held in tuple(draft.stages()):
+        change = _open(held)
+        if change and change.repository_id == event.repository_id and change.looked_at != draft.now:
+            draft.change_stage(stage, change=replace(change, next_at=draft.now))
+
+
+def base_moved(draft: Draft, event: BaseMoved) -> None:
+    """The release goes back before the gates of its stage, to be rendered and judged anew."""
+    held = draft.stage(event.stage)
+    if held.release != event.release or not held.promoting:
+        return draft.note(f"the stage is not taking in {event.release}")
+    draft.record(event.stage, event.release, f"back to its gates: {event.reason}")
+    draft.put_stage(event.stage, _before(draft, event.stage, held))
+    for edge in draft.pipeline.edges_into[event.stage]:
+        draft.candidates[edge.id] = Candidate(event.release, attempt=held.attempt + 1)
+
+
+def follow(draft: Draft, stage: Stage) -> None:
+    """Have a request that waits be looked at when its time has come."""
+    held = draft.stage(stage.id)
+    change = _open(held)
+    if change is None or held.release is None or change.next_at is None:
+        return
+    if draft.now >= change.next_at:
+        looks = change.looks + 1
+        given = {one: held.revisions[one] for one in _given(held) if one in held.revisions}
+        key = f"follow/{stage.id}/{held.release}/{held.attempt}/{looks}"
+        draft.emit(FollowChange(key, stage.id, held.release, given or held.revisions))
+        change = replace(change, looks=looks, looked_at=draft.now)
+        change = replace(change, next_at=_next_look(draft, change))
+        draft.change_stage(stage.id, change=change)
+    if change.next_at is not None:
+        draft.wake(change.next_at)
+
+
+def _open(held: StageState) -> Change | None:
+    """The request that the stage waits for, as long as it does."""
+    waits = held.change is not None and held.change.state is ChangeState.OPEN
+    return held.change if waits and not held.stopped else None
+
+
+def _next_look(draft: Draft, change: Change) -> datetime:
+    """Often at first, then less and less."""
+    return draft.now + timedelta(seconds=min(_FIRST_LOOK * 1.5 ** min(change.looks, 20), _LONGEST))
+
+
+def _given(held: StageState) -> list[ServiceId]:
+    return [one for one, how in held.progress.items() if how is Progress.GIVEN]
+
+
+def _before(draft: Draft, stage: StageId, held: StageState) -> StageState:
+    """The stage with what it was good with, if anything, and nothing on its way."""
+    kept = StageState(
+        batches=held.batches,
+        reason=clip("its release went back to its gates"),
+        good_release=held.good_release,
+        good=held.good,
+        hold=held.hold,
+    )
+    if held.good_release is None:
+        return kept
+    good = {one: r for one, r in held.good.items() if one in draft.pipeline.stage[stage].services}
+    return replace(
+        kept,
+        release=held.good_release,
+        revisions=good,
+        health=Health.PROGRESSING,
+        verified=True,
+        progress=dict.fromkeys(good, Progress.HEALTHY),
+    )

@@ -1,0 +1,30 @@
+"""In which repository and branch stages of a pipeline are promoted by git."""
+
+from collections.abc import Sequence
+
+from controlplane.domain.access import Actor, Verb, require
+from controlplane.domain.pipelines import model
+from controlplane.domain.repositories import Repository
+from controlplane.domain.services import Service
+from controlplane.ports import Transaction
+from controlplane.usecases.repositories import find_repository
+from fleet.errors import Conflict
+
+
+async def check_git_stages(tx: Transaction, actor: Actor, spec: model.Pipeline) -> None:
+    """Who has stages write to repositories needs the right to change these."""
+    for stage in spec.stages:
+        if stage.git is not None and stage.services:
+            services = await tx.services.select(id=stage.services)
+            repository, _ = await place_of(tx, services)
+            require(actor, Verb.WRITE, repository.target)
+
+
+async def place_of(tx: Transaction, services: Sequence[Service]) -> tuple[Repository, str]:
+    """The one repository and branch of services. Conflict: they have several, or none."""
+    places = {(one.repository_id, one.ref) for one in services}
+    if len(places) != 1 or not services[0].repository_id or not services[0].ref:
+        raise Conflict(
+            "services of a stage that is promoted by git have one repository and one branch"
+        )
+    return await find_repository(tx, services[0].repository_id), services[0].ref

@@ -1,0 +1,200 @@
+"""Promotion by git: the commit or request that a release becomes in a stage's repository.
+
+Before the gates are asked the change is made on a branch of its own, so that what is approved is
+what was rendered from a real commit. Promoted, the same change goes onto the services' branch,
+or into a request to merge it. What is there already is found, not made twice.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from controlplane.domain.pipelines import model
+from controlplane.domain.pipelines.gitwrites import FileKind, GitWrite, Images, WriteMode
+from controlplane.domain.pipelines.images import tags_in
+from controlplane.domain.pipelines.state import Change, ChangeState, ReleaseId, StageState
+from controlplane.domain.repositories import Repository
+from controlplane.domain.services import Service
+from controlplane.ports import GitWriter
+from controlplane.usecases.deps import Deps
+from controlplane.usecases.gitplaces import place_of
+from controlplane.usecases.pipelines import PipelineView
+from controlplane.usecases.repositories import find_repository
+from fleet.bundle import Bundle
+from fleet.changes import Edit, MergeRequest, RequestState
+from fleet.errors import Conflict, Unavailable
+from fleet.identity import RepositoryId
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a stage writes, what, and how it tells of it."""
+
+    repository: Repository
+    base: str
+    branch: str
+    message: str
+    edits: Sequence[Edit]
+    write: GitWrite
+
+
+class GitPromotions:
+    """Writes releases of stages that are promoted by git; knows which of them wait for a merge."""
+
+    def __init__(self, deps: Deps) -> None:
+        self._deps = deps
+        self._waiting: dict[str, set[str]] = {}
+
+    async def prepare(
+        self, view: PipelineView, stage: model.Stage, services: Sequence[Service], release: str
+    ) -> str:
+        """The commit that the release would become; the branch's own, if that has it all."""
+        waiting = [view.state.candidates.get(e.id) for e in view.spec.edges_into[stage.id]]
+        attempt = max((one.attempt for one in waiting if one), default=1)
+        place = await self._place(view, stage, services, ReleaseId(release), attempt)
+        sha = await self._commit(place, place.branch)
+        return sha or await self._tip(place)
+
+    async def land(
+        self, view: PipelineView, stage: model.Stage, services: Sequence[Service], release: str
+    ) -> Change:
+        """Write the release where the services look, or ask people to merge it."""
+        attempt = view.state.stages.get(stage.id, StageState()).attempt
+        place = await self._place(view, stage, services, ReleaseId(release), attempt)
+        if place.write.mode is WriteMode.COMMIT:
+            return _landed(place, await self._tip(place))
+        if await self._commit(place, place.branch) is None:
+            return _landed(place, await self._tip(place))
+        title, _, body = place.message.partition("\n")
+        request = await self._writer().open_request(
+            place.repository.id,
+            branch=place.branch,
+            base=place.base,
+            title=title,
+            body=body.strip(),
+            provider=place.write.provider,
+        )
+        self._waiting.setdefault(place.repository.id, set()).add(view.row.id)
+        return _asked(place.repository, place.base, request)
+
+    async def look(self, view: PipelineView, change: Change, provider: str) -> Change:
+        """What has become of a request. Conflict: it was closed. Unavailable: nobody tells now."""
+        self._waiting.setdefault(change.repository_id, set()).add(view.row.id)
+        id = RepositoryId(change.repository_id)
+        request = await self._writer().request(id, change.number, provider)
+        if request.state is RequestState.CLOSED:
+            self._waiting[change.repository_id].discard(view.row.id)
+            raise Conflict(f"request #{request.number} was closed without a merge: {request.url}")
+        async with self._deps.store.read() as tx:
+            repository = await find_repository(tx, id)
+        if request.state is RequestState.MERGED:
+            self._waiting[change.repository_id].discard(view.row.id)
+            await self._deps.manifests.hint(id)
+        return _asked(repository, change.branch, request)
+
+    def waiting(self, repository_id: str) -> frozenset[str]:
+        """Ids of the pipelines that wait for a merge in a repository, as far as this process
+        knows."""
+        return frozenset(self._waiting.get(repository_id, ()))
+
+    async def tip(self, change: Change) -> str:
+        """The newest commit of the branch that is to take a change in."""
+        id = RepositoryId(change.repository_id)
+        return (await self._deps.manifests.resolve(id, change.branch)).sha
+
+    async def _place(
+        self,
+        view: PipelineView,
+        stage: model.Stage,
+        services: Sequence[Service],
+        release: ReleaseId,
+        attempt: int,
+    ) -> _Place:
+        """Each attempt has a branch of its own, which begins where its base is then."""
+        write = stage.git
+        found = view.state.releases.get(release)
+        if write is None or found is None:
+            raise Conflict(f"stage {stage.name} has nothing to write for {release}")
+        values = {
+            "release": str(release),
+            "commit": min(found.commits.values()),
+            "stage": stage.name,
+            "pipeline": view.spec.name,
+        }
+        async with self._deps.store.read() as tx:
+            repository, base = await place_of(tx, services)
+            firsts = await tx.services.select(id=found.commits.keys())
+        commits = {found.commits[s.id] for s in firsts if s.repository_id == repository.id}
+        await self._check_folders(write, repository.id, base, commits)
+        digests = {one.digest for one in found.revisions.values()}
+        images = await self._images(digests) if any(c.image for c in write.changes) else {}
+        return _Place(
+            repository,
+            base,
+            write.branch_for(values) + (f"-{attempt}" if attempt > 1 else ""),
+            write.message_for(values),
+            write.edits(values, images),
+            write,
+        )
+
+    async def _images(self, digests: set[str]) -> Images:
+        """The tags of the images that the release runs in the first stage."""
+        tags: dict[str, set[str]] = {}
+        for digest in sorted(digests):
+            data = await self._deps.manifests.bundle(digest)
+            for name, found in tags_in(Bundle(digest, data, 0).objects()).items():
+                tags.setdefault(name, set()).update(found)
+        return tags
+
+    async def _check_folders(
+        self, write: GitWrite, repository: RepositoryId, base: str, commits: set[str]
+    ) -> None:
+        """Conflict: a folder to copy is no longer what the release has there."""
+        folders = [one.source for one in write.changes if one.kind is FileKind.FOLDER]
+        if not folders:
+            return
+        manifests = self._deps.manifests
+        tip = (await manifests.resolve(repository, base)).sha
+        now = await manifests.trees(repository, tip, folders)
+        then: list[Mapping[str, str | None]] = [
+            await manifests.trees(repository, one, folders) for one in sorted(commits)
+        ]
+        for folder in folders:
+            if all(one[folder] != now[folder] for one in then):
+                raise Conflict(f"folder {folder} of {base} is no longer what the release has there")
+
+    async def _commit(self, place: _Place, branch: str) -> str | None:
+        return await self._writer().commit(
+            place.repository.id,
+            place.edits,
+            branch=branch,
+            base=place.base,
+            author=place.write.author,
+            message=place.message,
+        )
+
+    async def _tip(self, place: _Place) -> str:
+        """The newest commit of a branch that has all of it already."""
+        return await self._commit(place, place.base) or ""
+
+    def _writer(self) -> GitWriter:
+        if self._deps.writer is None:
+            raise Unavailable("this process writes to no repository")
+        return self._deps.writer
+
+
+def _landed(place: _Place, sha: str) -> Change:
+    url = _commit_url(place.repository, sha)
+    return Change(ChangeState.LANDED, place.repository.id, place.base, sha, url=url)
+
+
+def _asked(repository: Repository, base: str, request: MergeRequest) -> Change:
+    if request.state is not RequestState.MERGED:
+        return Change(ChangeState.OPEN, repository.id, base, number=request.number, url=request.url)
+    sha = request.merged or ""
+    return Change(ChangeState.LANDED, repository.id, base, sha, request.number, request.url)
+
+
+def _commit_url(repository: Repository, sha: str) -> str:
+    """Where people's browsers show a commit; empty if that is not known."""
+    base = repository.https_path or repository.url
+    return f"{base.removesuffix('.git')}/commit/{sha}" if base.startswith("http") else ""

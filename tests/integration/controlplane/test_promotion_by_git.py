@@ -1,0 +1,383 @@
+"""Stages promoted by git, with a real git server, the real git cache, and a host of requests."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from controlplane.domain.access.roles import BuiltInRole as Role
+from controlplane.domain.ledger import LedgerEntry, Stage
+from controlplane.domain.pipelines.gitwrites import FileChange, FileKind, GitWrite, WriteMode
+from controlplane.domain.pipelines.rules import ApprovalRule, Rule
+from controlplane.domain.pipelines.state import ChangeState, Health, StageState
+from controlplane.domain.services import Service
+from controlplane.events.memory import MemoryBus
+from controlplane.secrets.envelope import EnvelopeSealer
+from controlplane.storage.engine import make_engine
+from controlplane.storage.store import SqlStore
+from controlplane.usecases.deps import Deps
+from controlplane.usecases.gitpromotions import GitPromotions
+from controlplane.usecases.pipelines import (
+    FOLLOW,
+    PROMOTE,
+    RENDER,
+    EdgeDraft,
+    GateDraft,
+    PipelineDraft,
+    PipelineView,
+    StageDraft,
+)
+from controlplane.usecases.repositories import RepositoryChange
+from fleet.errors import Conflict, Forbidden
+from fleet.identity import ServiceId
+from fleet.runtime.clock import SystemClock
+from fleet.source import GitCredentials
+from gitcache.compose import build, write_side
+from gitcache.settings import GitCacheSettings, PollSettings, RenderSettings
+from gitcache.sync.cache import GitCache
+from tests import migrated
+from tests.fakes.clock import FakeClock
+from tests.integration.controlplane.conftest import World, person
+from tests.integration.gitcache.hostile import git
+from tests.integration.serve.waiting import until
+from towline.demo.gitserver import GitServer, Repository
+from towline.serve.hosting import GitHosts
+
+DEPLOYMENT = """apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: shop}}
+spec:
+  template:
+    spec:
+      containers:
+        - {{name: main, image: "registry.test/shop:{tag}"}}
+"""
+IMAGE = FileChange(FileKind.IMAGE, "prod/d.yaml", image="registry.test/shop")
+
+
+def manifest(tag: str) -> str:
+    return DEPLOYMENT.format(tag=tag)
+
+
+@dataclass
+class Host:
+    """A host like Gitea: its git is served elsewhere, its requests are merged by `merge`."""
+
+    repository: Repository
+    origin: str
+    requests: list[dict[str, Any]] = field(default_factory=list)
+    url: str = ""
+    away: bool = False
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        if not request.path.startswith("/api/"):
+            return await self._git(request)
+        if self.away:
+            return web.Response(status=503)
+        if request.method == "POST":
+            given = await request.json()
+            number = len(self.requests) + 1
+            ends = {"head": {"ref": given["head"]}, "base": {"ref": given["base"]}}
+            title = {"title": given["title"], "body": given["body"]}
+            url = f"https://git.test/pulls/{number}"
+            self.requests.append(
+                {"number": number, "html_url": url, "state": "open", **ends, **title}
+            )
+            return web.json_response(self.requests[-1], status=201)
+        last = request.path.rpartition("/")[2]
+        if last.isdecimal():
+            return web.json_response(self.requests[int(last) - 1])
+        return web.json_response([one for one in self.requests if one["state"] == "open"])
+
+    def merge(self) -> str:
+        """Merge the newest request, as a fast forward."""
+        request = self.requests[-1]
+        sha = self.repository.resolve(f"refs/heads/{request['head']['ref']}") or ""
+        self.repository.point("refs/heads/main", sha)
+        request.update(state="closed", merged=True, merged_at="2026-01-01", merge_commit_sha=sha)
+        return sha
+
+    async def _git(self, request: web.Request) -> web.StreamResponse:
+        async with aiohttp.ClientSession(auto_decompress=False) as session:
+            kept = ("content-type", "content-encoding", "git-protocol", "accept")
+            headers = {k: v for k, v in request.headers.items() if k.lower() in kept}
+            body = await request.read()
+            url = f"{self.origin}{request.raw_path}"
+            async with session.request(
+                request.method, url, data=body or None, headers=headers
+            ) as said:
+                kind = {"Content-Type": said.headers.get("Content-Type", "text/plain")}
+                return web.Response(status=said.status, body=await said.read(), headers=kind)
+
+
+class Stand:
+    """dev and prod as two folders of one repository."""
+
+    def __init__(self, world: World, cache: GitCache, host: Host) -> None:
+        self.world = world
+        self.cache = cache
+        self.host = host
+        self.services: dict[str, Service] = {}
+
+    async def fleet(self) -> None:
+        change = RepositoryChange(
+            f"{self.host.url}/shop.git", GitCredentials(username="git", password="t0ken")
+        )
+        repository = await self.world.repositories.create(self.world.admin, change)
+        self.host.repository.commit({"dev/d.yaml": manifest("1"), "prod/d.yaml": manifest("0")})
+        for name in ("dev", "prod"):
+            cluster = await self.world.cluster(name)
+            service = await self.world.service(cluster, repository, "shop", folder=name)
+            self.services[name] = service
+        await self.deliver()
+
+    async def deliver(self) -> None:
+        """Wait until the cache has what the server has, and give it to the services."""
+        repository = self.services["dev"].repository_id
+        assert repository is not None
+        await self.cache.hint(repository)
+        sha = self.host.repository.resolve("refs/heads/main")
+
+        async def known() -> str:
+            state = self.cache.state(repository)
+            return state.commits["main"].sha if state and "main" in state.commits else ""
+
+        await until(known, lambda seen: seen == sha, 60)
+        await self.world.delivery.deliver(repository)
+
+    async def save(self, write: GitWrite, *rules: Rule) -> None:
+        gates = [GateDraft(f"gate {number}", rule) for number, rule in enumerate(rules)]
+        draft = PipelineDraft(
+            "shop",
+            [
+                StageDraft("dev", [self.services["dev"].id]),
+                StageDraft("prod", [self.services["prod"].id], git=write),
+            ],
+            [EdgeDraft("dev", "prod", gates)],
+        )
+        await self.world.pipelines.save(self.world.admin, draft)
+
+    async def release(self, tag: str) -> None:
+        """Dev runs another tag, and is well."""
+        self.host.repository.commit({"dev/d.yaml": manifest(tag)})
+        await self.deliver()
+        await self.world.report(self.services["dev"])
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Do all that is due."""
+        promotions, deps = self.world.promotions, self.world.deps
+        work = {RENDER: promotions.render, PROMOTE: promotions.promote, FOLLOW: promotions.follow}
+        await self.world.pipelines.advance((await self.view()).row.id)
+        for _ in range(20):
+            async with deps.store.write() as tx:
+                jobs = await tx.jobs.claim(work, "test", self.world.clock.now(), 100)
+            for job in jobs:
+                await work[job.kind](job)
+            async with deps.store.write() as tx:
+                for job in jobs:
+                    await tx.jobs.finish(job)
+            if not jobs:
+                return
+
+    async def view(self) -> PipelineView:
+        return await self.world.pipelines.get(self.world.admin, None, "shop")
+
+    async def prod(self) -> StageState:
+        view = await self.view()
+        return view.state.stages[view.spec.stages[1].id]
+
+    async def approve(self) -> None:
+        """Say yes to what waits before prod."""
+        view = await self.view()
+        (edge,) = view.spec.edges
+        release = view.state.candidates[edge.id].release
+        rendered = (await self.prod()).rendered[release]
+        digests = {ServiceId(id): one.digest for id, one in rendered.items()}
+        admin = person(Role.ADMIN, "bob")
+        await self.world.pipelines.approve(admin, edge.gates[0].id, digests)
+        await self.settle()
+
+    async def hinted(self) -> None:
+        """The repository has moved, a minute later."""
+        await self.world.clock.advance(60)
+        view = await self.view()
+        await self.world.promotions.hinted(view.row.id, self.services["prod"].repository_id or "")
+        await self.settle()
+
+    async def given(self) -> Service:
+        return await self.world.get(self.services["prod"])
+
+    async def promoted(self) -> list[LedgerEntry]:
+        async with self.world.deps.store.read() as tx:
+            id = self.services["prod"].id
+            return await tx.ledger.select(service_id=[id], stage=Stage.PROMOTED)
+
+    def commits(self) -> list[str]:
+        """Subjects of the commits of main, the newest first."""
+        return git(self.host.repository.path, "log", "--format=%s", "main").split("\n")
+
+
+@pytest.fixture
+async def cache(tmp_path: Path) -> AsyncIterator[GitCache]:
+    settings = GitCacheSettings(
+        data_dir=tmp_path / "cache",
+        poll=PollSettings(seconds=3600),
+        render=RenderSettings(workers=1),
+    )
+    one = build(settings, SystemClock())
+    await one.start()
+    yield one
+    await one.stop()
+
+
+@pytest.fixture
+async def stand(tmp_path: Path, git_server: GitServer, cache: GitCache) -> AsyncIterator[Stand]:
+    repository = git_server.create_repository("shop")
+    host = Host(repository, repository.url.removesuffix("/shop.git"))
+    app = web.Application(client_max_size=64 << 20)
+    app.router.add_route("*", "/{path:.*}", host.answer)
+    running = web.AppRunner(app)
+    await running.setup()
+    await web.TCPSite(running, "127.0.0.1", 0).start()
+    host.url = f"http://127.0.0.1:{running.addresses[0][1]}"
+    side = write_side(GitCacheSettings(data_dir=tmp_path), SystemClock(), None)
+    store = SqlStore(make_engine(migrated.put_sqlite(tmp_path)))
+    clock, sealer = FakeClock(), EnvelopeSealer(b"k" * 32)
+    hosts = GitHosts(side, cache.specs)
+    one = Stand(
+        World(Deps(store, MemoryBus(), cache, sealer, clock, hosts), cache, clock), cache, host
+    )
+    await one.fleet()
+    yield one
+    await side.close()
+    await store.close()
+    await running.cleanup()
+
+
+async def test_a_commit_carries_the_image_of_the_release_into_the_stages_folder(
+    stand: Stand,
+) -> None:
+    """The approved digest is that of a commit tried out before; ledger and stage name it."""
+    await stand.save(GitWrite((IMAGE,)), ApprovalRule())
+    await stand.release("2")
+    assert stand.commits()[0] == "Change", "nothing is on the branch before the gate"
+    await stand.approve()
+    sha = stand.host.repository.resolve("refs/heads/main")
+    given, held = await stand.given(), await stand.prod()
+    assert (given.pinned, given.sha) == (sha, sha)
+    assert held.change is not None and held.change.commit == sha
+    assert held.change.url == f"{stand.host.url}/shop/commit/{sha}"
+    assert stand.commits()[0].startswith("Promote shop r")
+    (entry,) = await stand.promoted()
+    assert (entry.sha, entry.detail["commit"], entry.detail["branch"]) == (sha, sha, "main")
+    await stand.world.report(given)
+    await stand.settle()
+    assert (await stand.prod()).health is Health.HEALTHY
+
+
+async def test_a_commit_that_is_there_already_is_found(stand: Stand) -> None:
+    """The worker dies after the push: the job is done again, and there is one commit."""
+    await stand.save(GitWrite((IMAGE,)), ApprovalRule())
+    await stand.release("3")
+    view = await stand.view()
+    held = view.state.candidates[view.spec.edges[0].id]
+    promotion = GitPromotions(stand.world.deps)
+    before = len(stand.commits())
+    for _ in range(2):
+        await promotion.land(view, view.spec.stages[1], [await stand.given()], held.release)
+    await stand.approve()
+    assert len(stand.commits()) == before + 1
+    assert (await stand.prod()).change is not None
+
+
+async def test_a_request_is_opened_and_followed_until_it_is_merged(stand: Stand) -> None:
+    await stand.save(GitWrite((IMAGE,), WriteMode.REQUEST, provider="gitea"))
+    await stand.release("4")
+    (request,) = stand.host.requests
+    assert request["title"].startswith("Promote shop r") and request["base"]["ref"] == "main"
+    held = await stand.prod()
+    assert held.change is not None and held.change.state is ChangeState.OPEN
+    assert "https://git.test/pulls/1" in held.rollout_reason
+    await stand.hinted()
+    assert not await stand.promoted()
+    sha = stand.host.merge()
+    await stand.hinted()
+    assert (await stand.given()).pinned == sha
+    (entry,) = await stand.promoted()
+    assert (entry.detail["request"], entry.detail["url"]) == (1, "https://git.test/pulls/1")
+
+
+async def test_a_closed_request_fails_the_stage_and_a_retry_opens_another(stand: Stand) -> None:
+    await stand.save(GitWrite((IMAGE,), WriteMode.REQUEST, provider="gitea"))
+    await stand.release("5")
+    stand.host.requests[0]["state"] = "closed"
+    await stand.hinted()
+    held = await stand.prod()
+    assert held.health is Health.FAILED and "#1 was closed without a merge" in held.reason
+    view = await stand.view()
+    await stand.world.pipelines.retry(stand.world.admin, view.row.id, "prod")
+    await stand.settle()
+    assert len(stand.host.requests) == 2
+    sha = stand.host.merge()
+    await stand.hinted()
+    assert (await stand.given()).pinned == sha
+
+
+async def test_a_merge_is_seen_by_the_branch_while_the_hosts_interface_is_away(
+    stand: Stand,
+) -> None:
+    await stand.save(GitWrite((IMAGE,), WriteMode.REQUEST, provider="gitea"))
+    await stand.release("6")
+    stand.host.away = True
+    await stand.hinted()
+    assert not await stand.promoted()
+    sha = stand.host.merge()
+    await stand.deliver()
+    await stand.hinted()
+    assert (await stand.given()).pinned == sha
+
+
+async def test_what_others_changed_meanwhile_is_not_deployed_unapproved(stand: Stand) -> None:
+    """The release goes back to its gate with what it comes to now."""
+    await stand.save(GitWrite((IMAGE,)), ApprovalRule())
+    await stand.release("7")
+    stand.host.repository.commit({"prod/more.yaml": manifest("9").replace("shop", "extra", 1)})
+    await stand.deliver()
+    await stand.approve()
+    assert not await stand.promoted()
+    view = await stand.view()
+    assert "back to its gates" in " ".join(one.text for one in view.state.history)
+    await stand.approve()
+    assert (await stand.given()).pinned == stand.host.repository.resolve("refs/heads/main")
+
+
+async def test_a_folder_is_copied_unless_it_has_moved_on(stand: Stand) -> None:
+    copy = GitWrite((FileChange(FileKind.FOLDER, "prod", source="dev"),))
+    await stand.save(copy, ApprovalRule())
+    await stand.release("8")
+    await stand.approve()
+    dev = await stand.world.get(stand.services["dev"])
+    assert (await stand.given()).digest == dev.digest
+    await stand.world.report(await stand.given())
+    await stand.release("9")
+    stand.host.repository.commit({"dev/d.yaml": manifest("10")})
+    await stand.deliver()
+    view = await stand.view()
+    release = view.state.candidates[view.spec.edges[0].id].release
+    with pytest.raises(Conflict, match="no longer what the release has there"):
+        await GitPromotions(stand.world.deps).prepare(
+            view, view.spec.stages[1], [await stand.given()], release
+        )
+
+
+async def test_who_may_not_change_the_repository_may_not_have_stages_write_there(
+    stand: Stand,
+) -> None:
+    stand.world.admin = person(Role.VIEWER, "eve")
+    with pytest.raises(Forbidden):
+        await stand.save(GitWrite((IMAGE,)))

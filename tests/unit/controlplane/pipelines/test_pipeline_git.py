@@ -1,0 +1,209 @@
+"""Stages that are promoted by git: what is written, and how the engine waits for it."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.domain.pipelines.effects import FollowChange, Promote
+from controlplane.domain.pipelines.events import (
+    BaseMoved,
+    Changed,
+    ChangeHinted,
+    PromotionFailed,
+    Rendered,
+    Retried,
+)
+from controlplane.domain.pipelines.gitwrites import FileChange, FileKind, GitWrite, filled
+from controlplane.domain.pipelines.images import split_image, tags_in
+from controlplane.domain.pipelines.model import Pipeline, StageId, validate
+from controlplane.domain.pipelines.rules import ApprovalRule, Rule
+from controlplane.domain.pipelines.state import Change, ChangeState, Health, ReleaseId, Revision
+from fleet.changes import CopyFolder, SetField, SetImage
+from fleet.errors import Invalid
+from gitcache.domain import refs
+from tests.fakes.pipelines import Line, make_pipeline
+
+IMAGE = FileChange(FileKind.IMAGE, "prod/kustomization.yaml", image="shop")
+VALUES = {"release": "r1-abc", "commit": "c" * 40, "stage": "prod", "pipeline": "shop"}
+OPEN = Change(ChangeState.OPEN, "repo", "main", number=7, url="https://git.test/7")
+LANDED = Change(ChangeState.LANDED, "repo", "main", "f" * 40, 7, "https://git.test/7")
+PROD = StageId("prod")
+
+
+def by_git(*rules: Rule) -> Pipeline:
+    """dev → prod, where prod is promoted by git."""
+    plain = make_pipeline({"dev prod": rules})
+    dev, prod = plain.stages
+    return validate(replace(plain, stages=(dev, replace(prod, git=GitWrite((IMAGE,))))))
+
+
+def entered(*rules: Rule) -> tuple[Line, ReleaseId]:
+    """A release that prod takes in, as its commit on a branch of its own was rendered."""
+    line = Line(by_git(*rules))
+    release = line.observe("c1")
+    line.send(Rendered(PROD, release, line.revisions(PROD, "tried", "d1")))
+    return line, release
+
+
+def test_each_kind_of_change_becomes_an_edit() -> None:
+    write = GitWrite(
+        (
+            IMAGE,
+            FileChange(
+                FileKind.FIELD, "prod/values.yaml", image="shop", field=("pods", "0", "tag")
+            ),
+            FileChange(FileKind.FIELD, "prod/info.yaml", field=("from",), value="v-${release}"),
+            FileChange(FileKind.FOLDER, "prod", source="dev"),
+        )
+    )
+    write.check("git")
+    assert write.edits(VALUES, {"shop": {"1.2"}}) == [
+        SetImage("prod/kustomization.yaml", "shop", "1.2"),
+        SetField("prod/values.yaml", ["pods", 0, "tag"], "1.2"),
+        SetField("prod/info.yaml", ["from"], "v-r1-abc"),
+        CopyFolder("dev", "prod"),
+    ]
+
+
+@pytest.mark.parametrize(("images", "told"), [({}, "does not use"), ({"shop": {"1", "2"}}, "1, 2")])
+def test_an_image_without_one_tag_is_said(images: dict, told: str) -> None:
+    with pytest.raises(Invalid, match=told):
+        GitWrite((IMAGE,)).edits(VALUES, images)
+
+
+def test_a_name_without_a_value_is_said() -> None:
+    with pytest.raises(Invalid, match=r"\$\{nothing\}; there are commit, pipeline"):
+        filled("${nothing}", VALUES)
+
+
+@pytest.mark.parametrize(
+    ("write", "field"),
+    [
+        (GitWrite(()), "git.changes"),
+        (GitWrite((replace(IMAGE, image=""),)), r"git.changes\[0\].image"),
+        (GitWrite((FileChange(FileKind.FIELD, "a"),)), r"git.changes\[0\].field"),
+        (GitWrite((FileChange(FileKind.FOLDER, "a"),)), r"git.changes\[0\].source"),
+        (GitWrite((replace(IMAGE, path="p" * 2000),)), r"git.changes\[0\].path"),
+        (GitWrite((IMAGE,), author="Eve"), "git.author"),
+        (GitWrite((IMAGE,), provider="svn"), "git.provider"),
+    ],
+)
+def test_what_can_never_be_written_is_refused_by_field(write: GitWrite, field: str) -> None:
+    with pytest.raises(Invalid) as error:
+        write.check("git")
+    assert error.value.field == field.replace("\\", "")
+
+
+@given(st.text(max_size=60), st.text(max_size=60))
+def test_any_names_make_a_branch_that_git_takes(pipeline: str, stage: str) -> None:
+    values = {"pipeline": pipeline, "stage": stage, "release": "r1-abc"}
+    branch = GitWrite((IMAGE,)).branch_for(values)
+    assert refs.is_name(f"refs/heads/{branch}")
+
+
+@given(
+    st.from_regex(r"[a-z]{1,5}(:5000)?(/[a-z]{1,5}){1,2}", fullmatch=True),
+    st.from_regex(r"[\w][\w.-]{0,9}", fullmatch=True).filter(str.isascii),
+    st.booleans(),
+)
+def test_images_are_taken_apart(name: str, tag: str, pinned: bool) -> None:
+    digest = "@sha256:" + "a" * 64 if pinned else ""
+    assert split_image(f"{name}:{tag}{digest}") == (name, tag)
+    assert split_image(f"{name}{digest}") == (name, "")
+
+
+def test_images_are_found_in_pods_wherever_they_are() -> None:
+    pod = {
+        "spec": {"initContainers": [{"image": "a:1"}], "containers": [{"image": "b:2@sha256:0"}]}
+    }
+    objects = [
+        {"kind": "CronJob", "spec": {"jobTemplate": {"spec": {"template": pod}}}},
+        {"kind": "List", "items": [{"spec": {"template": pod}}, {"data": {"image": "c:3"}}]},
+        {"kind": "Pod", "spec": {"containers": ["odd", {"image": 5}, {"image": "a"}]}},
+    ]
+    assert tags_in(objects) == {"a": {"1"}, "b": {"2"}}
+
+
+def test_the_first_stage_is_never_written_to() -> None:
+    plain = make_pipeline({"dev prod": []})
+    dev, prod = plain.stages
+    with pytest.raises(Invalid, match="nothing is written there"):
+        validate(replace(plain, stages=(replace(dev, git=GitWrite((IMAGE,))), prod)))
+
+
+def test_what_is_promoted_is_what_was_rendered_from_the_branch_of_its_own() -> None:
+    line, release = entered()
+    (promote,) = [one for one in line.effects if isinstance(one, Promote)]
+    assert {one.commit for one in promote.revisions.values()} == {"tried"}
+    line.send(Changed(PROD, release, LANDED))
+    assert {one.commit for one in line.stage("prod").revisions.values()} == {"f" * 40}
+    assert line.state.history[-1].text == f"request #7 became commit {'f' * 40} of main"
+
+
+def test_a_request_is_looked_at_less_and_less_and_at_once_when_hinted() -> None:
+    line, release = entered()
+    line.send(Changed(PROD, release, OPEN))
+    assert line.stage("prod").rollout_reason == (
+        "request #7 waits to be merged into main: https://git.test/7"
+    )
+    gaps, last = [], line.now
+    for _ in range(400):
+        if any(isinstance(one, FollowChange) for one in line.pass_time(5)):
+            gaps.append((line.now - last).seconds)
+            last = line.now
+    assert gaps[0] == 15 and gaps == sorted(gaps) and gaps[-1] == 300
+    line.pass_time(1)
+    (follow,) = [one for one in line.send(ChangeHinted("repo")) if isinstance(one, FollowChange)]
+    assert follow.revisions == line.stage("prod").revisions
+    assert not [one for one in line.send(ChangeHinted("other")) if isinstance(one, FollowChange)]
+
+
+def test_a_closed_request_fails_the_stage_and_a_retry_asks_for_a_new_one() -> None:
+    line, release = entered()
+    line.send(Changed(PROD, release, OPEN))
+    line.send(PromotionFailed(PROD, release, "request #7 was closed without a merge"))
+    held = line.stage("prod")
+    assert (held.health, held.reason) == (Health.FAILED, "request #7 was closed without a merge")
+    assert not [one for one in line.pass_time(900) if isinstance(one, FollowChange)]
+    effects = line.send(Retried(PROD, release, "eve"))
+    assert [one.release for one in effects if isinstance(one, Promote)] == [release]
+    assert line.stage("prod").change is None
+
+
+def test_a_moved_base_brings_the_release_back_before_its_gates() -> None:
+    """What was approved is void; nothing else than what is approved anew is given."""
+    line, release = entered(ApprovalRule())
+    line.approve("dev prod 0")
+    line.send(Changed(PROD, release, OPEN))
+    line.send(BaseMoved(PROD, release, "shop renders to something else"))
+    assert line.stage("prod").release is None
+    assert line.candidate("dev prod") is not None
+    line.send(Rendered(PROD, release, line.revisions(PROD, "tried again", "d2")))
+    assert len(line.promotions()) == 1
+    line.approve("dev prod 0")
+    (_, second) = [one for one in line.effects if isinstance(one, Promote)]
+    assert set(second.revisions.values()) == {Revision("tried again", "d2 prod-0")}
+
+
+def test_a_moved_base_leaves_the_stage_with_what_it_was_good_with() -> None:
+    line, first = entered()
+    line.send(Changed(PROD, first, LANDED))
+    line.health("prod")
+    second = line.observe("c2")
+    line.send(Rendered(PROD, second, line.revisions(PROD, "tried", "d2")))
+    assert line.stage("prod").release == second
+    line.send(BaseMoved(PROD, second, "moved"))
+    held = line.stage("prod")
+    assert (held.release, held.promoting, held.verified) == (first, False, True)
+    candidate = line.candidate("dev prod")
+    assert candidate is not None and candidate.release == second
+
+
+def test_what_is_told_of_another_release_changes_nothing() -> None:
+    line, _ = entered()
+    before = line.state
+    for event in (Changed(PROD, ReleaseId("r9"), OPEN), BaseMoved(PROD, ReleaseId("r9"), "x")):
+        line.send(event)
+        assert line.notes() and line.state == before
