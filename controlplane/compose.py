@@ -294,7 +294,7 @@ async def _joined(
         signin_routes=SignInRoutes(signin, identity, accounts, cookies, clock),
         access=AccessLoop(requests, clock),
         retention=RetentionLoop(records, routing, _kept(settings.audit), clock),
-        news=DeliveryOfNews(routing, sending, Watch(deps), clock),
+        news=DeliveryOfNews(routing, sending, Watch(deps), bus, clock),
         outward=outward,
         audit_export=AuditExport(records, identity, cookies),
         tunnels=Tunnels(deps),

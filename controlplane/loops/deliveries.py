@@ -1,37 +1,68 @@
 """When notifications are routed and sent, audit rows forwarded, and states looked at."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 from controlplane.loops.patient import patiently
+from controlplane.ports import MISSED, Bus
+from controlplane.usecases.deps import CLUSTER, PIPELINE, SERVICE
 from controlplane.usecases.notification_routing import AWAY_AFTER, Routing, Watch
 from controlplane.usecases.notification_sending import Sending
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 
 _EVERY_SECONDS = 1.0
+_QUIET_SECONDS = 5.0
 _WATCH_SECONDS = 15.0
 _TOKENS_SECONDS = 3600.0
 
 
 class DeliveryOfNews:
-    """Drives `Routing`, `Sending` and `Watch`."""
+    """Drives `Routing`, `Sending` and `Watch`.
 
-    def __init__(self, routing: Routing, sending: Sending, watch: Watch, clock: Clock) -> None:
+    While nothing happens the store is asked every 5 s; what wakes others has it asked within one.
+    """
+
+    def __init__(
+        self, routing: Routing, sending: Sending, watch: Watch, bus: Bus, clock: Clock
+    ) -> None:
         self._routing = routing
         self._sending = sending
         self._watch = watch
+        self._bus = bus
         self._clock = clock
+        self._stirred: list[asyncio.Event] = []
         self.tasks = Tasks("news")
 
     def start(self) -> None:
         """Begin in the background."""
-        self.tasks.forever("route", self._while_some(self._routing.route))
+        self.tasks.forever("wakes", self._follow())
+        self.tasks.forever("route", self._while_some(self._routed))
         self.tasks.forever("send", self._while_some(self._sending.deliver))
-        self.tasks.forever("audit", self._every(_EVERY_SECONDS, self._sending.forward_audit))
+        self.tasks.forever("audit", self._while_some(self._forwarded))
         self.tasks.forever("clusters", self._look_at_clusters())
         repositories = self._watch.look_at_repositories
         self.tasks.forever("repositories", self._every(_WATCH_SECONDS, repositories))
         self.tasks.forever("tokens", self._every(_TOKENS_SECONDS, self._watch.look_at_tokens))
+
+    async def _follow(self) -> None:
+        async for _ in self._bus.subscribe(SERVICE, PIPELINE, CLUSTER, MISSED):
+            self._stir()
+
+    def _stir(self) -> None:
+        for stirred in self._stirred:
+            stirred.set()
+
+    async def _routed(self) -> int:
+        """What is routed is to be sent."""
+        count = await self._routing.route()
+        if count:
+            self._stir()
+        return count
+
+    async def _forwarded(self) -> int:
+        await self._sending.forward_audit()
+        return 0
 
     async def _look_at_clusters(self) -> None:
         """Agents need a while to come back to a control plane that was away itself."""
@@ -39,11 +70,23 @@ class DeliveryOfNews:
         await self._every(_WATCH_SECONDS, self._watch.look_at_clusters)
 
     async def _while_some(self, step: Callable[[], Awaitable[int]]) -> None:
+        stirred = asyncio.Event()
+        self._stirred.append(stirred)
         while True:
+            stirred.clear()
             if not await patiently("notify", step, self._clock):
                 await self._clock.sleep(_EVERY_SECONDS)
+                await _until(stirred, _QUIET_SECONDS - _EVERY_SECONDS)
 
     async def _every(self, seconds: float, step: Callable[[], Awaitable[None]]) -> None:
         while True:
             await patiently("notify", step, self._clock)
             await self._clock.sleep(seconds)
+
+
+async def _until(stirred: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await stirred.wait()
+    except TimeoutError:
+        pass
