@@ -1,0 +1,159 @@
+"""A promotion to many clusters with the real store and ledger, whose workers die at any moment."""
+
+import asyncio
+import random
+from collections.abc import Mapping
+
+from controlplane.domain.access import BUILT_IN, INSTALLATION, Actor, ActorKind, Grant, Policy
+from controlplane.domain.access.roles import BuiltInRole
+from controlplane.domain.clusters import Cluster
+from controlplane.domain.jobs import LEASE, Job
+from controlplane.domain.ledger import LedgerEntry, Stage
+from controlplane.domain.pipelines.rollout import Progress, Rollout, Strategy
+from controlplane.domain.reports import Report, StatusReport
+from controlplane.domain.services import Phase, Service
+from controlplane.events.memory import MemoryBus
+from controlplane.ports import Store
+from controlplane.secrets.envelope import EnvelopeSealer
+from controlplane.usecases.agents import Agents
+from controlplane.usecases.delivery import Delivery
+from controlplane.usecases.deps import Deps
+from controlplane.usecases.pipelines import (
+    PROMOTE,
+    RENDER,
+    TICK,
+    EdgeDraft,
+    PipelineDraft,
+    Pipelines,
+    StageDraft,
+)
+from controlplane.usecases.promotions import Promotions
+from controlplane.usecases.repositories import Repositories, RepositoryChange
+from fleet.identity import ClusterId, ServiceId
+from tests.fakes.clock import FakeClock
+from tests.fakes.manifests import FakeManifests, config_map
+
+_ADMIN = Actor(
+    ActorKind.USER,
+    id="root",
+    name="root",
+    email="root@example.org",
+    policy=Policy((Grant(BUILT_IN[BuiltInRole.ADMIN], INSTALLATION),)),
+)
+_FOLDER = "shop"
+_REPLICAS = 2
+# Of what is done, so much is cut short, or done a second time by one that was thought dead.
+_DIES, _LINGERS = 0.3, 0.15
+
+
+class FleetRollout:
+    """dev → so many clusters in waves; `seed` says who dies when."""
+
+    def __init__(self, store: Store, clusters: int, wave: int, seed: int) -> None:
+        self.clock, self.manifests = FakeClock(), FakeManifests()
+        self._store = store
+        self._clusters, self._wave = clusters, wave
+        self._dice = random.Random(seed)
+        sealer = EnvelopeSealer(b"k" * 32)
+        self._deps = Deps(store, MemoryBus(), self.manifests, sealer, self.clock)
+        self._agents, self._delivery = Agents(self._deps), Delivery(self._deps)
+        self._repositories = Repositories(self._deps)
+        self._pipelines = Pipelines(self._deps)
+        self._told: dict[ServiceId, int] = {}
+        self._lingering: list[Job] = []
+        self.pipeline = ""
+        self.died = 0
+
+    async def prepare(self) -> None:
+        """Clusters with a service each, a pipeline, and a release that is healthy in dev."""
+        url = "https://git.example.org/fleet.git"
+        repository = await self._repositories.create(_ADMIN, RepositoryChange(url=url))
+        now = self.clock.now()
+        services = []
+        async with self._store.write() as tx:
+            for number in range(self._clusters + 1):
+                name = f"c{number:04}"
+                await tx.clusters.add(Cluster(ClusterId(name), name, name, now, now))
+                home, id = ClusterId(name), ServiceId(f"s{number:04}")
+                service = Service(id, home, repository.id, "shop", "shop", now, now, folder=_FOLDER)
+                await tx.services.add(service)
+                services.append(id)
+        await self._repositories.follow_again(repository.id)
+        self.manifests.push(repository.id, {_FOLDER: [config_map("a", v="1")]})
+        rollout = Rollout(Strategy.WAVES, wave_size=self._wave)
+        stages = [StageDraft("dev", services[:1]), StageDraft("fleet", services[1:], None, rollout)]
+        draft = PipelineDraft("shop", stages, [EdgeDraft("dev", "fleet")])
+        self.pipeline = (await self._pipelines.save(_ADMIN, draft)).row.id
+        await self._delivery.deliver(repository.id)
+        await self._agents_report()
+
+    async def run(self) -> None:
+        """Until every cluster is healthy with the release."""
+        while not await self._is_done():
+            await self._pipelines.advance(self.pipeline)
+            while await self._work():
+                pass
+            await self._agents_report()
+            await self.clock.advance(LEASE.total_seconds() + 1)
+
+    async def services(self) -> list[Service]:
+        """Those of the second stage."""
+        async with self._store.read() as tx:
+            return [one for one in await tx.services.select() if one.id != "s0000"]
+
+    async def ledger(self, stage: Stage) -> list[LedgerEntry]:
+        """What the ledger has of a stage, in its order."""
+        async with self._store.read() as tx:
+            rows = await tx.ledger.select(stage=stage)
+        return [one for one in rows if one.service_id != "s0000"]
+
+    async def progress(self) -> Mapping[ServiceId, Progress]:
+        view = await self._pipelines.get(_ADMIN, self.pipeline)
+        return view.state.stages[view.spec.stages[1].id].progress
+
+    async def _is_done(self) -> bool:
+        found = await self.progress() if await self._has_release() else {}
+        return len(found) == self._clusters and set(found.values()) == {Progress.HEALTHY}
+
+    async def _has_release(self) -> bool:
+        view = await self._pipelines.get(_ADMIN, self.pipeline)
+        return view.spec.stages[1].id in view.state.stages
+
+    async def _work(self) -> int:
+        """What the replicas do at once with the jobs that are due; how many there were."""
+        async with self._store.write() as tx:
+            kinds = (RENDER, PROMOTE, TICK)
+            jobs = await tx.jobs.claim(kinds, "replica", self.clock.now(), _REPLICAS)
+        late, self._lingering = self._lingering, []
+        await asyncio.gather(*(self._do(job, mortal=True) for job in jobs))
+        await asyncio.gather(*(self._do(job, mortal=False) for job in late))
+        return len(jobs)
+
+    async def _do(self, job: Job, *, mortal: bool) -> None:
+        """By a replica of its own, which knows nothing but the store."""
+        promotions = Promotions(self._deps, Pipelines(self._deps), self._repositories)
+        works = {RENDER: promotions.render, PROMOTE: promotions.promote, TICK: promotions.tick}
+        fate = self._dice.random() if mortal else 1.0
+        if _DIES <= fate < _DIES + _LINGERS:
+            self._lingering.append(job)
+            return
+        doing = asyncio.ensure_future(works[job.kind](job))
+        if fate < _DIES:
+            self.died += 1
+            for _ in range(self._dice.randrange(400)):
+                await asyncio.sleep(0)
+            doing.cancel()
+        await asyncio.wait([doing])
+        if not doing.cancelled() and fate >= _DIES:
+            doing.result()
+            async with self._store.write() as tx:
+                await tx.jobs.finish(job)
+
+    async def _agents_report(self) -> None:
+        """Every agent that has been given something says, once, that it is healthy."""
+        async with self._store.read() as tx:
+            fresh = [one for one in await tx.services.select() if one.sequence > one.observed]
+        for one in fresh:
+            number = self._told[one.id] = self._told.get(one.id, 0) + 1
+            body = StatusReport(one.id, one.sequence, one.digest or "", Phase.HEALTHY, ())
+            await self._agents.record(one.cluster_id, [Report(number, self.clock.now(), body)])
