@@ -7,6 +7,7 @@ from datetime import datetime
 import grpc
 import structlog
 
+from controlplane.agentlink.paces import SLOWED, Paces
 from controlplane.agentlink.rivals import Rivals
 from controlplane.agentlink.session import Session
 from controlplane.domain.ledger import LedgerEntry, Stage
@@ -32,6 +33,7 @@ _NOTE_EVERY = 1.0
 _RECHECK_EVERY = 30.0
 _TIDY_EVERY = 3600.0
 _STOP_SECONDS = 5.0
+_PACE_SECONDS = 0.2
 _UPLOADS = 4
 _UPLOAD_SECONDS = 75.0
 _STATUS = {
@@ -58,6 +60,7 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
         self._bus = bus
         self._logs = logs
         self._rivals = Rivals(clock)
+        self._paces = Paces(clock)
         self._clock = clock
         self._sessions: dict[ClusterId, Session] = {}
         self._open: dict[Session, Context] = {}
@@ -121,6 +124,15 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
     def logged(self, piece: wire.JobLog) -> None:
         self._logs.append(piece.command_id, piece.offset, piece.data)
         self._bus.publish(CLUSTER_JOB, piece.command_id)
+
+    async def admit(self, cluster_id: ClusterId, waiting: int) -> int:
+        """As `Observer.admit`."""
+        while not (most := self._paces.take(cluster_id, waiting)):
+            if self._paces.slow(cluster_id):
+                log.warning("agent slowed down", action="agent.slowed", cluster=cluster_id)
+                await self._agents.alarm(cluster_id, SLOWED)
+            await self._clock.sleep(_PACE_SECONDS)
+        return most
 
     def take_offers(self, cluster_id: ClusterId) -> list[LedgerEntry]:
         mine = [entry for entry in self._offered if entry.cluster_id == cluster_id]
@@ -306,7 +318,7 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
                 log.warning("could not check a deploy token", error=error.message)
 
     async def _end_alarms(self) -> None:
-        for cluster_id in self._rivals.calmed():
+        for cluster_id in (*self._rivals.calmed(), *self._paces.calmed()):
             await self._agents.alarm(cluster_id, "")
 
     async def _tidy(self) -> None:

@@ -47,6 +47,10 @@ class Observer(Protocol):
         """A piece of a running job's log has come."""
         ...
 
+    async def admit(self, cluster_id: ClusterId, waiting: int) -> int:
+        """How many of the waiting reports may be committed; waits until some may."""
+        ...
+
     def take_offers(self, cluster_id: ClusterId) -> list[LedgerEntry]:
         """What was offered to a cluster and is not written down yet; the caller will."""
         ...
@@ -203,17 +207,24 @@ class Session:
             self._observer.logged(piece)
 
     async def _commit_reports(self) -> None:
-        """Commit reports in groups, as many as have come, and acknowledge them."""
+        """Commit reports in groups, as many as have come and may be taken."""
         while True:
             await self._reported.wait()
             self._reported.clear()
-            batch, self._reports = self._reports, []
-            self._room.set()
-            if batch and self._goodbye is None:
-                reports = [messages.report(one) for one in batch]
-                offers = self._observer.take_offers(self.cluster_id)
-                number = await self._agents.record(self.cluster_id, reports, offers)
-                await self._write(wire.HubMessage(ack=wire.Ack(number=number)))
+            while self._reports and self._goodbye is None:
+                most = await self._observer.admit(self.cluster_id, len(self._reports))
+                batch, self._reports = self._reports[:most], self._reports[most:]
+                self._room.set()
+                await self._commit(batch)
+
+    async def _commit(self, batch: list[wire.Report]) -> None:
+        """Commit some reports and acknowledge them; after goodbye, none."""
+        if self._goodbye is not None:
+            return
+        reports = [messages.report(one) for one in batch]
+        offers = self._observer.take_offers(self.cluster_id)
+        number = await self._agents.record(self.cluster_id, reports, offers)
+        await self._write(wire.HubMessage(ack=wire.Ack(number=number)))
 
     async def _send_all(self) -> None:
         """Send every difference between what the agent holds and what it should."""

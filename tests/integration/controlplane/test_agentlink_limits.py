@@ -1,10 +1,14 @@
 """Desired states that the protocol cannot carry."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 
+from controlplane.agentlink.paces import BURST, SLOWED
 from controlplane.domain.services import ServiceStatus
+from fleet.wire.v1 import agent_pb2 as wire
+from tests.fakes.clock import FakeClock
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World
 from tests.integration.controlplane.test_agentlink import Hub, listening, registered
@@ -40,3 +44,24 @@ async def test_what_the_protocol_cannot_carry_keeps_nothing_else_back(hub: Hub) 
     world.manifests.push(repository.id, {"shop": [config_map("c")], "bad": [config_map("d")]})
     await world.delivery.deliver(repository.id)
     assert (await agent.read("desired")).desired.service_id == good.id
+
+
+async def test_an_agent_that_tells_of_too_much_waits_and_people_see_why(hub: Hub) -> None:
+    """Nothing is lost: what is more than the burst is committed as time goes on."""
+    world = hub.world
+    assert isinstance(world.clock, FakeClock)
+    cluster_id, token = await registered(world)
+    agent = await hub.agent(token)
+    await agent.hello()
+    for number in range(1, BURST + 11):
+        await agent.report(number, drift=wire.Drift(service_id="nobody"))
+    number = 0
+    while number < BURST:
+        number = (await agent.read("ack")).ack.number
+    async with asyncio.timeout(30):
+        while (await world.clusters.get(world.admin, cluster_id)).alarm != SLOWED:
+            await asyncio.sleep(0.02)
+    assert number == BURST
+    await world.clock.advance(1.0)
+    while number < BURST + 10:
+        number = (await agent.read("ack")).ack.number
