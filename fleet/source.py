@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
+from urllib.parse import quote, unquote
 
 from fleet.attestation import Attestation
 from fleet.identity import ClusterId, RepositoryId
@@ -40,9 +41,18 @@ class GitCredentials:
     proxy: str | None = None
 
 
+class RepositoryKind(StrEnum):
+    """GIT: a git repository. HELM: a place of charts, a chart repository or an OCI registry."""
+
+    GIT = "GIT"
+    HELM = "HELM"
+
+
 @dataclass(frozen=True, slots=True)
 class RepositorySpec:
     """A repository to follow: its refs in use are branch or tag names, full ref names or shas.
+
+    Of a place of charts they are what `chart_ref` makes, or sha256 sums of archives.
 
     `via` names the cluster whose agent reaches the server. With `submodules` their files belong
     to the folders they are in; each must be a repository that is followed too, in the same
@@ -58,6 +68,18 @@ class RepositorySpec:
     submodules: bool = False
     project: str | None = None
     folders: frozenset[str] = frozenset()
+    kind: RepositoryKind = RepositoryKind.GIT
+
+
+def chart_ref(chart: str, version: str) -> str:
+    """The ref that stands for a chart and a version, a range, or empty for the newest."""
+    return f"{chart}/{quote(version or '*', safe='')}"
+
+
+def chart_of_ref(ref: str) -> tuple[str, str] | None:
+    """Chart and version that a ref stands for; None: it stands for none."""
+    chart, _, version = ref.rpartition("/")
+    return (chart, unquote(version)) if chart and version else None
 
 
 @dataclass(frozen=True, slots=True)

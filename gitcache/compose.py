@@ -10,7 +10,9 @@ from fleet.attestation import Signer
 from fleet.remotes import checked_proxy
 from fleet.runtime.clock import Clock
 from fleet.runtime.files import write_whole
+from gitcache.charts.catalogue import Catalogue
 from gitcache.charts.fetcher import Fetcher
+from gitcache.charts.mirror import ChartMirror
 from gitcache.charts.source import ChartSource
 from gitcache.coordination.local import SoleReplica
 from gitcache.decrypt.keys import SopsDecryptor
@@ -26,6 +28,7 @@ from gitcache.store.files import FileContent, FileMemo, sweep
 from gitcache.store.objects import open_objects
 from gitcache.sync.cache import GitCache
 from gitcache.sync.follower import Pace, Source
+from gitcache.sync.kinds import Copies, Listers, Readers
 from gitcache.sync.renders import Renders
 from gitcache.sync.tiers import TieredContent
 from gitcache.write.side import WriteSide
@@ -89,15 +92,20 @@ def build(
         for root in (data / "bundles", data / "memos"):
             await asyncio.to_thread(sweep, root)
 
+    catalogue = Catalogue(charts, memo, clock)
+    places = ChartMirror(catalogue, memo)
+    lister, reader = Listers(mirror.lister, places), Readers(mirror.reader, places)
+    copies = Copies(mirror.clones, places)
+
     replicas = company.replicas if company else SoleReplica()
     cache = GitCache(
-        Source(mirror.lister, mirror.clones, mirror.reader, replicas, replicas.me.name),
+        Source(lister, copies, reader, replicas, replicas.me.name),
         Renders(
-            mirror.reader,
+            reader,
             content,
             memo,
             workers,
-            charts,
+            catalogue,
             clock,
             decryptor=decryptor or _decryptor(settings),
         ),

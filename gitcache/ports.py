@@ -268,8 +268,42 @@ class Charts(Protocol):
         """Which chart that is now. Invalid: there is none. Unavailable: ask again."""
         ...
 
+    async def at(self, spec: RepositorySpec, sha: str) -> ChartPin:
+        """The chart that a commit of a place of charts is. Rejected: it is not offered any more."""
+        ...
+
     async def archive(self, pin: ChartPin) -> bytes:
         """The bytes of a pinned chart; they have its digest. Unavailable: not to be had now."""
+        ...
+
+
+class ChartPlaces(Protocol):
+    """Chart repositories that are followed: a commit is the archive of a chart, by its sha256."""
+
+    async def list_refs(self, spec: RepositorySpec, prefixes: Sequence[str]) -> Mapping[str, str]:
+        """As `RefLister.list_refs`."""
+        ...
+
+    async def fetch(self, spec: RepositorySpec, wants: Mapping[str, str]) -> None:
+        """As `Clones.fetch`."""
+        ...
+
+    async def pin(self, spec: RepositorySpec, wants: Mapping[str, str]) -> None:
+        """As `Clones.pin`."""
+        ...
+
+    async def pins(self, spec: RepositorySpec) -> Mapping[str, str]:
+        """As `Clones.pins`."""
+        ...
+
+    async def commit(self, spec: RepositorySpec, sha: str) -> CommitRecord | None:
+        """As `TreeReader.commit`."""
+        ...
+
+    async def ids(
+        self, spec: RepositorySpec, tree: str, paths: Collection[str]
+    ) -> Mapping[str, Entry | None]:
+        """As `TreeReader.ids`."""
         ...
 
 

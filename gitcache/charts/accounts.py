@@ -55,8 +55,11 @@ class Accounts:
 def _remote(spec: RepositorySpec) -> Remote | None:
     if spec.credentials is None or spec.credentials.password is None:
         return None
+    place = URL(spec.url)
+    if place.scheme == "oci":
+        place = place.with_scheme("http" if is_local(place.host or "") else "https")
     try:
-        return parse_remote(spec.url)
+        return parse_remote(str(place))
     except Invalid:
         return None
 

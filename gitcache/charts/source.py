@@ -69,6 +69,17 @@ class ChartSource:
                 await self._again(pin)
             return pin
 
+    async def newest(self, wanted: ChartRef) -> ChartPin:
+        """As `pin`, of what is offered now."""
+        self._newest.pop(wanted, None)
+        return await self.pin(wanted)
+
+    async def latest(self, wanted: ChartRef, most: int) -> list[ChartPin]:
+        """The newest versions of a chart, whatever is wanted. Invalid, Unavailable."""
+        known = {one: text for text in await self._offered(wanted) if (one := _parsed(text))}
+        texts = [known[one] for one in sorted(known, reverse=True)[:most]]
+        return [await self.pin(replace(wanted, version=text)) for text in texts]
+
     async def archive(self, pin: ChartPin) -> bytes:
         """As `Charts.archive`."""
         data = await self._kept(pin)
@@ -98,17 +109,18 @@ class ChartSource:
         until, version = self._newest.get(wanted, (0.0, ""))
         if self._clock.monotonic() < until:
             return version
-        if wanted.repository.startswith("oci://"):
-            offered = await self._registry(wanted).tags()
-        else:
-            offered = [one.version for one in await self._index(wanted)]
-        version = newest(offered, wanted.version)
+        version = newest(await self._offered(wanted), wanted.version)
         if version is None:
             raise Invalid(f"there is no version {wanted.version!r} of chart {wanted.name!r}")
         self._newest[wanted] = (self._clock.monotonic() + _FRESH_SECONDS, version)
         if len(self._newest) > _MOST_REMEMBERED:
             self._newest.popitem(last=False)
         return version
+
+    async def _offered(self, wanted: ChartRef) -> list[str]:
+        if wanted.repository.startswith("oci://"):
+            return await self._registry(wanted).tags()
+        return [one.version for one in await self._index(wanted)]
 
     async def _fetched(self, exact: ChartRef) -> str:
         """Fetch and keep an archive; its digest."""

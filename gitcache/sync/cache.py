@@ -29,6 +29,7 @@ from gitcache.domain.objects import CommitRecord
 from gitcache.ports import ContentStore, Member, NotOwner, PeerAway, Peers, Replicas
 from gitcache.sync.follower import Pace, Source
 from gitcache.sync.following import Following
+from gitcache.sync.kinds import is_git
 from gitcache.sync.plans import Origin
 from gitcache.sync.renders import Renders
 
@@ -296,7 +297,7 @@ class GitCache:
             return rendered
         statement = Statement(
             digest=rendered.digest,
-            repository=parse_remote(spec.url).text,
+            repository=parse_remote(spec.url).text if is_git(spec) else spec.url,
             commit=request.commit,
             folder=request.folder,
             renderer=request.renderer.value,

@@ -13,7 +13,7 @@ from fleet.errors import Invalid, NotFound, TowlineError, Unavailable
 from fleet.runtime.backoff import Backoff
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
-from fleet.source import Commit, RepositorySpec, RepositoryState
+from fleet.source import Commit, RepositoryKind, RepositorySpec, RepositoryState
 from gitcache.domain import refs
 from gitcache.domain.objects import CommitRecord
 from gitcache.ports import (
@@ -36,6 +36,9 @@ _SPREAD = 0.1
 _SLOW_SECONDS = 1.0
 _SLOW_FACTOR = 20.0
 """A server that takes longer than a second spends a twentieth of its time on us at most."""
+_CHARTS_SECONDS = 300.0
+"""An index of charts is megabytes, and new versions are few."""
+
 _MEASURE_SECONDS = 600.0
 _MOST_USED = 50_000
 _MOST_ASKED = 1_000
@@ -347,6 +350,8 @@ class Follower:
             self._clock.monotonic() - self._hinted < _HINTS_TRUSTED
         )
         seconds = pace.poll_with_webhook if recent else pace.poll
+        if self.spec.kind is RepositoryKind.HELM:
+            seconds = max(seconds, _CHARTS_SECONDS)
         if self._took > _SLOW_SECONDS:
             seconds = max(seconds, min(self._took * _SLOW_FACTOR, pace.longest_backoff))
         return seconds * random.uniform(1 - _SPREAD, 1 + _SPREAD)

@@ -6,7 +6,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fleet.errors import Invalid
-from fleet.source import HelmRelease, Renderer, RenderRequest, RepositorySpec, SourceFolder
+from fleet.source import (
+    HelmRelease,
+    Renderer,
+    RenderRequest,
+    RepositoryKind,
+    RepositorySpec,
+    SourceFolder,
+)
 from gitcache.domain import paths
 from gitcache.domain.inputs import FORMAT, Inputs, digest_of_json, source_of
 from gitcache.domain.objects import Entry
@@ -178,6 +185,10 @@ class Planner:
         plan = replace(plan, request=replace(plan.request, helm=helm))
         values = [_inside_commit(plan.folder, one, "valuesFiles") for one in helm.values_files]
         plan = await self._reading(origin, replace(plan, values=values), values)
+        if origin.spec.kind is RepositoryKind.HELM:
+            root = paths.child(plan.folder, _FETCHED_CHART)
+            pin = await self._charts.at(origin.spec, plan.request.commit)
+            return replace(plan, root=root, pins={root: pin})
         if helm.url:
             wanted = ChartRef(helm.url, helm.chart or "", helm.version or "", origin.spec.project)
             root = paths.child(plan.folder, _FETCHED_CHART)

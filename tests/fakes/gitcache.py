@@ -214,6 +214,12 @@ class FakeCharts:
         digest = digest_of(self.archives[wanted.name])
         return ChartPin(wanted.name, "1.0.0", digest, wanted)
 
+    async def at(self, spec: RepositorySpec, sha: str) -> ChartPin:
+        for name, data in self.archives.items():
+            if digest_of(data) == f"sha256:{sha}":
+                return ChartPin(name, "1.0.0", f"sha256:{sha}", ChartRef(spec.url, name))
+        raise Rejected("no such chart")
+
     async def archive(self, pin: ChartPin) -> bytes:
         return self.archives[pin.name]
 

@@ -1,0 +1,82 @@
+"""Which chart an archive is, by the sha256 of its bytes: what was seen is remembered."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from yarl import URL
+
+from fleet.runtime.clock import Clock
+from fleet.source import RepositorySpec, chart_of_ref
+from gitcache.charts.source import ChartSource
+from gitcache.domain.inputs import digest_of_json
+from gitcache.ports import ChartPin, ChartRef, Memo, Rejected
+
+_LOOKED_THROUGH = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A chart, and when it was first seen here."""
+
+    name: str
+    version: str
+    at: datetime
+
+
+class Catalogue:
+    """Fills `Charts`: charts by name, and those of places that are followed by their sum too."""
+
+    def __init__(self, charts: ChartSource, memo: Memo, clock: Clock) -> None:
+        self._charts = charts
+        self._memo = memo
+        self._clock = clock
+
+    async def pin(self, wanted: ChartRef) -> ChartPin:
+        """As `Charts.pin`."""
+        return await self._charts.pin(wanted)
+
+    async def archive(self, pin: ChartPin) -> bytes:
+        """As `Charts.archive`."""
+        return await self._charts.archive(pin)
+
+    async def at(self, spec: RepositorySpec, sha: str) -> ChartPin:
+        """As `Charts.at`: what was seen, else one of the newest versions of the charts in use."""
+        seen = await self.seen(spec, sha)
+        if seen is not None:
+            origin = ChartRef(spec.url, seen.name, seen.version, spec.project)
+            return ChartPin(seen.name, seen.version, f"sha256:{sha}", origin)
+        charts = {one.name: one for ref in spec.refs if (one := wanted_by(spec, ref)) is not None}
+        for name in sorted(charts):
+            for pin in await self._charts.latest(charts[name], _LOOKED_THROUGH):
+                if await self._note(spec, pin) == sha:
+                    return pin
+        raise Rejected(f"{URL(spec.url).host} offers no chart with the digest sha256:{sha[:12]}…")
+
+    async def newest(self, spec: RepositorySpec, wanted: ChartRef) -> str:
+        """The sum of the newest archive that is offered now. Invalid: none; Unavailable."""
+        return await self._note(spec, await self._charts.newest(wanted))
+
+    async def seen(self, spec: RepositorySpec, sha: str) -> Seen | None:
+        """What is known of an archive without asking anybody."""
+        told = await self._memo.get(_key(spec, sha))
+        if told is None:
+            return None
+        return Seen(told["name"], told["version"], datetime.fromisoformat(told["at"]))
+
+    async def _note(self, spec: RepositorySpec, pin: ChartPin) -> str:
+        sha = pin.digest.removeprefix("sha256:")
+        if await self.seen(spec, sha) is None:
+            now = self._clock.now().isoformat()
+            told = {"name": pin.name, "version": pin.version, "at": now}
+            await self._memo.put(_key(spec, sha), told)
+        return sha
+
+
+def wanted_by(spec: RepositorySpec, ref: str) -> ChartRef | None:
+    """The chart that a ref of a place of charts stands for, if it stands for one."""
+    named = chart_of_ref(ref)
+    return ChartRef(spec.url, *named, spec.project) if named else None
+
+
+def _key(spec: RepositorySpec, sha: str) -> str:
+    return digest_of_json({"chart of": spec.id, "url": spec.url, "sha": sha})

@@ -1,0 +1,81 @@
+"""Chart repositories and registries as places that are followed, like repositories of git.
+
+A ref is a chart with a range of versions, a commit the newest archive that the range allows: its
+id is the archive's sha256. It has one empty folder, as a chart is rendered from its archive.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from yarl import URL
+
+from fleet.errors import Invalid
+from fleet.source import Commit, RepositorySpec
+from gitcache.charts.catalogue import Catalogue, wanted_by
+from gitcache.domain.inputs import digest_of_json
+from gitcache.domain.objects import TREE, CommitRecord, Entry
+from gitcache.ports import ASKED_PIN, Memo
+
+_HEADS = "refs/heads/"
+_MOST_PINS = 1000
+
+
+class ChartMirror:
+    """Fills `ChartPlaces`. Archives lie in the content store."""
+
+    def __init__(self, charts: Catalogue, memo: Memo) -> None:
+        self._charts = charts
+        self._memo = memo
+
+    async def list_refs(self, spec: RepositorySpec, prefixes: Sequence[str]) -> Mapping[str, str]:
+        """As `RefLister.list_refs`: the newest archive of each chart.
+
+        A chart without any is left out, unless nothing is there at all. Invalid, Unavailable.
+        """
+        found: dict[str, str] = {}
+        failure: Invalid | None = None
+        for prefix in prefixes:
+            wanted = wanted_by(spec, prefix.removeprefix(_HEADS))
+            if not prefix.startswith(_HEADS) or wanted is None:
+                continue
+            try:
+                found[prefix] = await self._charts.newest(spec, wanted)
+            except Invalid as error:
+                failure = error
+        if failure is not None and not found:
+            raise failure
+        return found
+
+    async def fetch(self, spec: RepositorySpec, wants: Mapping[str, str]) -> None:
+        """As `Clones.fetch`: have the archives."""
+        for sha in wants.values():
+            await self._charts.archive(await self._charts.at(spec, sha))
+        await self.pin(spec, wants)
+
+    async def pin(self, spec: RepositorySpec, wants: Mapping[str, str]) -> None:
+        """As `Clones.pin`."""
+        kept = {name: sha for name, sha in wants.items() if not name.startswith(ASKED_PIN)}
+        before = await self.pins(spec)
+        if kept and before != (after := {**before, **kept}):
+            await self._memo.put(_pins_key(spec), after if len(after) < _MOST_PINS else kept)
+
+    async def pins(self, spec: RepositorySpec) -> Mapping[str, str]:
+        """As `Clones.pins`."""
+        return await self._memo.get(_pins_key(spec)) or {}
+
+    async def commit(self, spec: RepositorySpec, sha: str) -> CommitRecord | None:
+        """As `TreeReader.commit`: the chart's name and version are its subject."""
+        seen = await self._charts.seen(spec, sha)
+        if seen is None:
+            return None
+        host = URL(spec.url).host or spec.url
+        return CommitRecord(sha, Commit(sha, host, f"{seen.name} {seen.version}", seen.at))
+
+    async def ids(
+        self, spec: RepositorySpec, tree: str, paths: Collection[str]
+    ) -> Mapping[str, Entry | None]:
+        """As `TreeReader.ids`: there is the root and nothing in it."""
+        return {path: None if path else Entry(TREE, tree) for path in paths}
+
+
+def _pins_key(spec: RepositorySpec) -> str:
+    return digest_of_json({"charts of": spec.id, "url": spec.url})
