@@ -22,7 +22,7 @@ from fleet.identity import RepositoryId
 from fleet.source import Commit, Rendered, RenderRequest, RepositoryState
 from gitcache.domain import messages
 from gitcache.peers.sockets import OpenSockets
-from gitcache.ports import Member, PeerAway, PeerSlow
+from gitcache.ports import Member, NotOwner, PeerAway, PeerSlow
 
 HOP = "Towline-Hop"
 """Set by a replica that asks another one, which then asks nobody else."""
@@ -167,7 +167,7 @@ async def _check(answer: aiohttp.ClientResponse) -> None:
     said = _problem(await answer.content.read(1 << 16))
     text = str(said.get("message", "")) or f"a replica answered {answer.status}"
     if answer.status == MISDIRECTED:
-        raise PeerAway(text, retry_after=1.0)
+        raise NotOwner(text, retry_after=1.0)
     kind = _ERRORS.get(str(said.get("code")))
     if kind is not None:
         raise kind(text)

@@ -16,7 +16,7 @@ from fleet.source import Commit, Rendered, RenderRequest, RepositorySpec, Reposi
 from gitcache.domain import messages
 from gitcache.domain.placement import ranked
 from gitcache.peers.client import PeerClient
-from gitcache.ports import LiveDigests, Member, PeerAway, PeerSlow
+from gitcache.ports import LiveDigests, Member, NotOwner, PeerAway, PeerSlow
 
 log = structlog.get_logger(__name__)
 
@@ -25,6 +25,9 @@ Result = TypeVar("Result")
 _LIVE_SECONDS = 600.0
 _PATIENCE = 60.0
 """Seconds for which servers are asked again for what they have not answered yet."""
+_MOVING = 20.0
+"""The same for servers that do not know who owns a repository, as while one is replaced."""
+
 _MOST_SERVERS = 64
 _ANYWHERE = ("0.0.0.0:", "[::]:", ":")
 """Where a replica listens that was not told under which address others reach it."""
@@ -184,12 +187,12 @@ class RemoteGitCache:
     ) -> Result:
         """Ask one server after another, always in the same order for a key.
 
-        All of them again as long as one is at work: what is asked for is made once. NotFound,
-        where `one_may_have_it`: each of those that answered has said so.
+        All of them again as long as one is at work, as what is asked for is made once, or does
+        not know who is to answer. NotFound, where `one_may_have_it`: each of those that answered has said so.
         """
-        until = self._clock.monotonic() + _PATIENCE
+        began = self._clock.monotonic()
         failures: list[TowlineError] = [PeerSlow("not asked yet")]
-        while _is_slow(failures) and self._clock.monotonic() < until:
+        while self._clock.monotonic() - began < _patience(failures):
             failures = []
             for name in ranked(key, self.servers()):
                 try:
@@ -204,7 +207,7 @@ class RemoteGitCache:
         for error in failures:
             if isinstance(error, NotFound):
                 raise error
-        wanting = "has not answered in time" if _is_slow(failures) else "is away"
+        wanting = "has not answered in time" if _patience(failures) else "is away"
         raise Unavailable(f"the git cache {wanting}; it is asked again", retry_after=1.0)
 
     async def _look_around(self) -> None:
@@ -244,9 +247,11 @@ class RemoteGitCache:
                 log.warning("live bundles not told", reason=error.message)
 
 
-def _is_slow(failures: Collection[TowlineError]) -> bool:
-    """Whether a server may still be at work on what it was asked."""
-    return any(isinstance(error, PeerSlow) for error in failures)
+def _patience(failures: Collection[TowlineError]) -> float:
+    """For how many seconds to ask: longest where one may be at work on what it was asked."""
+    if any(isinstance(error, PeerSlow) for error in failures):
+        return _PATIENCE
+    return _MOVING if any(isinstance(error, NotOwner) for error in failures) else 0.0
 
 
 class _Link:

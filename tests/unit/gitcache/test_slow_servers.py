@@ -8,7 +8,7 @@ from fleet.bundle import digest_of
 from fleet.errors import NotFound, TowlineError, Unavailable
 from gitcache.peers.client import PeerClient
 from gitcache.peers.remote import RemoteGitCache
-from gitcache.ports import Member, PeerAway, PeerSlow
+from gitcache.ports import Member, NotOwner, PeerAway, PeerSlow
 from tests.fakes.clock import FakeClock
 
 DATA = b"bundle"
@@ -54,6 +54,16 @@ async def test_the_one_that_can_render_it_again_is_found() -> None:
 async def test_a_bundle_that_all_do_not_have_is_not_found() -> None:
     with pytest.raises(NotFound):
         await asked(NotFound, NotFound)
+
+
+async def test_who_is_not_sure_whose_it_is_is_asked_again() -> None:
+    """A repository is changing hands, and this is the only server that is known."""
+    assert await asked(NotOwner, PeerAway, NotOwner) == DATA
+
+
+async def test_what_nobody_owns_is_not_waited_for_as_long() -> None:
+    with pytest.raises(Unavailable, match="has not answered in time"):
+        await asked(*[NotOwner] * 6)
 
 
 async def test_patience_ends() -> None:
