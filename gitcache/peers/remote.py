@@ -188,7 +188,8 @@ class RemoteGitCache:
         """Ask one server after another, always in the same order for a key.
 
         All of them again as long as one is at work, as what is asked for is made once, or does
-        not know who is to answer. NotFound, where `one_may_have_it`: each of those that answered has said so.
+        not know who is to answer. NotFound, where `one_may_have_it`: each of those that answered
+        has said so.
         """
         began = self._clock.monotonic()
         failures: list[TowlineError] = [PeerSlow("not asked yet")]
