@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from urllib.parse import urlsplit
 
 import structlog
 
@@ -103,6 +104,8 @@ class Sending:
             return 200
         if repository is not None:
             host = Host.of(sink.type, secrets, repository.url)
+            if urlsplit(host.base).hostname != sink.host:
+                raise Unavailable("the repository is on another host now: give the token again")
             return await self._tell_host(host, sink.repository_id, found[0])
         if sink.type in COMMIT_STATUS:
             return _GONE

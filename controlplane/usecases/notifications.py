@@ -325,7 +325,10 @@ async def _of_repository(
     if not given.get("token"):
         raise Invalid("is needed to write commit statuses", field="token")
     api = given.get("api_url") or api_of(draft.type, repository.url)
-    return replace(sink, repository_id=id, host=checked_host(api, ("https", "http"), "apiUrl"))
+    host = checked_host(api, ("https", "http"), "apiUrl")
+    if sink.host not in ("", host) and not draft.token:
+        raise Invalid("must be given again for another host", field="token")
+    return replace(sink, repository_id=id, host=host)
 
 
 def checked_host(url: str, schemes: tuple[str, ...], field: str) -> str:

@@ -18,6 +18,7 @@ from controlplane.notify.outward import GuardedOutward
 from controlplane.usecases.notification_routing import Routing
 from controlplane.usecases.notification_sending import Sending
 from controlplane.usecases.notifications import Notifying, SinkDraft
+from fleet.errors import Invalid
 from tests.integration.controlplane.conftest import World
 from tests.integration.controlplane.test_pipelines import Line
 
@@ -192,3 +193,21 @@ async def test_a_commit_has_a_status_for_each_environment(stand: Stand) -> None:
         if (commit, body["context"]) == (sha, "towline/shop/prod")
     ]
     assert (of_prod[0], of_prod[-1]) == ("pending", "success")
+
+
+async def test_a_token_goes_to_the_host_that_it_was_given_for(stand: Stand) -> None:
+    """Not to where somebody moves the repository, and not to another repository's."""
+    service, world = await stand.preview(), stand.world
+    async with world.deps.store.write() as tx:
+        (sink,) = await tx.sinks.select()
+        await tx.sinks.change(sink.id, host="git.example.org")
+    await world.report(service, Phase.HEALTHY)
+    await stand.send()
+    assert not stand.forge.tokens
+    other = await world.repository("https://git.example.net/example/fleet.git")
+    draft = SinkDraft("t", SinkType.GITHUB, token="t0ken", repository_id=service.repository_id)
+    verbs = Notifying(world.deps)
+    await verbs.save_sink(world.admin, draft)
+    moved = replace(draft, token=None, repository_id=other.id)
+    with pytest.raises(Invalid, match="given again"):
+        await verbs.save_sink(world.admin, moved)
