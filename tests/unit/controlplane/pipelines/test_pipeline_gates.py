@@ -1,9 +1,22 @@
 """What each kind of gate answers on its own."""
 
-from datetime import timedelta
+import re
+from datetime import datetime, timedelta
+from pathlib import Path
 
+import pytest
+
+from controlplane.domain.pipelines.calendar import Calendar, Period
 from controlplane.domain.pipelines.gates import Situation, judge
-from controlplane.domain.pipelines.rules import ApprovalRule, SoakRule
+from controlplane.domain.pipelines.rules import (
+    ApprovalRule,
+    ExternalRule,
+    GateKind,
+    ManualRule,
+    Rule,
+    SoakRule,
+    WindowRule,
+)
 from controlplane.domain.pipelines.state import Approval, GateStatus, Health, StageState
 from fleet.identity import ServiceId
 from tests.fakes.pipelines import START
@@ -40,3 +53,40 @@ def test_soaking_tells_until_when_and_wakes_then() -> None:
     assert soaking.wake == START + timedelta(seconds=1)
     assert soaking.reason == "soaking until 2026-01-01 00:00:01 UTC"
     assert judge(SoakRule(60), situation(healthy_for=60)).status == GateStatus.OPEN
+
+
+CLOSED = WindowRule(Calendar(freezes=(Period(START, START + timedelta(days=1), "rest"),)))
+OPEN, RUNNING = GateStatus.OPEN, GateStatus.RUNNING
+HOUR = timedelta(hours=1)
+TABLE: list[tuple[Rule, Situation, GateStatus, str, datetime | None]] = [
+    (ApprovalRule(2), situation(approval("bob")), RUNNING, "1 of 2 approvals, so far bob", None),
+    (ApprovalRule(1), situation(approval("bob")), OPEN, "approved by bob", None),
+    (ManualRule(), situation(), RUNNING, "somebody has to verify it", None),
+    (ManualRule("look at it"), situation(), RUNNING, "has to verify it: look at it", None),
+    (ManualRule(), situation(approval("bob")), OPEN, "verified by bob", None),
+    (ManualRule(), situation(approval("bob", "d2")), RUNNING, "somebody has to verify it", None),
+    (ExternalRule("ci@x"), situation(), RUNNING, "waits for the answer of ci@x", None),
+    (ExternalRule("ci@x"), situation(approval("ci@x")), OPEN, "passed by ci@x", None),
+    (SoakRule(7200), situation(healthy_for=3600), RUNNING, "soaking until", START + HOUR),
+    (SoakRule(3600), situation(healthy_for=3600), OPEN, "healthy since", None),
+    (WindowRule(Calendar()), situation(), OPEN, "within its hours", None),
+    (CLOSED, situation(), RUNNING, "rest", START + 24 * HOUR),
+]
+
+
+@pytest.mark.parametrize(("rule", "seen", "status", "reason", "wake"), TABLE)
+def test_what_each_gate_of_people_and_time_answers(
+    rule: Rule, seen: Situation, status: GateStatus, reason: str, wake: datetime | None
+) -> None:
+    """Open or not, why, and when it may be otherwise with nobody doing anything."""
+    verdict = judge(rule, seen)
+    assert (verdict.status, verdict.wake) == (status, wake)
+    assert reason in verdict.reason
+
+
+def test_the_table_of_gates_names_every_kind() -> None:
+    """What people read of gates is what there is."""
+    page = (Path(__file__).parents[4] / "docs" / "pipelines.md").read_text()
+    section = page.partition("\n## Gates\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `([A-Z]+)` \|", section, re.MULTILINE)
+    assert sorted(rows) == sorted(GateKind)
