@@ -21,6 +21,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from fleet.age import AgeIdentity
 from fleet.errors import Invalid
+from gitcache.decrypt import flat
 
 MARK = b"ENC[AES256_GCM,"
 MOST_BYTES = 4 << 20
@@ -66,20 +67,22 @@ def is_encrypted(data: bytes) -> bool:
 
 
 def decrypt(data: bytes, name: str, identities: Sequence[AgeIdentity]) -> bytes:
-    """The file in the clear: YAML and JSON as JSON, which is YAML; others as they were.
+    """The file in the clear: YAML and JSON as JSON, which is YAML; others in their own form.
 
     Invalid: it is no such file, none of the keys opens it, or it was altered. The message holds no
     value.
     """
     if len(data) > MOST_BYTES:
         raise Invalid(f"{len(data):,} bytes, {MOST_BYTES:,} at most are decrypted")
-    is_yaml = name.endswith((".yaml", ".yml"))
-    documents = _parsed(data, is_yaml=is_yaml)
+    is_yaml, is_flat = name.endswith((".yaml", ".yml")), flat.is_flat(name, data)
+    documents = [_flat(name, data)] if is_flat else _parsed(data, is_yaml=is_yaml)
     metadata = _metadata(documents[0].get("sops"))
     trees = [{key: one for key, one in doc.items() if key != "sops"} for doc in documents]
     opened = _Opening(metadata, _data_key(metadata, identities))
     found = [opened.tree(one, ()) for one in trees]
     opened.check()
+    if is_flat:
+        return flat.written(name, found[0])
     if not is_yaml and not name.endswith(".json"):
         return _content(found[0])
     if len(found) == 1:
@@ -234,6 +237,13 @@ def _parsed(data: bytes, *, is_yaml: bool) -> list[dict[str, Any]]:
     return found
 
 
+def _flat(name: str, data: bytes) -> dict[str, Any]:
+    try:
+        return flat.parsed(name, data.decode())
+    except UnicodeDecodeError:
+        raise Invalid("it is no text") from None
+
+
 def _documents(text: str) -> Iterator[Any]:
     loader = _Loader(text)
     try:
@@ -247,7 +257,7 @@ def _content(tree: Mapping[str, Any]) -> bytes:
     """What a file is of which SOPS knows no structure."""
     content = tree.get("data")
     if set(tree) != {"data"} or not isinstance(content, str):
-        raise Invalid("of this form only YAML, JSON and binary files are decrypted")
+        raise Invalid("of this form only YAML, JSON, dotenv, INI and binary files are decrypted")
     return content.encode()
 
 

@@ -102,6 +102,66 @@ def test_files_of_json_and_without_structure_open_too() -> None:
     assert sops.decrypt(binary, "x.env", [IDENTITY]) == b"key=value\n"
 
 
+def folded(about: dict[str, Any]) -> dict[str, str]:
+    """Metadata as files of lines have them, newlines written out."""
+    plain = {key: str(value) for key, value in about.items() if key != "age"}
+    for number, one in enumerate(about["age"]):
+        plain |= {f"age__list_{number}__map_{key}": value for key, value in one.items()}
+    return {key: value.replace("\n", "\\n") for key, value in plain.items()}
+
+
+def test_files_of_dotenv_come_out_as_they_went_in() -> None:
+    """A line a value, newlines written out, comments passed over."""
+    document = written({"PASSWORD": CANARY, "TEXT": "a\nb", "NOTE_unencrypted": "x=y", "NONE": ""})
+    about = {f"sops_{key}": value for key, value in folded(document.pop("sops")).items()}
+    lines = ["# of the shop", *(f"{key}={value}" for key, value in (document | about).items())]
+    data = "\n".join(lines).encode()
+    assert CANARY.encode() not in data and sops.is_encrypted(data)
+    clear = f"PASSWORD={CANARY}\nTEXT=a\\nb\nNOTE_unencrypted=x=y\nNONE=\n"
+    assert sops.decrypt(data, "deploy/.env", [IDENTITY]).decode() == clear
+
+
+def test_files_of_ini_come_out_as_they_went_in() -> None:
+    """Sections are the first level; what stands before them is in one of its own."""
+    tree = {"DEFAULT": {"mode": "live"}, "db": {"password": CANARY, "hint": "a;b"}}
+    document = written(tree)
+    lines = [f"mode = {document['DEFAULT']['mode']}", "; of the shop", "[db]"]
+    lines += [f"{key:9}= {value}" for key, value in document["db"].items()]
+    lines += ["[sops]", *(f"{key} = {value}" for key, value in folded(document["sops"]).items())]
+    clear = f"mode = live\n[db]\npassword = {CANARY}\nhint = `a;b`\n"
+    data = "\n".join(lines).encode()
+    assert sops.decrypt(data, "app.ini", [IDENTITY]).decode() == clear
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "said"),
+    [
+        (".env", lambda lines: [lines[1], lines[0], *lines[2:]], "code is wrong"),
+        (".env", lambda lines: [lines[0].replace("A=", "C="), *lines[1:]], "altered or moved"),
+        (".env", lambda lines: ["A=open", *lines[1:]], "is not encrypted"),
+        (".env", lambda lines: ["words", *lines], "line 1 has no ="),
+        (".env", lambda lines: lines[:2], "not whole"),
+        (".env", lambda lines: [*lines, "sops_key_groups__list_0__map_x=y"], "key groups"),
+        (".env", lambda lines: [*lines, "sops_shamir_threshold=2"], "key groups"),
+        (".ini", lambda lines: ["words", *lines], "neither = nor :"),
+    ],
+)
+def test_lines_that_were_altered_do_not_open(name: str, change: Any, said: str) -> None:
+    """Moved, renamed, put in the clear, cut off: each is told, and no value is."""
+    document = written({"A": CANARY, "B": "b"})
+    about = {f"sops_{key}": value for key, value in folded(document.pop("sops")).items()}
+    lines = change([f"{key}={value}" for key, value in (document | about).items()])
+    with pytest.raises(Invalid, match=said) as raised:
+        sops.decrypt("\n".join(lines).encode(), name, [IDENTITY])
+    assert CANARY not in str(raised.value)
+
+
+@given(st.text(max_size=200), st.sampled_from((".env", ".ini")))
+def test_any_lines_are_opened_or_refused(text: str, name: str) -> None:
+    with pytest.raises(Invalid):
+        sops.decrypt(text.encode(), name, [IDENTITY])
+
+
 def test_all_documents_of_a_file_are_opened_under_one_code() -> None:
     """The metadata stand in each; the code is that of all values in their order."""
     code = hashlib.sha512(b"12").hexdigest().upper()

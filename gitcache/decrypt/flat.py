@@ -1,0 +1,115 @@
+"""Files of lines that SOPS encrypts value by value: dotenv, and INI with its sections.
+
+Both are trees of texts, and their metadata stand in keys of one level each, such as
+`age__list_0__map_recipient`. Comments are no part of the message authentication code.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fleet.errors import Invalid
+
+Tree = dict[str, Any]
+
+_PREFIX = "sops_"
+_SECTION = "sops"
+_BEFORE_SECTIONS = "DEFAULT"
+_AGE = re.compile(r"age__list_(\d+)__map_(recipient|enc)")
+_QUOTES = ('"""', '"', "'", "`")
+
+
+def is_flat(name: str, data: bytes) -> bool:
+    """Whether a file is of lines, by its name; one without structure is JSON under any name."""
+    return name.endswith((".env", ".ini")) and not data.lstrip().startswith(b"{")
+
+
+def parsed(name: str, text: str) -> Tree:
+    """The file as the tree that it would be in YAML, metadata under `sops`. Invalid: it is none."""
+    return _of_dotenv(text) if name.endswith(".env") else _of_ini(text)
+
+
+def written(name: str, tree: Mapping[str, Any]) -> bytes:
+    """The file in the clear, without metadata and comments."""
+    lines = _dotenv(tree) if name.endswith(".env") else _ini(tree)
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _of_dotenv(text: str) -> Tree:
+    about: dict[str, str] = {}
+    tree: Tree = {}
+    for number, line in _lines(text, "#"):
+        key, found, value = line.partition("=")
+        if not found:
+            raise Invalid(f"line {number} has no =")
+        value = value.replace("\\n", "\n")
+        if key.startswith(_PREFIX):
+            about[key.removeprefix(_PREFIX)] = value
+        else:
+            tree[key] = value
+    return {**tree, "sops": _unfolded(about)}
+
+
+def _of_ini(text: str) -> Tree:
+    sections: dict[str, dict[str, str]] = {}
+    name = _BEFORE_SECTIONS
+    for number, line in _lines(text, "#;"):
+        if line.startswith("[") and line.endswith("]"):
+            name = line[1:-1].strip()
+            sections.setdefault(name, {})
+            continue
+        parts = re.split(r"\s*[=:]\s*", line, maxsplit=1)
+        if len(parts) != 2:
+            raise Invalid(f"line {number} has neither = nor :")
+        sections.setdefault(name, {})[parts[0]] = _unquoted(parts[1])
+    about = {k: v.replace("\\n", "\n") for k, v in sections.pop(_SECTION, {}).items()}
+    return {**sections, "sops": _unfolded(about)}
+
+
+def _lines(text: str, comments: str) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(text.splitlines(), 1):
+        line = line.strip()
+        if line and line[0] not in comments:
+            yield number, line
+
+
+def _unquoted(value: str) -> str:
+    for quote in _QUOTES:
+        if len(value) >= 2 * len(quote) and value.startswith(quote) and value.endswith(quote):
+            return value[len(quote) : -len(quote)]
+    return value
+
+
+def _unfolded(about: Mapping[str, str]) -> Tree:
+    """The metadata as they stand in YAML, as far as they are read."""
+    recipients: dict[int, dict[str, str]] = {}
+    tree: Tree = {}
+    for key, value in about.items():
+        if parts := _AGE.fullmatch(key):
+            recipients.setdefault(int(parts[1]), {})[parts[2]] = value
+        elif key.startswith("key_groups__"):
+            tree["key_groups"] = True
+        else:
+            tree[key] = value
+    tree["mac_only_encrypted"] = about.get("mac_only_encrypted") == "true"
+    tree["shamir_threshold"] = about.get("shamir_threshold", "0") != "0"
+    tree["age"] = [recipients[number] for number in sorted(recipients)]
+    return tree
+
+
+def _dotenv(tree: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in tree.items():
+        yield f"{key}={_escaped(value)}"
+
+
+def _ini(tree: Mapping[str, Any]) -> Iterator[str]:
+    for name, section in sorted(tree.items(), key=lambda one: one[0] != _BEFORE_SECTIONS):
+        if name != _BEFORE_SECTIONS:
+            yield f"[{name}]"
+        for key, value in section.items():
+            quote = '"""' if "\n" in value else "`" if {"#", ";"} & set(value) else ""
+            yield f"{key} = {quote}{value}{quote}"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\n", "\\n")
