@@ -6,7 +6,7 @@ SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-PACKAGES := $(wildcard fleet controlplane syncagent gitcache proxy towline bench tests)
+PACKAGES := $(wildcard fleet controlplane syncagent gitcache proxy towline bench charts deploy tests)
 PROTOS := fleet/wire/v1/options.proto fleet/wire/v1/agent.proto
 STUBS := $(addprefix fleet/wire/v1/,options_pb2.py options_pb2.pyi agent_pb2.py agent_pb2.pyi agent_pb2_grpc.py)
 # The first Python on the PATH that is new enough; `make PYTHON=…` chooses another.
@@ -101,6 +101,12 @@ fuzz: setup ## coverage-guided runs over what reads strangers' bytes; FUZZ_SECON
 			-artifact_prefix=dist/fuzz/$$target- -max_total_time=$(FUZZ_SECONDS); \
 	done
 
+SEED ?= 1
+MINUTES ?= 5
+.PHONY: chaos
+chaos: setup servers ## everything breaks under load, then the store is checked; SEED=7 MINUTES=30
+	@CHAOS_SEED=$(SEED) CHAOS_MINUTES=$(MINUTES) $(BIN)/pytest -q -s tests/integration/chaos
+
 .PHONY: charts
 charts: setup ## lint the Helm charts and package them into dist/charts
 	@$(BIN)/python charts/package.py dist/charts
@@ -108,6 +114,10 @@ charts: setup ## lint the Helm charts and package them into dist/charts
 .PHONY: manifests
 manifests: setup ## the charts as plain manifests and bases for Kustomize, below deploy/kubernetes
 	@$(BIN)/python -m charts.manifests .
+
+.PHONY: image
+image: setup console-if-npm ## the container image for amd64 and arm64 as an OCI archive, without an engine; needs apt
+	@$(BIN)/python -m deploy.image dist/image
 
 .PHONY: bill
 bill: setup ## bills of materials (CycloneDX) of all that the program is made of, into dist/bill

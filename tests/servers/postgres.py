@@ -4,6 +4,7 @@ import asyncio
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import sysconfig
 import tempfile
@@ -46,10 +47,14 @@ def _folders() -> Iterator[Path]:
 
 
 class Postgres:
-    """A server on a port of this machine, with its data in a temporary folder."""
+    """A server on a port of this machine, with its data in a temporary folder.
 
-    def __init__(self, programs: Path) -> None:
+    A `durable` one has everything after a crash that it said was committed.
+    """
+
+    def __init__(self, programs: Path, *, durable: bool = False) -> None:
         self._programs = programs
+        self._settings = _FAST | ({"synchronous_commit": "on"} if durable else {})
         self._folder = Path(tempfile.mkdtemp(prefix="towline-postgres-"))
         self._user = _other_user() if os.geteuid() == 0 else None
         self._group = ProcessGroup()
@@ -124,15 +129,29 @@ class Postgres:
             user=self._user,
             extra_groups=None if self._user is None else [],
         )
-        settings = [word for key, value in _FAST.items() for word in ("-c", f"{key}={value}")]
+        self._serve()
+
+    def crash(self) -> None:
+        """End at once, without a word to clients, until `start_again`."""
+        self._server.send_signal(signal.SIGQUIT)
+        self._server.wait()
+
+    def start_again(self) -> None:
+        """Serve what was there, once it has been recovered."""
+        self._serve()
+
+    def _serve(self) -> None:
+        data = self._folder / "data"
+        chosen = self._settings.items()
+        settings = [word for key, value in chosen for word in ("-c", f"{key}={value}")]
         where = ["-D", str(data), "-p", str(self.port), "-h", "127.0.0.1", "-k", str(self._folder)]
-        server = self._group.spawn(
+        self._server = self._group.spawn(
             [str(self._programs / "postgres"), *where, *settings],
             cwd=self._folder,
             log=self._folder / "log",
             user=self._user,
         )
-        self._wait(server)
+        self._wait(self._server)
 
     def _within_reach(self) -> Path:
         """The programs, copied if they are in a folder that the other user may not enter."""

@@ -20,7 +20,7 @@ _COLUMNS: tuple[Column, ...] = (
     field("GOAL"),
     field("OK"),
 )
-_USUAL = ("idle", "onboard", "commit", "noisy", "hung", "slow", "flapping", "storm")
+_USUAL = ("idle", "onboard", "commit", "hung", "slow", "noisy", "flapping", "storm")
 
 
 def simulate(
@@ -28,7 +28,7 @@ def simulate(
     scenario: Annotated[
         list[str] | None,
         typer.Option(
-            help="idle, onboard, commit, noisy, hung, slow, flapping, storm; all without."
+            help="idle, onboard, commit, hung, slow, noisy, flapping, storm; all without."
         ),
     ] = None,
     clusters: Annotated[int, typer.Option(help="How many clusters to simulate.")] = 100,

@@ -87,7 +87,6 @@ async def noisy(stage: Stage) -> Outcome:
         during = await stage.probe(stage.plan.seconds)
     finally:
         await loud.ask("noise", agents=[], rate=0.0)
-    await stage.until_told()
     return Outcome(
         "noisy", _compared("beside a noisy one", before, during), [_beside(before, during)]
     )
@@ -154,9 +153,9 @@ SCENARIOS: Mapping[str, Scenario] = {
     "idle": idle,
     "onboard": onboard,
     "commit": commit,
-    "noisy": noisy,
     "hung": hung,
     "slow": slow,
+    "noisy": noisy,
     "flapping": flapping,
     "storm": storm,
 }

@@ -113,14 +113,6 @@ class Stage:
             await asyncio.sleep(_LOOK_S)
         return time.monotonic() - began
 
-    async def until_told(self) -> None:
-        """Wait until no agent has a report that is not acknowledged. Unavailable: some still do."""
-        began = time.monotonic()
-        while total(await self.look(), "waiting"):
-            if time.monotonic() - began > self.plan.patience:
-                raise Unavailable(f"reports still wait after {self.plan.patience:.0f} s")
-            await asyncio.sleep(_LOOK_S)
-
     async def deploy(self) -> float:
         """A service in each cluster, carried out and told of; the seconds. Invalid: no git."""
         if self.hub.git is None:
@@ -133,7 +125,7 @@ class Stage:
         self.say(f"deploying a service to {len(new)} clusters")
         began = time.monotonic()
         await asyncio.to_thread(self.fleet.deploy, new)
-        await self._told({one["id"] for one in new}, began, self.crowds)
+        await self.told({one["id"] for one in new}, began, self.crowds)
         self.deployed = self.size
         return time.monotonic() - began
 
@@ -149,9 +141,13 @@ class Stage:
         await asyncio.to_thread(self.fleet.commit, next(self.versions))
         began = time.monotonic()
         await asyncio.to_thread(self.fleet.hint)
-        return await self._told(wanted, began, crowds or self.crowds)
+        return await self.told(wanted, began, crowds or self.crowds)
 
-    async def _told(self, wanted: set[str], began: float, crowds: Collection[Crowd]) -> list[float]:
+    async def told(self, wanted: set[str], began: float, crowds: Collection[Crowd]) -> list[float]:
+        """Wait until all of `wanted` have told of something new; seconds since `began`.
+
+        Unavailable: it takes too long.
+        """
         told: dict[str, float] = {}
         while wanted - told.keys():
             if time.monotonic() - began > self.plan.patience:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,7 +35,9 @@ _KEY = "the key that all replicas of the test share"
 class Replica:
     """One process; `kill`, `pause`, `go_on` and `stop` it, and `start` it again."""
 
-    def __init__(self, name: str, folder: Path, database: str, redis: str) -> None:
+    def __init__(
+        self, name: str, folder: Path, database: str, redis: str, more: Mapping[str, str]
+    ) -> None:
         self.name = name
         self.data = folder / name / "data"
         self.log = folder / name / "serve.log"
@@ -47,9 +49,20 @@ class Replica:
             "TOWLINE_DRAIN_SECONDS": "3",
             "TOWLINE_GIT__PEERS__KEY": _KEY,
             "TOWLINE_GIT__PEERS__NAME": name,
+            **more,
         }
         self._process: subprocess.Popen[bytes] | None = None
         self.is_up = False
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def has_ended(self) -> bool:
+        assert self._process is not None
+        return self._process.poll() is not None
 
     @property
     def url(self) -> str:
@@ -113,8 +126,15 @@ class Replica:
 class Fleet:
     """All replicas; those that come second get the keys that the first has made."""
 
-    def __init__(self, folder: Path, database: str, redis: str, names: str = "abc") -> None:
-        self.replicas = [Replica(name, folder, database, redis) for name in names]
+    def __init__(
+        self,
+        folder: Path,
+        database: str,
+        redis: str,
+        names: str = "abc",
+        more: Mapping[str, str] | None = None,
+    ) -> None:
+        self.replicas = [Replica(name, folder, database, redis, more or {}) for name in names]
         self._made = 0
 
     def start(self) -> None:
