@@ -4,7 +4,8 @@ import logging
 import re
 import sys
 from collections.abc import MutableMapping
-from typing import Any
+from contextlib import suppress
+from typing import Any, TextIO, cast
 
 import structlog
 
@@ -33,6 +34,23 @@ class _Levelled(_Everything):
         return None
 
 
+class _Lossy:
+    """A stream that swallows what cannot be written: a full disk must end no work, only the log."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> None:
+        """Write, if that is possible."""
+        with suppress(OSError):
+            self._stream.write(text)
+
+    def flush(self) -> None:
+        """Flush, if that is possible."""
+        with suppress(OSError):
+            self._stream.flush()
+
+
 def set_level(level: str) -> None:
     """Log what is at least this important from now on: debug, info, warning or error."""
     _Levelled.least = logging.getLevelNamesMapping()[level.upper()]
@@ -58,7 +76,7 @@ def configure(level: str = "info", *, json: bool | None = None) -> None:
             renderer,
         ],
         wrapper_class=_Levelled,
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(cast(TextIO, _Lossy(sys.stderr))),
         cache_logger_on_first_use=True,
     )
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(name)s: %(message)s")

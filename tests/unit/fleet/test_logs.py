@@ -1,6 +1,10 @@
 """Logs show what happened and no secret."""
 
+import errno
+import io
 import json
+import os
+import sys
 
 import pytest
 import structlog
@@ -56,3 +60,20 @@ def test_json_is_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
         "timestamp": "",
         "token": "[redacted]",
     }
+
+
+class FullDisk(io.StringIO):
+    """A stream onto a disk that takes nothing."""
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def flush(self) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_log_that_cannot_be_written_ends_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk costs lines, not the request or the agent's call that wanted to write them."""
+    monkeypatch.setattr(sys, "stderr", FullDisk())
+    logs.configure("info", json=True)
+    structlog.get_logger("full").info("hello")
