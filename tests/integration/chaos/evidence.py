@@ -12,8 +12,8 @@ class Seen:
     """What agents, users and git know for certain, gathered while all goes wrong.
 
     `held`: what each agent holds (service, sequence); `settled`: all that it ever carried out, in
-    its order, with the names of the objects; `sha`: the last commit; `told`: objects
-    whose drift it has reported, in order; `asked`: names of clusters that a user has made, each until it was answered.
+    its order, with the names of the objects; `sha`: the last commit; `told`: objects whose drift
+    it has reported, in order; `asked`: names of clusters that a user has made.
     """
 
     marks: dict[str, str]
