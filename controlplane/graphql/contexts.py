@@ -18,13 +18,16 @@ from fleet.errors import Invalid
 
 @strawberry.type
 class ServiceContext:
-    """Values that templates of many services read as `contexts.name.key`; secrets are not shown."""
+    """Values that templates of many services read as `contexts.name.key`.
+
+    Secrets are not shown; `secretsVersion` grows with each change of them."""
 
     id: strawberry.ID
     name: str
     configuration: Map
     types: Map
     secrets_by_reference: bool
+    secrets_version: int
     project: Project | None
 
     @classmethod
@@ -34,6 +37,7 @@ class ServiceContext:
             name=row.name,
             configuration=Map(dict(row.configuration)),
             secrets_by_reference=row.by_reference,
+            secrets_version=row.secrets_version,
             types=Map({key: one.upper() for key, one in row.types.items()}),
             project=project,
         )

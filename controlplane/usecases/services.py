@@ -11,6 +11,7 @@ from controlplane.domain.helm import check_helm
 from controlplane.domain.ledger import LedgerEntry, Stage
 from controlplane.domain.names import check_label, check_text
 from controlplane.domain.repositories import Repository, check_folder, check_ref
+from controlplane.domain.secrets import Wanted
 from controlplane.domain.services import (
     Component,
     Removal,
@@ -31,6 +32,7 @@ from controlplane.usecases.importing import check_not_imported
 from controlplane.usecases.inherited import check_changeable, check_deletable
 from controlplane.usecases.removal import begin_removal
 from controlplane.usecases.repositories import find_repository
+from controlplane.usecases.secretuses import set_uses
 from controlplane.usecases.sources import SourceChange, set_sources, sources_of
 from controlplane.usecases.stages import pipeline_of
 from fleet.errors import Conflict, Invalid, NotFound
@@ -62,7 +64,7 @@ class ServiceChange:
     """What to change of a service; None leaves it as it is.
 
     `rendered_by`: the cluster whose agent is to render it; empty: the control plane. A
-    `verification` of 0 seconds ends it.
+    `verification` of 0 seconds ends it. `uses`: secrets that a new service is to have.
     """
 
     name: str | None = None
@@ -86,6 +88,7 @@ class ServiceChange:
     sources: Sequence[SourceChange] | None = None
     rendered_by: str | None = None
     verification: Verification | None = None
+    uses: Wanted | None = None
 
     def checked(self) -> dict[str, Any]:
         """The columns to write. Invalid: a value that cannot be."""
@@ -259,6 +262,8 @@ class Services:
             if change.sources:
                 await set_sources(self._deps, tx, actor, service, change.sources)
             await tx.ledger.append([self._entry(service, Stage.CREATED, actor)])
+            if change.uses:
+                await set_uses(self._deps, tx, actor, service, change.uses)
             await self._deps.audit(
                 tx, actor, "createServiceDeployment", f"{cluster.handle}/{name}", service.id
             )
@@ -379,17 +384,20 @@ class Services:
     async def clone(self, actor: Actor, id: str, cluster_id: str, change: ServiceChange) -> Service:
         """Define a service like another one; `change` says what is different of it.
 
-        Its configuration is that of the other, with what is given over it.
+        Its configuration is that of the other, with what is given over it; it uses the same
+        secrets, for which the actor needs the right.
         """
         require_member(actor)
         async with self._deps.store.read() as tx:
             model = await _readable(tx, actor, id=id)
             bound = await tx.context_bindings.select(service_id=id)
             sources = (await sources_of(tx, [id])).get(id, ())
+            used = await tx.secret_uses.select(service_id=id)
         require(actor, Verb.WRITE, model.target)
         likeness = replace(
             _likeness(model, [one.context_id for one in bound]),
             sources=[SourceChange(s.repository_id, s.ref, s.folder, s.path) for s in sources],
+            uses={u.name: (u.secret_id, u.version if u.pinned else None) for u in used},
         )
         told = {one.name: getattr(change, one.name) for one in fields(change)}
         given = {name: value for name, value in told.items() if value is not None}

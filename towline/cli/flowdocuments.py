@@ -14,7 +14,9 @@ VALUES = """query Values($serviceId: ID!) {
     serviceContextValues(serviceId: $serviceId) { context key value origin }
 }"""
 CONTEXT = """query Context($name: String!) {
-    serviceContext(name: $name) { id name configuration types project { id name } }
+    serviceContext(name: $name) {
+        id name configuration types secretsByReference secretsVersion project { id name }
+    }
 }"""
 OVERRIDES = """query Overrides($id: ID!) {
     contextOverrides(id: $id) { id layer placeId configuration actor updatedAt }
@@ -23,7 +25,9 @@ SAVE_FLOW = f"""mutation SaveFlow($serviceId: ID!, $attributes: ServiceFlowAttri
     saveServiceFlow(serviceId: $serviceId, attributes: $attributes) {{ {_FLOW} }}
 }}"""
 SAVE_CONTEXT = """mutation SaveContext($name: String!, $attributes: ServiceContextAttributes!) {
-    saveServiceContext(name: $name, attributes: $attributes) { id name configuration types }
+    saveServiceContext(name: $name, attributes: $attributes) {
+        id name configuration types secretsByReference secretsVersion
+    }
 }"""
 OVERRIDE = """mutation Override(
     $id: ID!, $layer: ContextLayer!, $placeId: ID!, $configuration: Json!

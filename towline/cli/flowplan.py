@@ -12,6 +12,11 @@ from towline.cli.manifests import Manifest
 from towline.cli.places import find_project
 from towline.cli.session import Api, Json, find_cluster, find_service
 
+_CONTEXT = {
+    "values": "configuration",
+    "types": "types",
+    "secretsByReference": "secretsByReference",
+}
 _LAYERS = ("project", "group", "cluster")
 
 
@@ -40,26 +45,39 @@ class FlowPlan:
             self._api.ask(documents.SAVE_FLOW, serviceId=id, attributes=given)
         yield f"~ {manifest.label} {self._done('changed')}: {', '.join(changes)}"
 
-    def context(self, manifest: Manifest) -> Iterator[str]:
-        """A context with its layers."""
+    def context(self, manifest: Manifest, secrets: Mapping[str, str] | None) -> Iterator[str]:
+        """A context with its layers. Its secrets are sent each time, as none is read back."""
         fields = manifest.fields
         found = self._found(documents.CONTEXT, "serviceContext", name=fields["name"])
-        wanted = {"configuration": fields.get("values"), "types": fields.get("types")}
-        wanted = {key: one for key, one in wanted.items() if one is not None}
+        wanted = {key: fields[name] for name, key in _CONTEXT.items() if name in fields}
         changes = [key for key, one in wanted.items() if (found or {}).get(key) != one]
-        is_new = found is None
-        if is_new or changes:
-            if not self._dry_run:
-                found = self._save(fields, wanted, is_new=is_new)
-            sign, done = ("+", "created") if is_new else ("~", "changed")
-            yield f"{sign} {manifest.label} {self._done(done)}"
+        is_new, before = found is None, found or {}
+        if (is_new or changes or secrets is not None) and not self._dry_run:
+            found = self._save(fields, wanted, secrets, is_new=is_new)
+        told = self._dry_run and secrets is not None
+        if is_new:
+            yield f"+ {manifest.label} {self._done('created')}"
+        elif changes or (found or {}).get("secretsVersion") != before.get("secretsVersion"):
+            yield f"~ {manifest.label} {self._done('changed')}"
         else:
-            yield f"= {manifest.label} unchanged"
+            yield f"= {manifest.label} unchanged" + (", but for secrets that are new" * told)
         if found is not None and "overrides" in fields:
             yield from self._overrides(found["id"], fields["overrides"])
 
-    def _save(self, fields: Mapping[str, Any], wanted: Json, *, is_new: bool) -> Json:
-        attributes: Json = {key: json.dumps(one) for key, one in wanted.items()}
+    def _save(
+        self,
+        fields: Mapping[str, Any],
+        wanted: Json,
+        secrets: Mapping[str, str] | None,
+        *,
+        is_new: bool,
+    ) -> Json:
+        attributes: Json = {
+            key: one if key == "secretsByReference" else json.dumps(one)
+            for key, one in wanted.items()
+        }
+        if secrets is not None:
+            attributes["secrets"] = [{"name": k, "value": v} for k, v in secrets.items()]
         if is_new and "project" in fields:
             attributes["projectId"] = find_project(self._api, fields["project"])["id"]
         given: Json = {"name": fields["name"], "attributes": attributes}

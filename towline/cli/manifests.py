@@ -117,6 +117,8 @@ SHAPES: Mapping[str, Mapping[str, Any]] = {
         "project": str,
         "values": ANYTHING,
         "types": WORDS,
+        "secrets": [{"name": str, "value": _SOURCE}],
+        "secretsByReference": bool,
         "overrides": [{"layer": str, "place": str, "values": ANYTHING}],
     },
     "Pipeline": pipelineplan.SHAPE,

@@ -57,7 +57,7 @@ class Planner:
             "Cluster": self._cluster,
             "Secret": self._secret_of,
             "Flow": self._flows.flow,
-            "Context": self._flows.context,
+            "Context": self._context,
             "Service": self._whole_service,
             "Pipeline": self._pipeline,
             **dict.fromkeys(fleetplan.SORTS, self._definition),
@@ -114,6 +114,13 @@ class Planner:
     def _secret_of(self, manifest: Manifest) -> Iterator[str]:
         value = self._secret(manifest.fields.get("value"))
         yield from self._secrets.secret(manifest, value)
+
+    def _context(self, manifest: Manifest) -> Iterator[str]:
+        given = manifest.fields.get("secrets")
+        secrets = None
+        if given is not None:
+            secrets = {one.get("name", ""): self._secret(one.get("value")) or "" for one in given}
+        yield from self._flows.context(manifest, secrets)
 
     def _whole_service(self, manifest: Manifest) -> Iterator[str]:
         """A service, then which secrets it uses."""

@@ -56,6 +56,8 @@ kind: Context
 name: network
 values: {{zone: a, size: 1}}
 types: {{size: NUMBER}}
+secretsByReference: true
+secrets: [{{name: password, value: {{env: API_KEY}}}}]
 overrides:
   - {{layer: cluster, place: dev, values: {{size: 2}}}}
 """
@@ -82,7 +84,7 @@ def test_a_secret_from_its_first_value_to_its_end(
     assert "shop" in run("flow", "affected", "dev/db").stdout
     environ["API_KEY"] = f"{CANARY}-2"
     told = run("apply", "-f", str(file), environ=environ).stdout
-    assert "version: 1 → 2" in told
+    assert "version: 1 → 2" in told and "~ Context network" in told
     uses = json.loads(run("secrets", "of", "dev/shop", "-o", "json").stdout)
     assert [(one["name"], one["secretName"], one["version"]) for one in uses] == [
         ("key", "api-key", 2)

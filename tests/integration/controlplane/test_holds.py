@@ -8,6 +8,7 @@ from controlplane.agentlink import messages
 from controlplane.domain.access import SYSTEM
 from controlplane.domain.access.roles import BuiltInRole as Role
 from controlplane.domain.ledger import Stage
+from controlplane.domain.pipelines.rules import SoakRule
 from controlplane.domain.pipelines.state import Health
 from controlplane.domain.promotion import RefusedRevision
 from controlplane.domain.reports import Report, VerifiedReport
@@ -15,7 +16,7 @@ from controlplane.domain.services import Service
 from controlplane.domain.verification import Comparison, MetricCheck, Verification
 from controlplane.usecases.holds import content_of
 from controlplane.usecases.pipeline_overrides import PipelineOverrides
-from controlplane.usecases.pipelines import EdgeDraft, PipelineDraft, StageDraft
+from controlplane.usecases.pipelines import EdgeDraft, GateDraft, PipelineDraft, StageDraft
 from controlplane.usecases.services import ServiceChange
 from fleet.bundle import make_bundle
 from fleet.errors import Conflict, Forbidden, Invalid
@@ -260,3 +261,24 @@ async def _repository(world: World, service: Service) -> Any:
 
 def _refused(revision: str, world: World) -> RefusedRevision:
     return RefusedRevision(revision, SYSTEM.name, "odd", world.clock.now())
+
+
+async def test_restarts_while_it_soaks_stop_a_release(world: World, service: Service) -> None:
+    """The agent counts them: what has failed there never gets past the gate."""
+    prod = await world.service(await world.cluster("prod"), await _repository(world, service))
+    stages = [StageDraft("dev", [service.id]), StageDraft("prod", [prod.id])]
+    soak = EdgeDraft("dev", "prod", [GateDraft("soak", SoakRule(120))])
+    await world.pipelines.save(world.admin, PipelineDraft("shop", stages, [soak]))
+    line = Line(world, service, prod)
+    bad = await push(world, service, "bad")
+    await world.report(bad)
+    await line.settle()
+    (waiting,) = (await line.view()).state.candidates.values()
+    (gate,) = waiting.gates.values()
+    assert "soaking until" in gate.reason
+    await verdict(world, bad, ok=False, instead=service.digest or "")
+    await world.clock.advance(600)
+    await line.settle()
+    now = await world.get(prod)
+    assert now.digest != bad_digest()
+    assert bad_digest() in (await line.view()).state.known_bad

@@ -1,11 +1,12 @@
 """Secrets: values come in, versions are told of, and only the agent opens what it gets."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from controlplane.domain.access import INSTALLATION, Scope
+from controlplane.domain.access import BUILT_IN, INSTALLATION, Grant, Policy, Scope
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.rotation import Decision, RotationPhase, RotationPlan
 from controlplane.domain.secrets import Secret
@@ -15,6 +16,7 @@ from controlplane.usecases.clustergroups import ClusterGroups, GroupChange
 from controlplane.usecases.projects import ProjectChange
 from controlplane.usecases.rotations import Rotations
 from controlplane.usecases.secrets import SecretChange, Secrets
+from controlplane.usecases.services import ServiceChange
 from fleet.errors import Conflict, Forbidden, Invalid, NotFound
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import Role, World, person
@@ -123,6 +125,25 @@ async def test_a_pinned_use_keeps_its_version(world: World, secrets: Secrets) ->
     assert row.sealed is None and row.revoked_at is not None
     with pytest.raises(Conflict, match="current"):
         await secrets.revoke(world.admin, secret.id, 2)
+
+
+async def test_a_clone_uses_the_same_secrets(world: World, secrets: Secrets) -> None:
+    """If whoever clones may hand them out."""
+    secret, cluster = await saved(secrets, world), await world.cluster()
+    model = await user_of(world, cluster=cluster, password=secret.id)
+    plain = await user_of(world, "plain", cluster)
+    grants = (
+        Grant(BUILT_IN[Role.VIEWER], INSTALLATION),
+        Grant(BUILT_IN[Role.EDITOR], cluster.target.scope),
+    )
+    local = replace(person(None, "eve"), policy=Policy(grants))
+    wanted = ((world.admin, model, {"password": CANARY}), (local, plain, {}))
+    for actor, one, values in wanted:
+        change = ServiceChange(name=f"{one.name}-twin")
+        twin = await world.services.clone(actor, one.id, cluster.id, change)
+        assert await opened(world, twin) == values
+    with pytest.raises(Forbidden):
+        await world.services.clone(local, model.id, cluster.id, ServiceChange(name="third"))
 
 
 async def test_a_secret_in_use_stays_and_goes_with_its_last_user(
