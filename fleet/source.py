@@ -73,7 +73,7 @@ class RepositorySpec:
 
 def chart_ref(chart: str, version: str) -> str:
     """The ref that stands for a chart and a version, a range, or empty for the newest."""
-    return f"{chart}/{quote(version or '*', safe='')}"
+    return f"{chart}/{quote(version or '*', safe='').replace('~', '%7E')}"
 
 
 def chart_of_ref(ref: str) -> tuple[str, str] | None:

@@ -1,4 +1,4 @@
-"""Git repositories that services take their manifests from."""
+"""Repositories that services take their manifests or charts from."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,8 @@ from enum import StrEnum
 from controlplane.domain.access import Kind, Target
 from fleet.errors import Invalid
 from fleet.identity import ClusterId, RepositoryId
-from fleet.source import Commit
+from fleet.remotes import parse_remote
+from fleet.source import Commit, RepositoryKind
 
 
 class AuthMethod(StrEnum):
@@ -35,6 +36,7 @@ class Repository:
     `commits` maps each ref in use to its newest commit. `via` names the cluster whose agent
     reaches the server, `size` is that of the local copy in bytes, `owner` who fetches it.
     `https_path` and `url_format` tell people's browsers where to look; nothing here follows them.
+    Of kind HELM it is a place of charts, and its refs are charts with ranges of versions.
     """
 
     id: RepositoryId
@@ -57,11 +59,23 @@ class Repository:
     project_id: str | None = None
     https_path: str | None = None
     url_format: str | None = None
+    kind: RepositoryKind = RepositoryKind.GIT
 
     @property
     def target(self) -> Target:
         """Where the repository stands."""
         return Target.within(Kind.REPOSITORY, self.project_id, self.id, self.url)
+
+
+def origin_of(url: str, kind: RepositoryKind) -> tuple[object, ...]:
+    """The server of a repository's URL. Invalid: no URL that such a repository can have."""
+    if kind is RepositoryKind.GIT:
+        return parse_remote(url).origin
+    scheme, oci, place = url.partition("oci://")
+    remote = parse_remote(f"https://{place}" if oci and not scheme else url)
+    if not remote.is_http:
+        raise Invalid("charts are at https://… or oci://…", field="url")
+    return (bool(oci), *remote.origin)
 
 
 def check_ref(ref: str) -> str:

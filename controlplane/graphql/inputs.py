@@ -146,7 +146,8 @@ class NamespacedName:
 
 @strawberry.input
 class HelmConfigAttributes:
-    """A chart: a folder of the repository, or by `url` (a chart repository, or `oci://…`).
+    """A chart: a folder of the repository, or by `url` (a chart repository, or `oci://…`), or of
+    the Helm repository with this id. Without a repository of git new versions are followed.
 
     `valuesFiles` are relative to the service's folder; later ones win, and `values` over all.
     """
@@ -159,14 +160,15 @@ class HelmConfigAttributes:
     release: str | None = None
     ignore_hooks: bool | None = None
     ignore_crds: bool | None = None
+    repository_id: strawberry.ID | None = None
     repository: NamespacedName | None = strawberry.field(
-        default=None, description="Not taken: name the repository by `url`."
+        default=None, description="Not taken: name the repository by `url` or `repositoryId`."
     )
 
     def settings(self) -> dict[str, Any]:
         if self.repository is not None:
             raise Invalid(
-                "chart repositories are not kept by name here: give their URL in helm.url",
+                "chart repositories have no names here: give helm.url or helm.repositoryId",
                 field="helm.repository",
             )
         return asdict(self)

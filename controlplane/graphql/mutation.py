@@ -13,6 +13,7 @@ from controlplane.graphql.contexts import ContextMutation
 from controlplane.graphql.deployment import DeploymentMutation
 from controlplane.graphql.fleet import FleetMutation
 from controlplane.graphql.flow import FlowMutation
+from controlplane.graphql.helmrepositories import HelmRepositoryMutation
 from controlplane.graphql.inputs import (
     ClusterAttributes,
     ClusterUpdateAttributes,
@@ -49,6 +50,7 @@ class Mutation(
     NotificationMutation,
     FleetMutation,
     PipelineOverrideMutation,
+    HelmRepositoryMutation,
 ):
     @strawberry.mutation(description="Register a cluster. `deployToken` is given only here.")
     async def create_cluster(self, info: Info, attributes: ClusterAttributes) -> Cluster | None:

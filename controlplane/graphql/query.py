@@ -17,6 +17,7 @@ from controlplane.graphql.deployment import DeploymentQuery
 from controlplane.graphql.diffs import DiffQuery
 from controlplane.graphql.fleet import FleetQuery
 from controlplane.graphql.flow import FlowQuery
+from controlplane.graphql.helmrepositories import HelmRepositoryQuery
 from controlplane.graphql.inputs import TagAttributes
 from controlplane.graphql.ledger import ReportQuery
 from controlplane.graphql.notifications import NotificationQuery
@@ -63,6 +64,7 @@ class Query(
     FleetQuery,
     PipelineOverrideQuery,
     WhatIfQuery,
+    HelmRepositoryQuery,
 ):
     @strawberry.field(description="The version that runs, and where agents reach it.")
     async def installation(self, info: Info) -> Installation:

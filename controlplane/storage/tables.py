@@ -49,7 +49,7 @@ from controlplane.domain.signin import ChallengeKind
 from controlplane.domain.verification import Hold, Verification
 from controlplane.storage.columns import Attested, Shape, Utc, Word
 from fleet.identity import TokenKind
-from fleet.source import Commit, Renderer
+from fleet.source import Commit, Renderer, RepositoryKind
 
 metadata = MetaData(
     naming_convention={
@@ -300,6 +300,7 @@ repositories = Table(
     Column("project_id", String(36), index=True),
     Column("https_path", String(2048)),
     Column("url_format", String(2048)),
+    Column("kind", Word(RepositoryKind), nullable=False),
 )
 
 contexts = Table(

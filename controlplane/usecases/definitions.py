@@ -13,6 +13,7 @@ from controlplane.domain.services import Service
 from controlplane.domain.targets import TargetPlan
 from controlplane.domain.templates import FIELDS, ServiceTemplate
 from controlplane.ports import ANY, Page, PageQuery, Transaction
+from controlplane.usecases.chartplaces import moved, named
 from controlplane.usecases.deps import TARGETS, Deps
 from controlplane.usecases.evaluation import Owner, fleet_of
 from controlplane.usecases.repositories import find_repository
@@ -218,6 +219,7 @@ async def template_from(
     """
     if change.context_ids or change.sources:
         raise Invalid("cannot have contexts or further sources yet", field="template")
+    change = replace(change, **await named(tx, actor, change.repository_id, change.helm))
     columns = {name: value for name, value in change.checked().items() if name in FIELDS}
     for name in ("name", "namespace"):
         if (value := getattr(change, name)) is not None:
@@ -227,6 +229,8 @@ async def template_from(
         repository = await find_repository(tx, change.repository_id)
         require(actor, Verb.READ, repository.target)
         columns["repository_id"] = repository.id
+    known = columns.get("repository_id") or (before.repository_id if before else None)
+    columns = await moved(tx, known, columns)
     template = replace(before or ServiceTemplate(), **columns)
     if not template.name or not template.namespace:
         raise Invalid("needs a name and a namespace", field="template")

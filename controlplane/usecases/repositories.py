@@ -1,4 +1,4 @@
-"""Connecting git repositories."""
+"""Connecting repositories: of git, and places of charts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -9,15 +9,16 @@ from controlplane.domain.access import Actor, Kind, Verb, require, require_membe
 from controlplane.domain.credentials import changed, method_of
 from controlplane.domain.names import check_text
 from controlplane.domain.renderstate import RenderState
-from controlplane.domain.repositories import GitHealth, Repository
+from controlplane.domain.repositories import GitHealth, Repository, origin_of
 from controlplane.domain.sources import ServiceSource
 from controlplane.ports import ANY, Page, PageQuery, Transaction
 from controlplane.usecases.deps import DELIVER, Deps
 from controlplane.usecases.scopes import project_for
 from fleet.errors import Conflict, Invalid, NotFound
 from fleet.identity import ClusterId, RepositoryId
-from fleet.remotes import parse_remote
-from fleet.source import GitCredentials, RepositorySpec, RepositoryState
+from fleet.source import GitCredentials, RepositoryKind, RepositorySpec, RepositoryState
+
+_NAMES = {RepositoryKind.GIT: "GitRepository", RepositoryKind.HELM: "HelmRepository"}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -47,35 +48,52 @@ class RepositoryChange:
 
 
 class Repositories:
-    """Verbs on repositories, and keeping the git cache told of what to follow."""
+    """Verbs on repositories, and keeping the git cache told of what to follow.
+
+    Each verb is for one kind of them: those of another are not found.
+    """
 
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
         self._followed: dict[str, frozenset[str]] = {}
 
-    async def page(self, actor: Actor, query: PageQuery) -> Page[Repository]:
+    async def page(
+        self, actor: Actor, query: PageQuery, kind: RepositoryKind = RepositoryKind.GIT
+    ) -> Page[Repository]:
         require_member(actor)
-        query = replace(query, visible=actor.policy.visible(Kind.REPOSITORY))
+        visible = actor.policy.visible(Kind.REPOSITORY)
+        query = replace(query, equals={**query.equals, "kind": kind}, visible=visible)
         async with self._deps.store.read() as tx:
             page = await tx.repositories.page(query)
         return replace(page, items=tuple(map(self._as_polled, page.items)))
 
-    async def get(self, actor: Actor, id: str | None, url: str | None = None) -> Repository:
+    async def get(
+        self,
+        actor: Actor,
+        id: str | None,
+        url: str | None = None,
+        kind: RepositoryKind = RepositoryKind.GIT,
+    ) -> Repository:
         """By id first, else by URL. NotFound: none."""
         require_member(actor)
         async with self._deps.store.read() as tx:
             found = await tx.repositories.get(id) if id else None
             if found is None and url:
                 found = await tx.repositories.find(url=url)
-        if found is None:
+        if found is None or found.kind is not kind:
             raise NotFound
         require(actor, Verb.READ, found.target)
         return self._as_polled(found)
 
-    async def create(self, actor: Actor, change: RepositoryChange) -> Repository:
+    async def create(
+        self,
+        actor: Actor,
+        change: RepositoryChange,
+        kind: RepositoryKind = RepositoryKind.GIT,
+    ) -> Repository:
         require_member(actor)
         now = self._deps.clock.now()
-        blank = Repository(RepositoryId(self._deps.new_id()), "", now, now)
+        blank = Repository(RepositoryId(self._deps.new_id()), "", now, now, kind=kind)
         async with self._deps.store.write() as tx:
             project = await project_for(tx, actor, Kind.REPOSITORY, change.project_id)
             await _check_via(tx, actor, change)
@@ -83,29 +101,38 @@ class Repositories:
             if await tx.repositories.find(url=repository.url) is not None:
                 raise Conflict(f"a repository with the URL {repository.url} exists already")
             await tx.repositories.add(repository)
-            await self._deps.audit(tx, actor, "createGitRepository", repository.url, repository.id)
+            verb = f"create{_NAMES[kind]}"
+            await self._deps.audit(tx, actor, verb, repository.url, repository.id)
         self.follow(repository, [])
         return repository
 
-    async def update(self, actor: Actor, id: str, change: RepositoryChange) -> Repository:
+    async def update(
+        self,
+        actor: Actor,
+        id: str,
+        change: RepositoryChange,
+        kind: RepositoryKind = RepositoryKind.GIT,
+    ) -> Repository:
         require_member(actor)
         async with self._deps.store.write() as tx:
-            before = await find_repository(tx, id)
+            before = await find_repository(tx, id, kind)
             require(actor, Verb.WRITE, before.target)
             await _check_via(tx, actor, change)
             after = self._changed(before, change)
             await tx.repositories.put(after)
             services = await tx.render_states.select(repository_id=id)
             sources = await tx.service_sources.select(repository_id=id)
-            await self._deps.audit(tx, actor, "updateGitRepository", after.url, id)
+            await self._deps.audit(tx, actor, f"update{_NAMES[kind]}", after.url, id)
         self.follow(after, services, sources)
         return after
 
-    async def delete(self, actor: Actor, id: str) -> Repository:
+    async def delete(
+        self, actor: Actor, id: str, kind: RepositoryKind = RepositoryKind.GIT
+    ) -> Repository:
         """Conflict: services still use it."""
         require_member(actor)
         async with self._deps.store.write() as tx:
-            repository = await find_repository(tx, id)
+            repository = await find_repository(tx, id, kind)
             require(actor, Verb.WRITE, repository.target)
             users = await tx.services.select(repository_id=id, deleted_at=ANY)
             sources = await tx.service_sources.select(repository_id=id)
@@ -116,17 +143,19 @@ class Repositories:
                     f"{len(users)} services use this repository or are not yet gone: {names}"
                 )
             await tx.repositories.remove(id)
-            await self._deps.audit(tx, actor, "deleteGitRepository", repository.url, id)
+            await self._deps.audit(tx, actor, f"delete{_NAMES[kind]}", repository.url, id)
         self._deps.manifests.forget(repository.id)
         return repository
 
-    async def sync(self, actor: Actor, id: str) -> Repository:
-        """Look for new commits now."""
+    async def sync(
+        self, actor: Actor, id: str, kind: RepositoryKind = RepositoryKind.GIT
+    ) -> Repository:
+        """Look for new commits, or versions of charts, now."""
         require_member(actor)
         async with self._deps.store.write() as tx:
-            repository = await find_repository(tx, id)
+            repository = await find_repository(tx, id, kind)
             require(actor, Verb.WRITE, repository.target)
-            await self._deps.audit(tx, actor, "syncGitRepository", repository.url, id)
+            await self._deps.audit(tx, actor, f"sync{_NAMES[kind]}", repository.url, id)
         await self._deps.manifests.hint(repository.id)
         self._deps.bus.publish(DELIVER, f"{id}/")
         return repository
@@ -217,6 +246,7 @@ class Repositories:
                 size=state.size,
                 owner=state.owner,
             )
+                kind=repository.kind,
 
     async def note_polls(self) -> None:
         """Keep when each repository was asked last; a poll that changes nothing writes nothing."""
@@ -240,9 +270,9 @@ class Repositories:
     def _changed(self, before: Repository, change: RepositoryChange) -> Repository:
         after = replace(before, **change.links(), updated_at=self._deps.clock.now())
         if change.url is not None or not before.url:
-            remote = parse_remote(change.url or "")
+            origin = origin_of(change.url or "", before.kind)
             after = replace(after, url=change.url or "")
-            if before.url and parse_remote(before.url).origin != remote.origin:
+            if before.url and origin_of(before.url, before.kind) != origin:
                 # What was given for one server is not shown to another.
                 after = replace(after, sealed=None, auth_method=None)
         if change.decrypt:
@@ -309,9 +339,11 @@ async def _check_via(tx: Transaction, actor: Actor, change: RepositoryChange) ->
         require(actor, Verb.WRITE, cluster.target)
 
 
-async def find_repository(tx: Transaction, id: str) -> Repository:
-    """The repository with this id. NotFound: there is none."""
+async def find_repository(
+    tx: Transaction, id: str, kind: RepositoryKind | None = None
+) -> Repository:
+    """The repository with this id. NotFound: there is none, or none of this kind."""
     repository = await tx.repositories.get(id)
-    if repository is None:
+    if repository is None or kind not in (None, repository.kind):
         raise NotFound
     return repository

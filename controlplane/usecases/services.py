@@ -22,6 +22,7 @@ from controlplane.domain.services import (
 from controlplane.domain.sources import ServiceSource
 from controlplane.domain.verification import Verification
 from controlplane.ports import ANY, Page, PageQuery, Transaction
+from controlplane.usecases.chartplaces import moved, named, placed
 from controlplane.usecases.clusters import find_cluster
 from controlplane.usecases.contexts import bind
 from controlplane.usecases.dependencies import check_dependencies, check_names, check_not_needed
@@ -232,11 +233,12 @@ class Services:
         require_member(actor)
         name = check_label(change.name or "", "name")
         namespace = check_label(change.namespace or "", "namespace")
-        columns = change.checked()
         now = self._deps.clock.now()
         async with self._deps.store.write() as tx:
             cluster = await self._open_cluster(tx, actor, cluster_id, cluster_handle)
+            change = await self._placed(tx, actor, cluster.project_id, change)
             repository = await _repository_of(tx, actor, change)
+            columns = await moved(tx, repository, change.checked())
             taken = await tx.services.find(cluster_id=cluster.id, name=name, deleted_at=ANY)
             if taken is not None:
                 what = (
@@ -273,11 +275,12 @@ class Services:
     async def update(self, actor: Actor, id: str, change: ServiceChange) -> Service:
         """Change a service. A new ref or folder ends a rollback's hold."""
         require_member(actor)
-        columns = change.checked()
-        columns.pop("promoted", None)
         async with self._deps.store.write() as tx:
             before = await find_defined(tx, id)
             require(actor, Verb.WRITE, before.target)
+            change = replace(change, **await named(tx, actor, before.repository_id, change.helm))
+            columns = await moved(tx, before.repository_id, change.checked())
+            columns.pop("promoted", None)
             changed = {k: v for k, v in columns.items() if getattr(before, k) != v}
             await check_changeable(tx, actor, before, changed)
             await _check_renders(tx, actor, changed)
@@ -455,6 +458,13 @@ class Services:
             await self._deps.audit(tx, actor, "releaseService", service.name, id)
         self._wake(service)
         return replace(service, pinned=None, promoted=False)
+
+    async def _placed(
+        self, tx: Transaction, actor: Actor, project_id: str | None, change: ServiceChange
+    ) -> ServiceChange:
+        """The change of a new service, with where its chart comes from."""
+        given = {"repository_id": change.repository_id, "helm": change.helm}
+        return replace(change, **await placed(self._deps, tx, actor, project_id, **given))
 
     async def _open_cluster(
         self, tx: Transaction, actor: Actor, id: str | None, handle: str | None

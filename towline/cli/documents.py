@@ -10,6 +10,10 @@ _REPOSITORY = (
     "id url health error signIn insertedAt pulledAt polledAt "
     "viaClusterId recurseSubmodules size owner"
 )
+_HELM_REPOSITORY = (
+    "id url health error signsIn projectId insertedAt polledAt "
+    "charts { chart range version digest }"
+)
 _SERVICE = """
     id name namespace status protect templated dryRun paused promoted sha pinnedSha digest
     insertedAt updatedAt deletedAt observedAt
@@ -135,6 +139,31 @@ SERVICES = f"""query Services($first: Int, $after: String, $q: String, $clusterI
     serviceDeployments(first: $first, after: $after, q: $q, clusterId: $clusterId) {{
         edges {{ node {{ {_SERVICE} }} }} {_PAGE}
     }}
+HELM_REPOSITORIES = f"""query HelmRepositories($first: Int, $after: String, $q: String) {{
+    helmRepositories(first: $first, after: $after, q: $q) {{
+        edges {{ node {{ {_HELM_REPOSITORY} }} }} {_PAGE}
+    }}
+}}"""
+HELM_REPOSITORY = f"""query HelmRepository($id: ID, $url: String) {{
+    helmRepository(id: $id, url: $url) {{ {_HELM_REPOSITORY} }}
+}}"""
+CREATE_HELM_REPOSITORY = f"""mutation CreateHelmRepository(
+    $attributes: HelmRepositoryAttributes!
+) {{
+    createHelmRepository(attributes: $attributes) {{ {_HELM_REPOSITORY} }}
+}}"""
+UPDATE_HELM_REPOSITORY = f"""mutation UpdateHelmRepository(
+    $id: ID!, $attributes: HelmRepositoryAttributes!
+) {{
+    updateHelmRepository(id: $id, attributes: $attributes) {{ {_HELM_REPOSITORY} }}
+}}"""
+DELETE_HELM_REPOSITORY = f"""mutation DeleteHelmRepository($id: ID!) {{
+    deleteHelmRepository(id: $id) {{ {_HELM_REPOSITORY} }}
+}}"""
+SYNC_HELM_REPOSITORY = f"""mutation SyncHelmRepository($id: ID!) {{
+    syncHelmRepository(id: $id) {{ {_HELM_REPOSITORY} }}
+}}"""
+
 }}"""
 SERVICE = f"""query Service($id: ID, $cluster: String, $name: String) {{
     serviceDeployment(id: $id, cluster: $cluster, name: $name) {{ {_SERVICE} {_COMPONENTS} }}

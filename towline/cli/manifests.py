@@ -23,6 +23,7 @@ WORDS = "texts by name"
 ANYTHING = "any value"
 _SOURCE = {"env": str, "file": str}
 _HELM = {
+    "repository": str,
     "chart": str,
     "version": str,
     "url": str,
@@ -75,6 +76,7 @@ SHAPES: Mapping[str, Mapping[str, Any]] = {
         "via": str,
         "submodules": bool,
     },
+    "HelmRepository": {"url": str, "project": str, "username": str, "password": _SOURCE},
     "Cluster": {"handle": str, "name": str, "protect": bool, "tags": WORDS},
     "Secret": {
         "name": str,
@@ -153,9 +155,10 @@ SHAPES: Mapping[str, Mapping[str, Any]] = {
 }
 _NEEDED = {
     "Repository": ("url",),
+    "HelmRepository": ("url",),
     "Cluster": ("handle",),
     "Secret": ("name",),
-    "Service": ("cluster", "name", "namespace", "repository", "git"),
+    "Service": ("cluster", "name", "namespace"),
     "Flow": ("service",),
     "Context": ("name",),
     "Pipeline": ("name", "stages"),

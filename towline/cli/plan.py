@@ -17,8 +17,16 @@ from towline.cli.difference import (
 )
 from towline.cli.flowplan import FlowPlan
 from towline.cli.manifests import Manifest
+from towline.cli.places import find_project
 from towline.cli.secretplan import SecretPlan
-from towline.cli.session import Api, Json, find_cluster, find_repository, find_service
+from towline.cli.session import (
+    Api,
+    Json,
+    find_cluster,
+    find_helm_repository,
+    find_repository,
+    find_service,
+)
 
 _SECRETS = (
     "password",
@@ -54,6 +62,7 @@ class Planner:
         self._flows = FlowPlan(api, dry_run=dry_run)
         self._kinds: dict[str, Callable[[Manifest], Iterator[str]]] = {
             "Repository": self._repository,
+            "HelmRepository": self._helm_repository,
             "Cluster": self._cluster,
             "Secret": self._secret_of,
             "Flow": self._flows.flow,
@@ -91,6 +100,23 @@ class Planner:
             id=found["id"],
             attributes=attributes,
         )
+
+    def _helm_repository(self, manifest: Manifest) -> Iterator[str]:
+        fields = manifest.fields
+        found = self._find(documents.HELM_REPOSITORY, "helmRepository", url=fields["url"])
+        attributes: Json = {key: fields.get(key) for key in ("url", "username")}
+        attributes["password"] = self._secret(fields.get("password"))
+        if found is None:
+            if "project" in fields:
+                attributes["projectId"] = self._id_of(find_project, fields["project"])
+            yield from self._create(
+                manifest, documents.CREATE_HELM_REPOSITORY, attributes=attributes
+            )
+            return
+        wanted = {"signsIn": True} if "password" in fields else {}
+        given: Json = {"id": found["id"], "attributes": attributes}
+        changes = changes_of(found, wanted)
+        yield from self._update(manifest, changes, documents.UPDATE_HELM_REPOSITORY, **given)
 
     def _cluster(self, manifest: Manifest) -> Iterator[str]:
         fields = dict(manifest.fields)
@@ -138,12 +164,23 @@ class Planner:
             attributes["configuration"] = [{"name": key, "value": value} for key, value in words]
         if "sources" in fields:
             attributes["sources"] = [self._source(one) for one in fields["sources"]]
+        if "repository" in fields.get("helm", {}):
+            helm = dict(fields["helm"])
+            helm["repositoryId"] = self._id_of(find_helm_repository, helm.pop("repository"))
+            attributes["helm"] = helm
         if found is None:
             if "paused" in attributes:
                 raise Invalid("a new service cannot be paused", field="paused")
             yield from self._create_service(manifest, attributes)
             return
         wanted = {key: one for key, one in fields.items() if key != "secrets"}
+        if "helm" in fields:
+            # Where the chart comes from is told by the service's repository.
+            wanted["helm"] = {
+                key: one
+                for key, one in fields["helm"].items()
+                if key != "repository" and (key != "url" or "repository" in fields)
+            }
         if "sources" in fields:
             wanted["sources"] = attributes["sources"]
         changes = changes_of(service_as_written(found), wanted)
@@ -161,7 +198,10 @@ class Planner:
         attributes = {"name": fields["name"], "namespace": fields["namespace"], **attributes}
         if "promoted" in fields:
             attributes["promoted"] = fields["promoted"]
-        if not self._dry_run:
+        has_place = {"url", "repository"} & fields.get("helm", {}).keys()
+        if "repository" not in fields and not has_place:
+            raise Invalid("a service needs one, or a chart with helm.url", field="repository")
+        if not self._dry_run and "repository" in fields:
             repository = find_repository(self._api, fields["repository"])
             attributes["repositoryId"] = repository["id"]
         yield from self._create(

@@ -53,6 +53,12 @@ def find_repository(api: Api, name: str) -> Json:
     return _find(api, f"repository {name}", documents.REPOSITORY, {"url": name}, {"id": name})
 
 
+def find_helm_repository(api: Api, name: str) -> Json:
+    """A place of charts by URL, else by id."""
+    asked = ({"url": name}, {"id": name})
+    return _find(api, f"Helm repository {name}", documents.HELM_REPOSITORY, *asked)
+
+
 def find_service(api: Api, name: str) -> Json:
     """A service by `cluster/name`, by a name that only one cluster has, else by id.
 

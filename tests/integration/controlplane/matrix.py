@@ -93,6 +93,7 @@ ARGUMENTS = {
     "commitTrace": 'sha: "0000000", repositoryId: "{repository}"',
     "cluster": 'id: "{cluster}"',
     "gitRepository": 'id: "{repository}"',
+    "helmRepository": 'id: "{charts}"',
     "serviceDeployment": 'id: "{service}"',
     "revisions": 'serviceId: "{service}"',
     "pipeline": 'id: "{pipeline}"',
@@ -168,6 +169,11 @@ ARGUMENTS = {
     ' {{url: "https://git.example.org/own.git"}}',
     "deleteGitRepository": 'id: "{lonely}"',
     "syncGitRepository": 'id: "{repository}"',
+    "createHelmRepository": 'attributes: {{url: "https://charts.example.org/new",'
+    ' projectId: "{project}"}}',
+    "updateHelmRepository": 'id: "{charts}", attributes: {{username: "x"}}',
+    "deleteHelmRepository": 'id: "{charts}"',
+    "syncHelmRepository": 'id: "{charts}"',
     "createServiceDeployment": 'clusterId: "{cluster}", attributes:'
     ' {{name: "new", namespace: "x"}}',
     "updateServiceDeployment": 'id: "{service}", attributes: {{version: "1.0.1"}}',
@@ -356,6 +362,8 @@ async def _things(stage: Stage) -> None:
     ids["lonely"] = (await stage.made(git.format("lonely", project)))["id"]
     cluster = f'createCluster(attributes: {{name: "own", {project}}}) {{ id }}'
     ids["cluster"] = (await stage.made(cluster))["id"]
+    charts = f'attributes: {{url: "oci://charts.example.org/own", {project}}}'
+    ids["charts"] = (await stage.made(f"createHelmRepository({charts}) {{ id }}"))["id"]
     for name in ("service", "second"):
         document = (
             f'createServiceDeployment(clusterId: "{ids["cluster"]}", attributes: {{name: "{name}",'

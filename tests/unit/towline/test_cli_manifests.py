@@ -97,7 +97,7 @@ def test_documents_come_in_the_order_in_which_they_need_each_other(tmp_path: Pat
     [
         ("a: [", "is not YAML"),
         ("kind: Cluster", "document 1: apiVersion is not towline/v1"),
-        ("apiVersion: towline/v1\nkind: Pod", "kind Pod is none of Repository, Cluster, Secret"),
+        ("apiVersion: towline/v1\nkind: Pod", "kind Pod is none of Repository, HelmRepository"),
         (CLUSTER + "colour: red", "Cluster has no field colour"),
         (CLUSTER.replace("handle: dev", "name: dev"), "Cluster has no handle"),
         (CLUSTER.replace("{env: dev}", "{env: 7}"), "Cluster.tags.env is not text"),

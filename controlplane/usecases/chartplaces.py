@@ -1,0 +1,121 @@
+"""Services whose chart comes from a place of charts: named by its id, or by its URL alone."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from controlplane.domain.access import Actor, Kind, Verb, require
+from controlplane.domain.repositories import Repository, check_ref, origin_of
+from controlplane.ports import Transaction
+from controlplane.usecases.deps import Deps
+from controlplane.usecases.repositories import find_repository
+from controlplane.usecases.scopes import project_for
+from fleet.errors import Forbidden, Invalid, NotFound
+from fleet.identity import RepositoryId
+from fleet.source import RepositoryKind, chart_ref
+
+_OF_GIT = ("folder", "kustomize_path")
+
+
+async def placed(
+    deps: Deps,
+    tx: Transaction,
+    actor: Actor,
+    project_id: str | None,
+    *,
+    repository_id: str | None,
+    helm: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """What Helm settings mean for where a new service comes from: fields of its change.
+
+    With a repository of git too, the chart is added to what lies there. A URL alone stands for the
+    place of charts that is connected by it, which is made if there is none. NotFound, Forbidden.
+    """
+    settings = dict(helm or {})
+    url = settings.get("url")
+    if settings.get("repository_id") or repository_id or not url:
+        return await named(tx, actor, repository_id, settings)
+    place = await _by_url(deps, tx, actor, url, project_id)
+    return _from(place, settings)
+
+
+async def named(
+    tx: Transaction,
+    actor: Actor,
+    repository_id: str | None,
+    helm: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """As `placed`, where a place of charts is named by its id; nothing else is looked at."""
+    settings = dict(helm or {})
+    id = settings.pop("repository_id", None)
+    if not id:
+        return {}
+    place = _readable(actor, await find_repository(tx, id, RepositoryKind.HELM))
+    if repository_id and repository_id != place.id:
+        return {"helm": {**settings, "url": place.url}}
+    return _from(place, settings)
+
+
+async def moved(
+    tx: Transaction, repository_id: str | None, columns: dict[str, Any]
+) -> dict[str, Any]:
+    """The columns of a change, with the ref that its Helm settings mean for a place of charts.
+
+    Invalid: something that only folders of git have.
+    """
+    repository = await tx.repositories.get(repository_id) if repository_id else None
+    if repository is None or repository.kind is RepositoryKind.GIT:
+        return columns
+    if columns.get("rendered_by"):
+        raise Invalid("agents render folders of git only", field="renderedBy")
+    if wrong := [name for name in _OF_GIT if columns.get(name)]:
+        raise Invalid(f"the service has a chart and no folder of git: leave {wrong[0]} out")
+    helm = columns.get("helm")
+    if helm is None:
+        return {key: value for key, value in columns.items() if key not in ("ref", *_OF_GIT)}
+    if helm.get("url") not in (None, repository.url):
+        raise Invalid("the place of a chart cannot be changed: make another service", field="helm")
+    settings = {key: value for key, value in helm.items() if key != "url"}
+    return {**columns, "helm": settings, "ref": ref_of(settings)}
+
+
+def ref_of(helm: Mapping[str, Any]) -> str:
+    """The ref that stands for the chart and version of some settings. Invalid: no chart."""
+    if not helm.get("chart"):
+        raise Invalid("is needed: which chart of that place?", field="helm.chart")
+    return check_ref(chart_ref(helm["chart"], helm.get("version") or ""))
+
+
+def _from(place: Repository, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What makes a service one of a place of charts."""
+    helm = {key: value for key, value in settings.items() if key != "url"}
+    return {"repository_id": place.id, "helm": helm, "ref": ref_of(helm), "folder": ""}
+
+
+async def _by_url(
+    deps: Deps, tx: Transaction, actor: Actor, url: str, project_id: str | None
+) -> Repository:
+    origin_of(url, RepositoryKind.HELM)
+    known = await tx.repositories.find(url=url)
+    if known is not None:
+        return _readable(actor, known)
+    try:
+        project = await project_for(tx, actor, Kind.REPOSITORY, project_id)
+    except Forbidden:
+        raise Forbidden(
+            f"no place of charts is connected by {url}, and you may not connect one: ask for a "
+            "Helm repository"
+        ) from None
+    now = deps.clock.now()
+    made = Repository(
+        RepositoryId(deps.new_id()), url, now, now, project_id=project, kind=RepositoryKind.HELM
+    )
+    await tx.repositories.add(made)
+    await deps.audit(tx, actor, "createHelmRepository", url, made.id)
+    return made
+
+
+def _readable(actor: Actor, place: Repository) -> Repository:
+    if place.kind is not RepositoryKind.HELM:
+        raise NotFound
+    require(actor, Verb.READ, place.target)
+    return place
