@@ -1,6 +1,7 @@
 """Pipelines: events a second of the engine, a roll-out to 1,000 clusters, and what idling costs."""
 
 import asyncio
+import contextlib
 import copy
 import random
 import tempfile
@@ -9,11 +10,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from bench.report import Report
+from controlplane.domain.jobs import Job
+from controlplane.domain.ledger import Stage as LedgerStage
 from controlplane.domain.pipelines import codec
-from controlplane.domain.pipelines.effects import Promote, RenderStage
+from controlplane.domain.pipelines.checks import Answer
+from controlplane.domain.pipelines.effects import Promote, RenderStage, RunCheck
 from controlplane.domain.pipelines.engine import step
 from controlplane.domain.pipelines.events import (
     Approved,
+    CheckAnswered,
     Event,
     Rendered,
     ServicesHealth,
@@ -31,7 +36,7 @@ from controlplane.domain.pipelines.model import (
     validate,
 )
 from controlplane.domain.pipelines.rollout import Member, Progress, Rollout, Strategy, plan
-from controlplane.domain.pipelines.rules import ApprovalRule, SoakRule
+from controlplane.domain.pipelines.rules import ApprovalRule, HttpRule, SoakRule
 from controlplane.domain.pipelines.state import Health, Revision, State, digests_of
 from controlplane.domain.promotion import Pipeline as PipelineRow
 from controlplane.domain.promotion import PipelineService
@@ -41,9 +46,12 @@ from controlplane.storage.engine import make_engine, sqlite_url
 from controlplane.storage.migrate import migrate
 from controlplane.storage.store import SqlStore
 from controlplane.usecases.deps import Deps
-from controlplane.usecases.pipelines import Pipelines
+from controlplane.usecases.pipelines import GateDraft, Pipelines
 from fleet.identity import ServiceId
 from fleet.runtime.clock import SystemClock
+from tests import migrated
+from tests.fakes.rollout import FleetRollout
+from tests.servers.postgres import Postgres, find_postgres
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 RUNS = 5
@@ -52,6 +60,7 @@ WAVE = 50
 PIPELINES = 1_000
 STAGES = 10
 SWEEP_SECONDS = 60.0
+GATE_SECONDS = 2.0
 
 
 def line_of(stages: int, id: str = "p") -> Pipeline:
@@ -176,6 +185,56 @@ def rolled_out(seed: int) -> float:
     return took
 
 
+async def whole(clusters: int, seed: int) -> float:
+    """Seconds a cluster for a promotion with the real store and ledger, of PostgreSQL if there.
+
+    Replicas die amid three in ten jobs; agents report. Renders cost nothing here.
+    """
+    programs = find_postgres()
+    with contextlib.ExitStack() as stack:
+        if programs is not None:
+            url = migrated.new_postgres(stack.enter_context(Postgres(programs)))
+        else:
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            url = migrated.put_sqlite(Path(folder))
+        store = SqlStore(make_engine(url))
+        fleet = FleetRollout(store, clusters, WAVE, seed)
+        await fleet.prepare()
+        begun = time.perf_counter()
+        await fleet.run()
+        took = time.perf_counter() - begun
+        promoted = sorted(one.service_id for one in await fleet.ledger(LedgerStage.PROMOTED))
+        services = await fleet.services()
+        assert promoted == sorted(one.id for one in services), "skipped or doubled"
+        assert {one.sequence for one in services} == {1}, "given twice"
+        assert fleet.died > 0
+        await store.close()
+    return took / clusters
+
+
+async def gates_at_once(folder: Path, gates: int) -> float:
+    """Seconds until a release is in its last stage, past gates that each take two seconds."""
+    store = SqlStore(make_engine(migrated.put_sqlite(folder)))
+    rule = HttpRule("https://b.example.org")
+    drafts = [GateDraft(f"gate {number}", rule) for number in range(gates)]
+    fleet = FleetRollout(store, 1, 1, None, at_once=64, gates=drafts)
+
+    async def answer(job: Job) -> None:
+        effect = codec.effect_from_json(job.payload["effect"])
+        assert isinstance(effect, RunCheck)
+        await asyncio.sleep(GATE_SECONDS)
+        event = CheckAnswered(effect.gate, effect.step, effect.attempt_key, Answer.PASSED, "")
+        await fleet.pipelines.advance(fleet.pipeline, event)
+
+    fleet.check = answer
+    await fleet.prepare()
+    begun = time.perf_counter()
+    await fleet.run()
+    took = time.perf_counter() - begun
+    await store.close()
+    return took
+
+
 async def idle(folder: Path) -> float:
     """The share of a core that sweeping over 1,000 idle pipelines of 10 stages takes."""
     engine = make_engine(sqlite_url(folder))
@@ -222,8 +281,19 @@ def main() -> None:
     steps = -(-CLUSTERS // WAVE)
     took = [rolled_out(seed) * 1_000 / steps for seed in range(RUNS)]
     report.add("a wave of 50 of 1,000 clusters, workers killed", took, "ms", goal=250)
+    cost = asyncio.run(whole(CLUSTERS, seed=1))
+    report.add("a cluster of 1,000, with store, ledger and deaths", [cost * 1_000], "ms", goal=50)
     with tempfile.TemporaryDirectory() as folder:
-        share = asyncio.run(idle(Path(folder)))
+        many = [asyncio.run(gates_at_once(Path(folder) / f"many{n}", 10)) for n in range(3)]
+        report.add(
+            "ten gates that each take two seconds",
+            many,
+            "s",
+            baseline="the longest gate",
+            baseline_values=[GATE_SECONDS],
+            goal=1.2,
+        )
+        share = asyncio.run(idle(Path(folder) / "idle"))
     report.add(
         "idle, 1,000 pipelines of 10 stages, sweep of a minute",
         [share * 100],

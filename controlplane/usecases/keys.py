@@ -103,29 +103,39 @@ class Keys:
         return KeyState(tuple(rows), begun[-1] if begun else None, behind, self._kek.name)
 
     async def seal_anew(self) -> int:
-        """Seal some rows that an older key has sealed with the one of now; how many."""
-        done = 0
-        async with self._deps.store.write() as tx:
-            for place in _sealed(tx):
-                async for id, sealed in self._behind(place):
-                    if done >= _BATCH:
-                        return done
-                    plain = self._deps.sealer.open(sealed, f"{place.context}:{id}")
-                    again = self._deps.sealer.seal(plain, f"{place.context}:{id}")
-                    await place.rows.change(id, **{place.column: again})
-                    done += 1
-        return done
+        """Seal what an older key has sealed with the one of now, some rows a time; how many."""
+        async with self._deps.store.read() as tx:
+            behind = [
+                (number, id)
+                for number, place in enumerate(_sealed(tx))
+                async for id in self._behind(place)
+            ]
+        for start in range(0, len(behind), _BATCH):
+            async with self._deps.store.write() as tx:
+                places = tuple(_sealed(tx))
+                for number, id in behind[start : start + _BATCH]:
+                    await self._again(places[number], id)
+        return len(behind)
 
     async def close(self) -> None:
         """Close all connections of key-encryption keys."""
         for kek in self._known.values():
             await kek.close()
 
-    async def _behind(self, place: "_Place") -> AsyncIterator[tuple[str, bytes]]:
+    async def _behind(self, place: "_Place") -> AsyncIterator[str]:
         for row in await place.rows.select():
             sealed = getattr(row, place.column)
             if sealed and not self._deps.sealer.is_current(sealed):
-                yield row.id, sealed
+                yield row.id
+
+    async def _again(self, place: "_Place", id: str) -> None:
+        """Seal one value anew, unless somebody has written another one meanwhile."""
+        row = await place.rows.get(id)
+        sealed = getattr(row, place.column) if row is not None else None
+        if sealed and not self._deps.sealer.is_current(sealed):
+            plain = self._deps.sealer.open(sealed, f"{place.context}:{id}")
+            again = self._deps.sealer.seal(plain, f"{place.context}:{id}")
+            await place.rows.change(id, **{place.column: again})
 
     async def _made(self, head_start: timedelta) -> DataKey:
         """A new key, wrapped; that it opens again is tried first."""

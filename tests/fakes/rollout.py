@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from controlplane.domain.access import BUILT_IN, INSTALLATION, Actor, ActorKind, Grant, Policy
 from controlplane.domain.access.roles import BuiltInRole
@@ -19,10 +19,12 @@ from controlplane.usecases.agents import Agents
 from controlplane.usecases.delivery import Delivery
 from controlplane.usecases.deps import Deps
 from controlplane.usecases.pipelines import (
+    CHECK,
     PROMOTE,
     RENDER,
     TICK,
     EdgeDraft,
+    GateDraft,
     PipelineDraft,
     Pipelines,
     StageDraft,
@@ -41,24 +43,39 @@ _ADMIN = Actor(
     policy=Policy((Grant(BUILT_IN[BuiltInRole.ADMIN], INSTALLATION),)),
 )
 _FOLDER = "shop"
-_REPLICAS = 2
 # Of what is done, so much is cut short, or done a second time by one that was thought dead.
 _DIES, _LINGERS = 0.3, 0.15
+Work = Callable[[Job], Awaitable[None]]
 
 
 class FleetRollout:
-    """dev → so many clusters in waves; `seed` says who dies when."""
+    """dev → so many clusters in waves, behind `gates` that `check` answers.
 
-    def __init__(self, store: Store, clusters: int, wave: int, seed: int) -> None:
+    `seed` says who dies when; `at_once` is how many jobs are done beside each other. Without a
+    seed nobody dies.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clusters: int,
+        wave: int,
+        seed: int | None,
+        *,
+        at_once: int = 2,
+        gates: Sequence[GateDraft] = (),
+    ) -> None:
         self.clock, self.manifests = FakeClock(), FakeManifests()
         self._store = store
         self._clusters, self._wave = clusters, wave
         self._dice = random.Random(seed)
+        self._is_mortal, self._at_once, self._gates = seed is not None, at_once, gates
         sealer = EnvelopeSealer(b"k" * 32)
         self._deps = Deps(store, MemoryBus(), self.manifests, sealer, self.clock)
         self._agents, self._delivery = Agents(self._deps), Delivery(self._deps)
         self._repositories = Repositories(self._deps)
-        self._pipelines = Pipelines(self._deps)
+        self.pipelines = Pipelines(self._deps)
+        self.check: Work | None = None
         self._told: dict[ServiceId, int] = {}
         self._lingering: list[Job] = []
         self.pipeline = ""
@@ -82,15 +99,15 @@ class FleetRollout:
         self.manifests.push(repository.id, {_FOLDER: [config_map("a", v="1")]})
         rollout = Rollout(Strategy.WAVES, wave_size=self._wave)
         stages = [StageDraft("dev", services[:1]), StageDraft("fleet", services[1:], None, rollout)]
-        draft = PipelineDraft("shop", stages, [EdgeDraft("dev", "fleet")])
-        self.pipeline = (await self._pipelines.save(_ADMIN, draft)).row.id
+        draft = PipelineDraft("shop", stages, [EdgeDraft("dev", "fleet", self._gates)])
+        self.pipeline = (await self.pipelines.save(_ADMIN, draft)).row.id
         await self._delivery.deliver(repository.id)
         await self._agents_report()
 
     async def run(self) -> None:
         """Until every cluster is healthy with the release."""
         while not await self._is_done():
-            await self._pipelines.advance(self.pipeline)
+            await self.pipelines.advance(self.pipeline)
             while await self._work():
                 pass
             await self._agents_report()
@@ -108,7 +125,7 @@ class FleetRollout:
         return [one for one in rows if one.service_id != "s0000"]
 
     async def progress(self) -> Mapping[ServiceId, Progress]:
-        view = await self._pipelines.get(_ADMIN, self.pipeline)
+        view = await self.pipelines.get(_ADMIN, self.pipeline)
         return view.state.stages[view.spec.stages[1].id].progress
 
     async def _is_done(self) -> bool:
@@ -116,16 +133,16 @@ class FleetRollout:
         return len(found) == self._clusters and set(found.values()) == {Progress.HEALTHY}
 
     async def _has_release(self) -> bool:
-        view = await self._pipelines.get(_ADMIN, self.pipeline)
+        view = await self.pipelines.get(_ADMIN, self.pipeline)
         return view.spec.stages[1].id in view.state.stages
 
     async def _work(self) -> int:
         """What the replicas do at once with the jobs that are due; how many there were."""
         async with self._store.write() as tx:
-            kinds = (RENDER, PROMOTE, TICK)
-            jobs = await tx.jobs.claim(kinds, "replica", self.clock.now(), _REPLICAS)
+            kinds = (RENDER, PROMOTE, TICK, CHECK)
+            jobs = await tx.jobs.claim(kinds, "replica", self.clock.now(), self._at_once)
         late, self._lingering = self._lingering, []
-        await asyncio.gather(*(self._do(job, mortal=True) for job in jobs))
+        await asyncio.gather(*(self._do(job, mortal=self._is_mortal) for job in jobs))
         await asyncio.gather(*(self._do(job, mortal=False) for job in late))
         return len(jobs)
 
@@ -133,6 +150,8 @@ class FleetRollout:
         """By a replica of its own, which knows nothing but the store."""
         promotions = Promotions(self._deps, Pipelines(self._deps), self._repositories)
         works = {RENDER: promotions.render, PROMOTE: promotions.promote, TICK: promotions.tick}
+        if self.check is not None:
+            works[CHECK] = self.check
         fate = self._dice.random() if mortal else 1.0
         if _DIES <= fate < _DIES + _LINGERS:
             self._lingering.append(job)

@@ -1,0 +1,135 @@
+"""Secrets: sealing all anew after a rotation of keys, and rolling one value out to its users."""
+
+import asyncio
+import tempfile
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+from bench.report import Report
+from controlplane.domain.access import BUILT_IN, INSTALLATION, Actor, ActorKind, Grant, Policy
+from controlplane.domain.access.roles import BuiltInRole
+from controlplane.domain.clusters import Cluster
+from controlplane.domain.datakeys import DataKey
+from controlplane.domain.rotation import RotationPlan
+from controlplane.domain.services import Phase, Service
+from controlplane.events.memory import MemoryBus
+from controlplane.secrets.envelope import EnvelopeSealer
+from controlplane.secrets.keks import LocalKek
+from controlplane.storage.engine import make_engine
+from controlplane.storage.store import SqlStore
+from controlplane.usecases.deps import Deps
+from controlplane.usecases.keys import HEAD_START, Keys
+from controlplane.usecases.rotations import Rotations
+from controlplane.usecases.secrets import SecretChange, Secrets
+from fleet.identity import ClusterId, ServiceId
+from tests import migrated
+from tests.fakes.clock import FakeClock
+from tests.fakes.manifests import FakeManifests
+
+ADMIN = Actor(
+    ActorKind.USER,
+    id="root",
+    name="root",
+    email="root@example.org",
+    policy=Policy((Grant(BUILT_IN[BuiltInRole.ADMIN], INSTALLATION),)),
+)
+FEW, MANY = 500, 4_000
+KEYS = 200
+CONSUMERS, BATCH = 200, 50
+
+
+@asynccontextmanager
+async def store_with(kek: bytes) -> AsyncGenerator[tuple[Deps, Keys]]:
+    """An empty store, and the keys over it."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = SqlStore(make_engine(migrated.put_sqlite(Path(folder))))
+        ring = EnvelopeSealer(b"k" * 32)
+        deps = Deps(store, MemoryBus(), FakeManifests(), ring, FakeClock())
+        yield deps, Keys(deps, ring, LocalKek(kek), {LocalKek(b"k" * 32).name: LocalKek(b"k" * 32)})
+        await store.close()
+
+
+async def sealed_anew(count: int) -> float:
+    """Seconds a value after the data key was rotated."""
+    async with store_with(b"k" * 32) as (deps, keys):
+        secrets = Secrets(deps)
+        for number in range(count):
+            await secrets.save(ADMIN, f"s{number}", SecretChange(b"v" * 64))
+        await keys.rotate(ADMIN)
+        clock = deps.clock
+        assert isinstance(clock, FakeClock)
+        await clock.advance(HEAD_START / timedelta(seconds=1))
+        await keys.load()
+        begun = time.perf_counter()
+        done = await keys.seal_anew()
+        took = time.perf_counter() - begun
+        assert (done, await keys.seal_anew()) == (count, 0)
+        return took / count
+
+
+async def wrapped_anew() -> float:
+    """Seconds a data key after the key-encryption key was rotated."""
+    async with store_with(b"k" * 32) as (deps, _):
+        newer, old, now = LocalKek(b"n" * 32), LocalKek(b"k" * 32), deps.clock.now()
+        async with deps.store.write() as tx:
+            for number in range(KEYS):
+                blank = DataKey(f"key-{number}", b"", old.name, now, now)
+                wrapped = await old.wrap(b"d" * 32, blank.context)
+                await tx.data_keys.add(replace(blank, wrapped=wrapped))
+        after = Keys(deps, EnvelopeSealer(b"k" * 32), newer, {old.name: old})
+        begun = time.perf_counter()
+        assert await after.rewrap() == KEYS
+        return (time.perf_counter() - begun) / KEYS
+
+
+async def rolled_out() -> float:
+    """Seconds a consumer until all have the new version, in batches, all healthy between."""
+    async with store_with(b"k" * 32) as (deps, _):
+        secrets, rotations = Secrets(deps), Rotations(deps)
+        secret = await secrets.save(ADMIN, "db", SecretChange(b"first"))
+        now = deps.clock.now()
+        async with deps.store.write() as tx:
+            await tx.clusters.add(Cluster(ClusterId("c"), "c", "c", now, now))
+            for number in range(CONSUMERS):
+                id = ServiceId(f"s{number}")
+                service = Service(id, ClusterId("c"), None, f"s{number}", "shop", now, now)
+                await tx.services.add(service)
+        for number in range(CONSUMERS):
+            await secrets.use(ADMIN, f"s{number}", {"password": (secret.id, None)})
+        await secrets.save(ADMIN, "db", SecretChange(b"second", plan=RotationPlan(BATCH, 1)))
+        begun = time.perf_counter()
+        for _ in range(CONSUMERS // BATCH):
+            await rotations.advance(secret.id)
+            async with deps.store.write() as tx:
+                for one in await tx.services.select():
+                    await tx.services.change(one.id, observed=one.sequence, phase=Phase.HEALTHY)
+        took = time.perf_counter() - begun
+        held = await secrets.consumers(ADMIN, secret.id)
+        assert len(held) == CONSUMERS
+        return took / CONSUMERS
+
+
+def main() -> None:
+    report = Report("secrets")
+    few = [asyncio.run(sealed_anew(FEW)) * 1_000 for _ in range(3)]
+    many = asyncio.run(sealed_anew(MANY)) * 1_000
+    report.add("a value sealed anew, of 500", few, "ms")
+    report.add(
+        "a value sealed anew, of 4,000",
+        [many],
+        "ms",
+        baseline="of 500",
+        baseline_values=few,
+        goal=1.5,
+    )
+    report.add("a data key wrapped anew", [asyncio.run(wrapped_anew()) * 1_000], "ms")
+    report.add("a consumer given a new version", [asyncio.run(rolled_out()) * 1_000], "ms")
+    report.write()
+
+
+if __name__ == "__main__":
+    main()
