@@ -177,7 +177,7 @@ def from_environment(environ: Mapping[str, str]) -> Settings:
 
 def _value(variable: str, group: str, name: str, text: str) -> tuple[str, Any]:
     if (group, name) == ("hub", "token_file"):
-        return "token", Path(text).read_text().strip()
+        return "token", _read(Path(text)).strip()
     kinds = {f.name: str(f.type) for f in fields(_GROUPS[group])} if group in _GROUPS else {}
     if name not in kinds:
         raise Invalid(f"{variable} is not a setting of the agent")
@@ -192,3 +192,10 @@ def _value(variable: str, group: str, name: str, text: str) -> tuple[str, Any]:
             raise Invalid(f"{variable} is not a whole number")
         return name, int(text)
     return name, text
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError as error:
+        raise Invalid(f"{path} cannot be read: {error.strerror}") from None

@@ -3,13 +3,12 @@
 import gc
 from collections.abc import Callable, Mapping
 
-from fleet.errors import Invalid
 from fleet.runtime.clock import SystemClock
 from fleet.runtime.process import stop_on_signal
 from syncagent import compose
 from syncagent.domain.objects import ObjectRef
 from syncagent.kube.cluster import KubeCluster
-from syncagent.settings import KubernetesSettings, Settings, from_environment
+from syncagent.settings import KubernetesSettings, from_environment
 from syncagent.upkeep.doctor import examine as examine_steps
 from syncagent.upkeep.upgrade import replace_image
 from towline.cli.lazy import load
@@ -19,7 +18,7 @@ Show = Callable[[bool, bool, str, str], None]
 
 async def run(environ: Mapping[str, str]) -> None:
     """Run an agent until SIGTERM or SIGINT. Invalid: its settings cannot work."""
-    settings, clock = _settings(environ), SystemClock()
+    settings, clock = from_environment(environ), SystemClock()
     defines = settings.autonomy.defines
     # Most agents need no git: what they do not import they do not hold in memory.
     repositories = load("towline.agentgit").build(settings, clock) if defines else None
@@ -33,7 +32,7 @@ async def run(environ: Mapping[str, str]) -> None:
 
 async def examine(environ: Mapping[str, str], show: Show) -> bool:
     """Show each finding as it is made; whether all that is needed is there."""
-    settings, well = _settings(environ), True
+    settings, well = from_environment(environ), True
     client = compose.client_of(settings.kubernetes, SystemClock())
     try:
         folder = settings.state.directory
@@ -54,10 +53,3 @@ async def replace(namespace: str, deployment: str, image: str, old: str) -> str:
         return await replace_image(KubeCluster(client, clock), home, image, old, clock)
     finally:
         await client.close()
-
-
-def _settings(environ: Mapping[str, str]) -> Settings:
-    try:
-        return from_environment(environ)
-    except OSError as error:
-        raise Invalid(f"{error.filename} cannot be read: {error.strerror}") from None

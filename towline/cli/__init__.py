@@ -3,6 +3,9 @@
 It parses, asks the API and prints; whatever decides anything lives behind the API.
 """
 
-from towline.cli.program import main
+from towline.cli.lazy import load
 
-__all__ = ["main"]
+
+def main() -> None:
+    """Run one command."""
+    load("towline.cli.program").main()

@@ -1,6 +1,7 @@
 """`towline agent`: the process that a cluster runs, and what looks after it."""
 
 import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,8 @@ from towline.cli.output import printable
 from towline.cli.processes import NO_FORK_HANDLERS
 
 _PREFIX = "TOWLINE_AGENT_"
+# Few of its threads allocate: more arenas would only hold what has been freed.
+_FEW_ARENAS = ("MALLOC_ARENA_MAX", "2")
 
 app = typer.Typer(
     invoke_without_command=True,
@@ -56,8 +59,10 @@ def agent(
     if command.invoked_subcommand is not None:
         return
     environ = _environ(url, token_file, ca_file, kubeconfig, context, data, trusted_key)
-    load("fleet.runtime.logs").configure(log_level)
-    load("uvloop").run(load("towline.agent").run(environ))
+    load("syncagent.settings").from_environment(environ)
+    # In the place of this process comes one that holds nothing of the command line in memory.
+    program = [sys.executable, "-P", "-m", "towline.agentprocess", log_level]
+    os.execve(sys.executable, program, dict([NO_FORK_HANDLERS, _FEW_ARENAS]) | environ)
 
 
 @app.command()
