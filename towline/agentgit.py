@@ -16,6 +16,7 @@ from fleet.source import (
     Commit,
     GitCredentials,
     HelmRelease,
+    Renderer,
     RenderRequest,
     RepositorySpec,
     RepositoryState,
@@ -123,7 +124,8 @@ class GitRepositories:
         """As the port says; rendered anew only at another commit."""
         spec = self._follow(definition)
         commit = await self._commit(spec, definition.ref)
-        place = (spec.id, definition.ref, definition.folder, definition.name, definition.namespace)
+        names = (definition.folder, definition.name, definition.namespace)
+        place = (spec.id, definition.ref, *names, definition.helm)
         known = self._rendered.get(place)
         if known is not None and known.commit == commit.sha:
             return known
@@ -132,7 +134,8 @@ class GitRepositories:
                 repository_id=spec.id,
                 commit=commit.sha,
                 folder=definition.folder,
-                helm=HelmRelease(definition.name, definition.namespace),
+                renderer=Renderer.HELM if definition.helm else Renderer.AUTO,
+                helm=definition.helm or HelmRelease(definition.name, definition.namespace),
             )
         )
         load = partial(self._cache.bundle, done.digest)

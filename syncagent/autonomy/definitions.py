@@ -4,6 +4,7 @@ name: shop
 namespace: shop
 folder: manifests/shop        # of `repository` at `ref`; without these, beside the document
 options: {createNamespace: true, drift: report, keepOnPrune: false}
+helm: {valuesFiles: [prod.yaml], values: {replicas: 2}}    # if it is a chart
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,6 +15,7 @@ from typing import Any
 import yaml
 
 from fleet.errors import Invalid
+from syncagent.autonomy.charts import release_of
 from syncagent.domain.mirrors import Definition, Document
 from syncagent.domain.services import DriftPolicy, SyncOptions
 
@@ -31,7 +33,8 @@ UNREADABLE = (
     ArithmeticError,
     RecursionError,
 )
-_FIELDS = {"name", "namespace", "folder", "repository", "ref", "options"}
+_TEXTS = {"name", "namespace", "folder", "repository", "ref"}
+_FIELDS = {*_TEXTS, "options", "helm"}
 _OPTIONS = {
     "createNamespace": "create_namespace",
     "keepOnPrune": "keep_on_prune",
@@ -111,7 +114,7 @@ def _parsed(document: Document) -> list[Definition]:
 def _definition(raw: Any, document: Document) -> Definition:
     if not isinstance(raw, dict) or not raw.keys() <= _FIELDS:
         raise Invalid(f"a service has the fields {', '.join(sorted(_FIELDS))}, no others")
-    texts = {name: raw[name] for name in _FIELDS - {"options"} if name in raw}
+    texts = {name: raw[name] for name in _TEXTS if name in raw}
     if not all(isinstance(one, str) and one for one in texts.values()):
         raise Invalid("name, namespace, folder, repository and ref are texts")
     if missing := {"name", "namespace", "folder"} - texts.keys():
@@ -120,7 +123,10 @@ def _definition(raw: Any, document: Document) -> Definition:
         raise Invalid(f"the folder {texts['folder']} leads out of its place")
     if document.repository and "repository" not in texts:
         texts = {"ref": document.ref} | texts | {"repository": document.repository}
-    return Definition(**texts, options=_options(raw.get("options") or {}))
+    helm = release_of(raw["helm"], texts["name"], texts["namespace"]) if "helm" in raw else None
+    if helm is not None and "repository" not in texts:
+        raise Invalid("helm needs a repository: folders beside the document are plain manifests")
+    return Definition(**texts, options=_options(raw.get("options") or {}), helm=helm)
 
 
 def _options(raw: Mapping[str, Any]) -> SyncOptions:

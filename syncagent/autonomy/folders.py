@@ -11,11 +11,11 @@ import yaml
 from fleet.bundle import MAX_BUNDLE_BYTES, Bundle, make_bundle
 from fleet.errors import Invalid, Unavailable
 from syncagent.autonomy.definitions import UNREADABLE, Loader, first_line
+from syncagent.autonomy.expansion import expanded
 from syncagent.domain.mirrors import Definition
 from syncagent.ports import Rendered, Renders
 
 _SUFFIXES = {".yaml", ".yml", ".json"}
-_WITHIN = -1
 Stamp = tuple[tuple[str, int, int], ...]
 
 
@@ -94,26 +94,9 @@ def _objects(path: Path) -> list[dict[str, Any]]:
         )
     except UNREADABLE as error:
         raise Invalid(f"{path.name} cannot be read: {first_line(error)}") from error
-    if b"&" in text and _expanded(whole, {}) > MAX_BUNDLE_BYTES:
+    if b"&" in text and expanded(whole) > MAX_BUNDLE_BYTES:
         raise Invalid(f"{path.name} grows beyond {MAX_BUNDLE_BYTES:,} bytes by its aliases")
     found = [one for one in whole if one is not None]
     if not all(isinstance(one, dict) for one in found):
         raise Invalid(f"{path.name} holds something that is no object")
     return found
-
-
-def _expanded(value: Any, known: dict[int, int]) -> int:
-    """About how many bytes a value has once written, without writing what is shared over again.
-
-    Invalid: it holds itself.
-    """
-    if not isinstance(value, dict | list):
-        return len(value) if isinstance(value, str) else 1
-    place = id(value)
-    if known.get(place) == _WITHIN:
-        raise Invalid("an alias stands within what it names")
-    if place not in known:
-        known[place] = _WITHIN
-        parts = [*value, *value.values()] if isinstance(value, dict) else value
-        known[place] = 2 + sum(1 + _expanded(one, known) for one in parts)
-    return known[place]

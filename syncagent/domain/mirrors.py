@@ -2,12 +2,16 @@
 
 from dataclasses import dataclass
 
+from fleet.source import HelmRelease
 from syncagent.domain.services import SyncOptions
 
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A service that this cluster defines. Without a `repository` the folder is a local one."""
+    """A service that this cluster defines. Without a `repository` the folder is a local one.
+
+    With `helm` it is a chart, else what its files say.
+    """
 
     name: str
     namespace: str
@@ -15,6 +19,7 @@ class Definition:
     repository: str = ""
     ref: str = "main"
     options: SyncOptions = SyncOptions()
+    helm: HelmRelease | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,18 @@ import yaml
 
 from fleet.errors import Invalid
 from fleet.runtime.clock import SystemClock
+from fleet.source import HelmRelease
 from fleet.wire.v1 import agent_pb2 as pb
 from syncagent import compose
 from syncagent.autonomy.sources import LABEL
-from syncagent.settings import AutonomySettings, GitSettings
+from syncagent.domain.mirrors import Definition
+from syncagent.settings import (
+    AutonomySettings,
+    GitSettings,
+    HubSettings,
+    Settings,
+    StateSettings,
+)
 from tests.fakes.hub import FakeHub
 from tests.integration.syncagent.conftest import Bench
 from towline import agentgit
@@ -111,6 +119,39 @@ async def test_a_folder_in_git_defines_services_that_the_agent_renders_itself(
         repository.commit({"fleet/services.json": definitions(bench, "fleet", web="web")})
         await bench.until("configmap", "api", lambda one: one is None)
     assert not any(b"pa55" in one.read_bytes() for one in tmp_path.rglob("*.db*"))
+
+
+async def test_a_chart_takes_the_values_that_its_definition_gives(
+    server: GitServer, tmp_path: Path
+) -> None:
+    """Files of the repository, then those of the definition; other values are another render."""
+    repository = server.create_repository("charts")
+    template = (
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\n"
+        "data: {who: {{ .Values.who | quote }}, release: {{ .Release.Name }}, "
+        "size: {{ .Values.size | quote }}}\n"
+    )
+    repository.commit(
+        {
+            "web/Chart.yaml": "apiVersion: v2\nname: web\nversion: 0.1.0\n",
+            "web/values.yaml": "who: nobody\nsize: 1\n",
+            "web/prod.yaml": "size: 3\n",
+            "web/templates/c.yaml": template,
+        }
+    )
+    settings = Settings(HubSettings("http://127.0.0.1:1", "x"), state=StateSettings(tmp_path / "s"))
+    repositories = agentgit.build(settings, SystemClock())
+    await repositories.start(lambda: None)
+    try:
+        for who in ("ann", "bob"):
+            release = HelmRelease("web", "n", values=f"who: {who}", values_files=("prod.yaml",))
+            one = Definition("web", "n", "web", repository.url, helm=release)
+            rendered = await repositories.render(one)
+            assert orjson.loads((await rendered.load()).splitlines()[-1])["data"] == {
+                "who": who, "release": "web", "size": "3",
+            }  # fmt: skip
+    finally:
+        await repositories.stop()
 
 
 async def test_configmaps_of_the_cluster_define_services_in_git(

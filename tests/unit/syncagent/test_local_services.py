@@ -9,6 +9,7 @@ import yaml
 from fleet.bundle import make_bundle
 from fleet.errors import Invalid, NotFound, TowlineError, Unavailable
 from fleet.identity import is_local_id, local_id
+from fleet.source import HelmRelease
 from syncagent.autonomy.definitions import Reader
 from syncagent.autonomy.folders import FolderRenders
 from syncagent.autonomy.policy import LocalPolicy
@@ -214,6 +215,67 @@ async def test_a_repository_without_a_git_part_is_said(world: World) -> None:
 def test_odd_definitions_are_named_problems(text: str) -> None:
     read = Reader().read([Document("odd.yaml", text)])
     assert len(read.problems) == 1 and read.problems[0].startswith("odd.yaml: ")
+
+
+def test_how_a_chart_is_rendered_is_read() -> None:
+    """The release is called as the service; values are a map or a text."""
+    head = "{name: shop, namespace: web, folder: c, repository: 'https://git.example.org/c.git', "
+    texts = (
+        head + "helm: {}}",
+        head + "helm: {values: {a: [1, {b: x}]}, valuesFiles: [prod.yaml], ignoreCrds: true}}",
+        head + "helm: {release: r, chart: web, version: 1.x, url: 'oci://r.example.org/c', "
+        'values: "a: 1"}}',
+    )
+    read = [Reader().read([Document("x", text)]) for text in texts]
+    assert [one.problems for one in read] == [(), (), ()]
+    assert [one.services[0].helm for one in read] == [
+        HelmRelease("shop", "web"),
+        HelmRelease("shop", "web", values='{"a":[1,{"b":"x"}]}', values_files=("prod.yaml",),
+                    ignore_crds=True),
+        HelmRelease("r", "web", "web", "1.x", "oci://r.example.org/c", "a: 1"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("helm", "reason"),
+    [
+        ("[]", "no others"),
+        ("{set: {a: 1}}", "no others"),
+        ("{release: 1}", "helm.release is a text"),
+        (f"{{chart: {'x' * 300}}}", "at most 256"),
+        ("{ignoreHooks: please}", "true or false"),
+        ("{url: 'file:///etc', chart: c}", "without credentials"),
+        ("{url: 'https://a:b@charts.example.org', chart: c}", "without credentials"),
+        ("{url: 'https://charts.example.org'}", "helm.chart is missing"),
+        ("{values: [1]}", "a map or a text"),
+        ("{values: {1: !!python/none , a: !!binary aGVsbG8=}}", "is not YAML"),
+        ("{values: {a: !!binary aGVsbG8=}}", "written as JSON"),
+        ("{valuesFiles: prod.yaml}", "a list of at most"),
+        ("{valuesFiles: ['']}", "a list of at most"),
+    ],
+)
+def test_odd_words_on_a_chart_are_named_problems(helm: str, reason: str) -> None:
+    text = (
+        f"{{name: a, namespace: b, folder: c, repository: 'https://g.example.org/c', helm: {helm}}}"
+    )
+    (problem,) = Reader().read([Document("x", text)]).problems
+    assert reason in problem
+
+
+def test_values_of_a_chart_do_not_multiply_by_aliases() -> None:
+    levels = "".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]\n    " for n in range(1, 9))
+    text = (
+        "name: a\nnamespace: b\nfolder: c\nrepository: https://g.example.org/c\n"
+        f"helm:\n  values:\n    l0: &l0 [{', '.join('x' * 9)}]\n    {levels}"
+    )
+    (problem,) = Reader().read([Document("x", text)]).problems
+    assert "helm.values is a map or a text" in problem
+
+
+def test_a_chart_beside_the_document_is_refused() -> None:
+    text = "{name: a, namespace: b, folder: c, helm: {}}"
+    (problem,) = Reader().read([Document("x", text)]).problems
+    assert "needs a repository" in problem
 
 
 def test_options_are_read() -> None:
