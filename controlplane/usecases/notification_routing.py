@@ -1,11 +1,12 @@
 """From what has happened to who is told: notifications meet routers, and states are looked at."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from controlplane.domain.access import DEFAULT_PROJECT
+from controlplane.domain.clusters import Cluster
 from controlplane.domain.commit_outcomes import commit_key
 from controlplane.domain.notifications import (
     COMMIT_STATUS,
@@ -43,6 +44,14 @@ _SAYS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """The services that notifications are about, deleted ones too, and their clusters, by id."""
+
+    services: Mapping[str, Service]
+    clusters: Mapping[str, Cluster]
+
+
 class Routing:
     """Turns waiting notifications into deliveries."""
 
@@ -57,8 +66,9 @@ class Routing:
         async with self._deps.store.write() as tx:
             waiting = await tx.notifications.waiting(_AT_ONCE)
             routers, sinks = await tx.routers.select(), await tx.sinks.select()
+            named = await _named(tx, waiting)
             for one in waiting:
-                await self._route(tx, one, routers, {sink.id: sink for sink in sinks})
+                await self._route(tx, one, named, routers, {sink.id: sink for sink in sinks})
         return len(waiting)
 
     async def forget(self) -> None:
@@ -71,9 +81,14 @@ class Routing:
                     await tx.marks.remove(mark.id)
 
     async def _route(
-        self, tx: Transaction, one: Notification, routers: Iterable[Router], sinks: dict[str, Sink]
+        self,
+        tx: Transaction,
+        one: Notification,
+        named: _Named,
+        routers: Iterable[Router],
+        sinks: dict[str, Sink],
     ) -> None:
-        located, commits = await _located(tx, one)
+        located, commits = await _located(tx, one, named)
         if located is None:
             await tx.notifications.drop(_id(one))
             return
@@ -170,19 +185,28 @@ class Watch:
             return
 
 
+async def _named(tx: Transaction, waiting: Iterable[Notification]) -> _Named:
+    ids = {one.service_id for one in waiting if one.service_id}
+    services = await tx.services.select(id=ids, deleted_at=ANY) if ids else []
+    homes = {one.cluster_id for one in services}
+    clusters = await tx.clusters.select(id=homes) if homes else []
+    return _Named({one.id: one for one in services}, {one.id: one for one in clusters})
+
+
 async def _located(
-    tx: Transaction, one: Notification
+    tx: Transaction, one: Notification, named: _Named
 ) -> tuple[Notification | None, Mapping[str, str]]:
     """What is to be told, with names, and the commits that it is of, by repository.
 
     None: it is no news.
     """
     if one.service_id:
-        service = await tx.services.find(id=one.service_id, deleted_at=ANY)
+        service = named.services.get(one.service_id)
         if service is None:
             return None, {}
         commits = {service.repository_id or "": one.detail.get("sha", "")}
-        return await _of_service(tx, one, service), commits
+        cluster = named.clusters.get(service.cluster_id)
+        return await _of_service(tx, one, service, cluster), commits
     if one.pipeline_id:
         pipeline = await tx.pipelines.get(one.pipeline_id)
         if pipeline is None:
@@ -220,8 +244,9 @@ def _environment(pipeline: Pipeline, place: str) -> str:
     return stage.name if stage else ""
 
 
-async def _of_service(tx: Transaction, one: Notification, service: Service) -> Notification:
-    cluster = await tx.clusters.get(service.cluster_id)
+async def _of_service(
+    tx: Transaction, one: Notification, service: Service, cluster: Cluster | None
+) -> Notification:
     handle = cluster.handle if cluster else service.cluster_id
     kind, says = one.kind, _SAYS[one.kind]
     if kind is NotificationKind.SERVICE_RECOVERED:
