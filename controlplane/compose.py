@@ -31,6 +31,7 @@ from controlplane.loops.traces import TraceLoop
 from controlplane.notify.outward import GuardedOutward
 from controlplane.oidc.issuers import Client, OidcIssuers
 from controlplane.ports import GitWriter, Issuer, Lender, Manifests
+from controlplane.registry.client import RegistryClient
 from controlplane.secretports import KeyEncryption
 from controlplane.secrets.envelope import EnvelopeSealer, load_or_make_key
 from controlplane.secrets.external import Sources
@@ -94,6 +95,7 @@ from controlplane.usecases.sets import Sets
 from controlplane.usecases.signin import SignIn
 from controlplane.usecases.streams import Streams
 from controlplane.usecases.targets import Targets
+from controlplane.usecases.triggers import Triggers
 from controlplane.usecases.tunnels import Tunnels
 from controlplane.usecases.whatif import WhatIfs
 from fleet.runtime.clock import Clock
@@ -262,8 +264,7 @@ async def _joined(
         **_for_fleets(deps, targets),
         diffs=Diffs(deps),
         pipelines=pipelines,
-        pipeline_overrides=PipelineOverrides(deps, pipelines),
-        whatifs=WhatIfs(deps, pipelines),
+        **_for_pipelines(deps, pipelines, repositories, outward),
         records=records,
         reports=Reports(deps),
         search=Search(deps),
@@ -285,7 +286,7 @@ async def _joined(
         delivery=DeliveryLoop(Delivery(deps), repositories, manifests, store, bus, clock, delivers),
         targets=targets,
         target_loop=TargetLoop(targets, manifests, store, bus, clock),
-        pipelines=_pipeline_loop(deps, pipelines, repositories, checks),
+        pipelines=_pipeline_loop(deps, pipelines, repositories, checks, verbs.triggers),
         checks=checks,
         store=store,
         issuers=issuers,
@@ -320,19 +321,36 @@ def _traces(settings: TraceSettings, deps: Deps, delivers: Callable[[str], bool]
 
 
 def _pipeline_loop(
-    deps: Deps, pipelines: Pipelines, repositories: Repositories, checks: Checks
+    deps: Deps,
+    pipelines: Pipelines,
+    repositories: Repositories,
+    checks: Checks,
+    triggers: Triggers,
 ) -> PipelineLoop:
     promotions = Promotions(deps, pipelines, repositories)
     return PipelineLoop(
         pipelines,
         promotions,
         checks,
+        triggers,
         deps.manifests,
         deps.store,
         deps.bus,
         deps.clock,
         holder=deps.new_id(),
     )
+
+
+def _for_pipelines(
+    deps: Deps, pipelines: Pipelines, repositories: Repositories, outward: GuardedOutward
+) -> dict[str, Any]:
+    """The verbs on pipelines beside `Pipelines` itself."""
+    registries = RegistryClient(outward, deps.clock)
+    return {
+        "pipeline_overrides": PipelineOverrides(deps, pipelines),
+        "whatifs": WhatIfs(deps, pipelines),
+        "triggers": Triggers(deps, pipelines, repositories, registries),
+    }
 
 
 def _for_fleets(deps: Deps, targets: Targets) -> dict[str, Any]:

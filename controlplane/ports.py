@@ -30,7 +30,9 @@ from controlplane.domain.people import Group, Login, Membership, Token, User
 from controlplane.domain.promotion import (
     Pipeline,
     PipelineEvent,
+    PipelineGate,
     PipelineService,
+    PipelineTrigger,
     RefusedRevision,
 )
 from controlplane.domain.renderstate import RenderState
@@ -412,6 +414,10 @@ class Transaction(Protocol):
     @property
     def refused(self) -> Rows[RefusedRevision]: ...
     @property
+    def pipeline_gates(self) -> Rows[PipelineGate]: ...
+    @property
+    def pipeline_triggers(self) -> Rows[PipelineTrigger]: ...
+    @property
     def users(self) -> Rows[User]: ...
     @property
     def tokens(self) -> Rows[Token]: ...
@@ -650,6 +656,14 @@ class Hosting(Protocol):
         ...
 
 
+class GitTags(Protocol):
+    """The servers that repositories come from, asked for more than is followed."""
+
+    async def tags(self, repository_id: RepositoryId) -> list[str]:
+        """The names of all tags of a repository. Unavailable, Invalid."""
+        ...
+
+
 class GitWriter(Protocol):
     """What goes back to followed repositories: commits, and requests to merge them.
 
@@ -775,6 +789,34 @@ class Outward(Protocol):
 
     async def syslog(self, url: str, messages: Sequence[bytes]) -> None:
         """Hand over messages of RFC 5424. Unavailable: they were not taken."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RegistryAccount:
+    """As whom a registry is asked. Never printed."""
+
+    username: str
+    password: str
+
+
+class Registries(Protocol):
+    """Registries of images. `image` has its registry and no tag.
+
+    Unavailable: it does not answer or not give that out; `retry_after` if it says when to come
+    again. NotFound: it has no such image or tag. Invalid: there is too much of it.
+    """
+
+    async def tags(self, image: str, account: RegistryAccount | None) -> list[str]:
+        """All tags of an image, 20,000 at most."""
+        ...
+
+    async def digest(self, image: str, tag: str, account: RegistryAccount | None) -> str:
+        """The digest that a tag stands for now."""
+        ...
+
+    async def made(self, image: str, tag: str, account: RegistryAccount | None) -> datetime:
+        """When the image of a tag was made."""
         ...
 
 

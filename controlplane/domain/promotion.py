@@ -45,6 +45,31 @@ class PipelineService:
 
 
 @dataclass(frozen=True, slots=True)
+class PipelineGate:
+    """A gate, so that its pipeline is found by it."""
+
+    id: str
+    pipeline_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineTrigger:
+    """A trigger that looks for news elsewhere, and how that goes.
+
+    `interval_s` lies between two looks as long as nothing is new; `error` is why the last look
+    has failed. `sealed_webhook` is the secret that signs hints, encrypted.
+    """
+
+    id: str
+    pipeline_id: str
+    interval_s: int
+    checked_at: datetime | None = None
+    next_at: datetime | None = None
+    error: str = ""
+    sealed_webhook: bytes | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class PipelineEvent:
     """Events that changed the state of a pipeline at one moment, as the engine's JSON forms.
 

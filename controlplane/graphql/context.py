@@ -40,6 +40,7 @@ from controlplane.usecases.secrets import Secrets
 from controlplane.usecases.services import Services
 from controlplane.usecases.sets import Sets
 from controlplane.usecases.streams import Streams
+from controlplane.usecases.triggers import Triggers
 from controlplane.usecases.whatif import WhatIfs
 from fleet.errors import TowlineError
 from fleet.identity import TokenKind, token_kind
@@ -78,6 +79,7 @@ class Verbs:
     pipelines: Pipelines
     pipeline_overrides: PipelineOverrides
     whatifs: WhatIfs
+    triggers: Triggers
     records: Records
     reports: Reports
     search: Search

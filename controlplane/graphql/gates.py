@@ -241,6 +241,7 @@ class PipelineRuleAttributes:
     wait_seconds: int | None = None
     instructions: str = ""
     account: str = ""
+    secret: str | None = None
     calendar: GateCalendarAttributes | None = None
     job: GateJobAttributes | None = None
     metric: GateMetricAttributes | None = None
@@ -285,7 +286,8 @@ class PipelineStepAttributes(PipelineRuleAttributes):
 class PipelineGateAttributes(PipelineRuleAttributes):
     """APPROVAL takes `quorum` (default 1), `notAuthor` (default true), `people`, `groups`.
 
-    SOAK takes `soakSeconds`, MANUAL `instructions`, EXTERNAL `account`, WINDOW `calendar`,
+    SOAK takes `soakSeconds`, MANUAL `instructions`, EXTERNAL `account` and, for calls that are
+    signed, `secret` (whsec_…; one that was given stays), WINDOW `calendar`,
     WORKFLOW `steps`; JOB, METRIC, HTTP and VERSION what is named like them.
     """
 
@@ -317,7 +319,7 @@ _RULES: Mapping[GateKind, Callable[[PipelineRuleAttributes], Any]] = {
     GateKind.WAIT: lambda given: WaitRule(given.needed("wait_seconds")),
     GateKind.WINDOW: lambda given: WindowRule(given.needed("calendar").calendar()),
     GateKind.MANUAL: lambda given: ManualRule(given.instructions),
-    GateKind.EXTERNAL: lambda given: ExternalRule(given.account),
+    GateKind.EXTERNAL: lambda given: ExternalRule(given.account, given.secret or ""),
     GateKind.JOB: lambda given: given.needed("job").rule(),
     GateKind.METRIC: lambda given: given.needed("metric").rule(),
     GateKind.HTTP: lambda given: given.needed("http").rule(),

@@ -55,6 +55,18 @@ class PipelineOverrideMutation:
         view = await overrides.answer(info.context.actor, id, release_id, passed, reason)
         return Pipeline.of(view)
 
+    @strawberry.mutation(description="Make what the first stage holds a release.")
+    async def start_release(
+        self, info: Info, id: strawberry.ID, reason: str = ""
+    ) -> Pipeline | None:
+        triggers = info.context.verbs.triggers
+        return Pipeline.of(await triggers.start(info.context.actor, id, reason))
+
+    @strawberry.mutation(description="Have a trigger look for something new at once.")
+    async def check_trigger(self, info: Info, id: strawberry.ID, trigger: str) -> Pipeline | None:
+        triggers = info.context.verbs.triggers
+        return Pipeline.of(await triggers.look_now(info.context.actor, id, trigger))
+
     @strawberry.mutation(description="Stop the roll-out in a stage where it is.")
     async def abort_rollout(
         self, info: Info, id: strawberry.ID, stage: str, reason: str = ""

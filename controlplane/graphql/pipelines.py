@@ -16,9 +16,15 @@ from controlplane.domain.pipelines.state import (
 from controlplane.domain.selectors import Selector
 from controlplane.domain.services import Service
 from controlplane.graphql.clusters import Cluster
+from controlplane.graphql.context import Info
 from controlplane.graphql.definitions import ClusterSelector, ClusterSelectorAttributes
 from controlplane.graphql.gates import PipelineGate, PipelineGateAttributes
 from controlplane.graphql.pipeline_git import GitChange, GitWriteAttributes, settings_of
+from controlplane.graphql.pipeline_triggers import (
+    PipelineTrigger,
+    PipelineTriggerAttributes,
+    triggers_of,
+)
 from controlplane.graphql.types import ServiceDeployment
 from controlplane.graphql.verification import ServiceVerification, VerificationAttributes
 from controlplane.usecases.pipelines import (
@@ -137,8 +143,15 @@ class Pipeline:
     stages: list[PipelineStage]
     edges: list[PipelineStageEdge]
     history: list[PipelineEvent]
+    on_commit: bool
     inserted_at: datetime
     updated_at: datetime
+    view: strawberry.Private[PipelineView]
+
+    @strawberry.field(description="What starts releases beside new commits.")
+    async def triggers(self, info: Info) -> list[PipelineTrigger]:
+        view = self.view
+        return await triggers_of(info, view.row.id, view.spec.triggers, dict(view.state.triggers))
 
     @classmethod
     def of(cls, view: PipelineView) -> "Pipeline":
@@ -159,8 +172,10 @@ class Pipeline:
                 )
                 for one in view.state.history
             ],
+            on_commit=view.spec.on_commit,
             inserted_at=view.row.inserted_at,
             updated_at=view.row.updated_at,
+            view=view,
         )
 
 
@@ -370,6 +385,8 @@ class PipelineAttributes:
     stages: list[PipelineStageAttributes]
     edges: list[PipelineEdgeAttributes] | None = None
     project_id: strawberry.ID | None = None
+    on_commit: bool = True
+    triggers: list[PipelineTriggerAttributes] | None = None
 
     def draft(self, name: str) -> PipelineDraft:
         edges = self.edges or []
@@ -390,6 +407,8 @@ class PipelineAttributes:
                 for edge in edges
             ],
             project_id=self.project_id or None,
+            on_commit=self.on_commit,
+            triggers=[one.draft() for one in self.triggers or ()],
         )
 
 

@@ -14,8 +14,10 @@ from controlplane.loops.patient import patiently
 from controlplane.ports import MISSED, Bus, Manifests, Store
 from controlplane.usecases.checks import Checks
 from controlplane.usecases.deps import CLUSTER_JOB, PIPELINE, SERVICE, TARGETS
-from controlplane.usecases.pipelines import CHECK, FOLLOW, PROMOTE, RENDER, TICK, Pipelines
+from controlplane.usecases.pipelines import CHECK, FOLLOW, PROMOTE, RENDER, TICK, WRITE, Pipelines
 from controlplane.usecases.promotions import Promotions
+from controlplane.usecases.triggerrows import TRIGGER
+from controlplane.usecases.triggers import Triggers
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 
@@ -36,6 +38,7 @@ class PipelineLoop:
         pipelines: Pipelines,
         promotions: Promotions,
         checks: Checks,
+        triggers: Triggers,
         manifests: Manifests,
         store: Store,
         bus: Bus,
@@ -53,6 +56,8 @@ class PipelineLoop:
             RENDER: promotions.render,
             PROMOTE: promotions.promote,
             FOLLOW: promotions.follow,
+            WRITE: triggers.write,
+            TRIGGER: triggers.look,
             CHECK: checks.run,
             TICK: promotions.tick,
         }

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import Boolean, Column, Index, String, Table, Text
+from sqlalchemy import Boolean, Column, Index, Integer, LargeBinary, String, Table, Text
 
 from controlplane.storage.columns import Shape, Utc
 from controlplane.storage.tables import metadata
@@ -26,6 +26,25 @@ pipeline_events = Table(
     Column("spec", Shape(dict[str, Any])),
     Column("state", Shape(dict[str, Any])),
     Index("ix_pipeline_events_pipeline_id_at", "pipeline_id", "at"),
+)
+
+pipeline_gates = Table(
+    "pipeline_gates",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("pipeline_id", String(36), nullable=False, index=True),
+)
+
+pipeline_triggers = Table(
+    "pipeline_triggers",
+    metadata,
+    Column("id", String(36), primary_key=True),
+    Column("pipeline_id", String(36), nullable=False, index=True),
+    Column("interval_s", Integer, nullable=False),
+    Column("checked_at", Utc),
+    Column("next_at", Utc),
+    Column("error", Text, nullable=False),
+    Column("sealed_webhook", LargeBinary),
 )
 
 refused_revisions = Table(

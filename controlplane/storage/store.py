@@ -30,7 +30,9 @@ from controlplane.domain.people import Group, Login, Membership, Token, User
 from controlplane.domain.promotion import (
     Pipeline,
     PipelineEvent,
+    PipelineGate,
     PipelineService,
+    PipelineTrigger,
     RefusedRevision,
 )
 from controlplane.domain.renderstate import RenderState
@@ -186,6 +188,14 @@ class SqlTransaction:
     @cached_property
     def pipeline_events(self) -> SqlRows[PipelineEvent]:
         return SqlRows(self._connection, pipelines.pipeline_events, PipelineEvent)
+
+    @cached_property
+    def pipeline_gates(self) -> SqlRows[PipelineGate]:
+        return SqlRows(self._connection, pipelines.pipeline_gates, PipelineGate)
+
+    @cached_property
+    def pipeline_triggers(self) -> SqlRows[PipelineTrigger]:
+        return SqlRows(self._connection, pipelines.pipeline_triggers, PipelineTrigger)
 
     @cached_property
     def refused(self) -> SqlRows[RefusedRevision]:

@@ -2,12 +2,20 @@
 
 import base64
 from dataclasses import replace
+from typing import TypeVar
 
 from controlplane.domain.notification_bodies import key_of
-from controlplane.domain.pipelines.rules import HttpRule, Rule, Step, WorkflowRule
+from controlplane.domain.pipelines.rules import (
+    ExternalRule,
+    HttpRule,
+    Rule,
+    Step,
+    WorkflowRule,
+)
 from controlplane.ports import Sealer
 
 _CONTEXT = "pipeline-gate"
+S = TypeVar("S", bound=HttpRule | ExternalRule)
 
 
 def sealed_rule(sealer: Sealer, rule: Rule, before: Rule | None) -> Rule:
@@ -15,7 +23,7 @@ def sealed_rule(sealer: Sealer, rule: Rule, before: Rule | None) -> Rule:
 
     Invalid: a secret is none of Standard Webhooks.
     """
-    if isinstance(rule, HttpRule):
+    if isinstance(rule, HttpRule | ExternalRule):
         return _sealed(sealer, rule, before)
     if not isinstance(rule, WorkflowRule):
         return rule
@@ -25,7 +33,7 @@ def sealed_rule(sealer: Sealer, rule: Rule, before: Rule | None) -> Rule:
     return replace(rule, steps=tuple(steps))
 
 
-def opened(sealer: Sealer, rule: HttpRule) -> str:
+def opened(sealer: Sealer, rule: HttpRule | ExternalRule) -> str:
     """The signing secret of a rule; empty: it has none."""
     if not rule.sealed:
         return ""
@@ -38,11 +46,16 @@ def _sealed_step(sealer: Sealer, step: Step, before: object) -> Step:
     return replace(step, rule=_sealed(sealer, step.rule, before))
 
 
-def _sealed(sealer: Sealer, rule: HttpRule, before: object) -> HttpRule:
+def _sealed(sealer: Sealer, rule: S, before: object) -> S:
     """`sealed` comes in as plain text."""
     if not rule.sealed:
-        kept = before.sealed if isinstance(before, HttpRule) and before.url == rule.url else ""
-        return replace(rule, sealed=kept)
+        same = isinstance(before, HttpRule | ExternalRule) and _whose(before) == _whose(rule)
+        return replace(rule, sealed=before.sealed if same else "")
     key_of(rule.sealed)
     sealed = sealer.seal(rule.sealed.encode(), _CONTEXT)
     return replace(rule, sealed=base64.b64encode(sealed).decode())
+
+
+def _whose(rule: HttpRule | ExternalRule) -> str:
+    """Whom a secret was told to: no other gets it."""
+    return rule.url if isinstance(rule, HttpRule) else rule.account

@@ -26,8 +26,8 @@ from fleet.identity import RepositoryId
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """Where a stage writes, what, and how it tells of it."""
+class Place:
+    """Where something is written, what, and how it tells of it."""
 
     repository: Repository
     base: str
@@ -60,6 +60,13 @@ class GitPromotions:
         """Write the release where the services look, or ask people to merge it."""
         attempt = view.state.stages.get(stage.id, StageState()).attempt
         place = await self._place(view, stage, services, ReleaseId(release), attempt)
+        change = await self.put(place)
+        if change.state is ChangeState.OPEN:
+            self._waiting.setdefault(place.repository.id, set()).add(view.row.id)
+        return change
+
+    async def put(self, place: Place) -> Change:
+        """Have it on the branch, or ask people to merge it there."""
         if place.write.mode is WriteMode.COMMIT:
             return _landed(place, await self._tip(place))
         if await self._commit(place, place.branch) is None:
@@ -73,7 +80,6 @@ class GitPromotions:
             body=body.strip(),
             provider=place.write.provider,
         )
-        self._waiting.setdefault(place.repository.id, set()).add(view.row.id)
         return _asked(place.repository, place.base, request)
 
     async def look(self, view: PipelineView, change: Change, provider: str) -> Change:
@@ -108,7 +114,7 @@ class GitPromotions:
         services: Sequence[Service],
         release: ReleaseId,
         attempt: int,
-    ) -> _Place:
+    ) -> Place:
         """Each attempt has a branch of its own, which begins where its base is then."""
         write = stage.git
         found = view.state.releases.get(release)
@@ -127,7 +133,7 @@ class GitPromotions:
         await self._check_folders(write, repository.id, base, commits)
         digests = {one.digest for one in found.revisions.values()}
         images = await self._images(digests) if any(c.image for c in write.changes) else {}
-        return _Place(
+        return Place(
             repository,
             base,
             write.branch_for(values) + (f"-{attempt}" if attempt > 1 else ""),
@@ -162,7 +168,7 @@ class GitPromotions:
             if all(one[folder] != now[folder] for one in then):
                 raise Conflict(f"folder {folder} of {base} is no longer what the release has there")
 
-    async def _commit(self, place: _Place, branch: str) -> str | None:
+    async def _commit(self, place: Place, branch: str) -> str | None:
         return await self._writer().commit(
             place.repository.id,
             place.edits,
@@ -172,7 +178,7 @@ class GitPromotions:
             message=place.message,
         )
 
-    async def _tip(self, place: _Place) -> str:
+    async def _tip(self, place: Place) -> str:
         """The newest commit of a branch that has all of it already."""
         return await self._commit(place, place.base) or ""
 
@@ -182,7 +188,7 @@ class GitPromotions:
         return self._deps.writer
 
 
-def _landed(place: _Place, sha: str) -> Change:
+def _landed(place: Place, sha: str) -> Change:
     url = _commit_url(place.repository, sha)
     return Change(ChangeState.LANDED, place.repository.id, place.base, sha, url=url)
 

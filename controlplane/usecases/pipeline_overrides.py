@@ -11,6 +11,7 @@ from controlplane.domain.pipelines.state import ReleaseId
 from controlplane.domain.promotion import RefusedRevision
 from controlplane.usecases import holds
 from controlplane.usecases.deps import DELIVER, DESIRED, PIPELINE, SERVICE, Deps
+from controlplane.usecases.gatesecrets import opened
 from controlplane.usecases.pipelines import Pipelines, PipelineView, gate_of
 from fleet.errors import Conflict, Invalid, NotFound
 
@@ -46,6 +47,30 @@ class PipelineOverrides:
             gate, ReleaseId(release), actor.email, passed, reason[:_LONGEST]
         )
         return await self._pipelines.decide(actor, "answerGate", view, event)
+
+    async def gate_secret(self, gate_id: str) -> str | None:
+        """The secret with which a gate's program signs its answers; None: it has none."""
+        async with self._deps.store.read() as tx:
+            try:
+                view, gate = await gate_of(tx, gate_id)
+            except NotFound:
+                return None
+        rule = view.spec.gate[gate][1].rule
+        if not isinstance(rule, ExternalRule) or not rule.sealed:
+            return None
+        return opened(self._deps.sealer, rule)
+
+    async def answer_signed(self, gate_id: str, release: str, passed: bool, reason: str) -> None:
+        """Decide at a gate as the one who knows its secret. Conflict: it is not taken, and why."""
+        async with self._deps.store.read() as tx:
+            view, gate = await gate_of(tx, gate_id)
+        rule = view.spec.gate[gate][1].rule
+        if not isinstance(rule, ExternalRule):
+            raise Conflict("this gate asks nobody outside")
+        event = ev.ExternallyAnswered(
+            gate, ReleaseId(release[:64]), rule.account, passed, reason[:_LONGEST]
+        )
+        await self._pipelines.decide_signed(view, event)
 
     async def abort(self, actor: Actor, id: str, stage: str, reason: str = "") -> PipelineView:
         """Stop a roll-out where it is."""

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 
 import structlog
 
-from controlplane.domain.access import SYSTEM, Actor, Kind, Verb, require, require_member
+from controlplane.domain.access import SYSTEM, Actor, ActorKind, Kind, Verb, require, require_member
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.jobs import Job
 from controlplane.domain.ledger import AuditEntry, Verdict
@@ -23,6 +23,7 @@ from controlplane.domain.pipelines.gitwrites import GitWrite
 from controlplane.domain.pipelines.rollout import Rollout
 from controlplane.domain.pipelines.rules import JobRule, MetricRule, Patience, Rule, rules_of
 from controlplane.domain.pipelines.state import Digests, Health, Release, ReleaseId, State
+from controlplane.domain.pipelines.triggers import Trigger, TriggerRule
 from controlplane.domain.promotion import Pipeline, PipelineEvent, RefusedRevision
 from controlplane.domain.services import Service
 from controlplane.ports import Page, PageQuery, Transaction
@@ -33,6 +34,7 @@ from controlplane.usecases.gitplaces import check_git_stages
 from controlplane.usecases.observations import of_stages, of_surroundings
 from controlplane.usecases.scopes import project_for
 from controlplane.usecases.stages import BY_FLEET, bind, check_shared, resolved, unbind
+from controlplane.usecases.triggerrows import forget_parts, note_parts
 from fleet.errors import Conflict, Invalid, NotFound
 from fleet.identity import ServiceId
 
@@ -41,6 +43,7 @@ log = structlog.get_logger(__name__)
 RENDER = "pipeline.render"
 PROMOTE = "pipeline.promote"
 FOLLOW = "pipeline.follow"
+WRITE = "pipeline.write"
 CHECK = "pipeline.check"
 TICK = "pipeline.tick"
 _SNAPSHOT_EVERY = 100
@@ -50,6 +53,7 @@ _KINDS = {
     fx.RenderStage: RENDER,
     fx.Promote: PROMOTE,
     fx.FollowChange: FOLLOW,
+    fx.WriteFound: WRITE,
     fx.RunCheck: CHECK,
     fx.WakeAt: TICK,
 }
@@ -94,6 +98,16 @@ class EdgeDraft:
     gates: Sequence[GateDraft] = ()
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class TriggerDraft:
+    """A trigger as people write it; the secret of its webhook stays if none is told."""
+
+    name: str
+    rule: TriggerRule
+    write: GitWrite | None = None
+    webhook_secret: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class PipelineDraft:
     """A pipeline as people write it: stages, and edges between them by their names."""
@@ -102,6 +116,8 @@ class PipelineDraft:
     stages: Sequence[StageDraft]
     edges: Sequence[EdgeDraft] = field(default=())
     project_id: str | None = None
+    on_commit: bool = True
+    triggers: Sequence[TriggerDraft] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +168,8 @@ class Pipelines:
             await bind(tx, spec, before, actor)
             await check_git_stages(tx, actor, spec)
             await check_shared(tx, spec)
+            secrets = {one.name: one.webhook_secret for one in draft.triggers}
+            await note_parts(self._deps, tx, spec, secrets)
             body = codec.pipeline_to_json(spec)
             if row is None:
                 state = codec.state_to_json(State())
@@ -176,6 +194,7 @@ class Pipelines:
             require(actor, Verb.WRITE, row.target)
             view = await view_of(tx, row)
             await unbind(tx, view.spec)
+            await forget_parts(tx, id)
             await tx.pipelines.remove(id)
             await self._deps.audit(tx, actor, "deletePipeline", row.name, id)
         self._deps.bus.publish(PIPELINE, id)
@@ -345,6 +364,16 @@ class Pipelines:
             raise Conflict("; ".join(ignored))
         return await self.get(actor, view.row.id)
 
+    async def decide_signed(self, view: PipelineView, event: ev.ExternallyAnswered) -> None:
+        """Give the engine the answer of a program that has proved to know the gate's secret."""
+        actor = Actor(ActorKind.USER, name=event.actor, email=event.actor)
+        entry = self._deps.audit_entry(
+            actor, "answerGate", view.row.name, view.row.id, event=codec.event_to_json(event)
+        )
+        ignored = await self.advance(view.row.id, event, audit=entry)
+        if ignored:
+            raise Conflict("; ".join(ignored))
+
     async def _looked_again(self, tx: Transaction, row: Pipeline) -> Pipeline:
         """The row with the services that its selectors choose now."""
         before = codec.pipeline_from_json(row.spec)
@@ -431,6 +460,16 @@ class Pipelines:
             tuple(_stage(ids[one.name], one) for one in draft.stages),
             tuple(self._edge(one, ids, edges.get((one.source, one.target))) for one in draft.edges),
             model.Owner(actor.id, actor.email),
+            draft.on_commit,
+            tuple(self._trigger(one, before) for one in draft.triggers),
+        )
+
+    def _trigger(self, draft: TriggerDraft, before: model.Pipeline | None) -> Trigger:
+        """What keeps its name and its rule keeps its id, so that it finds nothing twice."""
+        known = before.triggers if before else ()
+        same = next((o for o in known if (o.name, o.rule) == (draft.name, draft.rule)), None)
+        return Trigger(
+            same.id if same else self._deps.new_id(), draft.name, draft.rule, draft.write
         )
 
     def _edge(
@@ -557,11 +596,14 @@ def _shown(view: PipelineView, actor: Actor) -> PipelineView:
 
 async def gate_of(tx: Transaction, id: str) -> tuple[PipelineView, model.GateId]:
     """The pipeline of a gate. NotFound: there is none of this id."""
-    for row in await tx.pipelines.select():
-        view = await view_of(tx, row)
-        if model.GateId(id) in view.spec.gate:
-            return view, model.GateId(id)
-    raise NotFound
+    gate = await tx.pipeline_gates.get(id)
+    row = await tx.pipelines.get(gate.pipeline_id) if gate else None
+    if row is None:
+        raise NotFound
+    view = await view_of(tx, row)
+    if model.GateId(id) not in view.spec.gate:
+        raise NotFound
+    return view, model.GateId(id)
 
 
 def _service_ids(row: Pipeline) -> set[str]:

@@ -11,7 +11,7 @@ from controlplane.domain.names import check_text
 from controlplane.domain.renderstate import RenderState
 from controlplane.domain.repositories import GitHealth, Repository, origin_of
 from controlplane.domain.sources import ServiceSource
-from controlplane.ports import ANY, Page, PageQuery, Transaction
+from controlplane.ports import ANY, Page, PageQuery, RegistryAccount, Transaction
 from controlplane.usecases.deps import DELIVER, Deps
 from controlplane.usecases.scopes import project_for
 from fleet.errors import Conflict, Invalid, NotFound
@@ -166,6 +166,22 @@ class Repositories:
             repository = await tx.repositories.get(id)
         return None if repository is None else self._webhook_secret(repository)
 
+    async def account_for(self, project_id: str | None, image: str) -> RegistryAccount | None:
+        """What a registry is asked with: of a repository of the project that leads to the image.
+
+        A registry is connected like any repository, by its https URL; of several the one whose
+        URL leads the furthest counts.
+        """
+        async with self._deps.store.read() as tx:
+            rows = await tx.repositories.select(project_id=project_id)
+        places = {row.url.partition("://")[2].rstrip("/"): row for row in rows}
+        leading = [one for one in places if f"{image}/".startswith(f"{one}/")]
+        row = places[max(leading, key=len)] if leading else None
+        given = self._credentials(row) if row else None
+        if given is None or given.password is None:
+            return None
+        return RegistryAccount(given.username or "", given.password)
+
     async def check_key(self) -> None:
         """Open every sealed secret once, so that a wrong key is known at start.
 
@@ -230,6 +246,7 @@ class Repositories:
                 submodules=repository.submodules,
                 project=repository.project_id,
                 folders=frozenset(folders),
+                kind=repository.kind,
             )
         )
 
@@ -246,7 +263,6 @@ class Repositories:
                 size=state.size,
                 owner=state.owner,
             )
-                kind=repository.kind,
 
     async def note_polls(self) -> None:
         """Keep when each repository was asked last; a poll that changes nothing writes nothing."""

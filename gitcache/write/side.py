@@ -14,6 +14,10 @@ from gitcache.ports import Egress
 from gitcache.write.hosting import Hosting
 from gitcache.write.writer import Writer
 
+_TAGS = "refs/tags/"
+_ALL_TAGS = (_TAGS, f"{_TAGS}*")
+"""As a prefix, for servers that take one, and as a pattern of `git ls-remote`."""
+
 
 class WriteSide(Hosting):
     """`Hosting`, and `Writer` on copies of its own below `home`, made when first needed.
@@ -47,6 +51,11 @@ class WriteSide(Hosting):
             sha = await self._writer.commit(spec, branch, base, edits, author, message)
             await self._mirror.clones.maintain(spec)
         return sha
+
+    async def tags(self, spec: RepositorySpec) -> list[str]:
+        """The names of all tags. Unavailable, Invalid."""
+        found = await self._mirror.lister.list_refs(spec, _ALL_TAGS)
+        return sorted(one.removeprefix(_TAGS) for one in found if one.startswith(_TAGS))
 
     async def keep_only(self, specs: Collection[RepositorySpec]) -> None:
         """Delete the copies of all other repositories."""

@@ -42,7 +42,11 @@ _PIPELINE = """
     }
 """
 _WHOLE_PIPELINE = """
-    id name paused insertedAt updatedAt
+    id name paused onCommit insertedAt updatedAt
+    triggers {
+        id name type settings git state value reason error checkedAt nextAt webhook
+        change { state branch sha number url }
+    }
     stages {
         id name health reason verified hold serviceNames git
         change { state branch sha number url }
@@ -135,10 +139,6 @@ SYNC_REPOSITORY = f"""mutation SyncRepository($id: ID!) {{
     syncGitRepository(id: $id) {{ {_REPOSITORY} }}
 }}"""
 
-SERVICES = f"""query Services($first: Int, $after: String, $q: String, $clusterId: ID) {{
-    serviceDeployments(first: $first, after: $after, q: $q, clusterId: $clusterId) {{
-        edges {{ node {{ {_SERVICE} }} }} {_PAGE}
-    }}
 HELM_REPOSITORIES = f"""query HelmRepositories($first: Int, $after: String, $q: String) {{
     helmRepositories(first: $first, after: $after, q: $q) {{
         edges {{ node {{ {_HELM_REPOSITORY} }} }} {_PAGE}
@@ -164,6 +164,10 @@ SYNC_HELM_REPOSITORY = f"""mutation SyncHelmRepository($id: ID!) {{
     syncHelmRepository(id: $id) {{ {_HELM_REPOSITORY} }}
 }}"""
 
+SERVICES = f"""query Services($first: Int, $after: String, $q: String, $clusterId: ID) {{
+    serviceDeployments(first: $first, after: $after, q: $q, clusterId: $clusterId) {{
+        edges {{ node {{ {_SERVICE} }} }} {_PAGE}
+    }}
 }}"""
 SERVICE = f"""query Service($id: ID, $cluster: String, $name: String) {{
     serviceDeployment(id: $id, cluster: $cluster, name: $name) {{ {_SERVICE} {_COMPONENTS} }}
@@ -248,6 +252,12 @@ ANSWER_GATE = f"""mutation AnswerGate(
     $id: ID!, $release: ID!, $passed: Boolean!, $reason: String!
 ) {{
     answerGate(id: $id, releaseId: $release, passed: $passed, reason: $reason) {{ {_PIPELINE} }}
+}}"""
+START_RELEASE = f"""mutation StartRelease($id: ID!, $reason: String!) {{
+    startRelease(id: $id, reason: $reason) {{ {_PIPELINE} }}
+}}"""
+CHECK_TRIGGER = f"""mutation CheckTrigger($id: ID!, $trigger: String!) {{
+    checkTrigger(id: $id, trigger: $trigger) {{ {_PIPELINE} }}
 }}"""
 ABORT_ROLLOUT = f"""mutation AbortRollout($id: ID!, $stage: String!, $reason: String!) {{
     abortRollout(id: $id, stage: $stage, reason: $reason) {{ {_PIPELINE} }}

@@ -21,6 +21,7 @@ _RULE = {
     "waitSeconds": int,
     "instructions": str,
     "account": str,
+    "secret": {"env": str, "file": str},
     "calendar": {
         "zone": str,
         "hours": [{"weekdays": [int], "begin": str, "end": str}],
@@ -102,6 +103,23 @@ SHAPE: Mapping[str, Any] = {
         }
     ],
     "edges": [{"from": str, "to": str, "gates": [{**_RULE, "steps": [_STEP]}]}],
+    "onCommit": bool,
+    "triggers": [
+        {
+            "name": str,
+            "type": str,
+            "cron": str,
+            "zone": str,
+            "image": str,
+            "policy": str,
+            "range": str,
+            "pattern": str,
+            "tag": str,
+            "chart": str,
+            "git": GIT,
+            "webhookSecret": {"env": str, "file": str},
+        }
+    ],
 }
 # What the API takes where a manifest says nothing.
 _DEFAULTS: Json = {
@@ -116,6 +134,10 @@ _DEFAULTS: Json = {
     "emptyPasses": False,
     "strategy": "ALL",
     "mode": "COMMIT",
+    "policy": "SEMVER",
+    "range": "*",
+    "tag": "latest",
+    "onCommit": True,
     "value": "${tag}",
     "author": "Towline <towline@localhost>",
     "message": "Promote ${pipeline} ${release} to ${stage}",
@@ -136,6 +158,8 @@ def attributes_of(
             {**edge, "gates": [_gate(one, ids, secret) for one in edge.get("gates", ())]}
             for edge in fields.get("edges", ())
         ],
+        "onCommit": fields.get("onCommit", True),
+        "triggers": [_trigger(one, secret) for one in fields.get("triggers", ())],
     }
 
 
@@ -147,7 +171,13 @@ def as_meant(fields: Mapping[str, Any], ids: Ids, service: Look) -> Json:
         f"{one['from']} to {one['to']}": {gate["name"]: _meant(gate) for gate in one["gates"]}
         for one in attributes["edges"]
     }
-    return {"stages": stages, "edges": edges}
+    triggers = {one["name"]: _meant(one) for one in attributes["triggers"]}
+    return {"stages": stages, "edges": edges} | _begun(attributes["onCommit"], triggers)
+
+
+def _begun(on_commit: bool, triggers: Json) -> Json:
+    """How releases begin, without what is the default."""
+    return _trimmed({"onCommit": on_commit, "triggers": triggers})
 
 
 def as_written(pipeline: Json) -> Json:
@@ -161,7 +191,21 @@ def as_written(pipeline: Json) -> Json:
             }
             for edge in pipeline["edges"]
         },
-    }
+    } | _begun(pipeline.get("onCommit", True), _written_triggers(pipeline))
+
+
+def _written_triggers(pipeline: Json) -> Json:
+    triggers = {}
+    for one in pipeline.get("triggers", ()):
+        git = {"git": json.loads(one["git"])} if one["git"] else {}
+        triggers[one["name"]] = _meant({**json.loads(one["settings"]), **git, "type": one["type"]})
+    return triggers
+
+
+def _trigger(fields: Mapping[str, Any], secret: Callable[[Any], str | None]) -> Json:
+    given = {key: value for key, value in fields.items() if key != "webhookSecret"}
+    plain = secret(fields.get("webhookSecret"))
+    return given | ({"webhookSecret": plain} if plain else {})
 
 
 def _stage(fields: Mapping[str, Any], ids: Ids, service: Look) -> Json:
@@ -209,6 +253,9 @@ def _gate(fields: Mapping[str, Any], ids: Ids, secret: Callable[[Any], str | Non
         http = {key: value for key, value in gate["http"].items() if key != "secret"}
         plain = secret(gate["http"].get("secret"))
         gate["http"] = http | ({"secret": plain} if plain else {})
+    if "secret" in gate:
+        plain = secret(gate.pop("secret"))
+        gate |= {"secret": plain} if plain else {}
     if "steps" in gate:
         gate["steps"] = [_gate(one, ids, secret) for one in gate["steps"]]
     return gate

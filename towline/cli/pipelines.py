@@ -40,6 +40,14 @@ _STEPS = (
     Column("WAS", lambda row: row["was"] or "not"),
     Column("WOULD HAVE BEEN", lambda row: row["would"] or "not"),
 )
+_TRIGGERS = (
+    field("TRIGGER", "name"),
+    field("TYPE"),
+    field("STATE"),
+    field("FOUND", "value"),
+    since("CHECKED", "checkedAt"),
+    Column("REASON", lambda row: row["error"] or _change(row["change"]) or row["reason"]),
+)
 _REFUSED = (field("REVISION"), field("REASON"), field("BY", "actor"), since("SINCE", "insertedAt"))
 _GATES = (
     Column("EDGE", lambda row: row["edge"]),
@@ -268,6 +276,53 @@ def answer(
     _, found = find_gate(find_pipeline(api, pipeline), gate)
     given = {"id": found["id"], "release": release, "passed": passed, "reason": reason}
     show(api.ask(documents.ANSWER_GATE, **given)["answerGate"], COLUMNS, output, "name")
+
+
+@app.command("start")
+def start(
+    context: typer.Context,
+    pipeline: Name,
+    reason: Annotated[str, typer.Option("-m", "--reason", help="For the history.")] = "",
+    output: Output = Format.TABLE,
+) -> None:
+    """Make what the first stage holds a release, where commits alone do not.
+
+    \b
+    Example:
+      towline pipelines start shop -m "the sprint is done"
+    """
+    api = connect(context)
+    given = {"id": find_pipeline(api, pipeline)["id"], "reason": reason}
+    show(api.ask(documents.START_RELEASE, **given)["startRelease"], COLUMNS, output, "name")
+
+
+@app.command("triggers")
+def triggers(context: typer.Context, pipeline: Name, output: Output = Format.TABLE) -> None:
+    """Show what starts releases of a pipeline, and what was found last.
+
+    \b
+    Example:
+      towline pipelines triggers shop
+    """
+    show(find_pipeline(connect(context), pipeline)["triggers"], _TRIGGERS, output, "name")
+
+
+@app.command("check")
+def check(
+    context: typer.Context,
+    pipeline: Name,
+    trigger: Annotated[str, typer.Argument(help="Name or id of the trigger.")],
+    output: Output = Format.TABLE,
+) -> None:
+    """Have a trigger look for something new at once.
+
+    \b
+    Example:
+      towline pipelines check shop new-image
+    """
+    api = connect(context)
+    given = {"id": find_pipeline(api, pipeline)["id"], "trigger": trigger}
+    show(api.ask(documents.CHECK_TRIGGER, **given)["checkTrigger"], COLUMNS, output, "name")
 
 
 @app.command("abort")

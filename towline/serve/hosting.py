@@ -1,4 +1,4 @@
-"""The control plane's ports `Hosting` and `GitWriter`, over the write side of the git cache."""
+"""The control plane's ports about git servers, over the write side of the git cache."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict
@@ -26,6 +26,10 @@ class GitHosts:
         spec = self._spec(repository_id)
         found = await self._side.open_requests(spec, _provider(provider))
         return [OpenRequest(**asdict(one)) for one in found]
+
+    async def tags(self, repository_id: RepositoryId) -> list[str]:
+        """As `controlplane.ports.GitTags`."""
+        return await self._side.tags(self._spec(repository_id))
 
     async def lend(self, repository_id: RepositoryId) -> GitCredentials | None:
         """As `controlplane.ports.Lender`."""

@@ -13,6 +13,7 @@ from prometheus_client import make_asgi_app
 from controlplane import compose as controlplane
 from controlplane.domain.census import Census
 from controlplane.http.app import make_app
+from controlplane.http.hooks import Hooks
 from controlplane.http.meters import CensusMeters
 from controlplane.loops.census import CensusLoop
 from controlplane.ports import MISSED
@@ -140,6 +141,7 @@ class Process:
             lender=self._git.hosts,
         )
         self.plane.targets.evaluator.hosting = self._git.hosts
+        self.plane.verbs.triggers.git_tags = self._git.hosts
         ends.push_async_callback(self._git.stop)
         ends.push_async_callback(self.plane.stop)
         await leave_first_token(self.plane, settings.data / "admin.token")
@@ -242,11 +244,13 @@ class Process:
         )
         self._ends.push_async_callback(self._grpc.stop, settings.drain_seconds)
         await self._grpc.start()
+        verbs = self.plane.verbs
         app = make_app(
             self.plane.graphql,
             self._readiness,
             [
                 self._webhooks.route,
+                *Hooks(verbs.triggers, verbs.pipeline_overrides, self._clock).routes,
                 agents_route((_own_address(where[0]), port)),
                 *self.plane.signin_routes.routes(),
                 self.plane.audit_export.route,

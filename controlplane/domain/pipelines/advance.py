@@ -10,11 +10,14 @@ from controlplane.domain.pipelines.judging import changes_nothing, judge_edge
 from controlplane.domain.pipelines.landing import follow
 from controlplane.domain.pipelines.model import Edge, Stage
 from controlplane.domain.pipelines.rolling import guard, roll
+from controlplane.domain.pipelines.starting import fire
 from controlplane.domain.pipelines.state import Candidate, Health, ReleaseId, StageState
 
 
 def advance(draft: Draft) -> None:
     """Move every release as far as it may go now, one stage after the other."""
+    if draft.pipeline.triggers:
+        fire(draft)
     for stage in draft.pipeline.order:
         edges = draft.pipeline.edges_into[stage.id]
         if edges:

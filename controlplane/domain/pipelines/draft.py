@@ -33,6 +33,9 @@ class Draft:
         self.releases = dict(state.releases)
         self.known_bad = dict(state.known_bad)
         self.frozen = dict(state.frozen)
+        self.seen = state.seen
+        known = {one.id for one in pipeline.triggers}
+        self.triggers = {k: v for k, v in state.triggers.items() if k in known}
         edges = {edge.id for edge in pipeline.edges}
         self.candidates = {k: v for k, v in state.candidates.items() if k in edges}
         self._stages = {k: v for k, v in state.stages.items() if k in pipeline.stage}
@@ -127,6 +130,8 @@ class Draft:
             paused=self.paused,
             frozen=self.frozen,
             history=tuple(self._history[-HISTORY_LENGTH:]),
+            seen=self.seen,
+            triggers=self.triggers,
         )
         return state, tuple(self._effects.values())
 

@@ -67,6 +67,19 @@ class FollowChange:
 
 
 @dataclass(frozen=True, slots=True)
+class WriteFound:
+    """Write what a trigger has found to where the first stage looks.
+
+    Answer with `FoundWritten` or `FoundFailed`.
+    """
+
+    key: str
+    trigger: str
+    value: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
 class RunCheck:
     """Find out what a step of a gate asks, and answer with `CheckAnswered`.
 
@@ -123,4 +136,14 @@ class Noted:
     text: str
 
 
-Effect = RenderStage | Promote | FollowChange | RunCheck | OpenGate | Notify | WakeAt | Noted
+Effect = (
+    RenderStage
+    | Promote
+    | FollowChange
+    | WriteFound
+    | RunCheck
+    | OpenGate
+    | Notify
+    | WakeAt
+    | Noted
+)

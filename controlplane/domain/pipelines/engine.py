@@ -8,7 +8,14 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from controlplane.domain.pipelines import decisions, events, landing, overrides, reports
+from controlplane.domain.pipelines import (
+    decisions,
+    events,
+    landing,
+    overrides,
+    reports,
+    starting,
+)
 from controlplane.domain.pipelines.advance import advance
 from controlplane.domain.pipelines.draft import Draft
 from controlplane.domain.pipelines.effects import Effect
@@ -32,6 +39,10 @@ def _tick(_: Draft, __: events.Tick) -> None:
 
 _TAKE: dict[type, Callable[[Draft, Any], None]] = {
     events.StageObserved: reports.stage_observed,
+    events.Started: starting.started,
+    events.Found: starting.found,
+    events.FoundWritten: starting.found_written,
+    events.FoundFailed: starting.found_failed,
     events.Rendered: reports.rendered,
     events.RenderFailed: reports.render_failed,
     events.StageHealth: reports.stage_health,

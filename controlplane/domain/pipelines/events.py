@@ -24,6 +24,44 @@ class StageObserved:
 
 
 @dataclass(frozen=True, slots=True)
+class Started:
+    """Somebody makes what the first stage holds a release."""
+
+    actor: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A trigger has looked, and this is what counts now."""
+
+    trigger: str
+    value: str
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundWritten:
+    """What was found is where the first stage looks; `text` says how, if not by a change."""
+
+    trigger: str
+    value: str
+    digest: str = ""
+    change: Change | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFailed:
+    """What was found could not be written."""
+
+    trigger: str
+    value: str
+    digest: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Rendered:
     """What the services of a stage would run if the release entered it."""
 
@@ -266,6 +304,10 @@ class Tick:
 
 Event = (
     StageObserved
+    | Started
+    | Found
+    | FoundWritten
+    | FoundFailed
     | Rendered
     | RenderFailed
     | StageHealth

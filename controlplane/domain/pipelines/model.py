@@ -14,6 +14,7 @@ from controlplane.domain.names import check_text
 from controlplane.domain.pipelines.gitwrites import GitWrite
 from controlplane.domain.pipelines.rollout import Rollout, Strategy, Waves
 from controlplane.domain.pipelines.rules import GateKind, Patience, Rule, job_rules
+from controlplane.domain.pipelines.triggers import MAX_TRIGGERS, ScheduleRule, Trigger
 from controlplane.domain.selectors import Selector
 from controlplane.domain.verification import Verification
 from fleet.errors import Invalid
@@ -93,13 +94,19 @@ class Owner:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Stages and edges, in the order in which people wrote them."""
+    """Stages and edges, in the order in which people wrote them.
+
+    With `on_commit` whatever new the first stage holds is a release at once; else when a
+    schedule of `triggers`, or somebody, says so.
+    """
 
     id: str
     name: str
     stages: tuple[Stage, ...]
     edges: tuple[Edge, ...] = ()
     owner: Owner = field(default_factory=Owner)
+    on_commit: bool = True
+    triggers: tuple[Trigger, ...] = ()
 
     @cached_property
     def stage(self) -> dict[StageId, Stage]:
@@ -152,6 +159,7 @@ def validate(pipeline: Pipeline) -> Pipeline:
     _check_one_first(pipeline)
     _check_first(pipeline.first)
     _check_jobs(pipeline)
+    _check_triggers(pipeline)
     return pipeline
 
 
@@ -189,6 +197,18 @@ def _check_jobs(pipeline: Pipeline) -> None:
         if chosen and any(rule.cluster_id is None for rule in rules):
             raise Invalid(
                 "a job before a stage with a selector needs a cluster", field=f"edges[{number}]"
+            )
+
+
+def _check_triggers(pipeline: Pipeline) -> None:
+    _check_count(len(pipeline.triggers), MAX_TRIGGERS, "triggers", least=0)
+    _check_unique("trigger", (one.name for one in pipeline.triggers), "triggers")
+    for number, trigger in enumerate(pipeline.triggers):
+        trigger.check(f"triggers[{number}]")
+        if isinstance(trigger.rule, ScheduleRule) and pipeline.on_commit:
+            raise Invalid(
+                "every commit is a release already: with a schedule, onCommit is false",
+                field=f"triggers[{number}]",
             )
 
 

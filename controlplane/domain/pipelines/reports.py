@@ -22,14 +22,13 @@ from controlplane.domain.pipelines.model import Stage, StageId
 from controlplane.domain.pipelines.rolling import put_back, standing_of
 from controlplane.domain.pipelines.rollout import Progress, current_wave
 from controlplane.domain.pipelines.rules import Step
+from controlplane.domain.pipelines.starting import observed
 from controlplane.domain.pipelines.state import (
     CheckState,
     GateState,
     GateStatus,
     Health,
-    Release,
     ReleaseId,
-    StageState,
     digests_of,
     fingerprint,
 )
@@ -44,9 +43,8 @@ def stage_observed(draft: Draft, event: StageObserved) -> None:
         return draft.note("only the first stage follows git")
     if not draft.covers(event.stage, event.revisions):
         return draft.note("the report is not about exactly the services of the stage")
-    if event.revisions != draft.stage(event.stage).revisions:
-        _begin_release(draft, event)
-    set_health(draft, event.stage, event.health, event.reason)
+    if observed(draft, event):
+        set_health(draft, event.stage, event.health, event.reason)
 
 
 def stage_health(draft: Draft, event: StageHealth) -> None:
@@ -224,18 +222,6 @@ def _progress(before: Progress, health: Health | None) -> Progress:
         case Health.PROGRESSING if before is Progress.FAILED:
             return Progress.GIVEN
     return before
-
-
-def _begin_release(draft: Draft, event: StageObserved) -> None:
-    draft.number += 1
-    name = ReleaseId(f"r{draft.number}-{fingerprint(event.revisions)}")
-    draft.releases[name] = Release(
-        name, draft.number, event.revisions, clip(event.author), draft.now
-    )
-    draft.put_stage(
-        event.stage, StageState(release=name, revisions=event.revisions, entered_at=draft.now)
-    )
-    draft.record(event.stage, name, "seen in git", event.author)
 
 
 def _render_problem(draft: Draft, event: Rendered) -> str | None:

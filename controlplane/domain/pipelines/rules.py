@@ -104,9 +104,13 @@ class ManualRule:
 
 @dataclass(frozen=True, slots=True)
 class ExternalRule:
-    """Somebody else's program answers, with a token of `account` (the mail of an account)."""
+    """Somebody else's program answers, with a token of `account` (the mail of an account).
+
+    Or by calls that it signs: `sealed` is the secret for these, encrypted.
+    """
 
     account: str
+    sealed: str = field(default="", repr=False)
     kind: Literal[GateKind.EXTERNAL] = GateKind.EXTERNAL
 
     def check(self, field: str) -> None:

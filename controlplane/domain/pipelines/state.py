@@ -178,6 +178,42 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class Seen:
+    """What the first stage holds that is no release yet."""
+
+    revisions: Revisions
+    author: str
+
+
+class FoundStatus(StrEnum):
+    """WAITING: something holds it. WRITING, DONE, FAILED: as to what was found last."""
+
+    IDLE = "IDLE"
+    WAITING = "WAITING"
+    WRITING = "WRITING"
+    DONE = "DONE"
+    FAILED = "FAILED"
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerState:
+    """How far a trigger is.
+
+    `slot`: until when a schedule has been kept. `value` and `digest` are what was found last, at
+    `at` tried for the `attempt`-th time; `change` is what that became in git.
+    """
+
+    slot: datetime | None = None
+    value: str = ""
+    digest: str = ""
+    status: FoundStatus = FoundStatus.IDLE
+    reason: str = ""
+    change: Change | None = None
+    attempt: int = 0
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class StageState:
     """What a stage holds.
 
@@ -234,7 +270,8 @@ class State:
     `candidates` has the release in waiting before each edge that has one. `known_bad` maps
     refused commits and digests to the reason. `paused` is the reason while nothing may move,
     `frozen` has the services whose clusters must stay as they are, with the reason.
-    `history` has the newest entry last and `HISTORY_LENGTH` entries at most.
+    `history` has the newest entry last and `HISTORY_LENGTH` entries at most. `seen` is what waits
+    to be made a release, `triggers` is by their ids.
     """
 
     number: int = 0
@@ -245,6 +282,8 @@ class State:
     paused: str | None = None
     frozen: Mapping[ServiceId, str] = field(default_factory=dict)
     history: tuple[HistoryEntry, ...] = ()
+    seen: Seen | None = None
+    triggers: Mapping[str, TriggerState] = field(default_factory=dict)
 
 
 def digests_of(revisions: Revisions) -> Digests:

@@ -193,6 +193,8 @@ ARGUMENTS = {
     ' since: "2020-01-01T00:00:00Z", until: "2030-01-01T00:00:00Z"',
     "skipGate": 'id: "{gate}", releaseId: "r1", reason: "x"',
     "answerGate": 'id: "{gate}", releaseId: "r1", passed: true',
+    "startRelease": 'id: "{pipeline}"',
+    "checkTrigger": 'id: "{pipeline}", trigger: "nightly"',
     "abortRollout": 'id: "{pipeline}", stage: "prod"',
     "liftHold": 'id: "{pipeline}", stage: "prod"',
     "refuseRevision": 'revision: "sha256:0123456789ab", reason: "x"',
@@ -360,10 +362,10 @@ async def _things(stage: Stage) -> None:
     git = 'createGitRepository(attributes: {{url: "https://git.example.org/{}.git", {}}}) {{ id }}'
     ids["repository"] = (await stage.made(git.format("own", project)))["id"]
     ids["lonely"] = (await stage.made(git.format("lonely", project)))["id"]
-    cluster = f'createCluster(attributes: {{name: "own", {project}}}) {{ id }}'
-    ids["cluster"] = (await stage.made(cluster))["id"]
     charts = f'attributes: {{url: "oci://charts.example.org/own", {project}}}'
     ids["charts"] = (await stage.made(f"createHelmRepository({charts}) {{ id }}"))["id"]
+    cluster = f'createCluster(attributes: {{name: "own", {project}}}) {{ id }}'
+    ids["cluster"] = (await stage.made(cluster))["id"]
     for name in ("service", "second"):
         document = (
             f'createServiceDeployment(clusterId: "{ids["cluster"]}", attributes: {{name: "{name}",'
@@ -388,6 +390,7 @@ async def _things(stage: Stage) -> None:
         f'savePipeline(name: "line", attributes: {{{project}, stages: ['
         f'{{name: "dev", services: [{{serviceId: "{ids["service"]}"}}]}},'
         f' {{name: "prod", services: [{{serviceId: "{ids["second"]}"}}]}}],'
+        ' triggers: [{name: "nightly", type: TAG}],'
         ' edges: [{from: "dev", to: "prod", gates: [{name: "yes", type: APPROVAL}]}]})'
         " { id edges { gates { id } } }"
     )

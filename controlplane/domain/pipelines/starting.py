@@ -1,0 +1,151 @@
+"""How releases begin other than by a commit: when people say so, by schedule, by what was found."""
+
+from dataclasses import replace
+
+from controlplane.domain.pipelines.draft import Draft, clip
+from controlplane.domain.pipelines.effects import WriteFound
+from controlplane.domain.pipelines.events import (
+    Found,
+    FoundFailed,
+    FoundWritten,
+    StageObserved,
+    Started,
+)
+from controlplane.domain.pipelines.state import (
+    FoundStatus,
+    Release,
+    ReleaseId,
+    Seen,
+    StageState,
+    TriggerState,
+    fingerprint,
+)
+from controlplane.domain.pipelines.triggers import ScheduleRule, Trigger
+
+
+def observed(draft: Draft, event: StageObserved) -> bool:
+    """Take note of what the first stage holds; whether that is the newest release."""
+    if event.revisions == draft.stage(event.stage).revisions:
+        draft.seen = None
+    elif draft.pipeline.on_commit:
+        begin(draft, Seen(event.revisions, event.author), "seen in git", event.author)
+    else:
+        draft.seen = Seen(event.revisions, event.author)
+    return draft.seen is None
+
+
+def started(draft: Draft, event: Started) -> None:
+    """Somebody makes what the first stage holds a release."""
+    if draft.paused is not None:
+        return draft.note(draft.paused)
+    if draft.seen is None:
+        return draft.note("the newest release is exactly what the first stage holds")
+    return begin(draft, draft.seen, f"started: {event.reason}", event.actor)
+
+
+def found(draft: Draft, event: Found) -> None:
+    """Something new waits to be written; the same once more only after that has failed."""
+    before = draft.triggers.get(event.trigger, TriggerState())
+    same = (before.value, before.digest) == (event.value, event.digest)
+    if _trigger(draft, event.trigger) is None:
+        return draft.note(f"there is no trigger {event.trigger}")
+    if same and (before.status is not FoundStatus.FAILED or before.at == draft.now):
+        return draft.note(f"{event.value} was found before")
+    attempt = before.attempt + 1 if same else 1
+    draft.triggers[event.trigger] = TriggerState(
+        before.slot, event.value, event.digest, FoundStatus.WAITING, attempt=attempt, at=draft.now
+    )
+    if not same:
+        draft.record(event.trigger, None, f"found {_name(event.value, event.digest)}")
+
+
+def found_written(draft: Draft, event: FoundWritten) -> None:
+    """What was found is where the first stage looks."""
+    before = _awaited(draft, event)
+    if before is None:
+        return draft.note("another version has been found since")
+    text = str(event.change) if event.change else event.text
+    done = replace(before, status=FoundStatus.DONE, reason=clip(text), change=event.change)
+    draft.triggers[event.trigger] = done
+    return draft.record(event.trigger, None, text)
+
+
+def found_failed(draft: Draft, event: FoundFailed) -> None:
+    """It could not be written; the next look tries again."""
+    before = _awaited(draft, event)
+    if before is None:
+        return draft.note("another version has been found since")
+    failed = replace(before, status=FoundStatus.FAILED, reason=clip(event.reason), at=draft.now)
+    draft.triggers[event.trigger] = failed
+    return draft.record(event.trigger, None, f"could not be written: {event.reason}")
+
+
+def fire(draft: Draft) -> None:
+    """Let schedules begin releases, and have written what was found, unless something holds."""
+    for trigger in draft.pipeline.triggers:
+        if isinstance(trigger.rule, ScheduleRule):
+            _keep_time(draft, trigger, trigger.rule)
+        else:
+            _write(draft, trigger)
+
+
+def begin(draft: Draft, seen: Seen, text: str, actor: str) -> None:
+    """What the first stage holds is the next release."""
+    stage = draft.pipeline.first.id
+    draft.number += 1
+    name = ReleaseId(f"r{draft.number}-{fingerprint(seen.revisions)}")
+    draft.releases[name] = Release(name, draft.number, seen.revisions, clip(seen.author), draft.now)
+    entered = StageState(release=name, revisions=seen.revisions, entered_at=draft.now)
+    draft.put_stage(stage, entered)
+    draft.seen = None
+    draft.record(stage, name, text, actor)
+
+
+def _keep_time(draft: Draft, trigger: Trigger, rule: ScheduleRule) -> None:
+    """However many times were missed, there is one release."""
+    state = draft.triggers.get(trigger.id, TriggerState())
+    slot = state.slot or draft.now
+    due = rule.next_after(slot)
+    if draft.now >= due and draft.paused is None:
+        slot = draft.now
+        if draft.seen is not None:
+            begin(draft, draft.seen, f"started by {trigger.name}", draft.seen.author)
+            state = replace(state, status=FoundStatus.DONE, reason="")
+        else:
+            state = replace(state, reason="nothing was new")
+        due = rule.next_after(slot)
+    if slot != state.slot:
+        draft.triggers[trigger.id] = replace(state, slot=slot)
+    if due > draft.now:
+        draft.wake(due)
+
+
+def _write(draft: Draft, trigger: Trigger) -> None:
+    state = draft.triggers.get(trigger.id)
+    if state is None or state.status is not FoundStatus.WAITING:
+        return
+    first = draft.pipeline.first
+    held = next((draft.frozen[one] for one in first.services if one in draft.frozen), None)
+    if why := draft.paused or held:
+        draft.triggers[trigger.id] = replace(state, reason=why)
+        return
+    name = _name(state.value, state.digest)
+    key = f"found/{trigger.id}/{name}/{state.attempt}"
+    draft.triggers[trigger.id] = replace(state, status=FoundStatus.WRITING, reason="")
+    draft.emit(WriteFound(key, trigger.id, state.value, state.digest))
+
+
+def _trigger(draft: Draft, id: str) -> Trigger | None:
+    return next((one for one in draft.pipeline.triggers if one.id == id), None)
+
+
+def _awaited(draft: Draft, event: FoundWritten | FoundFailed) -> TriggerState | None:
+    """What is being written, if the event is about exactly that."""
+    state = draft.triggers.get(event.trigger)
+    if state is None or state.status is not FoundStatus.WRITING:
+        return None
+    return state if (state.value, state.digest) == (event.value, event.digest) else None
+
+
+def _name(value: str, digest: str) -> str:
+    return f"{value}@{digest}" if digest else value

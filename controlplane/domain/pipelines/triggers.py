@@ -1,0 +1,242 @@
+"""What starts a release beside the commits of the first stage: schedules, and new versions.
+
+A schedule makes what the first stage holds a release. What is found elsewhere (a tag of an image,
+a chart, a tag of git) is written to where the first stage looks, and becomes a release like any
+other commit.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Literal
+
+from cronsim import CronSim, CronSimError
+from semantic_version import NpmSpec, Version
+
+from controlplane.domain.names import check_text
+from controlplane.domain.pipelines.calendar import zone_of
+from controlplane.domain.pipelines.gitwrites import GitWrite
+from fleet.errors import Invalid
+
+MAX_TRIGGERS = 50
+MAX_TEXT = 512
+MAX_COMPARED = 100
+_IMAGE = re.compile(
+    r"(?P<host>(localhost|[a-z0-9-]+(\.[a-z0-9-]+)+)(:\d{1,5})?|localhost(:\d{1,5})?)/"
+    r"(?P<name>[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*)"
+)
+_TAG = re.compile(r"[\w][\w.-]{0,127}")
+
+
+class TriggerKind(StrEnum):
+    """What is watched."""
+
+    SCHEDULE = "SCHEDULE"
+    IMAGE = "IMAGE"
+    CHART = "CHART"
+    TAG = "TAG"
+
+
+class TagPolicy(StrEnum):
+    """Which tag of an image counts.
+
+    SEMVER: the highest version in the range. REGEX: the highest that the pattern matches, by what
+    its first group holds, numbers as numbers. NEWEST: the one whose image was made last. DIGEST:
+    one tag, whatever digest it has.
+    """
+
+    SEMVER = "SEMVER"
+    REGEX = "REGEX"
+    NEWEST = "NEWEST"
+    DIGEST = "DIGEST"
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleRule:
+    """At times of a crontab line, by the clocks of a time zone."""
+
+    cron: str
+    zone: str = "UTC"
+    kind: Literal[TriggerKind.SCHEDULE] = TriggerKind.SCHEDULE
+
+    def check(self, field: str) -> None:
+        """Invalid: names what is no time."""
+        check_text(self.cron, f"{field}.cron", MAX_TEXT)
+        zone_of(self.zone, f"{field}.zone")
+        try:
+            next(CronSim(self.cron, datetime(2026, 1, 1, tzinfo=UTC)))
+        except (CronSimError, StopIteration):
+            raise Invalid("no crontab line like `30 9 * * 1-5`", field=f"{field}.cron") from None
+
+    def next_after(self, moment: datetime) -> datetime:
+        """The first time after a moment, in UTC."""
+        local = moment.astimezone(zone_of(self.zone))
+        return next(CronSim(self.cron, local)).astimezone(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class ImageRule:
+    """New tags of an image, named with its registry and without a tag.
+
+    `range` (as of npm) is for SEMVER, `pattern` for REGEX and, to choose among which, NEWEST;
+    `tag` for DIGEST.
+    """
+
+    image: str
+    policy: TagPolicy = TagPolicy.SEMVER
+    range: str = "*"
+    pattern: str = ""
+    tag: str = "latest"
+    kind: Literal[TriggerKind.IMAGE] = TriggerKind.IMAGE
+
+    def check(self, field: str) -> None:
+        """Invalid: names what can never be found."""
+        place_of(self.image, f"{field}.image")
+        check_range(self.range, f"{field}.range")
+        check_pattern(self.pattern, f"{field}.pattern", needed=self.policy is TagPolicy.REGEX)
+        if not _TAG.fullmatch(self.tag):
+            raise Invalid("no tag of an image", field=f"{field}.tag")
+
+
+@dataclass(frozen=True, slots=True)
+class ChartRule:
+    """New versions of a chart in an OCI registry, named like `registry.example.org/charts/shop`."""
+
+    chart: str
+    range: str = "*"
+    kind: Literal[TriggerKind.CHART] = TriggerKind.CHART
+
+    def check(self, field: str) -> None:
+        """Invalid: names what can never be found."""
+        place_of(self.chart.removeprefix("oci://"), f"{field}.chart")
+        check_range(self.range, f"{field}.range")
+
+
+@dataclass(frozen=True, slots=True)
+class TagRule:
+    """New tags of the repository of the first stage's services, by their versions.
+
+    Without anything to write these services follow the tag itself from then on.
+    """
+
+    range: str = "*"
+    kind: Literal[TriggerKind.TAG] = TriggerKind.TAG
+
+    def check(self, field: str) -> None:
+        """Invalid: no range."""
+        check_range(self.range, f"{field}.range")
+
+
+TriggerRule = ScheduleRule | ImageRule | ChartRule | TagRule
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """A rule, and what is written into the first stage's folders when it has found something."""
+
+    id: str
+    name: str
+    rule: TriggerRule
+    write: GitWrite | None = None
+
+    @property
+    def kind(self) -> TriggerKind:
+        return self.rule.kind
+
+    @property
+    def watches(self) -> bool:
+        """Whether somebody has to look for news elsewhere."""
+        return self.kind is not TriggerKind.SCHEDULE
+
+    def check(self, field: str) -> None:
+        """Invalid: names what does not fit together."""
+        check_text(self.name, f"{field}.name", 255)
+        self.rule.check(field)
+        if self.write is not None:
+            self.write.check(f"{field}.git")
+        if self.kind in (TriggerKind.IMAGE, TriggerKind.CHART) and self.write is None:
+            raise Invalid("needs to know what to write: `git`", field=f"{field}.git")
+        if self.kind is TriggerKind.SCHEDULE and self.write is not None:
+            raise Invalid("a schedule writes nothing", field=f"{field}.git")
+
+
+@dataclass(frozen=True, slots=True)
+class Discovery:
+    """What a look has found: a tag or version, and the digest where that counts."""
+
+    value: str
+    digest: str = ""
+
+
+def place_of(image: str, field: str = "image") -> tuple[str, str]:
+    """Registry and name of an image. Invalid: it has no registry, or a tag."""
+    match = _IMAGE.fullmatch(image) if len(image) <= MAX_TEXT else None
+    if match is None:
+        raise Invalid("not like registry.example.org/team/shop, without a tag", field=field)
+    return match["host"], match["name"]
+
+
+def check_range(text: str, field: str) -> None:
+    """Invalid: no range of versions as npm writes them."""
+    check_text(text, field, MAX_TEXT)
+    try:
+        NpmSpec(text)
+    except ValueError:
+        raise Invalid("no range of versions like ^1.2", field=field) from None
+
+
+def check_pattern(pattern: str, field: str, *, needed: bool) -> None:
+    """Invalid: no regular expression, or one that may take for ever."""
+    if needed and not pattern:
+        raise Invalid("is needed", field=field)
+    if len(pattern) > MAX_TEXT or re.search(r"[*+}]\)*[*+{]|\)[*+{]|\\\d|\(\?[^:P]", pattern):
+        raise Invalid("repeats what repeats, or looks around: too slow to be tried", field=field)
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise Invalid(f"no regular expression: {error}", field=field) from None
+
+
+def highest(tags: Iterable[str], wanted: str) -> str | None:
+    """The tag of the highest version in a range; `v1.2.0` counts as 1.2.0, `1_2` for charts."""
+    spec = NpmSpec(wanted)
+    found: list[tuple[Version, str]] = []
+    for tag in tags:
+        version = _version(tag)
+        if version is not None and version in spec:
+            found.append((version, tag))
+    return max(found, default=(None, None), key=lambda one: (one[0].precedence_key, one[1]))[1]
+
+
+def last_matching(tags: Iterable[str], pattern: str) -> str | None:
+    """The highest tag by the first group of the pattern, or by all of it."""
+    expression = re.compile(pattern)
+    matches = [found for tag in tags if (found := expression.fullmatch(tag))]
+    best = max(matches, default=None, key=lambda one: (_order(one), one[0]))
+    return best[0] if best else None
+
+
+def matching(tags: Iterable[str], pattern: str) -> list[str]:
+    """The tags that a pattern chooses; all without one."""
+    expression = re.compile(pattern) if pattern else None
+    return [tag for tag in tags if expression is None or expression.fullmatch(tag)]
+
+
+def newest(made: Mapping[str, datetime]) -> str | None:
+    """The tag whose image was made last."""
+    return max(made, default=None, key=lambda tag: (made[tag], tag))
+
+
+def _version(tag: str) -> Version | None:
+    try:
+        return Version(tag.removeprefix("v").replace("_", "+"))
+    except ValueError:
+        return None
+
+
+def _order(match: re.Match[str]) -> tuple[tuple[bool, int, str], ...]:
+    text = match[1] if match.re.groups and match[1] is not None else match[0]
+    parts = re.findall(r"\d+|\D+", text)
+    return tuple((p.isdecimal(), int(p) if p.isdecimal() else 0, p) for p in parts)

@@ -1,0 +1,60 @@
+"""The rows beside a pipeline by which its gates and triggers are found."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from controlplane.domain.jobs import Job
+from controlplane.domain.pipelines import model
+from controlplane.domain.promotion import PipelineGate, PipelineTrigger
+from controlplane.ports import Transaction
+from controlplane.usecases.deps import Deps
+
+TRIGGER = "pipeline.trigger"
+SOONEST = 60
+SEALED_AS = "pipeline-trigger"
+
+
+async def note_parts(
+    deps: Deps, tx: Transaction, spec: model.Pipeline, secrets: Mapping[str, str]
+) -> None:
+    """Keep the rows of a pipeline that is saved; `secrets` of webhooks by names of triggers.
+
+    A secret that is not told stays.
+    """
+    gates = {id: PipelineGate(id, spec.id) for id in spec.gate}
+    for row in await tx.pipeline_gates.select(pipeline_id=spec.id):
+        if gates.pop(model.GateId(row.id), None) is None:
+            await tx.pipeline_gates.remove(row.id)
+    for gate in gates.values():
+        await tx.pipeline_gates.add(gate)
+    before = {row.id: row for row in await tx.pipeline_triggers.select(pipeline_id=spec.id)}
+    now = {one.id: one for one in spec.triggers if one.watches}
+    for id in before.keys() - now.keys():
+        await tx.pipeline_triggers.remove(id)
+    for id, trigger in now.items():
+        plain = secrets.get(trigger.name)
+        sealed = deps.sealer.seal(plain.encode(), SEALED_AS) if plain else None
+        if id not in before:
+            row = PipelineTrigger(id, spec.id, SOONEST, sealed_webhook=sealed)
+            await tx.pipeline_triggers.add(row)
+        elif sealed is not None:
+            await tx.pipeline_triggers.change(id, sealed_webhook=sealed)
+        await look_at(deps, tx, spec.id, id)
+
+
+async def forget_parts(tx: Transaction, pipeline_id: str) -> None:
+    """Remove the rows of a pipeline that is deleted."""
+    for gate in await tx.pipeline_gates.select(pipeline_id=pipeline_id):
+        await tx.pipeline_gates.remove(gate.id)
+    for trigger in await tx.pipeline_triggers.select(pipeline_id=pipeline_id):
+        await tx.pipeline_triggers.remove(trigger.id)
+
+
+async def look_at(
+    deps: Deps, tx: Transaction, pipeline_id: str, trigger_id: str, seconds: float = 0
+) -> None:
+    """Have a trigger look in so many seconds, and not when it would have otherwise."""
+    from_now = deps.clock.now() + timedelta(seconds=seconds)
+    payload = {"pipeline": pipeline_id, "trigger": trigger_id}
+    key = f"trigger:{trigger_id}"
+    await tx.jobs.enqueue(Job(deps.new_id(), TRIGGER, key, from_now, payload))

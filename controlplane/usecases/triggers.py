@@ -1,0 +1,266 @@
+"""What starts releases: looking for new versions, writing what was found, and people.
+
+Each look is a job of its trigger, claimed by one worker at a time; a webhook only has it done
+sooner. What a look gives is judged by the engine, so that finding it twice changes nothing.
+"""
+
+import asyncio
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from controlplane.domain.access import Actor, Verb, require
+from controlplane.domain.jobs import Job
+from controlplane.domain.pipelines import codec
+from controlplane.domain.pipelines import effects as fx
+from controlplane.domain.pipelines import events as ev
+from controlplane.domain.pipelines.state import FoundStatus, TriggerState
+from controlplane.domain.pipelines.triggers import (
+    MAX_COMPARED,
+    ChartRule,
+    Discovery,
+    ImageRule,
+    TagPolicy,
+    TagRule,
+    Trigger,
+    highest,
+    last_matching,
+    matching,
+    newest,
+)
+from controlplane.domain.promotion import PipelineTrigger
+from controlplane.ports import GitTags, Registries, RegistryAccount
+from controlplane.usecases.deps import DELIVER, PIPELINE, SERVICE, Deps
+from controlplane.usecases.gitplaces import place_of
+from controlplane.usecases.gitpromotions import GitPromotions, Place
+from controlplane.usecases.pipelines import Pipelines, PipelineView, view_of
+from controlplane.usecases.repositories import Repositories
+from controlplane.usecases.triggerrows import SEALED_AS, SOONEST, look_at
+from fleet.errors import Conflict, Invalid, NotFound, TowlineError, Unavailable
+
+LATEST = 900
+_LONGEST = 86_400
+_HINT_SECONDS = 5
+_AT_ONCE = 8
+
+
+class Triggers:
+    """Verbs and jobs of triggers. `git_tags`: how tags of git are listed."""
+
+    def __init__(
+        self, deps: Deps, pipelines: Pipelines, repositories: Repositories, registries: Registries
+    ) -> None:
+        self._deps = deps
+        self._pipelines = pipelines
+        self._repositories = repositories
+        self._registries = registries
+        self._git = GitPromotions(deps)
+        self.git_tags: GitTags | None = None
+
+    async def start(self, actor: Actor, pipeline_id: str, reason: str = "") -> PipelineView:
+        """Make what the first stage holds a release. Conflict: it is one already."""
+        view = await self._pipelines.get(actor, pipeline_id)
+        require(actor, Verb.APPROVE, view.row.target)
+        event = ev.Started(actor.email, reason[:1000])
+        return await self._pipelines.decide(actor, "startRelease", view, event)
+
+    async def look_now(self, actor: Actor, pipeline_id: str, name: str) -> PipelineView:
+        """Have a trigger look at once. NotFound: there is none that looks."""
+        view = await self._pipelines.get(actor, pipeline_id)
+        require(actor, Verb.APPROVE, view.row.target)
+        trigger = next((t for t in view.spec.triggers if name in (t.name, t.id)), None)
+        if trigger is None or not trigger.watches:
+            raise NotFound(f"pipeline {view.row.name!r} has no trigger {name!r} that looks")
+        async with self._deps.store.write() as tx:
+            await look_at(self._deps, tx, view.row.id, trigger.id)
+            await self._deps.audit(tx, actor, "checkTrigger", view.row.name, view.row.id)
+        self._deps.bus.publish(PIPELINE, view.row.id)
+        return view
+
+    async def rows(self, pipeline_id: str) -> dict[str, PipelineTrigger]:
+        """How the looks of a pipeline's triggers go, by their ids."""
+        async with self._deps.store.read() as tx:
+            found = await tx.pipeline_triggers.select(pipeline_id=pipeline_id)
+        return {one.id: one for one in found}
+
+    async def webhook_secret(self, trigger_id: str) -> str | None:
+        """The secret that signs hints to a trigger; None: it takes none."""
+        async with self._deps.store.read() as tx:
+            row = await tx.pipeline_triggers.get(trigger_id)
+        if row is None or row.sealed_webhook is None:
+            return None
+        return self._deps.sealer.open(row.sealed_webhook, SEALED_AS).decode()
+
+    async def hint(self, trigger_id: str) -> None:
+        """There may be news: look soon, though never twice within some seconds."""
+        now = self._deps.clock.now()
+        async with self._deps.store.write() as tx:
+            row = await tx.pipeline_triggers.get(trigger_id)
+            if row is None:
+                return
+            pause = timedelta(seconds=_HINT_SECONDS)
+            wait = row.checked_at + pause - now if row.checked_at else timedelta()
+            await look_at(self._deps, tx, row.pipeline_id, row.id, max(wait.total_seconds(), 0))
+        self._deps.bus.publish(PIPELINE, row.pipeline_id)
+
+    async def look(self, job: Job) -> None:
+        """Look for news, tell the engine, and say when to look again."""
+        view, trigger = await self._find(job.payload["pipeline"], job.payload["trigger"])
+        if view is None or trigger is None:
+            return
+        state = view.state.triggers.get(trigger.id, TriggerState())
+        found, error, pause = None, "", 0.0
+        try:
+            found = await self._discover(view, trigger)
+            error = "" if found else "there is nothing that fits"
+        except TowlineError as failure:
+            error, pause = failure.message, failure.retry_after or 0.0
+        is_new = found is not None and found != Discovery(state.value, state.digest)
+        await self._look_later(view, trigger, error, is_new, min(pause, _LONGEST))
+        if found is not None and (is_new or state.status is FoundStatus.FAILED):
+            event = ev.Found(trigger.id, found.value, found.digest)
+            await self._pipelines.advance(view.row.id, event)
+        self._deps.bus.publish(PIPELINE, view.row.id)
+
+    async def write(self, job: Job) -> None:
+        """Write what a trigger has found to where the first stage looks."""
+        effect = codec.effect_from_json(job.payload["effect"])
+        if not isinstance(effect, fx.WriteFound):
+            raise TowlineError(f"job {job.key} holds nothing that was found")
+        view, trigger = await self._find(job.payload["pipeline"], effect.trigger)
+        if view is None or trigger is None:
+            return
+        event: ev.Event
+        try:
+            event = await self._written(view, trigger, effect)
+        except Unavailable:
+            raise  # The job is done again: what was written already is found.
+        except TowlineError as error:
+            event = ev.FoundFailed(trigger.id, effect.value, effect.digest, error.message)
+        await self._pipelines.advance(view.row.id, event)
+
+    async def _find(
+        self, pipeline_id: str, trigger_id: str
+    ) -> tuple[PipelineView | None, Trigger | None]:
+        async with self._deps.store.read() as tx:
+            row = await tx.pipelines.get(pipeline_id)
+            view = await view_of(tx, row) if row else None
+        if view is None:
+            return None, None
+        return view, next((one for one in view.spec.triggers if one.id == trigger_id), None)
+
+    async def _look_later(
+        self, view: PipelineView, trigger: Trigger, error: str, is_new: bool, pause: float
+    ) -> None:
+        """Often after news, less and less without; later if the registry says so."""
+        now = self._deps.clock.now()
+        async with self._deps.store.write() as tx:
+            row = await tx.pipeline_triggers.get(trigger.id)
+            if row is None:
+                return
+            interval = SOONEST if is_new else min(row.interval_s * 2, LATEST)
+            seconds = max(interval, pause)
+            next_at = now + timedelta(seconds=seconds)
+            looked = replace(
+                row, interval_s=interval, checked_at=now, next_at=next_at, error=error[:1000]
+            )
+            await tx.pipeline_triggers.put(looked)
+            await look_at(self._deps, tx, view.row.id, trigger.id, seconds)
+
+    async def _discover(self, view: PipelineView, trigger: Trigger) -> Discovery | None:
+        match trigger.rule:
+            case ImageRule() as rule:
+                return await self._of_image(view, rule)
+            case ChartRule(chart=chart, range=wanted):
+                image = chart.removeprefix("oci://")
+                tags = await self._registries.tags(image, await self._account(view, image))
+                return _discovered(highest(tags, wanted))
+            case TagRule(range=wanted):
+                return _discovered(highest(await self._tags(view), wanted))
+        return None
+
+    async def _of_image(self, view: PipelineView, rule: ImageRule) -> Discovery | None:
+        account = await self._account(view, rule.image)
+        if rule.policy is TagPolicy.DIGEST:
+            digest = await self._registries.digest(rule.image, rule.tag, account)
+            return Discovery(rule.tag, digest)
+        tags = await self._registries.tags(rule.image, account)
+        match rule.policy:
+            case TagPolicy.SEMVER:
+                return _discovered(highest(tags, rule.range))
+            case TagPolicy.REGEX:
+                return _discovered(await asyncio.to_thread(last_matching, tags, rule.pattern))
+        chosen = await asyncio.to_thread(matching, tags, rule.pattern)
+        if len(chosen) > MAX_COMPARED:
+            raise Invalid(
+                f"{len(chosen):,} tags: a pattern must leave {MAX_COMPARED} of them at most",
+                field="pattern",
+            )
+        turns = asyncio.Semaphore(_AT_ONCE)
+
+        async def made(tag: str) -> tuple[str, datetime]:
+            async with turns:
+                return tag, await self._registries.made(rule.image, tag, account)
+
+        return _discovered(newest(dict(await asyncio.gather(*map(made, chosen)))))
+
+    async def _tags(self, view: PipelineView) -> list[str]:
+        """The tags of the repository of the first stage."""
+        if self.git_tags is None:
+            raise Unavailable("this process asks no repository for its tags")
+        async with self._deps.store.read() as tx:
+            services = await tx.services.select(id=view.spec.first.services)
+            repository, _ = await place_of(tx, services)
+        return await self.git_tags.tags(repository.id)
+
+    async def _account(self, view: PipelineView, image: str) -> RegistryAccount | None:
+        """Of the repositories of the project the one whose URL leads to the image the furthest."""
+        return await self._repositories.account_for(view.row.project_id, image)
+
+    async def _written(
+        self, view: PipelineView, trigger: Trigger, effect: fx.WriteFound
+    ) -> ev.FoundWritten:
+        first = view.spec.first
+        async with self._deps.store.read() as tx:
+            services = await tx.services.select(id=first.services)
+            repository, base = await place_of(tx, services)
+        if trigger.write is None:
+            return await self._follow(view, effect)
+        name = effect.value + (f"-{effect.digest[7:19]}" if effect.digest else "")
+        values = {
+            "trigger": trigger.name,
+            "tag": effect.value,
+            "digest": effect.digest,
+            "release": name,
+            "stage": first.name,
+            "pipeline": view.spec.name,
+        }
+        write = trigger.write
+        place = Place(
+            repository,
+            base,
+            write.branch_for(values),
+            write.message_for(values),
+            write.edits(values, {}),
+            write,
+        )
+        change = await self._git.put(place)
+        await self._deps.manifests.hint(repository.id)
+        return ev.FoundWritten(effect.trigger, effect.value, effect.digest, change)
+
+    async def _follow(self, view: PipelineView, effect: fx.WriteFound) -> ev.FoundWritten:
+        """Have the first stage's services follow the tag."""
+        async with self._deps.store.write() as tx:
+            services = await tx.services.select(id=view.spec.first.services)
+            if any(one.promoted for one in services):
+                raise Conflict("another pipeline promotes the first stage's services")
+            for service in services:
+                await tx.services.change(service.id, ref=effect.value)
+        for service in services:
+            self._deps.bus.publish(SERVICE, service.id)
+            self._deps.bus.publish(DELIVER, f"{service.repository_id}/{service.id}")
+        text = f"its services follow {effect.value}"
+        return ev.FoundWritten(effect.trigger, effect.value, effect.digest, text=text)
+
+
+def _discovered(value: str | None) -> Discovery | None:
+    return Discovery(value) if value else None

@@ -1,0 +1,265 @@
+"""What starts releases: the engine's side of triggers, schedules, and which tag counts."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from semantic_version import Version
+
+from controlplane.domain.pipelines.effects import WakeAt, WriteFound
+from controlplane.domain.pipelines.events import (
+    Found,
+    FoundFailed,
+    FoundWritten,
+    Frozen,
+    Paused,
+    Resumed,
+    StageObserved,
+    Started,
+)
+from controlplane.domain.pipelines.gitwrites import FileChange, FileKind, GitWrite
+from controlplane.domain.pipelines.model import Pipeline, validate
+from controlplane.domain.pipelines.state import Change, ChangeState, FoundStatus, Health
+from controlplane.domain.pipelines.triggers import (
+    ChartRule,
+    ImageRule,
+    ScheduleRule,
+    TagPolicy,
+    TagRule,
+    Trigger,
+    TriggerRule,
+    highest,
+    last_matching,
+    newest,
+    place_of,
+)
+from fleet.errors import Invalid
+from fleet.identity import ServiceId
+from tests.fakes.pipelines import START, Line, make_pipeline
+
+WRITE = GitWrite((FileChange(FileKind.IMAGE, "dev/d.yaml", image="registry.test/shop"),))
+IMAGE = ImageRule("registry.test/shop")
+
+
+def with_trigger(
+    rule: TriggerRule, write: GitWrite | None = None, *, on_commit: bool = True
+) -> Pipeline:
+    """dev → prod, with one trigger."""
+    trigger = Trigger("t", "trigger", rule, write)
+    plain = make_pipeline({"dev prod": []})
+    return validate(replace(plain, triggers=(trigger,), on_commit=on_commit))
+
+
+def seen(line: Line, content: str) -> None:
+    """The first stage holds something, and is well."""
+    stage = line.pipeline.first.id
+    revisions = line.revisions(stage, content, content)
+    line.send(StageObserved(stage, revisions, Health.HEALTHY, "ann"))
+
+
+def written(line: Line) -> list[str]:
+    return [one.value for one in line.effects if isinstance(one, WriteFound)]
+
+
+def releases(line: Line) -> int:
+    return line.state.number
+
+
+def test_a_schedule_begins_one_release_for_all_times_that_passed() -> None:
+    line = Line(with_trigger(ScheduleRule("0 * * * *"), on_commit=False))
+    seen(line, "c1")
+    assert releases(line) == 0
+    line.pass_time(3 * 3600 + 60)
+    assert (releases(line), line.state.history[-1].text) == (1, "started by trigger")
+    line.pass_time(3600)
+    assert releases(line) == 1, "nothing was new"
+    seen(line, "c2")
+    line.pass_time(3600)
+    assert releases(line) == 2
+
+
+def test_a_schedule_waits_for_the_end_of_a_pause_and_says_when_it_wakes() -> None:
+    line = Line(with_trigger(ScheduleRule("0 * * * *"), on_commit=False))
+    seen(line, "c1")
+    line.send(Paused("eve"))
+    line.pass_time(7200)
+    assert releases(line) == 0
+    effects = line.send(Resumed("eve"))
+    assert releases(line) == 1
+    (wake,) = [one for one in effects if isinstance(one, WakeAt)]
+    assert wake.at == START + timedelta(hours=3)
+
+
+def test_the_release_before_goes_on_while_what_is_newer_waits_to_be_started() -> None:
+    line = Line(with_trigger(TagRule(), on_commit=False))
+    seen(line, "c1")
+    line.send(Started("eve", "go"))
+    seen(line, "c1")
+    release = line.stage("dev").release
+    seen(line, "c2")
+    assert line.stage("dev").release == release
+    line.render("prod", release)
+    assert line.promotions() == [("prod", release)]
+    line.send(Started("eve"))
+    assert releases(line) == 2
+    line.send(Started("eve"))
+    assert releases(line) == 2 and "exactly what the first stage holds" in line.notes()[0]
+
+
+@pytest.mark.parametrize(
+    ("zone", "expected"),
+    [("UTC", "2026-03-29T02:30:00+00:00"), ("Europe/Berlin", "2026-03-29T01:00:00+00:00")],
+)
+def test_an_hour_that_clocks_leave_out_is_kept_at_the_change(zone: str, expected: str) -> None:
+    rule = ScheduleRule("30 2 29 3 *", zone)
+    assert rule.next_after(datetime(2026, 3, 1, tzinfo=UTC)).isoformat() == expected
+
+
+def test_what_is_found_is_written_once_and_again_only_after_it_failed() -> None:
+    line = Line(with_trigger(IMAGE, WRITE))
+    for _ in range(3):
+        line.send(Found("t", "1.0"))
+        line.pass_time(60)
+    assert written(line) == ["1.0"]
+    line.send(FoundFailed("t", "1.0", "", "protected branch"))
+    assert line.state.triggers["t"].reason == "protected branch"
+    line.pass_time(60)
+    line.send(Found("t", "1.0"))
+    assert written(line) == ["1.0", "1.0"]
+    change = Change(ChangeState.LANDED, "r", "main", "a" * 40)
+    line.send(FoundWritten("t", "1.0", "", change))
+    state = line.state.triggers["t"]
+    assert (state.status, state.change) == (FoundStatus.DONE, change)
+    line.send(Found("t", "1.0"))
+    assert line.notes() and written(line) == ["1.0", "1.0"]
+
+
+def test_a_newer_version_takes_the_place_of_one_that_is_being_written() -> None:
+    line = Line(with_trigger(IMAGE, WRITE))
+    line.send(Found("t", "1.0"))
+    line.send(Found("t", "1.1"))
+    line.send(FoundWritten("t", "1.0"))
+    assert line.notes() == ["another version has been found since"]
+    assert line.state.triggers["t"].status is FoundStatus.WRITING
+    line.send(FoundWritten("t", "1.1", text="done"))
+    assert line.state.triggers["t"].status is FoundStatus.DONE
+
+
+def test_a_pause_and_a_freeze_hold_what_was_found() -> None:
+    line = Line(with_trigger(IMAGE, WRITE))
+    line.send(Paused("eve", "incident"))
+    line.send(Found("t", "1.0"))
+    assert not written(line)
+    assert "incident" in line.state.triggers["t"].reason
+    line.send(Frozen({ServiceId("dev-0"): "frozen by ann"}))
+    line.send(Resumed("eve"))
+    assert not written(line) and line.state.triggers["t"].reason == "frozen by ann"
+    line.send(Frozen({}))
+    assert written(line) == ["1.0"]
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("wfxt")), max_size=30))
+def test_no_version_is_written_twice_without_a_failure_between(story: list) -> None:
+    """Any order of looks, answers, failures and time; at any point a restart changes nothing."""
+    line, failed = Line(with_trigger(IMAGE, WRITE)), 0
+    for value, what in story:
+        before = line.state.triggers.get("t")
+        if what == "x":
+            line.send(FoundFailed("t", value, "", "no"))
+        elif what == "w":
+            line.send(FoundWritten("t", value, text="done"))
+        elif what == "t":
+            line.pass_time(30)
+        else:
+            line.pass_time(1)
+            line.send(Found("t", value))
+        after = line.state.triggers.get("t")
+        failed += before != after and after is not None and after.status is FoundStatus.FAILED
+    changes = [one.text for one in line.state.history if one.text.startswith("found ")]
+    assert len(written(line)) <= len(changes) + failed
+
+
+@pytest.mark.parametrize(
+    ("rule", "write", "field"),
+    [
+        (ScheduleRule("61 * * * *"), None, "triggers[0].cron"),
+        (ScheduleRule("0 0 30 2 *"), None, "triggers[0].cron"),
+        (ScheduleRule("* * * * *", "Mars/Base"), None, "triggers[0].zone"),
+        (ScheduleRule("* * * * *"), WRITE, "triggers[0].git"),
+        (IMAGE, None, "triggers[0].git"),
+        (ImageRule("shop"), WRITE, "triggers[0].image"),
+        (ImageRule("registry.test/shop:1"), WRITE, "triggers[0].image"),
+        (ImageRule("registry.test/../x"), WRITE, "triggers[0].image"),
+        (replace(IMAGE, range=">>1"), WRITE, "triggers[0].range"),
+        (replace(IMAGE, policy=TagPolicy.REGEX), WRITE, "triggers[0].pattern"),
+        (replace(IMAGE, pattern="(a+)+b"), WRITE, "triggers[0].pattern"),
+        (replace(IMAGE, pattern="("), WRITE, "triggers[0].pattern"),
+        (replace(IMAGE, tag="a b"), WRITE, "triggers[0].tag"),
+        (ChartRule("shop"), WRITE, "triggers[0].chart"),
+        (TagRule("one"), None, "triggers[0].range"),
+    ],
+)
+def test_what_can_never_trigger_is_refused_by_field(
+    rule: TriggerRule, write: GitWrite | None, field: str
+) -> None:
+    with pytest.raises(Invalid) as error:
+        with_trigger(rule, write, on_commit=False)
+    assert error.value.field == field
+
+
+def test_a_schedule_needs_commits_that_are_no_releases() -> None:
+    with pytest.raises(Invalid, match="onCommit is false"):
+        with_trigger(ScheduleRule("0 * * * *"))
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 12)] * 3), min_size=1, max_size=20))
+def test_the_highest_version_counts_as_versions_do(versions: list[tuple[int, int, int]]) -> None:
+    tags = [".".join(map(str, one)) for one in versions]
+    assert highest([*tags, "latest", "v", ""], "*") == str(max(map(Version, tags)))
+
+
+@pytest.mark.parametrize(
+    ("tags", "wanted", "expected"),
+    [
+        (["1.2.3", "v1.10.0", "2.0.0"], "^1", "v1.10.0"),
+        (["1.2.3-rc.1", "1.2.2"], "^1", "1.2.2"),
+        (["1.2.3_abc"], "*", "1.2.3_abc"),
+        (["latest"], "*", None),
+        ([], "*", None),
+    ],
+)
+def test_ranges_choose_among_tags(tags: list[str], wanted: str, expected: str | None) -> None:
+    assert highest(tags, wanted) == expected
+
+
+@pytest.mark.parametrize(
+    ("tags", "pattern", "expected"),
+    [
+        (["main-9-abc", "main-10-aaa", "dev-99-x"], r"main-(\d+)-[a-z]*", "main-10-aaa"),
+        (["2026-01-09", "2026-01-10"], r"[\d-]*", "2026-01-10"),
+        (["x"], "y", None),
+    ],
+)
+def test_patterns_choose_by_what_their_group_holds(
+    tags: list[str], pattern: str, expected: str | None
+) -> None:
+    assert last_matching(tags, pattern) == expected
+
+
+def test_the_one_made_last_is_the_newest() -> None:
+    assert newest({"a": START, "b": START + timedelta(1), "c": START}) == "b"
+    assert newest({}) is None
+
+
+@pytest.mark.parametrize(
+    ("image", "place"),
+    [
+        ("ghcr.io/team/shop", ("ghcr.io", "team/shop")),
+        ("localhost:5000/a", ("localhost:5000", "a")),
+        ("docker.io/library/nginx", ("docker.io", "library/nginx")),
+    ],
+)
+def test_images_are_named_with_their_registry(image: str, place: tuple[str, str]) -> None:
+    assert place_of(image) == place
