@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from controlplane.domain.services import Service, SyncOptions
+from controlplane.domain.verification import Verification
 from fleet.source import Renderer
 
 _MERGED = ("configuration", "helm")
@@ -30,6 +31,7 @@ class ServiceTemplate:
     options: SyncOptions = field(default_factory=SyncOptions)
     docs_path: str | None = None
     dependencies: tuple[str, ...] = ()
+    verification: Verification | None = None
 
     @classmethod
     def of(cls, service: Service) -> "ServiceTemplate":

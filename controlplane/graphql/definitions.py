@@ -19,6 +19,7 @@ from controlplane.graphql.context import Context
 from controlplane.graphql.inputs import TagAttributes
 from controlplane.graphql.scalars import Map
 from controlplane.graphql.types import GitRef, ServiceConfiguration
+from controlplane.graphql.verification import ServiceVerification
 from controlplane.usecases.definitions import DefinitionChange
 from controlplane.usecases.targets import problem_of
 
@@ -110,6 +111,7 @@ class ServiceTemplate:
     protect: bool
     dry_run: bool
     dependencies: list[str]
+    verification: ServiceVerification | None
 
     @classmethod
     def of(cls, row: TemplateRow) -> "ServiceTemplate":
@@ -128,6 +130,7 @@ class ServiceTemplate:
             protect=row.protect,
             dry_run=row.dry_run,
             dependencies=list(row.dependencies),
+            verification=ServiceVerification.of(row.verification),
         )
 
 

@@ -29,7 +29,7 @@ BATCH = 50
 
 _TOLD_EVERY = timedelta(minutes=5)
 _MOST_PROBLEM = 1000
-_APPLIED_WITH = frozenset({"dry_run", "options"})
+_APPLIED_WITH = frozenset({"dry_run", "options", "verification"})
 _NOT_RENDERED = _APPLIED_WITH | {"protect", "version", "docs_path", "digest", "dependencies"}
 
 

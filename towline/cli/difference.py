@@ -6,7 +6,10 @@ from typing import Any
 Json = dict[str, Any]
 
 # Here a manifest names only what it cares about; everywhere else it means the whole.
-_PARTIAL = ("", "git", "kustomize", "helm", "verification", "verification.metric")
+_PARTIAL = (
+    *("", "git", "kustomize", "helm", "verification", "verification.metric"),
+    *("template verification", "template verification.metric"),
+)
 
 
 def changes_of(before: Any, wanted: Mapping[str, Any], where: str = "") -> dict[str, str]:

@@ -12,6 +12,7 @@ _TEMPLATE = """
     template {
         name namespace version repositoryId git { ref folder } kustomizePath helm
         configuration { name value } templated protect dryRun
+        verification { soakSeconds maxRestarts metric { address query comparison threshold } }
     }
 """
 GLOBAL = f"id name service {{ id name }} {_SELECTOR} {_TEMPLATE}"

@@ -1,5 +1,6 @@
 """Bundles that agents have found to be bad: who goes back, what is refused, who lifts it."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,16 +9,20 @@ from controlplane.agentlink import messages
 from controlplane.domain.access import SYSTEM
 from controlplane.domain.access.roles import BuiltInRole as Role
 from controlplane.domain.ledger import Stage
+from controlplane.domain.ownership import OwnerKind
 from controlplane.domain.pipelines.rules import SoakRule
 from controlplane.domain.pipelines.state import Health
 from controlplane.domain.promotion import RefusedRevision
 from controlplane.domain.reports import Report, VerifiedReport
 from controlplane.domain.services import Service
 from controlplane.domain.verification import Comparison, MetricCheck, Verification
+from controlplane.usecases.definitions import DefinitionChange
+from controlplane.usecases.globals import GlobalChange, Globals
 from controlplane.usecases.holds import content_of
 from controlplane.usecases.pipeline_overrides import PipelineOverrides
 from controlplane.usecases.pipelines import EdgeDraft, GateDraft, PipelineDraft, StageDraft
 from controlplane.usecases.services import ServiceChange
+from controlplane.usecases.targets import Targets
 from fleet.bundle import make_bundle
 from fleet.errors import Conflict, Forbidden, Invalid
 from fleet.wire.v1 import agent_pb2 as wire
@@ -282,3 +287,25 @@ async def test_restarts_while_it_soaks_stop_a_release(world: World, service: Ser
     now = await world.get(prod)
     assert now.digest != bad_digest()
     assert bad_digest() in (await line.view()).state.known_bad
+
+
+async def test_a_global_service_hands_its_policy_on(world: World) -> None:
+    """To those that there are and to those that come; agents hear of a change."""
+    cluster, repository = await world.cluster(), await world.repository()
+    targets = Targets(world.deps)
+    globals = Globals(world.deps, targets)
+    given = ServiceChange(None, None, repository.id, "main", "shop", verification=POLICY)
+    template = replace(given, name="shop", namespace="shop")
+    change = GlobalChange(DefinitionChange(name="everywhere"), template=template)
+    one = await globals.create(world.admin, change)
+    key = f"{OwnerKind.GLOBAL.value}/{one.id}"
+    await targets.reconcile(key)
+    await world.repositories.follow_again(repository.id)
+    made = await push(world, await world.services.named(world.admin, cluster.handle, "shop"), "1")
+    assert (made.policy, made.sequence) == (POLICY, 1)
+    stricter = replace(POLICY, max_restarts=0)
+    change = GlobalChange(DefinitionChange(), template=ServiceChange(verification=stricter))
+    await globals.update(world.admin, one.id, change)
+    await targets.reconcile(key)
+    after = await world.get(made)
+    assert (after.policy, after.sequence) == (stricter, 2)
