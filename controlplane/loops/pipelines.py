@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
-from itertools import count
+from itertools import count, islice
 
 import structlog
 
@@ -18,6 +18,7 @@ from controlplane.usecases.pipelines import CHECK, FOLLOW, PROMOTE, RENDER, TICK
 from controlplane.usecases.promotions import Promotions
 from controlplane.usecases.triggerrows import TRIGGER
 from controlplane.usecases.triggers import Triggers
+from fleet.errors import TowlineError
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 
@@ -28,6 +29,7 @@ _SWEEP_SECONDS = 60.0
 _OVERLAP = timedelta(seconds=60)
 _SWEEPS_OF_ALL = 60
 _JOBS_AT_ONCE = 64
+_MOST_TOUCHED = 1000
 
 
 class PipelineLoop:
@@ -66,6 +68,8 @@ class PipelineLoop:
         self._swept_at = clock.now()
         self.tasks = Tasks("pipelines")
         self._advances = KeyedWork("advance", pipelines.advance, self.tasks, clock)
+        self._touched: set[str] = set()
+        self._looks = KeyedWork("touched", self._look_at_touched, self.tasks, clock)
         self._hints = KeyedWork("hint", self._hint, self.tasks, clock)
 
     async def start(self) -> None:
@@ -110,14 +114,27 @@ class PipelineLoop:
                     self._advances.ask(pipeline)
                 self._jobs_waiting.set()
             elif topic == SERVICE:
-                touched = partial(self._pipelines.touched, [key])
-                for pipeline in await patiently("touched", touched, self._clock):
-                    self._advances.ask(pipeline)
+                self._touched.add(key)
+                self._looks.ask("services")
             elif topic == CLUSTER_JOB:
                 await self._follow_job(key)
             elif topic == PIPELINE:
                 self._advances.ask(key)
                 self._jobs_waiting.set()
+
+    async def _look_at_touched(self, key: str) -> None:
+        """Services that have changed since the last look: one question for many of them."""
+        touched = set(islice(self._touched, _MOST_TOUCHED))
+        self._touched -= touched
+        try:
+            pipelines = await self._pipelines.touched(touched)
+        except TowlineError:
+            self._touched |= touched
+            raise
+        for pipeline in pipelines:
+            self._advances.ask(pipeline)
+        if self._touched:
+            self._looks.ask(key)
 
     async def _follow_job(self, id: str) -> None:
         asked = partial(self._pipelines.asked_for, id)

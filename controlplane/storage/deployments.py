@@ -54,6 +54,15 @@ _SHOWN = ("service_id", "sequence", "cluster_id", "stage", "desired_at", "sha", 
 _T = deployments.c
 _SAME = and_(_T.service_id == bindparam("service"), _T.sequence == bindparam("at_sequence"))
 _MOMENT = bindparam("moment", type_=_T.desired_at.type)
+_BEFORE = and_(_T.service_id == bindparam("service"), _T.sequence < bindparam("at_sequence"))
+_REVERTED = (
+    sql_update(deployments)
+    .where(_BEFORE, _T.replaced_at.is_(None))
+    .values(replaced_at=_MOMENT, reverted_at=_MOMENT)
+)
+_REPLACED = (
+    sql_update(deployments).where(_BEFORE, _T.replaced_at.is_(None)).values(replaced_at=_MOMENT)
+)
 _REMOVED = (
     sql_update(deployments)
     .where(_T.service_id == bindparam("service"), _T.removed_at.is_(None))
@@ -98,56 +107,51 @@ class FollowedLedger(SqlLog[LedgerEntry]):
         told = list(entries)
         await super().append(told)
         dialect = self._connection.dialect
-        for entry in told:
-            if entry.stage in _DESIRED and entry.sequence:
-                await self._begin(entry)
+        await self._begin([one for one in told if one.stage in _DESIRED and one.sequence])
         for stage, column in _MILESTONES.items():
-            await self._reach(_reached(column, dialect), stage, told, "at_sequence")
-        await self._reach(_restored(dialect), Stage.HEALTHY, told)
-        await self._reach(_REMOVED, Stage.REMOVED, told)
+            await self._reach(_reached(column, dialect), _at(stage, told), "at_sequence")
+        await self._reach(_restored(dialect), _at(Stage.HEALTHY, told))
+        await self._reach(_REMOVED, _at(Stage.REMOVED, told))
 
-    async def _begin(self, entry: LedgerEntry) -> None:
-        """A new desired state; the one before is replaced, or reverted."""
+    async def _begin(self, entries: Sequence[LedgerEntry]) -> None:
+        """New desired states; the ones before are replaced, or reverted."""
+        if not entries:
+            return
         is_postgres = self._connection.dialect == "postgresql"
         insert = (postgresql.insert if is_postgres else sqlite.insert)(deployments)
-        await self._connection.execute(
-            insert.values(
-                service_id=entry.service_id,
-                sequence=entry.sequence,
-                cluster_id=entry.cluster_id,
-                stage=entry.stage,
-                sha=entry.sha,
-                revision_id=entry.revision_id,
-                actor=entry.actor,
-                desired_at=entry.at,
-                committed_at=_moment(entry.detail.get("committed_at")),
-                fetched_at=_moment(entry.detail.get("fetched_at")),
-            ).on_conflict_do_nothing()
-        )
-        ended: dict[str, Any] = {"replaced_at": entry.at}
-        if entry.stage is Stage.ROLLED_BACK:
-            ended["reverted_at"] = entry.at
-        await self._connection.execute(
-            sql_update(deployments)
-            .where(
-                _T.service_id == entry.service_id,
-                _T.sequence < entry.sequence,
-                _T.replaced_at.is_(None),
-            )
-            .values(**ended)
-        )
+        rows = [_begun(one) for one in entries]
+        await self._connection.execute(insert.on_conflict_do_nothing(), rows)
+        await self._reach(_REVERTED, _at(Stage.ROLLED_BACK, entries), "at_sequence")
+        await self._reach(_REPLACED, entries, "at_sequence")
 
-    async def _reach(
-        self, statement: Any, stage: Stage, told: Sequence[LedgerEntry], *more: str
-    ) -> None:
-        """Write when a stage was reached, for all entries that tell of it."""
+    async def _reach(self, statement: Any, told: Iterable[LedgerEntry], *more: str) -> None:
+        """Run a statement with the service and the time of each entry."""
         rows = [
             {"service": one.service_id, "moment": one.at, **dict.fromkeys(more, one.sequence)}
             for one in told
-            if one.stage is stage
         ]
         if rows:
             await self._connection.execute(statement, rows)
+
+
+def _at(stage: Stage, told: Iterable[LedgerEntry]) -> list[LedgerEntry]:
+    return [one for one in told if one.stage is stage]
+
+
+def _begun(entry: LedgerEntry) -> dict[str, Any]:
+    """The row of a new desired state."""
+    return {
+        "service_id": entry.service_id,
+        "sequence": entry.sequence,
+        "cluster_id": entry.cluster_id,
+        "stage": entry.stage,
+        "sha": entry.sha,
+        "revision_id": entry.revision_id,
+        "actor": entry.actor,
+        "desired_at": entry.at,
+        "committed_at": _moment(entry.detail.get("committed_at")),
+        "fetched_at": _moment(entry.detail.get("fetched_at")),
+    }
 
 
 class SqlDeployments(SqlReading[Deployment]):

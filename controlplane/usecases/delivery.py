@@ -201,7 +201,7 @@ class Delivery:
 
     async def _keep(self, outcomes: Iterable[_Outcome]) -> int:
         """Write what came out, in one transaction, then wake agents and watchers."""
-        moved = []
+        moved, told = [], []
         outcomes = list(outcomes)
         async with self._deps.store.write() as tx:
             refused = await refusals(tx, (one for each in outcomes for one in each.revisions))
@@ -216,8 +216,9 @@ class Delivery:
                 if after.revision_id != current.revision_id:
                     await tx.revisions.add(_revision(outcome, after))
                 await tx.services.put(after)
-                await tx.ledger.append(entries)
+                told += entries
                 moved.append(after)
+            await tx.ledger.append(told)
         for service in moved:
             self._deps.bus.publish(SERVICE, service.id)
             self._deps.bus.publish(DESIRED, f"{service.cluster_id}/{service.id}")
