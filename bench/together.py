@@ -38,8 +38,9 @@ AT_ONCE = 25
 SETTLE_S, IDLE_S = 5.0, 24.0
 TURNS, BETWEEN_TURNS_S = 16, 0.5
 DEPLOYMENTS, REPLICAS, CHURNS = 6, 3, 12
-_PHASES = """query ($after: String) { serviceDeployments(first: 100, after: $after)
-  { edges { node { status sha } } pageInfo { hasNextPage endCursor } } }"""
+_SERVICES = """query ($after: String) { serviceDeployments(first: 100, after: $after)
+  { edges { node { sha } } pageInfo { hasNextPage endCursor } } }"""
+_HEALTHY = "{ serviceDeployments(first: 1, status: [HEALTHY]) { totalCount } }"
 _PHASE = "query ($id: ID!) { serviceDeployment(id: $id) { status } }"
 _MERGE = {"Content-Type": "application/merge-patch+json"}
 _BARE = "import bench.together as it; it.bare()"
@@ -216,12 +217,12 @@ class Together:
         return sum(one["sha"] is not None for one in self._services()) == SERVICES
 
     def _healthy(self) -> int:
-        return sum(one["status"] == "HEALTHY" for one in self._services())
+        return self.stage.ask(_HEALTHY)["serviceDeployments"]["totalCount"]
 
     def _services(self) -> Iterator[dict[str, Any]]:
         after = None
         while True:
-            page = self.stage.ask(_PHASES, after=after)["serviceDeployments"]
+            page = self.stage.ask(_SERVICES, after=after)["serviceDeployments"]
             yield from (edge["node"] for edge in page["edges"])
             if not page["pageInfo"]["hasNextPage"]:
                 return
