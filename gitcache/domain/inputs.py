@@ -26,6 +26,8 @@ class Inputs:
     folder that the renderer starts at, relative too. `charts` maps places to digests of fetched
     archives, `mounts` places to the git ids of folders that are put there. `submodules` tells
     whether their files are the folder's too. `keys` names those that open encrypted files.
+    Renders are shared within a `project`: no tenant meets what another one has had rendered, not
+    even by a git id that two contents were made to have.
     """
 
     renderer: Renderer
@@ -38,6 +40,7 @@ class Inputs:
     mounts: Sequence[tuple[str, str]] = ()
     submodules: bool = False
     keys: Sequence[str] = ()
+    project: str | None = None
 
     def digest(self) -> str:
         """`sha256:<hex>` over the canonical JSON of these inputs."""
@@ -54,6 +57,7 @@ class Inputs:
                 "mounts": [list(one) for one in self.mounts],
                 "submodules": self.submodules,
                 **({"keys": list(self.keys)} if self.keys else {}),
+                **({"project": self.project} if self.project else {}),
             }
         )
 

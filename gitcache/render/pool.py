@@ -23,6 +23,8 @@ from fleet.bundle import MAX_BUNDLE_BYTES
 from fleet.errors import Code, Invalid, Unavailable
 from gitcache.ports import ChartRef, ChartVersion, References, RenderFailed, RenderJob, RenderResult
 from gitcache.render import framing
+from gitcache.render.places import reachable_scratch
+from gitcache.render.sandbox import can_be_read
 from gitcache.render.tool import Tools
 
 log = structlog.get_logger(__name__)
@@ -67,8 +69,11 @@ class WorkerPool:
 
     async def start(self) -> None:
         """Clear the scratch folder and have one worker ready."""
+        if os.geteuid() == 0 and can_be_read(_NOBODY):
+            self._scratch = reachable_scratch(self._scratch)
         await asyncio.to_thread(shutil.rmtree, self._scratch, True)
         self._scratch.mkdir(parents=True)
+        self._scratch.chmod(0o755)
         self._idle.append(await self._new_worker())
 
     async def stop(self) -> None:
@@ -76,6 +81,7 @@ class WorkerPool:
         self._idle.clear()
         for worker in tuple(self._all):
             await self._discard(worker)
+        await asyncio.to_thread(shutil.rmtree, self._scratch, True)
 
     async def tool(self, renderer: str) -> str:
         """As `Workers.tool`."""
@@ -195,6 +201,11 @@ class WorkerPool:
             return
         self._warned = True
         log.info("render workers are isolated", **{key: bool(one) for key, one in given.items()})
+        if os.geteuid() == 0 and not given.get("ownUser"):
+            log.warning(
+                "render workers stay root: others cannot read this program's files or reach /run; "
+                "install it where everybody can read it, or start it as another user"
+            )
         if not given.get("isolated") and not given.get("filtered"):
             log.warning(
                 "render workers keep the network: neither namespaces nor filters of system calls "

@@ -52,7 +52,7 @@ def leave_network() -> bool:
 
 def become(uid: int) -> bool:
     """Become another user for good, if this one is root and the other can read the program."""
-    if os.geteuid() != 0 or not _can_be_read(uid):
+    if os.geteuid() != 0 or not can_be_read(uid, os.getcwd()):
         return False
     os.setgroups([])
     os.setresgid(uid, uid, uid)
@@ -129,9 +129,9 @@ def _instruction(code: int, value: int, *, yes: int = 0, no: int = 0) -> bytes:
     return struct.pack("HBBI", code, yes, no, value)
 
 
-def _can_be_read(uid: int) -> bool:
+def can_be_read(uid: int, *more: str) -> bool:
     """Whether a user without any group reads Python, its libraries and this program."""
-    places = {sys.prefix, sys.base_prefix, str(Path(__file__).parents[2]), os.getcwd()}
+    places = {sys.prefix, sys.base_prefix, str(Path(__file__).parents[2]), *more}
     for place in places:
         for folder in (Path(place), *Path(place).parents):
             status = folder.stat()

@@ -163,6 +163,7 @@ class Planner:
             mounts=mounts,
             submodules=origin.spec.submodules,
             keys=self._keys(plan),
+            project=origin.spec.project,
         ).digest()
 
     def _keys(self, plan: Plan) -> list[str]:
@@ -267,6 +268,7 @@ class Planner:
                 "tree": entry.id,
                 "renderer": plan.renderer.value,
                 "templated": templated,
+                "project": origin.spec.project,
             }
         )
         parameters = plan.request.parameters

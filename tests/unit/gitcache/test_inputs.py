@@ -74,3 +74,9 @@ def test_parameters_that_are_no_json_are_refused(value: Any) -> None:
 def test_parameters_have_a_largest_size() -> None:
     with pytest.raises(Invalid, match="bytes"):
         source_of("s", [["a"]], {"a": "x" * (2 << 20)})
+
+
+def test_projects_share_no_render() -> None:
+    """Two tenants with the same content have two digests; without projects nothing changes."""
+    digests = {replace(BASE, project=one).digest() for one in (None, "p", "q")}
+    assert len(digests) == 3
