@@ -293,8 +293,8 @@ class Repositories:
                 after = replace(after, sealed=None, auth_method=None)
         if change.decrypt:
             raise Invalid(
-                "files are not decrypted here: leave it out, and keep secrets in the "
-                "configuration of services or in service contexts",
+                "git-crypt is not read here: leave it out. Files of SOPS are opened without it, by "
+                "the age keys of git.render.age_keys; other secrets belong into service contexts",
                 field="decrypt",
             )
         if change.submodules is not None:
