@@ -127,10 +127,14 @@ class Host:
 
 
 def open_numbers(told: Any) -> list[int]:
-    """The numbers of those listed requests that are open."""
-    listed = told if isinstance(told, list) else []
-    found = (one for one in listed if isinstance(one, dict) and one.get("state", "")[:4] == "open")
+    """The numbers of those listed requests that are open; ValueError and its like: no such list."""
+    found = (one for one in told if one["state"] in ("open", "opened"))
     return [int(one.get("iid") or one["number"]) for one in found]
+
+
+def comments(told: Any) -> list[tuple[int, str]]:
+    """Id and text of listed comments; ValueError and its like: this is no such list."""
+    return [(int(one["id"]), str(one["body"] or "")) for one in told]
 
 
 def marker(set_id: str) -> str:

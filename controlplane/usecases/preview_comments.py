@@ -1,7 +1,8 @@
 """Comments on requests to merge: where their preview environments are, and how they fare."""
 
 import asyncio
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 import orjson
@@ -10,6 +11,7 @@ from controlplane.domain.commit_outcomes import (
     PAGE,
     Host,
     PreviewRow,
+    comments,
     marker,
     open_numbers,
     preview_comment,
@@ -21,6 +23,7 @@ from controlplane.ports import Outward, Reply, Transaction
 from controlplane.usecases.deps import Deps
 from fleet.errors import Unavailable
 
+T = TypeVar("T")
 _MOST_PAGES = 10
 _UNKNOWN = frozenset({404, 422})
 _REFUSED = frozenset({401, 403, 404})
@@ -41,8 +44,8 @@ class PreviewComments:
         """
         if await self._preview(service_id, repository_id) is None:
             return
-        told = await self._asked(host, "GET", host.requests_of(sha), known=_UNKNOWN)
-        for number in open_numbers(told):
+        asked = await self._outward.ask("GET", host.requests_of(sha), host.headers)
+        for number in [] if asked.status in _UNKNOWN else _read(asked, open_numbers):
             url = host.comments_of(number)
             turn = self._turns.setdefault(url, asyncio.Lock())
             async with turn:
@@ -67,26 +70,11 @@ class PreviewComments:
         found = []
         for page in range(1, _MOST_PAGES + 1):
             url = f"{host.comments_of(number)}?per_page={PAGE}&page={page}"
-            told = await self._asked(host, "GET", url)
-            listed = told if isinstance(told, list) else []
-            texts = ((one["id"], str(one.get("body") or "")) for one in listed)
-            found += [(int(id), text) for id, text in texts if text.startswith(begins)]
+            listed = _read(await self._outward.ask("GET", url, host.headers), comments)
+            found += [(id, text) for id, text in listed if text.startswith(begins)]
             if len(listed) < PAGE:
                 break
         return found
-
-    async def _asked(
-        self, host: Host, method: str, url: str, known: frozenset[int] = frozenset()
-    ) -> Any:
-        """The JSON that is answered; None with a status that is `known`."""
-        reply = await self._outward.ask(method, url, host.headers)
-        if reply.status in known:
-            return None
-        _check(reply)
-        try:
-            return orjson.loads(reply.body)
-        except orjson.JSONDecodeError:
-            raise Unavailable("the host's answer cannot be read") from None
 
     async def _preview(self, service_id: str, repository_id: str) -> tuple[str, str] | None:
         """How a comment on a service's preview begins, and all of it; None: it is no preview."""
@@ -119,6 +107,15 @@ def _row(service: Service, cluster: str) -> PreviewRow:
     reasons = [one.message for one in service.problems] if status == "FAILED" else []
     reason = service.render_error or next(iter(reasons), "")
     return PreviewRow(service.name, cluster, status, service.sha or "", reason)
+
+
+def _read(reply: Reply, parsed: Callable[[Any], T]) -> T:
+    """What an answer says. Unavailable: it is a refusal, or not what it should be."""
+    _check(reply)
+    try:
+        return parsed(orjson.loads(reply.body))
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise Unavailable("the host's answer cannot be read") from None
 
 
 def _check(reply: Reply) -> None:

@@ -15,6 +15,7 @@ from controlplane.domain.repositories import Repository
 from controlplane.domain.services import Phase, Problem, Service
 from controlplane.domain.sets import Generator, RequestSource, ServiceSet
 from controlplane.notify.outward import GuardedOutward
+from controlplane.ports import PageQuery
 from controlplane.usecases.notification_routing import Routing
 from controlplane.usecases.notification_sending import Sending
 from controlplane.usecases.notifications import Notifying, SinkDraft
@@ -36,6 +37,7 @@ class Forge:
     comments: dict[int, str] = field(default_factory=dict)
     foreign: set[int] = field(default_factory=set)
     state: str = "open"
+    requests: Any = None
     tokens: set[str] = field(default_factory=set)
     writes: int = 0
 
@@ -66,6 +68,8 @@ class Forge:
         return web.json_response({}, status=201)
 
     def _requests(self, _: re.Match[str], __: Any) -> web.Response:
+        if self.requests is not None:
+            return web.json_response(self.requests)
         both = {"number": 7, "iid": 7, "state": self.state}
         return web.json_response([both, {**both, "number": 8, "iid": 8, "state": "closed"}])
 
@@ -193,6 +197,20 @@ async def test_a_commit_has_a_status_for_each_environment(stand: Stand) -> None:
         if (commit, body["context"]) == (sha, "towline/shop/prod")
     ]
     assert (of_prod[0], of_prod[-1]) == ("pending", "success")
+
+
+@pytest.mark.parametrize(
+    "said", [[{"state": "open"}], {"a": 1}, ["open"], 7, [{"state": "open", "number": "x"}]]
+)
+async def test_a_host_that_talks_nonsense_hinders_no_other_delivery(
+    stand: Stand, said: Any
+) -> None:
+    service, forge = await stand.preview(), stand.forge
+    forge.requests = said
+    await stand.world.report(service, Phase.HEALTHY)
+    await stand.send()
+    page = await Notifying(stand.world.deps).deliveries(stand.world.admin, PageQuery())
+    assert {one.error for one in page.items} == {"the host's answer cannot be read"}
 
 
 async def test_a_token_goes_to_the_host_that_it_was_given_for(stand: Stand) -> None:
