@@ -12,7 +12,7 @@ import yaml
 promql = pytest.importorskip("promql_parser", reason="`make charts` installs it")
 
 ROOT = Path(__file__).parents[3]
-RULES = ROOT / "deploy" / "prometheus" / "alerts.yaml"
+RULES = sorted((ROOT / "deploy" / "prometheus").glob("*.yaml"))
 DASHBOARD = ROOT / "deploy" / "grafana" / "towline.json"
 RUNBOOKS = ROOT / "docs" / "runbooks.md"
 DOCUMENTED = re.compile(r"^\| `(towline_\w+)` \| (\w+) \|([^|]*)\|", re.MULTILINE)
@@ -20,9 +20,13 @@ DOCUMENTED = re.compile(r"^\| `(towline_\w+)` \| (\w+) \|([^|]*)\|", re.MULTILIN
 Json = dict[str, Any]
 
 
-def alerts() -> list[Json]:
-    groups = yaml.safe_load(RULES.read_text())["groups"]
+def rules() -> list[Json]:
+    groups = [group for file in RULES for group in yaml.safe_load(file.read_text())["groups"]]
     return [rule for group in groups for rule in group["rules"]]
+
+
+def alerts() -> list[Json]:
+    return [rule for rule in rules() if "alert" in rule]
 
 
 def panels() -> list[Json]:
@@ -33,8 +37,8 @@ def panels() -> list[Json]:
 
 def questions() -> Iterator[tuple[str, str]]:
     """(where it stands, PromQL) of everything that is asked."""
-    for rule in alerts():
-        yield rule["alert"], rule["expr"]
+    for rule in rules():
+        yield rule.get("alert") or rule["record"], rule["expr"]
     for panel in panels():
         for target in panel["targets"]:
             yield panel["title"], target["expr"].replace("$__rate_interval", "5m")
@@ -43,7 +47,7 @@ def questions() -> Iterator[tuple[str, str]]:
 def documented() -> dict[str, set[str]]:
     """Each sample that the page of metrics promises, with its labels."""
     page = (ROOT / "docs/reference/metrics.md").read_text()
-    samples: dict[str, set[str]] = {}
+    samples: dict[str, set[str]] = {one["record"]: set() for one in rules() if "record" in one}
     for name, kind, labels in DOCUMENTED.findall(page):
         words = set(re.findall(r"`(\w+)`", re.sub(r"\(.*?\)", "", labels)))
         if kind == "histogram":
