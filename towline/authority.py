@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from fleet.errors import Invalid
 from fleet.runtime.files import write_whole
 
 LIFETIME = timedelta(days=365)
@@ -99,6 +100,33 @@ class Authority:
         write_key(made.key, key)
         _write_certificate(made.certificate, builder.sign(self._key, hashes.SHA256()))
         return made
+
+
+def check(given: Credentials, now: datetime) -> None:
+    """Invalid: the files are no certificate and its key, or the certificate is not good now."""
+    certificate = _read_certificate(given.certificate)
+    try:
+        key = serialization.load_pem_private_key(given.key.read_bytes(), None)
+    except (ValueError, TypeError) as error:
+        raise Invalid(f"{given.key} holds no private key in PEM form without a password") from error
+    if key.public_key() != certificate.public_key():
+        raise Invalid(f"{given.key} is not the key of {given.certificate}: give the pair")
+    if certificate.not_valid_after_utc <= now:
+        ended = f"{certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
+        raise Invalid(f"the certificate {given.certificate} ended on {ended}: renew it")
+    if certificate.not_valid_before_utc > now + _SLACK:
+        begins = f"{certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC"
+        raise Invalid(
+            f"the certificate {given.certificate} is good from {begins} on: is the clock of this "
+            "machine right?"
+        )
+
+
+def _read_certificate(path: Path) -> x509.Certificate:
+    try:
+        return x509.load_pem_x509_certificate(path.read_bytes())
+    except ValueError as error:
+        raise Invalid(f"{path} holds no certificate in PEM form") from error
 
 
 def names_of(certificate: Path) -> frozenset[str]:

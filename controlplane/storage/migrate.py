@@ -10,25 +10,39 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from controlplane.storage.connection import failures_named
+from controlplane.storage.tables import metadata
 from fleet.errors import Conflict, Invalid
 
 REVISIONS = "alembic_version"
 """The table that holds the schema's revision."""
 
 _FOLDER = Path(__file__).parent / "migrations"
+# A larger file takes seconds to look through, and a start is to be quick.
+_MOST_CHECKED_BYTES = 256 << 20
+_MISFITS = ("duplicate column", "already exists", "no such table", "no such column", "not exist")
+_COLUMNS = {
+    "sqlite": "SELECT m.name, c.name FROM sqlite_master m JOIN pragma_table_info(m.name) c"
+    " WHERE m.type = 'table'",
+    "postgresql": "SELECT table_name, column_name FROM information_schema.columns"
+    " WHERE table_schema = current_schema()",
+}
 
 
 async def migrate(engine: AsyncEngine) -> None:
-    """Apply what is missing.
+    """Apply what is missing, then see that all is there.
 
-    Conflict: the store was written by a newer version. Unavailable: it cannot be reached.
+    Conflict: the store was written by a newer version. Invalid: it is damaged, or not as its
+    schema says. Unavailable: it cannot be reached.
     """
     with failures_named("opened"):
         async with changing_schema(engine) as connection:
+            await connection.run_sync(_check_pages)
             await connection.run_sync(migrate_connection)
+            await connection.run_sync(_check_columns)
 
 
 @asynccontextmanager
@@ -77,7 +91,12 @@ def migrate_connection(connection: Connection, to: str = "head") -> None:
                 "it was written by a newer one. Start that version, or restore a backup"
             )
     if current != wanted:
-        command.upgrade(config, wanted)
+        try:
+            command.upgrade(config, wanted)
+        except DBAPIError as error:
+            if not any(one in str(error.orig) for one in _MISFITS):
+                raise
+            raise _misfit(current, str(error.orig)) from error
 
 
 def revision_of(connection: Connection) -> str | None:
@@ -90,6 +109,39 @@ def _check_references(connection: Connection) -> None:
     if broken:
         tables = ", ".join(sorted({row[0] for row in broken}))
         raise Invalid(f"rows of {tables} refer to rows that are absent: restore a backup")
+
+
+def _check_pages(connection: Connection) -> None:
+    """A damaged page of SQLite shows only when it is read, maybe in a month."""
+    if connection.dialect.name != "sqlite":
+        return
+    try:
+        pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+        size = connection.exec_driver_sql("PRAGMA page_size").scalar_one()
+        is_small = pages * size <= _MOST_CHECKED_BYTES
+        said = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar() if is_small else "ok"
+    except DBAPIError as error:
+        if "malformed" not in str(error.orig):
+            raise
+        said = str(error.orig)
+    if said != "ok":
+        raise Invalid(f"the store is damaged ({' '.join(str(said).split())}): restore a backup")
+
+
+def _check_columns(connection: Connection) -> None:
+    """What was taken away, or never came because a migration was broken off, is named now."""
+    there = {tuple(row) for row in connection.exec_driver_sql(_COLUMNS[connection.dialect.name])}
+    needed = {(table.name, column.name) for table in metadata.sorted_tables for column in table.c}
+    if absent := sorted(needed - there):
+        names = ", ".join(f"{table}.{column}" for table, column in absent[:3])
+        raise _misfit(revision_of(connection), f"{names} is absent")
+
+
+def _misfit(revision: str | None, why: str) -> Invalid:
+    return Invalid(
+        f"the store says that it has schema {revision}, and is not like that ({why}): a migration "
+        "was broken off, or something else has changed it. Restore a backup"
+    )
 
 
 def _config(connection: Connection | None = None) -> Config:

@@ -16,7 +16,7 @@ from controlplane.http.app import MOST_BODY_BYTES
 from fleet.errors import Invalid, Unavailable
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
-from towline.authority import Authority, Credentials, expires, names_of
+from towline.authority import Authority, Credentials, check, expires, names_of
 from towline.settings import ServeSettings, TlsSettings
 
 OFF = "off"
@@ -78,12 +78,14 @@ def check_addresses(settings: ServeSettings) -> None:
 
 
 def credentials(settings: TlsSettings, folder: Path, clock: Clock) -> Credentials:
-    """The given certificate, or one of the own authority.
+    """The given certificate, or one of the own authority. Invalid: what is given is not good.
 
     The latter is made anew a month before its end, and when names were added.
     """
     if settings.cert and settings.key:
-        return Credentials(settings.cert, settings.key)
+        given = Credentials(settings.cert, settings.key)
+        check(given, clock.now())
+        return given
     if settings.cert or settings.key:
         raise Invalid("give both a certificate and its key, or none", field="tls")
     now = clock.now()

@@ -1,0 +1,123 @@
+"""What is broken before a start is said in one line with what to do; nothing half-works."""
+
+import os
+import sqlite3
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from controlplane.storage.engine import make_engine, sqlite_url
+from controlplane.storage.migrate import migrate
+from fleet.errors import Invalid
+from fleet.runtime.clock import SystemClock
+from tests import migrated
+from tests.fakes.clock import FakeClock
+from tests.integration.serve.test_start import refused
+from tests.servers.postgres import Postgres
+from towline.authority import Authority, Credentials
+from towline.serve.listeners import credentials
+from towline.settings import TlsSettings
+
+NOW = SystemClock().now()
+PAGE = 4096
+
+
+def changed(data: Path, statement: str) -> None:
+    with sqlite3.connect(data / "towline.db") as database:
+        database.execute(statement)
+    database.close()
+
+
+async def told(url: str) -> str:
+    """Why a store is not taken."""
+    engine = make_engine(url)
+    try:
+        with pytest.raises(Invalid) as refusal:
+            await migrate(engine)
+    finally:
+        await engine.dispose()
+    return refusal.value.message
+
+
+def test_a_damaged_page_is_found_before_anything_listens(tmp_path: Path) -> None:
+    """It would show when a row on it is read, with answers given and changes taken by then."""
+    migrated.put_sqlite(tmp_path)
+    store = tmp_path / "towline.db"
+    pages = bytearray(store.read_bytes())
+    middle = len(pages) // PAGE // 2 * PAGE
+    pages[middle : middle + 3 * PAGE] = os.urandom(3 * PAGE)
+    store.write_bytes(pages)
+    said = refused(tmp_path)
+    assert "the store is damaged" in said
+    assert "restore a backup" in said
+
+
+async def test_a_table_or_column_that_was_lost_is_named(tmp_path: Path) -> None:
+    migrated.put_sqlite(tmp_path)
+    changed(tmp_path, "DROP TABLE ledger")
+    said = await told(sqlite_url(tmp_path))
+    assert "ledger.actor" in said
+    assert "Restore a backup" in said
+
+
+async def test_a_lost_column_is_named_on_postgres(postgres: Postgres) -> None:
+    url = migrated.new_postgres(postgres)
+    engine = make_engine(url)
+    async with engine.begin() as connection:
+        await connection.exec_driver_sql("ALTER TABLE clusters DROP COLUMN alarm")
+    await engine.dispose()
+    assert "clusters.alarm" in await told(url)
+    postgres.drop_database(url)
+
+
+async def test_a_half_applied_migration_is_named(tmp_path: Path) -> None:
+    """Its revision says that the last step is still to come, and a part of that is there."""
+    migrated.put_sqlite(tmp_path)
+    changed(tmp_path, "UPDATE alembic_version SET version_num = '0002'")
+    said = await told(sqlite_url(tmp_path))
+    assert "schema 0002" in said
+    assert "broken off" in said
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> Credentials:
+    """A certificate that is good for a year."""
+    return Authority.create(tmp_path, "test", NOW).sign("given", "towline", NOW)
+
+
+def settings(one: Credentials) -> TlsSettings:
+    return TlsSettings(cert=one.certificate, key=one.key)
+
+
+@pytest.mark.parametrize(
+    ("offset", "said"),
+    [(timedelta(days=366), "renew it"), (timedelta(days=-2), "is the clock of this machine right")],
+)
+def test_a_certificate_that_is_not_good_now_is_refused(
+    given: Credentials, tmp_path: Path, offset: timedelta, said: str
+) -> None:
+    with pytest.raises(Invalid, match=said):
+        credentials(settings(given), tmp_path, FakeClock(NOW + offset))
+
+
+@pytest.mark.parametrize("minutes", [-10, 10])
+def test_a_clock_ten_minutes_off_is_borne(given: Credentials, tmp_path: Path, minutes: int) -> None:
+    clock = FakeClock(NOW + timedelta(minutes=minutes))
+    assert credentials(settings(given), tmp_path, clock) == given
+
+
+def test_a_key_of_another_certificate_is_refused(given: Credentials, tmp_path: Path) -> None:
+    other = Authority.create(tmp_path / "other", "test", NOW).sign("x", "x", NOW)
+    with pytest.raises(Invalid, match="give the pair"):
+        credentials(settings(Credentials(given.certificate, other.key)), tmp_path, SystemClock())
+
+
+@pytest.mark.parametrize("swapped", ["certificate", "key"])
+def test_files_that_are_something_else_are_named(
+    given: Credentials, tmp_path: Path, swapped: str
+) -> None:
+    path = given.certificate if swapped == "certificate" else given.key
+    path.write_text("nothing")
+    with pytest.raises(Invalid, match=path.name):
+        credentials(settings(given), tmp_path, SystemClock())
