@@ -10,7 +10,7 @@ from controlplane.domain.pipelines.rules import ExternalRule
 from controlplane.domain.pipelines.state import ReleaseId
 from controlplane.domain.promotion import RefusedRevision
 from controlplane.usecases import holds
-from controlplane.usecases.deps import DELIVER, DESIRED, PIPELINE, SERVICE, Deps
+from controlplane.usecases.deps import DELIVER, DESIRED, PIPELINE, SERVICE, TARGETS, Deps
 from controlplane.usecases.gatesecrets import opened
 from controlplane.usecases.pipelines import Pipelines, PipelineView, gate_of
 from fleet.errors import Conflict, Invalid, NotFound
@@ -130,6 +130,8 @@ class PipelineOverrides:
             self._deps.bus.publish(DESIRED, f"{service.cluster_id}/{service.id}")
             if service.repository_id:
                 self._deps.bus.publish(DELIVER, f"{service.repository_id}/{service.id}")
+            elif service.owner_kind is not None:
+                self._deps.bus.publish(TARGETS, f"{service.owner_kind.value}/{service.owner_id}")
         for one in pipelines:
             if revision in one.state.get("state", {}).get("known_bad", {}):
                 await self._pipelines.advance(one.id, ev.Cleared(revision, actor.email))
