@@ -18,11 +18,10 @@ def reachable_scratch(wanted: Path, run: Path = _RUN) -> Path:
     name = hashlib.sha256(os.fsencode(wanted.absolute())).hexdigest()[:16]
     place = run / f"towline-{name}"
     try:
-        place.mkdir(mode=0o755, exist_ok=True)
-        place.chmod(0o755)
+        place.mkdir(exist_ok=True)
     except OSError:
         return wanted
-    return place / "scratch"
+    return place
 
 
 def _is_open(path: Path) -> bool:
