@@ -18,11 +18,11 @@ from controlplane.graphql import relay
 from controlplane.graphql.access import Project
 from controlplane.graphql.context import Context, Info
 from controlplane.graphql.definitions import projects_of
-from controlplane.ports import MISSED
+from controlplane.graphql.deltas import RESUMABLE, deltas
 from controlplane.usecases.deps import SECRET
 from controlplane.usecases.keys import KeyState
 from controlplane.usecases.secrets import SecretChange, UseView
-from fleet.errors import Invalid, NotFound
+from fleet.errors import Invalid
 
 strawberry.enum(SourceKind, name="SecretSourceKind")
 strawberry.enum(RotationPhase, name="SecretRotationPhase")
@@ -218,10 +218,11 @@ class EncryptionKeys:
 
 @strawberry.type
 class SecretDelta:
-    """A secret that changed; `payload` is null once it has gone."""
+    """A secret that changed; `payload` is null once it has gone. `at` is as of services."""
 
     id: strawberry.ID
     payload: Secret | None
+    at: datetime
 
 
 @strawberry.input
@@ -390,24 +391,17 @@ class SecretMutation:
 
 @strawberry.type
 class SecretSubscription:
-    @strawberry.subscription(description="One secret as it changes, and how its rotation goes.")
-    async def secret_delta(
-        self, info: Info, id: strawberry.ID
+    @strawberry.subscription(
+        description=f"One secret as it changes, and how its rotation goes. {RESUMABLE}"
+    )
+    def secret_delta(
+        self, info: Info, id: strawberry.ID, since: datetime | None = None
     ) -> AsyncGenerator[SecretDelta, None]:
-        context = info.context
-        wakes = context.verbs.bus.subscribe((SECRET, id), MISSED)
-        await context.recheck()
-        await context.verbs.secrets.get(context.actor, id)
-        async for _ in wakes:
-            await context.recheck()
-            yield SecretDelta(id=id, payload=await _payload(context, id))
+        return deltas(info, SECRET, id, since, _secret, SecretDelta)
 
 
-async def _payload(context: Context, id: str) -> Secret | None:
-    try:
-        row = await context.verbs.secrets.get(context.actor, id)
-    except NotFound:
-        return None
+async def _secret(context: Context, id: str) -> Secret:
+    row = await context.verbs.secrets.get(context.actor, id)
     return (await _types(context, [row]))[0]
 
 

@@ -32,6 +32,7 @@ from controlplane.domain.clusters import Cluster
 from controlplane.domain.ledger import AuditEntry, Verdict
 from controlplane.domain.promotion import Pipeline
 from controlplane.domain.repositories import Repository
+from controlplane.domain.secrets import Secret
 from controlplane.domain.services import Service
 from controlplane.ports import Page, PageQuery
 from controlplane.storage import tables
@@ -219,7 +220,7 @@ def _stands(touched: Touched) -> Place | None:
             return row.id, row.project_id or DEFAULT_PROJECT
         case Service():
             return row.cluster_id, row.project_id or DEFAULT_PROJECT
-        case Pipeline() | Repository():
+        case Pipeline() | Repository() | Secret():
             return "", row.project_id or DEFAULT_PROJECT
         case Project():
             return "", row.id

@@ -1,15 +1,16 @@
 """Finding things: objects of all clusters by what they are, and anything by a part of its name."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from controlplane.domain.access import Actor, Kind, Verb, Visible, require_member
 from controlplane.domain.audit import AuditFilter
 from controlplane.domain.marks import MapRow
 from controlplane.domain.names import check_text
 from controlplane.domain.search import Place, best, parse
-from controlplane.ports import MOST_ROWS_A_PAGE, FoundPage, PageQuery, Transaction
+from controlplane.ports import MOST_ROWS_A_PAGE, FoundPage, PageQuery, Rows, Transaction
 from controlplane.usecases.deps import Deps
 from fleet.errors import Invalid, LimitExceeded
 
@@ -18,6 +19,11 @@ MOST_MISSED = 5_000
 _MOST_NAMED = 1_000
 _OVERLAP = timedelta(minutes=1)
 _CLUSTER_TIMES = ("updated_at", "pinged_at", "ending_at", "deleted_at")
+_WITHOUT_TRACE: Mapping[Kind, tuple[Callable[[Transaction], Rows[Any]], str]] = {
+    Kind.PIPELINE: (lambda tx: tx.pipelines, "deletePipeline"),
+    Kind.SECRET: (lambda tx: tx.secrets, "deleteSecret"),
+}
+"""Kinds whose rows go when they are deleted, and the action that the audit trail has of that."""
 _PLACES = (Kind.CLUSTER, Kind.SERVICE, Kind.GROUP, Kind.REPOSITORY, Kind.PIPELINE)
 
 
@@ -61,8 +67,8 @@ class Search:
             return await tx.services.fleet_map(query, clusters)
 
     async def changed_since(self, actor: Actor, kind: Kind, moment: datetime) -> list[str]:
-        """Services, clusters or pipelines of which a subscriber may have missed something since it
-        was told of them at a moment; also those that have gone.
+        """Services, clusters, pipelines or secrets of which a subscriber may have missed something
+        since it was told of them at a moment; also those that have gone.
 
         LimitExceeded: so many that reading the list anew is quicker.
         """
@@ -76,8 +82,9 @@ class Search:
             elif kind is Kind.CLUSTER:
                 found = await tx.clusters.since(_CLUSTER_TIMES, start, visible, most)
             else:
-                found = await tx.pipelines.since(["updated_at"], start, visible, most)
-                found += await _deleted(tx, "deletePipeline", start, visible)
+                rows, removal = _WITHOUT_TRACE[kind]
+                found = await rows(tx).since(["updated_at"], start, visible, most)
+                found += await _deleted(tx, removal, start, visible)
         if len(found) > MOST_MISSED:
             raise LimitExceeded(f"more than {MOST_MISSED:,} changed since: read them anew")
         return found

@@ -74,7 +74,7 @@ ARGUMENTS = {
     "can": 'verb: READ, kind: CLUSTER, id: "{cluster}"',
     "whoCan": 'verb: READ, kind: CLUSTER, id: "{cluster}"',
     "clusterJobLogs": 'id: "{job}"',
-    "secretDelta": 'id: "{secret}"',
+    "secretDelta": 'id: "{secret}", since: "2026-01-01T00:00:00Z"',
     "serviceDeploymentDelta": 'id: "{service}", since: "2026-01-01T00:00:00Z"',
     "clusterDelta": 'id: "{cluster}", since: "2026-01-01T00:00:00Z"',
     "pipelineDelta": 'id: "{pipeline}", since: "2026-01-01T00:00:00Z"',

@@ -180,6 +180,21 @@ async def test_what_was_missed_is_told_after_a_reconnect(hub: Running) -> None:
                 assert (alone["id"], alone["payload"] is not None) == (id, is_there)
 
 
+async def test_what_was_missed_of_a_secret_is_told(hub: Running, signed_in: Socket) -> None:
+    """Also that it has gone."""
+    saved = 'mutation { saveSecret(name: "s", attributes: {value: "canary-51ab-maple"}) { id } }'
+    id = (await hub.ask(saved))["saveSecret"]["id"]
+    document = """subscription ($of: ID!) {
+      secretDelta(id: $of, since: "2026-01-01T00:00:00Z") { id at payload { name } } }"""
+    for number, wanted in enumerate(({"name": "s"}, None)):
+        await signed_in.subscribe(document, str(number), of=id)
+        told = (await signed_in.next())["payload"]["data"]["secretDelta"]
+        assert (told["id"], told["payload"]) == (id, wanted)
+        await signed_in.raw.send_json({"id": str(number), "type": "complete"})
+        if wanted is not None:
+            await hub.ask("mutation ($id: ID!) { deleteSecret(id: $id) { id } }", id=id)
+
+
 async def test_a_thing_that_never_was_is_not_resumed(signed_in: Socket) -> None:
     """Neither is one that the caller may not see: both read alike."""
     document = 'subscription { clusterDelta(id: "x", since: "2026-01-01T00:00:00Z") { id } }'

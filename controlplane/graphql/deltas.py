@@ -1,0 +1,85 @@
+"""Changes of things as they come, first those that a subscriber has missed."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from datetime import datetime
+from typing import TypeVar
+
+import strawberry
+
+from controlplane.domain.access import Kind
+from controlplane.graphql.context import Context, Info
+from controlplane.ports import MISSED, Wake
+from fleet.errors import NotFound
+
+T = TypeVar("T")
+D = TypeVar("D")
+RESUMABLE = (
+    "With `since`, the last `at` that a subscriber was told, first all that changed meanwhile; "
+    "some of it may come twice."
+)
+
+
+async def deltas(
+    info: Info,
+    topic: str,
+    id: str | None,
+    since: datetime | None,
+    look: Callable[[Context, str], Awaitable[T]],
+    make: Callable[..., D],
+) -> AsyncGenerator[D, None]:
+    """A delta for each change of one thing, or of all of a kind, that the caller may read; first
+    for those that have changed since a moment.
+
+    That something has gone is told of what was shown before, or to those who may see all.
+    """
+    context = info.context
+    wakes = context.verbs.bus.subscribe(topic if id is None else (topic, id), MISSED)
+    await context.recheck()
+    keys = await _missed(context, Kind(topic), id, since, look)
+    shown = {*keys, *([id] if id is not None else [])}
+    async for woken, key in _after(topic, keys, wakes):
+        if woken == MISSED and id is not None:
+            key = id
+        if not key:
+            continue
+        try:
+            async with context.verbs.looks:
+                await context.recheck()
+                payload = await look(context, key)
+            shown.add(key)
+        except NotFound:
+            if key not in shown and context.actor.policy.visible(Kind(topic)):
+                continue
+            shown.discard(key)
+            payload = None
+        yield make(id=strawberry.ID(key), payload=payload, at=context.verbs.clock.now())
+
+
+async def _after(
+    topic: str, keys: Sequence[str], wakes: AsyncIterator[Wake]
+) -> AsyncGenerator[Wake, None]:
+    """What was missed, then what comes."""
+    for key in keys:
+        yield topic, key
+    async for wake in wakes:
+        yield wake
+
+
+async def _missed(
+    context: Context,
+    kind: Kind,
+    id: str | None,
+    since: datetime | None,
+    look: Callable[[Context, str], Awaitable[T]],
+) -> Sequence[str]:
+    """What is to be told of at first. NotFound: one thing is asked for, and not there, nor was."""
+    search = context.verbs.search
+    if id is None:
+        return await search.changed_since(context.actor, kind, since) if since else ()
+    try:
+        async with context.verbs.looks:
+            await look(context, id)
+    except NotFound:
+        if since is None or id not in await search.changed_since(context.actor, kind, since):
+            raise
+    return [id] if since else ()
