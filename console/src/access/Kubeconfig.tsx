@@ -1,17 +1,15 @@
 import { useState } from "react";
-import { useQuery } from "urql";
-import { ClustersDocument } from "../api/generated";
+import { useHandles } from "../clusters/handles";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
 import { kubeconfig } from "./kubeconfigs";
 
 /** The way to every cluster with kubectl: a file without a secret in it. */
 export function Kubeconfig() {
-  const [{ data, error }] = useQuery({ query: ClustersDocument, variables: { after: null, q: null, health: null } });
+  const { handles, error } = useHandles();
   const [chosen, choose] = useState("");
-  if (error !== undefined && data == null) return <Problem error={error} />;
-  if (data == null) return <Skeleton lines={4} />;
-  const handles = data.clusters.edges.map(({ node }) => node.handle);
+  if (error !== undefined) return <Problem error={error} />;
+  if (handles === undefined) return <Skeleton lines={4} />;
   const text = kubeconfig(location.origin, chosen === "" ? handles : [chosen]);
   const download = () => {
     const link = document.createElement("a");

@@ -9,6 +9,7 @@ import { Skeleton } from "../ui/Skeleton";
 import { Status, type Tone } from "../ui/Status";
 import { Table } from "../ui/Table";
 import { toast } from "../ui/toast";
+import { useParam } from "../ui/useParam";
 
 const STATES: Record<AskedFragment["state"], readonly [Tone, string]> = {
   PENDING: ["warn", "Waits"],
@@ -19,6 +20,7 @@ const STATES: Record<AskedFragment["state"], readonly [Tone, string]> = {
 
 function Ask({ onDone }: { readonly onDone: () => void }) {
   const [{ data }] = useQuery({ query: RolesDocument });
+  const [wanted] = useParam("role");
   const [{ error, fetching }, ask] = useMutation(AskAccessDocument);
   const submit = async (event: SubmitEvent<HTMLFormElement>) => {
     event.preventDefault();
@@ -34,7 +36,7 @@ function Ask({ onDone }: { readonly onDone: () => void }) {
       <div className="two">
         <label>
           Role
-          <select name="role">
+          <select name="role" key={data === undefined ? "" : wanted} defaultValue={wanted}>
             {data?.roles.map(({ id, name }) => (
               <option key={id} value={name}>
                 {name}

@@ -1,6 +1,6 @@
 // The one connection to the control plane: queries over HTTP, changes over one WebSocket.
 import { cacheExchange, type KeyGenerator } from "@urql/exchange-graphcache";
-import { Client, fetchExchange, mapExchange, subscriptionExchange, type CombinedError } from "@urql/core";
+import { Client, fetchExchange, mapExchange, subscriptionExchange, type CombinedError, type SubscriptionForwarder } from "@urql/core";
 import { createClient as createSocket } from "graphql-ws";
 import { onReached, reached, unreachable } from "../live/reach";
 import { activeExchange, askAgain } from "./active";
@@ -77,6 +77,15 @@ async function watchedFetch(input: RequestInfo | URL, init?: RequestInit): Promi
   }
 }
 
+const forwardSubscription: SubscriptionForwarder = (request) => ({
+  subscribe: (sink) => ({
+    unsubscribe: socket.subscribe(
+      { ...request, query: request.query ?? "" },
+      { ...sink, next: ({ data, errors }) => sink.next({ data: data ?? null, errors }) },
+    ),
+  }),
+});
+
 export const client = new Client({
   url: "/gql",
   preferGetMethod: false,
@@ -90,18 +99,10 @@ export const client = new Client({
       },
     }),
     activeExchange,
+    subscriptionExchange({ forwardSubscription, isSubscriptionOperation: ({ kind, context }) => kind === "subscription" && context["uncached"] === true }),
     answers,
     fetchExchange,
-    subscriptionExchange({
-      forwardSubscription: (request) => ({
-        subscribe: (sink) => ({
-          unsubscribe: socket.subscribe(
-            { ...request, query: request.query ?? "" },
-            { ...sink, next: ({ data, errors }) => sink.next({ data: data ?? null, errors }) },
-          ),
-        }),
-      }),
-    }),
+    subscriptionExchange({ forwardSubscription }),
   ],
 });
 

@@ -263,6 +263,21 @@ export type GitAttributes = {
   recurseSubmodules?: boolean | null | undefined;
 };
 
+export type GitFileAttributes = {
+  kind: GitFileKind;
+  path: string;
+  image?: string;
+  field?: Array<string> | null | undefined;
+  value?: string;
+  document?: number;
+  source?: string;
+};
+
+export type GitFileKind =
+  | 'IMAGE'
+  | 'FIELD'
+  | 'FOLDER';
+
 export type GitHealth =
   | 'PULLABLE'
   | 'FAILED';
@@ -271,6 +286,19 @@ export type GitRefAttributes = {
   ref: string;
   folder: string;
 };
+
+export type GitWriteAttributes = {
+  changes: Array<GitFileAttributes>;
+  mode?: GitWriteMode;
+  message?: string | null | undefined;
+  branch?: string | null | undefined;
+  author?: string;
+  provider?: string;
+};
+
+export type GitWriteMode =
+  | 'COMMIT'
+  | 'REQUEST';
 
 export type HealthConditionAttributes = {
   pointer: string;
@@ -299,6 +327,12 @@ export type HelmConfigAttributes = {
   /** Not taken: name the repository by `url` or `repositoryId`. */
   repository?: NamespacedName | null | undefined;
 };
+
+export type ImageTagPolicy =
+  | 'SEMVER'
+  | 'REGEX'
+  | 'NEWEST'
+  | 'DIGEST';
 
 export type KubernetesRightsAttributes = {
   groups?: Array<string>;
@@ -365,6 +399,8 @@ export type PipelineAttributes = {
   stages: Array<PipelineStageAttributes>;
   edges?: Array<PipelineEdgeAttributes> | null | undefined;
   projectId?: string | null | undefined;
+  onCommit?: boolean;
+  triggers?: Array<PipelineTriggerAttributes> | null | undefined;
 };
 
 export type PipelineEdgeAttributes = {
@@ -384,6 +420,7 @@ export type PipelineGateAttributes = {
   waitSeconds?: number | null | undefined;
   instructions?: string;
   account?: string;
+  secret?: string | null | undefined;
   calendar?: GateCalendarAttributes | null | undefined;
   job?: GateJobAttributes | null | undefined;
   metric?: GateMetricAttributes | null | undefined;
@@ -404,6 +441,7 @@ export type PipelineStageAttributes = {
   rollout?: StageRolloutAttributes | null | undefined;
   verificationSeconds?: number | null | undefined;
   verification?: VerificationAttributes | null | undefined;
+  git?: GitWriteAttributes | null | undefined;
 };
 
 export type PipelineStepAttributes = {
@@ -417,6 +455,7 @@ export type PipelineStepAttributes = {
   waitSeconds?: number | null | undefined;
   instructions?: string;
   account?: string;
+  secret?: string | null | undefined;
   calendar?: GateCalendarAttributes | null | undefined;
   job?: GateJobAttributes | null | undefined;
   metric?: GateMetricAttributes | null | undefined;
@@ -427,6 +466,21 @@ export type PipelineStepAttributes = {
   backoffSeconds?: number;
   intervalSeconds?: number;
   after?: Array<string> | null | undefined;
+};
+
+export type PipelineTriggerAttributes = {
+  name: string;
+  type: TriggerType;
+  cron?: string;
+  zone?: string;
+  image?: string;
+  policy?: ImageTagPolicy;
+  range?: string;
+  pattern?: string;
+  tag?: string;
+  chart?: string;
+  git?: GitWriteAttributes | null | undefined;
+  webhookSecret?: string | null | undefined;
 };
 
 export type PlaceKind =
@@ -682,6 +736,12 @@ export type TokenScopeAttributes = {
   scopes?: Array<string>;
 };
 
+export type TriggerType =
+  | 'SCHEDULE'
+  | 'IMAGE'
+  | 'CHART'
+  | 'TAG';
+
 export type UserKind =
   | 'PERSON'
   | 'SERVICE_ACCOUNT';
@@ -935,6 +995,13 @@ export type EndStreamMutationVariables = Exact<{
 
 
 export type EndStreamMutation = { endStream: { id: string } };
+
+export type HandlesQueryVariables = Exact<{
+  after?: string | null | undefined;
+}>;
+
+
+export type HandlesQuery = { clusters: { pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { id: string, handle: string } }> } };
 
 export type ContextRowFragment = { id: string, name: string, configuration: Record<string, unknown>, project: { id: string, name: string } | null };
 
@@ -1245,6 +1312,14 @@ export type RepositoryOfQueryVariables = Exact<{
 
 
 export type RepositoryOfQuery = { serviceDeployment: { id: string, repository: { id: string, url: string } | null } | null };
+
+export type ServiceByNameQueryVariables = Exact<{
+  cluster: string;
+  name: string;
+}>;
+
+
+export type ServiceByNameQuery = { serviceDeployment: { id: string } | null };
 
 export type CountsFragment = { begun: number, healthy: number, failed: number, failureRate: number | null };
 
@@ -1567,6 +1642,7 @@ export const DetachClusterDocument = typed<DetachClusterMutation, DetachClusterM
 export const RotateTokenDocument = typed<RotateTokenMutation, RotateTokenMutationVariables>("mutation RotateToken($id:ID!){rotateClusterToken(id:$id){id deployToken}}");
 export const OpenStreamsDocument = typed<OpenStreamsQuery, OpenStreamsQueryVariables>("query OpenStreams($cluster:String){openStreams(cluster:$cluster){silent nodes{id since cluster user actingAs what kind source bytesIn bytesOut recorded}}}");
 export const EndStreamDocument = typed<EndStreamMutation, EndStreamMutationVariables>("mutation EndStream($id:ID!){endStream(id:$id){id}}");
+export const HandlesDocument = typed<HandlesQuery, HandlesQueryVariables>("query Handles($after:String){clusters(first:100 after:$after){pageInfo{hasNextPage endCursor}edges{node{id handle}}}}");
 export const ContextsDocument = typed<ContextsQuery, ContextsQueryVariables>("query Contexts($after:String$q:String){serviceContexts(first:50 after:$after q:$q){pageInfo{hasNextPage endCursor}edges{node{...ContextRow}}}}" + ContextRowText);
 export const ContextDocument = typed<ContextQuery, ContextQueryVariables>("query Context($name:String!){serviceContext(name:$name){...ContextRow}}" + ContextRowText);
 export const SaveContextDocument = typed<SaveContextMutation, SaveContextMutationVariables>("mutation SaveContext($name:String!$attributes:ServiceContextAttributes!){saveServiceContext(name:$name attributes:$attributes){...ContextRow}}" + ContextRowText);
@@ -1608,6 +1684,7 @@ export const SavePipelineDocument = typed<SavePipelineMutation, SavePipelineMuta
 export const DeletePipelineDocument = typed<DeletePipelineMutation, DeletePipelineMutationVariables>("mutation DeletePipeline($id:ID!){deletePipeline(id:$id){id}}");
 export const ServiceChoicesDocument = typed<ServiceChoicesQuery, ServiceChoicesQueryVariables>("query ServiceChoices{serviceDeployments(first:100){edges{node{id name cluster{id handle}}}}}");
 export const RepositoryOfDocument = typed<RepositoryOfQuery, RepositoryOfQueryVariables>("query RepositoryOf($id:ID!){serviceDeployment(id:$id){id repository{id url}}}");
+export const ServiceByNameDocument = typed<ServiceByNameQuery, ServiceByNameQueryVariables>("query ServiceByName($cluster:String!$name:String!){serviceDeployment(cluster:$cluster name:$name){id}}");
 export const DeliveryDocument = typed<DeliveryQuery, DeliveryQueryVariables>("query Delivery($since:DateTime!$until:DateTime$by:Period$clusterId:ID$projectId:ID){deliveryReport(since:$since until:$until by:$by clusterId:$clusterId projectId:$projectId){since until deploymentsPerDay leadP50 leadP90 restoreP50 restoreP90 total{...Counts}parts{...Counts}}}" + CountsText);
 export const RepositoriesDocument = typed<RepositoriesQuery, RepositoriesQueryVariables>("query Repositories($q:String$after:String){gitRepositories(first:50 q:$q after:$after){pageInfo{hasNextPage endCursor}edges{node{...RepositoryRow}}}}" + RepositoryRowText);
 export const CreateRepositoryDocument = typed<CreateRepositoryMutation, CreateRepositoryMutationVariables>("mutation CreateRepository($attributes:GitAttributes!){createGitRepository(attributes:$attributes){...RepositoryRow}}" + RepositoryRowText);

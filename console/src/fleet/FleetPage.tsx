@@ -37,10 +37,9 @@ export function FleetPage() {
   const [at] = useParam("at");
   const live = useLiveFleet(filter, at !== "");
   const then = useFleetAt(at === "" ? null : at);
-  const { rows, error } = at === "" ? live : then;
+  const { rows, error, moves } = at === "" ? live : then;
   // Ages grow by the second; whether a cluster counts as away is looked at now and then.
   const now = Math.floor(useNow() / COARSE) * COARSE;
-  const moved = rows?.map(({ services }) => services).join() ?? "";
   return (
     <>
       <div className="bar">
@@ -61,8 +60,8 @@ export function FleetPage() {
               {rows.length === 0 ? <Nothing filter={filter} /> : <Maps rows={rows} filter={filter} now={now} past={at !== ""} />}
             </div>
             <div className="stack">
-              {at === "" && <WrongNow rows={rows} q={filter.q ?? ""} now={now} />}
-              <LastHour until={at === "" ? null : at} moved={moved} />
+              {at === "" && <WrongNow rows={rows} q={filter.q ?? ""} now={now} moves={moves} />}
+              <LastHour until={at === "" ? null : at} moves={moves} />
             </div>
           </div>
         </>

@@ -1,4 +1,4 @@
-import { useMemo } from "react";
+import { useEffect, useMemo, useState } from "react";
 import { useQuery } from "urql";
 import { Link } from "wouter";
 import { LastHourDocument } from "../api/generated";
@@ -8,16 +8,29 @@ import { letterOf, wordOf } from "./marks";
 
 const HOUR = 3_600_000;
 const MOST = 12;
+const PAUSE = 10_000;
 
 const WORDS: Record<string, string> = { ADDED: "is new", REMOVED: "is gone", CHANGED: "" };
 
+/** Another number when services have moved, but not again within ten seconds: the answer looks at the whole fleet. */
+function useRound(moves: number): number {
+  const [round, next] = useState(moves);
+  useEffect(() => {
+    if (moves === round) return undefined;
+    const timer = setTimeout(() => next(moves), PAUSE);
+    return () => clearTimeout(timer);
+  }, [moves, round]);
+  return round;
+}
+
 /** What is otherwise than an hour before a moment. */
-export function LastHour({ until, moved }: { readonly until: string | null; readonly moved: string }) {
+export function LastHour({ until, moves }: { readonly until: string | null; readonly moves: number }) {
+  const round = useRound(moves);
   const span = useMemo(() => {
     const end = until === null ? new Date() : new Date(until);
-    return { then: new Date(end.getTime() - HOUR).toISOString(), now: end.toISOString(), moved };
-  }, [until, moved]);
-  const [{ data, error }] = useQuery({ query: LastHourDocument, variables: { then: span.then, now: span.now } });
+    return { then: new Date(end.getTime() - HOUR).toISOString(), now: end.toISOString(), round };
+  }, [until, round]);
+  const [{ data, error }] = useQuery({ query: LastHourDocument, variables: { then: span.then, now: span.now }, requestPolicy: "network-only" });
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={4} />;
   const changes = data.fleetChanges;

@@ -11,15 +11,15 @@ const MOST_SILENT = 5;
 
 const counted = (count: number, what: string): string => `${count} ${what}${count === 1 ? "" : "s"}`;
 
-type Props = { readonly rows: readonly MapRowFragment[]; readonly q: string; readonly now: number };
+type Props = { readonly rows: readonly MapRowFragment[]; readonly q: string; readonly now: number; readonly moves: number };
 
 /** What needs somebody, worst first: failed services, then clusters that are not heard of. */
-export function WrongNow({ rows, q, now }: Props) {
+export function WrongNow({ rows, q, now, moves }: Props) {
   const failed = rows.map(({ id, services }) => `${id} ${services.split("F").length}`).join();
   const silent = rows.filter(({ pingedAt }) => pingedAt === null || now - new Date(pingedAt).getTime() > AWAY);
   const [{ data, error }, again] = useQuery({ query: WrongDocument, variables: { q: q || null, projectId: null, status: ["FAILED"] } });
   // The map is live; the list follows when its failures move.
-  useAgain(again, failed);
+  useAgain(again, moves === 0 ? "" : failed, q);
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={5} />;
   const { edges, totalCount } = data.serviceDeployments;

@@ -7,9 +7,14 @@ import { letterOf } from "./marks";
 export type Fleet = {
   readonly rows: readonly MapRowFragment[] | undefined;
   readonly error: CombinedError | undefined;
+  /** How often services have changed since the map was first shown as it is filtered now. */
+  readonly moves: number;
 };
 
-type Known = { readonly filter: string; readonly rows: ReadonlyMap<string, MapRowFragment> };
+type Known = { readonly filter: string; readonly rows: ReadonlyMap<string, MapRowFragment>; readonly moves: number };
+
+// A hundred thousand letters are for this page alone: the cache of answers would only copy them.
+const UNCACHED = { uncached: true };
 
 const byHandle = (left: MapRowFragment, right: MapRowFragment) => (left.handle < right.handle ? -1 : 1);
 
@@ -26,17 +31,18 @@ export function useLiveFleet(filter: FleetFilter, paused: boolean): Fleet {
   const key = JSON.stringify(filter);
   const take = useCallback(
     (known: Known | undefined, { fleetDelta }: FleetChangesSubscription): Known => {
-      const before = known?.filter === key ? known.rows : new Map<string, MapRowFragment>();
-      return { filter: key, rows: merge(before, fleetDelta) };
+      if (known?.filter !== key) return { filter: key, rows: merge(new Map(), fleetDelta), moves: 0 };
+      const hasMoved = fleetDelta.gone.length > 0 || fleetDelta.rows.some(({ id, services }) => known.rows.get(id)?.services !== services);
+      return { filter: key, rows: merge(known.rows, fleetDelta), moves: known.moves + (hasMoved ? 1 : 0) };
     },
     [key],
   );
-  const [{ data, error }] = useSubscription({ query: FleetChangesDocument, variables: { filter }, pause: paused }, take);
+  const [{ data, error }] = useSubscription({ query: FleetChangesDocument, variables: { filter }, pause: paused, context: UNCACHED }, take);
   const [last, setLast] = useState<readonly MapRowFragment[] | undefined>();
   const rows = useMemo(() => (data == null ? undefined : [...data.rows.values()].sort(byHandle)), [data]);
   // While a new filter is being answered, the old picture stays.
   if (rows !== undefined && rows !== last) setLast(rows);
-  return { rows: rows ?? last, error };
+  return { rows: rows ?? last, error, moves: data?.moves ?? 0 };
 }
 
 /** The map as the ledger says that it was; null: not asked for. */
@@ -60,5 +66,5 @@ export function useFleetAt(at: string | null): Fleet {
         .sort(byHandle),
     [data],
   );
-  return { rows, error };
+  return { rows, error, moves: 0 };
 }

@@ -2,12 +2,15 @@
 import { useEffect, useRef } from "react";
 import type { OperationContext } from "urql";
 
-/** Ask anew each time `key` changes; the first time the query asks by itself. */
-export function useAgain(again: (options?: Partial<OperationContext>) => void, key: string): void {
-  const last = useRef(key);
+/**
+ * Ask anew each time `key` changes; the first time the query asks by itself, and so it does when
+ * `asked`, what it is asked about, becomes another.
+ */
+export function useAgain(again: (options?: Partial<OperationContext>) => void, key: string, asked = ""): void {
+  const last = useRef({ key, asked });
   useEffect(() => {
-    if (last.current === key) return;
-    last.current = key;
-    again({ requestPolicy: "network-only" });
-  }, [again, key]);
+    const before = last.current;
+    last.current = { key, asked };
+    if (before.asked === asked && before.key !== key) again({ requestPolicy: "network-only" });
+  }, [again, key, asked]);
 }

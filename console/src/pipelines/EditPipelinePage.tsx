@@ -1,4 +1,4 @@
-import { useState } from "react";
+import { useId, useState } from "react";
 import { useMutation, useQuery } from "urql";
 import { Link, useLocation, useParams } from "wouter";
 import { PipelineDefinitionDocument, SavePipelineDocument, ServiceChoicesDocument, type PipelineDefinitionFragment } from "../api/generated";
@@ -11,8 +11,11 @@ import { Skeleton } from "../ui/Skeleton";
 import { toast } from "../ui/toast";
 import { attributesOf, complaints, definitionOf, written, type Choice, type Definition } from "./definition";
 import { begunGate, GateForm } from "./GateForm";
+import { useFound, useServices } from "./services";
 import "./pipelines.css";
 
+// As many as the list of choices holds: there may be more.
+const MOST_OFFERED = 100;
 const BEGUN = `stages:
   - name: dev
     services: []
@@ -27,9 +30,36 @@ edges:
         quorum: 1
 `;
 
-type FormProps = { readonly definition: Definition; readonly services: readonly Choice[]; readonly onChange: (next: Definition) => void };
+type FormProps = {
+  readonly definition: Definition;
+  /** What is offered, as `cluster/name`; there may be more. */
+  readonly offered: readonly string[];
+  readonly onChange: (next: Definition) => void;
+};
 
-function StageForm({ definition, services, onChange }: FormProps) {
+/** Adds a service that is not among those that are offered, by a part of its name. */
+function AnotherService({ stage, onAdd }: { readonly stage: string; readonly onAdd: (name: string) => void }) {
+  const [text, setText] = useState("");
+  const list = useId();
+  const found = useFound(text);
+  const change = (next: string) => {
+    const isOne = found.includes(next);
+    setText(isOne ? "" : next);
+    if (isOne) onAdd(next);
+  };
+  return (
+    <>
+      <input aria-label={`Another service of ${stage}`} placeholder="another one, by a part of its name" list={list} value={text} onChange={(event) => change(event.target.value)} />
+      <datalist id={list}>
+        {found.map((name) => (
+          <option key={name} value={name} />
+        ))}
+      </datalist>
+    </>
+  );
+}
+
+function StageForm({ definition, offered, onChange }: FormProps) {
   const change = (index: number, part: Partial<Definition["stages"][number]>) =>
     onChange({ ...definition, stages: definition.stages.map((one, at) => (at === index ? { ...one, ...part } : one)) });
   return (
@@ -45,17 +75,18 @@ function StageForm({ definition, services, onChange }: FormProps) {
           </div>
           <select
             multiple
-            size={Math.min(6, Math.max(2, services.length))}
+            size={Math.min(6, Math.max(2, offered.length))}
             aria-label={`Services of ${stage.name || `stage ${index + 1}`}`}
             value={[...stage.services]}
             onChange={(event) => change(index, { services: [...event.target.selectedOptions].map(({ value }) => value) })}
           >
-            {services.map(({ id, name }) => (
-              <option key={id} value={name}>
+            {[...new Set([...stage.services, ...offered])].map((name) => (
+              <option key={name} value={name}>
                 {name}
               </option>
             ))}
           </select>
+          {offered.length >= MOST_OFFERED && <AnotherService stage={stage.name} onAdd={(name) => change(index, { services: [...stage.services, name] })} />}
         </div>
       ))}
       <div>
@@ -118,13 +149,18 @@ function EdgeForm({ definition, onChange }: FormProps) {
   );
 }
 
-function Editor({ pipeline, services }: { readonly pipeline: PipelineDefinitionFragment | null; readonly services: readonly Choice[] }) {
+function Editor({ pipeline, offered }: { readonly pipeline: PipelineDefinitionFragment | null; readonly offered: readonly Choice[] }) {
   const [name, setName] = useState(pipeline?.name ?? "");
   const [text, setText] = useState(() => (pipeline === null ? BEGUN : written(pipeline)));
   const [{ error, fetching }, save] = useMutation(SavePipelineDocument);
   const [, go] = useLocation();
   const { value, problem } = judged(text);
   const definition = definitionOf(value);
+  const services = useServices(
+    definition.stages.flatMap(({ services: named }) => named),
+    offered,
+  );
+  const names = offered.map(({ name: one }) => one);
   const wrong = [...(name === "" ? ["give it a name"] : []), ...(problem === "" ? complaints(definition, services) : [problem])];
   const submit = async () => {
     const result = await save({ name, attributes: attributesOf(definition, services) });
@@ -142,8 +178,8 @@ function Editor({ pipeline, services }: { readonly pipeline: PipelineDefinitionF
       </div>
       <div className="editor-pair">
         <form className="form" onSubmit={(event) => event.preventDefault()}>
-          <StageForm definition={definition} services={services} onChange={change} />
-          <EdgeForm definition={definition} services={services} onChange={change} />
+          <StageForm definition={definition} offered={names} onChange={change} />
+          <EdgeForm definition={definition} offered={names} onChange={change} />
         </form>
         <div className="stack beside">
           <Code text={text} label="The pipeline as YAML" onChange={setText} />
@@ -169,7 +205,7 @@ export function EditPipelinePage() {
   const error = known.error ?? choices.error;
   if (error !== undefined) return <Problem error={error} />;
   if (choices.data == null || (id !== undefined && known.data == null)) return <Skeleton lines={10} />;
-  const services = choices.data.serviceDeployments.edges.map(({ node }) => ({ id: node.id, name: `${node.cluster?.handle ?? ""}/${node.name}` }));
+  const offered = choices.data.serviceDeployments.edges.map(({ node }) => ({ id: node.id, name: `${node.cluster?.handle ?? ""}/${node.name}` }));
   return (
     <>
       <p className="crumbs">
@@ -178,7 +214,7 @@ export function EditPipelinePage() {
       <div className="bar">
         <h1>{id === undefined ? "New pipeline" : "Change a pipeline"}</h1>
       </div>
-      <Editor pipeline={known.data?.pipeline ?? null} services={services} />
+      <Editor pipeline={known.data?.pipeline ?? null} offered={offered} />
     </>
   );
 }

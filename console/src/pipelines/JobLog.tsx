@@ -1,4 +1,4 @@
-import { useCallback } from "react";
+import { useCallback, useEffect, useRef } from "react";
 import { useQuery, useSubscription } from "urql";
 import { GateJobDocument, GateJobLogDocument, type GateJobLogSubscription, type GateJobQuery } from "../api/generated";
 import { plain } from "../text/escapes";
@@ -25,6 +25,17 @@ function useLog(id: string, isGoingOn: boolean): string {
   return data ?? "";
 }
 
+/** The text, its end in sight as it grows. */
+function Lines({ text }: { readonly text: string }) {
+  const holder = useRef<HTMLPreElement>(null);
+  useEffect(() => holder.current?.scrollTo({ top: holder.current.scrollHeight }), [text]);
+  return (
+    <pre ref={holder} className="block job-log" tabIndex={0} role="region" aria-label="Log of the job">
+      {text === "" ? "It has said nothing yet." : text}
+    </pre>
+  );
+}
+
 /** A job that a gate waits for: how far it is, and what it says, as it says it. */
 export function JobLog({ id }: { readonly id: string }) {
   const [{ data, error }] = useQuery({ query: GateJobDocument, variables: { id } });
@@ -46,9 +57,7 @@ export function JobLog({ id }: { readonly id: string }) {
           begun <Age at={job.startedAt} never="not yet" />
         </span>
       </p>
-      <pre className="block job-log" tabIndex={0} role="region" aria-label="Log of the job">
-        {log === "" ? "It has said nothing yet." : log}
-      </pre>
+      <Lines text={log} />
     </section>
   );
 }

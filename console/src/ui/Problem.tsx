@@ -5,6 +5,12 @@ import "./problem.css";
 
 const HEADS: Record<string, string> = { FORBIDDEN: "Not allowed.", NOT_FOUND: "Not there.", INVALID: "Not taken.", CONFLICT: "Not done." };
 
+/** The form for the role that a refusal names. */
+function askFor(refusal: string): string {
+  const role = /needs role ([\w.-]+)/.exec(refusal)?.[1] ?? "";
+  return `/access?tab=requests&role=${encodeURIComponent(role)}`;
+}
+
 /** Why something could not be shown or done, in the server's own sentence. */
 export function Problem({ error }: { readonly error: CombinedError }) {
   const first = error.graphQLErrors[0];
@@ -16,7 +22,7 @@ export function Problem({ error }: { readonly error: CombinedError }) {
       {text}
       {code === "FORBIDDEN" && (
         <p>
-          Who administers that place gives this right; for some minutes, <Link href="/access?tab=requests">ask for it</Link>.
+          Who has the role admin there, or everywhere, can give it; for some minutes, <Link href={askFor(text)}>ask for it</Link>.
         </p>
       )}
     </div>
