@@ -60,6 +60,7 @@ from fleet.source import (
 T = TypeVar("T")
 MOST_ROWS_A_PAGE = 100
 MOST_COUNTED = 10_000
+MOST_FOUND = 1_000
 """No further than this is counted for an answer."""
 ANY: Any = object()
 """Stands for every value of a column: `deleted_at=ANY` finds deleted rows as well."""
@@ -321,7 +322,7 @@ class Deployments(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FoundPage:
-    """Objects that a search found; `count` is `MOST_COUNTED` + 1 for at least so many."""
+    """Objects that a search found; `count` is `MOST_FOUND` + 1 for more than so many."""
 
     items: tuple[Found, ...]
     more: bool

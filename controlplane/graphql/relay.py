@@ -146,8 +146,12 @@ def connection(
     asked: PageQuery,
     cursor: Callable[[T], str],
     count: int | None = None,
+    most: int = MOST_COUNTED,
 ) -> Connection[T]:
-    """A connection of nodes already in order; `more` tells of the direction that was asked for."""
+    """A connection of nodes already in order; `more` tells of the direction that was asked for.
+
+    A `count` above `most` says no more than that there are so many.
+    """
     edges = [Edge(cursor=cursor(node), node=node) for node in nodes]
     before, after = asked.after is not None, more
     info = PageInfo(
@@ -159,8 +163,8 @@ def connection(
     return Connection(
         edges=edges,
         page_info=info,
-        total_count=None if count is None else min(count, MOST_COUNTED),
-        total_count_kind=None if count is None else _kind(count),
+        total_count=None if count is None else min(count, most),
+        total_count_kind=None if count is None else _kind(count, most),
     )
 
 
@@ -170,5 +174,5 @@ def listed(page: Page[Row], asked: PageQuery, make: Callable[[Row], N]) -> Conne
     return connection(nodes, page.more, asked, lambda node: node.id, page.count)
 
 
-def _kind(count: int) -> CountKind:
-    return CountKind.AT_LEAST if count > MOST_COUNTED else CountKind.EXACT
+def _kind(count: int, most: int) -> CountKind:
+    return CountKind.AT_LEAST if count > most else CountKind.EXACT

@@ -18,7 +18,7 @@ from controlplane.graphql.clusters import Tag
 from controlplane.graphql.context import Context, Info
 from controlplane.graphql.inputs import TagAttributes
 from controlplane.graphql.types import ServiceComponent
-from controlplane.ports import ANY, MISSED, PageQuery, Wake
+from controlplane.ports import ANY, MISSED, MOST_FOUND, PageQuery, Wake
 from controlplane.usecases.deps import CLUSTER, SERVICE
 from fleet.runtime.tasks import Tasks
 
@@ -223,7 +223,8 @@ class SearchQuery:
         page = await verbs.search.objects(actor, q, asked.first, asked.after)
         now = verbs.clock.now()
         nodes = [FoundObject.of(row, now) for row in page.items]
-        return relay.connection(nodes, page.more, asked, lambda node: node.id, page.count)
+        count, most = page.count, MOST_FOUND
+        return relay.connection(nodes, page.more, asked, lambda node: node.id, count, most)
 
     @strawberry.field(description="Clusters, services, groups, repositories and pipelines by any "
                                   "part of their names, the best first.")  # fmt: skip

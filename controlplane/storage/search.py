@@ -19,7 +19,7 @@ from controlplane.domain.search import (
     removed_by,
 )
 from controlplane.domain.services import Component, ComponentState
-from controlplane.ports import MOST_COUNTED, FoundPage
+from controlplane.ports import MOST_FOUND, FoundPage
 from controlplane.storage import tables
 from controlplane.storage.connection import Connection
 from controlplane.storage.rows import SqlReading
@@ -55,9 +55,9 @@ class SqlSearch:
         to walk two million rows in order for a few that match. One that finds much is walked.
         """
         where = and_(condition(components, visible), *await self._terms(question))
-        few = select(_C.id).where(where).limit(MOST_COUNTED + 1)
+        few = select(_C.id).where(where).limit(MOST_FOUND + 1)
         ids = sorted((await self._connection.execute(few)).scalars())
-        if len(ids) > MOST_COUNTED:
+        if len(ids) > MOST_FOUND:
             following = where if after is None else and_(where, _C.id > after)
             page = select(_C.id).where(following).order_by(_C.id).limit(first + 1)
             shown = list((await self._connection.execute(page)).scalars())
