@@ -10,6 +10,8 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import yaml
+
 from bench.gitcache import MAIN, settle_at, spec
 from bench.report import Report
 from fleet.errors import Unavailable
@@ -65,6 +67,22 @@ def kustomization() -> dict[str, bytes]:
     return {**plain(), "web/kustomization.yaml": text}
 
 
+def large() -> dict[str, bytes]:
+    """148 definitions of resources, 14 MB of YAML."""
+    line = "          field{}: {{type: string, description: {}}}\n"
+    text = "".join(line.format(n, "what this field is for, in many words " * 3) for n in range(560))
+    head = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\n"
+    head += "metadata: {{name: r{0}s.example.org}}\nspec:\n  versions:\n  - name: v1\n"
+    head += "    schema:\n      openAPIV3Schema:\n        properties:\n"
+    return {f"web/{n}.yaml": (head.format(n) + text).encode() for n in range(148)}
+
+
+def _parse(files: dict[str, bytes]) -> None:
+    """What any tool has to do at least."""
+    for data in files.values():
+        list(yaml.load_all(data, yaml.CSafeLoader))
+
+
 async def times(work: Callable[[], Awaitable[object]], runs: int = RUNS) -> list[float]:
     """Milliseconds of each run, after one that warms up."""
     await work()
@@ -92,6 +110,15 @@ async def renderers(report: Report, folder: Path) -> None:
             print(f"{name}: {error.message}")
             continue
         report.add(f"{name} of {OBJECTS} objects, warm", values, "ms", goal=goal)
+    files = large()
+    megabytes = sum(map(len, files.values())) / 1e6
+    report.add(
+        f"a folder of {megabytes:.0f} MB",
+        await times(lambda: pool.render(RenderJob("raw", "web", "web", files)), 3),
+        "ms",
+        baseline="libyaml alone",
+        baseline_values=await times(lambda: asyncio.to_thread(_parse, files), 3),
+    )
     job = RenderJob("kustomize", "web", "web", kustomization())
     ours = await times(lambda: pool.render(job), 10)
     theirs = await times(lambda: asyncio.to_thread(_kustomize, folder / "k"), 10)

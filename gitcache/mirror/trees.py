@@ -54,7 +54,7 @@ class GitTrees:
         large: LargeFiles | None = None,
         submodules: Submodules | None = None,
         depth: int = 64,
-        memory: int = 60_000,
+        memory: int = 45_000,
         processes: int = 8,
     ) -> None:
         self._path_of = path_of
