@@ -142,6 +142,14 @@ def update_service(
     paused: Annotated[
         bool | None, typer.Option("--pause/--resume", help="Leave the cluster as it is.")
     ] = None,
+    soak: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="SECONDS",
+            help="Go back from what was not healthy for so long; 0: never.",
+        ),
+    ] = None,
     output: Output = Format.TABLE,
 ) -> None:
     """Change what is given; all else stays.
@@ -154,6 +162,8 @@ def update_service(
     found = find_service(api, service)
     git = found["git"] or {}
     given: dict[str, Any] = {"protect": protect, "paused": paused}
+    if soak is not None:
+        given["verification"] = {"soakSeconds": soak}
     if ref or folder is not None:
         given["git"] = {
             "ref": ref or git.get("ref"),

@@ -153,8 +153,10 @@ def test_services_are_made_changed_and_deleted_by_commands(
         lambda seen: seen["sha"] == sha,
         30,
     )
-    installation.run("services", "update", "lonely/tool", "--set", "a=b", "--ref", "next")
+    changes = ("--set", "a=b", "--ref", "next", "--soak", "60")
+    installation.run("services", "update", "lonely/tool", *changes)
     shown = json.loads(installation.run("services", "get", "lonely/tool", "-o", "json").stdout)
+    assert shown["verification"]["soakSeconds"] == 60 and shown["hold"] is None
     assert shown["git"] == {"ref": "next", "folder": "deploy"}
     assert shown["configuration"] == [{"name": "a", "value": "b"}]
     assert "rendered" in installation.run("services", "history", "lonely/tool").stdout
