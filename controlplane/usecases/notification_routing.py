@@ -28,8 +28,8 @@ from controlplane.domain.repositories import GitHealth
 from controlplane.domain.services import Service
 from controlplane.ports import ANY, Transaction
 from controlplane.usecases.deps import Deps
-from fleet.errors import Conflict
-from fleet.identity import TokenKind
+from fleet.errors import Conflict, Invalid
+from fleet.identity import ServiceId, TokenKind
 
 AWAY_AFTER = timedelta(seconds=90)
 EXPIRES_SOON = timedelta(days=7)
@@ -219,29 +219,30 @@ async def _of_pipeline(
     tx: Transaction, one: Notification, pipeline: Pipeline
 ) -> tuple[Notification, Mapping[str, str]]:
     """With the stage's name, and the commits of the release that it is about."""
-    release = codec.state_from_json(pipeline.state).releases.get(
-        ReleaseId(one.detail.get("release", ""))
-    )
-    shas = release.commits if release else {}
+    shas, environment = _release(pipeline, one.detail)
     services = await tx.services.select(id=set(shas)) if shas else []
     commits = {str(s.repository_id): shas[s.id] for s in services if s.repository_id}
-    detail = {
-        **one.detail,
-        "pipeline": pipeline.name,
-        "environment": _environment(pipeline, one.detail.get("place", "")),
-        **{commit_key(id): sha for id, sha in commits.items()},
-    }
+    shown = {commit_key(id): sha for id, sha in commits.items()}
+    place = {"pipeline": pipeline.name, "environment": environment}
     subject = f"pipeline {pipeline.name}: {one.subject}"[:320]
+    detail = {**one.detail, **place, **shown}
     told = replace(one, subject=subject, project_id=_in(pipeline.project_id), detail=detail)
     return told, commits
 
 
-def _environment(pipeline: Pipeline, place: str) -> str:
-    """The name of a stage, or of the one behind a gate; empty if it is gone."""
-    spec = codec.pipeline_from_json(pipeline.spec)
+def _release(pipeline: Pipeline, detail: Mapping[str, str]) -> tuple[Mapping[ServiceId, str], str]:
+    """The commits of a release, and the stage in question, or that behind a gate; else nothing."""
+    try:
+        spec = codec.pipeline_from_json(pipeline.spec)
+        releases = codec.state_from_json(pipeline.state).releases
+    except Invalid:
+        # A newer program has written it. That must not keep all others' news back.
+        return {}, ""
+    release = releases.get(ReleaseId(detail.get("release", "")))
+    place = detail.get("place", "")
     gate = spec.gate.get(GateId(place))
     stage = spec.stage.get(gate[0].target if gate else StageId(place))
-    return stage.name if stage else ""
+    return release.commits if release else {}, stage.name if stage else ""
 
 
 async def _of_service(

@@ -229,3 +229,15 @@ async def test_a_token_goes_to_the_host_that_it_was_given_for(stand: Stand) -> N
     moved = replace(draft, token=None, repository_id=other.id)
     with pytest.raises(Invalid, match="given again"):
         await verbs.save_sink(world.admin, moved)
+
+
+async def test_a_pipeline_of_a_newer_program_holds_no_news_back(stand: Stand) -> None:
+    line = await Line.make(stand.world)
+    await line.push("1")
+    id = (await line.view()).row.id
+    async with stand.world.deps.store.write() as tx:
+        await tx.pipelines.change(id, state={"version": 1_000, "state": {}})
+    await stand.send()
+    page = await Notifying(stand.world.deps).notifications(stand.world.admin, PageQuery())
+    assert page.items
+    assert all(one.routed_at for one in page.items)
