@@ -39,8 +39,9 @@ from controlplane.domain.services import (
     Removal,
     Service,
 )
-from controlplane.domain.verification import Comparison, MetricCheck
+from controlplane.domain.verification import MetricCheck
 from fleet.sealing import SealedSecret
+from fleet.thresholds import Comparison
 from fleet.wire.v1 import agent_pb2 as wire
 
 _LATEST_MS = int(datetime(2100, 1, 1, tzinfo=UTC).timestamp() * 1000)

@@ -5,23 +5,14 @@ The agent judges by itself, so that it can go back to the last good bundle with 
 
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 
 from controlplane.domain.names import check_text
 from fleet.errors import Invalid
+from fleet.thresholds import Comparison
 
 MAX_VERIFICATION_SECONDS = 30 * 86_400
 MAX_RESTARTS = 1_000_000
 _LONGEST_ADDRESS, _LONGEST_QUERY = 512, 4096
-
-
-class Comparison(StrEnum):
-    """How a value must stand to its threshold."""
-
-    BELOW = "BELOW"
-    AT_MOST = "AT_MOST"
-    ABOVE = "ABOVE"
-    AT_LEAST = "AT_LEAST"
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,9 +30,9 @@ from controlplane.domain.pipelines.rules import (
     WorkflowRule,
 )
 from controlplane.domain.pipelines.state import CheckState, GateState, GateStatus
-from controlplane.graphql.verification import Comparison
 from fleet.errors import Invalid
 from fleet.identity import ClusterId
+from fleet.thresholds import Comparison
 
 strawberry.enum(GateKind, name="GateType")
 strawberry.enum(GateStatus, name="GateState")

@@ -4,7 +4,8 @@ from datetime import datetime
 
 import strawberry
 
-from controlplane.domain.verification import Comparison, Hold, MetricCheck, Verification
+from controlplane.domain.verification import Hold, MetricCheck, Verification
+from fleet.thresholds import Comparison
 
 strawberry.enum(Comparison, name="MetricComparison")
 

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from fleet.attestation import Attestation
 from fleet.sealing import SealedSecret
+from fleet.thresholds import Comparison
 from syncagent.domain.changes import PlannedChange
 from syncagent.domain.health import Health
 from syncagent.domain.objects import ObjectKey, ObjectRef
@@ -85,15 +86,6 @@ class SyncOptions:
     wave_timeout_s: int = 0
     deletion_budget: int = 0
     confirmed: tuple[ObjectRef, ...] = ()
-
-
-class Comparison(StrEnum):
-    """How a metric's value has to stand to its threshold."""
-
-    LESS = "<"
-    AT_MOST = "<="
-    GREATER = ">"
-    AT_LEAST = ">="
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from syncagent.domain.services import Comparison, Desired, MetricCheck, Phase, Verification
+from syncagent.domain.services import Desired, MetricCheck, Phase, Verification
 
 # So long beyond the soak time may it take to become, and to stay, healthy.
 PATIENCE_MS = 900_000
@@ -108,19 +108,12 @@ def _holds(check: MetricCheck | None, value: float | None) -> bool | None:
         return True
     if value is None or math.isnan(value):
         return None
-    match check.comparison:
-        case Comparison.LESS:
-            return value < check.threshold
-        case Comparison.AT_MOST:
-            return value <= check.threshold
-        case Comparison.GREATER:
-            return value > check.threshold
-    return value >= check.threshold
+    return check.comparison.holds(value, check.threshold)
 
 
 def _told(check: MetricCheck | None) -> str:
     assert check is not None
-    return f"{check.query[:200]} {check.comparison.value} {check.threshold:g}"
+    return f"{check.query[:200]} {check.comparison.sign} {check.threshold:g}"
 
 
 def _overdue(policy: Verification, seen: Observed) -> str:

@@ -8,6 +8,7 @@ from fleet.attestation import Attestation
 from fleet.errors import Invalid
 from fleet.sealing import SealedSecret
 from fleet.source import Rendered
+from fleet.thresholds import Comparison
 from fleet.wire.v1 import agent_pb2 as pb
 from syncagent.domain.changes import FieldChange, PlannedChange
 from syncagent.domain.events import ClusterFacts, CommandDone, DriftFound
@@ -17,7 +18,6 @@ from syncagent.domain.jobs import JobSpec, JobStatus
 from syncagent.domain.mirrors import Mirror
 from syncagent.domain.objects import ObjectRef
 from syncagent.domain.services import (
-    Comparison,
     Desired,
     DriftPolicy,
     FieldCondition,
@@ -47,9 +47,9 @@ _HEALTH = {
     pb.HEALTH_MISSING: Health.MISSING,
 }
 _COMPARISONS = {
-    pb.COMPARISON_LESS: Comparison.LESS,
+    pb.COMPARISON_LESS: Comparison.BELOW,
     pb.COMPARISON_AT_MOST: Comparison.AT_MOST,
-    pb.COMPARISON_GREATER: Comparison.GREATER,
+    pb.COMPARISON_GREATER: Comparison.ABOVE,
     pb.COMPARISON_AT_LEAST: Comparison.AT_LEAST,
 }
 _MOST_LABELS = 64

@@ -9,10 +9,10 @@ import orjson
 from fleet.attestation import Attestation
 from fleet.errors import Invalid
 from fleet.sealing import SealedSecret
+from fleet.thresholds import Comparison
 from syncagent.domain.health import Health
 from syncagent.domain.objects import ObjectRef
 from syncagent.domain.services import (
-    Comparison,
     Desired,
     DriftPolicy,
     FieldCondition,
@@ -39,7 +39,13 @@ def load_desired(text: str) -> Desired:
     told, body = text[:_SUM], text[_SUM:]
     if hashlib.sha256(body.encode()).hexdigest() != told:
         raise Invalid("desired state was damaged on disk")
-    raw = orjson.loads(body)
+    try:
+        return _desired(orjson.loads(body))
+    except (LookupError, TypeError, ValueError) as error:
+        raise Invalid(f"another version wrote this desired state: {error!r}") from error
+
+
+def _desired(raw: dict[str, Any]) -> Desired:
     removal = Removal(raw["removal"]) if raw["removal"] else None
     spec = _spec(raw["spec"]) if raw["spec"] else None
     # Written by an earlier version, it has none.

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from controlplane.domain.pipelines.checks import Answer
-from controlplane.domain.pipelines.rules import Comparison, MetricRule, Several
+from controlplane.domain.pipelines.rules import MetricRule, Several
 from fleet.errors import Invalid
 
 MOST_SERIES = 1_000
@@ -48,23 +48,11 @@ def judge_metric(
     ratios = [value / base for value in values]
     if any(math.isnan(one) for one in ratios):
         return Answer.FAILED, "the query gives NaN"
-    good = [one for one in ratios if _holds(rule, one)]
+    good = [one for one in ratios if rule.comparison.holds(one, rule.threshold)]
     passed = bool(good) if rule.several is Several.ANY else len(good) == len(ratios)
     what = f"{_listed(ratios)}{' of the baseline' if baseline is not None else ''}"
     wanted = f"{rule.comparison.lower().replace('_', ' ')} {rule.threshold:g}"
     return (Answer.PASSED if passed else Answer.FAILED), f"{what}, wanted {wanted}"
-
-
-def _holds(rule: MetricRule, value: float) -> bool:
-    match rule.comparison:
-        case Comparison.BELOW:
-            return value < rule.threshold
-        case Comparison.AT_MOST:
-            return value <= rule.threshold
-        case Comparison.ABOVE:
-            return value > rule.threshold
-        case Comparison.AT_LEAST:
-            return value >= rule.threshold
 
 
 def _listed(values: Sequence[float]) -> str:

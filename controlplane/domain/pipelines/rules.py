@@ -14,9 +14,9 @@ from semantic_version import NpmSpec, Version
 from controlplane.domain.clusterjobs import JobRequest
 from controlplane.domain.names import check_text
 from controlplane.domain.pipelines.calendar import Calendar
-from controlplane.domain.verification import Comparison
 from fleet.errors import Invalid
 from fleet.identity import ClusterId
+from fleet.thresholds import Comparison
 
 MAX_QUORUM = 20
 MAX_SOAK_SECONDS = 90 * 86_400

@@ -15,7 +15,7 @@ from controlplane.domain.pipelines.state import Health
 from controlplane.domain.promotion import RefusedRevision
 from controlplane.domain.reports import Report, VerifiedReport
 from controlplane.domain.services import Service
-from controlplane.domain.verification import Comparison, MetricCheck, Verification
+from controlplane.domain.verification import MetricCheck, Verification
 from controlplane.usecases.definitions import DefinitionChange
 from controlplane.usecases.globals import GlobalChange, Globals
 from controlplane.usecases.holds import content_of
@@ -25,6 +25,7 @@ from controlplane.usecases.services import ServiceChange
 from controlplane.usecases.targets import Targets
 from fleet.bundle import make_bundle
 from fleet.errors import Conflict, Forbidden, Invalid
+from fleet.thresholds import Comparison
 from fleet.wire.v1 import agent_pb2 as wire
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World, person

@@ -21,7 +21,6 @@ from controlplane.domain.pipelines.model import ServiceSelector, Verification
 from controlplane.domain.pipelines.rollout import Progress, Rollout, Strategy
 from controlplane.domain.pipelines.rules import (
     ApprovalRule,
-    Comparison,
     ExternalRule,
     HttpRule,
     JobRule,
@@ -57,6 +56,7 @@ from controlplane.usecases.pipelines import (
 from controlplane.usecases.services import ServiceChange
 from controlplane.usecases.whatif import WhatIfs
 from fleet.errors import Conflict, Forbidden, Invalid
+from fleet.thresholds import Comparison
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World, person
 from tests.servers.prometheus import Prometheus, find_prometheus

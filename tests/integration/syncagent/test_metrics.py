@@ -8,7 +8,8 @@ from aiohttp import web
 
 from fleet.errors import Invalid
 from fleet.runtime.clock import SystemClock
-from syncagent.domain.services import Comparison, MetricCheck
+from fleet.thresholds import Comparison
+from syncagent.domain.services import MetricCheck
 from syncagent.kube.access import Access
 from syncagent.kube.client import KubeClient
 from syncagent.kube.metrics import KubeMetrics
@@ -20,7 +21,7 @@ PLACE = "/api/v1/namespaces/monitoring/services/{}/proxy/api/v1/query"
 
 
 def check(address: str) -> MetricCheck:
-    return MetricCheck(address, QUERY, Comparison.LESS, 1.0)
+    return MetricCheck(address, QUERY, Comparison.BELOW, 1.0)
 
 
 @pytest.fixture

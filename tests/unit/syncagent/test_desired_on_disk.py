@@ -112,3 +112,13 @@ def test_a_file_of_the_first_version_is_begun_anew(tmp_path: Path) -> None:
     database = Database(tmp_path / "agent.db")
     assert SqliteMemory(database).fresh
     database.close()
+
+
+@pytest.mark.parametrize(
+    "change", [{"removal": "vanish"}, {"spec": {}}, {"verification": {"x": 1}}]
+)
+def test_what_another_version_wrote_is_not_taken_for_ours(change: dict[str, object]) -> None:
+    """The row is then dropped and told anew; the agent starts all the same."""
+    body = orjson.dumps(orjson.loads(dump_desired(told())[64:]) | change)
+    with pytest.raises(Invalid, match="another version"):
+        load_desired(hashlib.sha256(body).hexdigest() + body.decode())

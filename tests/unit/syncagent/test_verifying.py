@@ -9,8 +9,8 @@ import pytest
 
 from fleet.bundle import Bundle, make_bundle
 from fleet.errors import Invalid
+from fleet.thresholds import Comparison
 from syncagent.domain.services import (
-    Comparison,
     Desired,
     MetricCheck,
     Phase,
