@@ -115,7 +115,7 @@ def test_a_file_of_the_first_version_is_begun_anew(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"removal": "vanish"}, {"spec": {}}, {"verification": {"x": 1}}]
+    "change", [{"removal": "vanish"}, {"spec": {"name": "x"}}, {"verification": {"x": 1}}]
 )
 def test_what_another_version_wrote_is_not_taken_for_ours(change: dict[str, object]) -> None:
     """The row is then dropped and told anew; the agent starts all the same."""
