@@ -428,7 +428,10 @@ async def test_a_refused_commit_moves_nowhere_until_it_is_lifted(stand: Stand) -
     await stand.world.report(stand.services["dev"][0])
     await stand.settle()
     assert await stand.deployed() == [False]
+    assert (await stand.world.get(stand.services["dev"][0])).held == sha
     await stand.overrides.lift(stand.world.admin, sha)
+    await stand.world.delivery.deliver(repository)
+    await stand.world.report(stand.services["dev"][0])
     await stand.settle()
     assert await stand.deployed() == [True]
 
