@@ -575,16 +575,6 @@ class Issuers(Protocol):
         ...
 
 
-class Passwords(Protocol):
-    """Hashes of passwords. Slow by intent, few at a time."""
-
-    async def hash(self, password: str) -> str: ...
-
-    async def verify(self, hash: str | None, password: str) -> bool:
-        """Whether it is the password; takes the same time without a hash. LimitExceeded: busy."""
-        ...
-
-
 class Manifests(Protocol):
     """The git cache: follows repositories, renders folders, keeps bundles."""
 
@@ -720,26 +710,6 @@ class GitWriter(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class SecretValue:
-    """A value that objects name; `version` changes when and only when `plain` does. No repr."""
-
-    version: str
-    plain: bytes
-
-
-class ServiceSecrets(Protocol):
-    """What the objects of services name as `${towline.secret:NAME}`.
-
-    Who changes a value raises the `sequence` of each service that names it; its agent hears of it
-    no sooner.
-    """
-
-    async def of(self, service: Service) -> Mapping[str, SecretValue]:
-        """All values of a service by name. Unavailable: they cannot be asked for now."""
-        ...
-
-
 class LiveLogs(Protocol):
     """What running jobs have just written; best effort, some of the newest jobs only."""
 
@@ -818,16 +788,4 @@ class Registries(Protocol):
 
     async def made(self, image: str, tag: str, account: RegistryAccount | None) -> datetime:
         """When the image of a tag was made."""
-        ...
-
-
-class Sealer(Protocol):
-    """Encrypts secrets at rest; `context` must be the same for opening."""
-
-    def seal(self, plain: bytes, context: str) -> bytes: ...
-
-    def open(self, sealed: bytes, context: str) -> bytes: ...
-
-    def is_current(self, sealed: bytes) -> bool:
-        """Whether that was sealed with the key that seals now."""
         ...

@@ -1,9 +1,23 @@
-"""What use cases about secrets and keys need of the world, as Protocols."""
+"""What use cases about secrets, passwords and keys need of the world, as Protocols."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Protocol
 
 from controlplane.domain.secrets import SecretSource
-from controlplane.ports import Sealer
+from controlplane.domain.services import Service
+
+
+class Sealer(Protocol):
+    """Encrypts secrets at rest; `context` must be the same for opening."""
+
+    def seal(self, plain: bytes, context: str) -> bytes: ...
+
+    def open(self, sealed: bytes, context: str) -> bytes: ...
+
+    def is_current(self, sealed: bytes) -> bool:
+        """Whether that was sealed with the key that seals now."""
+        ...
 
 
 class KeyRing(Sealer, Protocol):
@@ -51,4 +65,34 @@ class ExternalSecrets(Protocol):
 
         NotFound, Forbidden, Unavailable, Invalid: name the source and the reference, no value.
         """
+        ...
+
+
+class Passwords(Protocol):
+    """Hashes of passwords. Slow by intent, few at a time."""
+
+    async def hash(self, password: str) -> str: ...
+
+    async def verify(self, hash: str | None, password: str) -> bool:
+        """Whether it is the password; takes the same time without a hash. LimitExceeded: busy."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SecretValue:
+    """A value that objects name; `version` changes when and only when `plain` does. No repr."""
+
+    version: str
+    plain: bytes
+
+
+class ServiceSecrets(Protocol):
+    """What the objects of services name as `${towline.secret:NAME}`.
+
+    Who changes a value raises the `sequence` of each service that names it; its agent hears of it
+    no sooner.
+    """
+
+    async def of(self, service: Service) -> Mapping[str, SecretValue]:
+        """All values of a service by name. Unavailable: they cannot be asked for now."""
         ...

@@ -30,7 +30,8 @@ from controlplane.domain.reports import (
     VerifiedReport,
 )
 from controlplane.domain.services import Component, Phase, Problem, Service
-from controlplane.ports import ANY, ServiceSecrets, Transaction
+from controlplane.ports import ANY, Transaction
+from controlplane.secretports import ServiceSecrets
 from controlplane.usecases import audit_agents, holds
 from controlplane.usecases.clusterjobs import sealed_for_agent
 from controlplane.usecases.contexts import values_of

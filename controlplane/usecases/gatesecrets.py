@@ -12,7 +12,7 @@ from controlplane.domain.pipelines.rules import (
     Step,
     WorkflowRule,
 )
-from controlplane.ports import Sealer
+from controlplane.secretports import Sealer
 
 _CONTEXT = "pipeline-gate"
 S = TypeVar("S", bound=HttpRule | ExternalRule)

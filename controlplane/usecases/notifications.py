@@ -29,7 +29,8 @@ from controlplane.domain.notifications import (
     notification,
     standing,
 )
-from controlplane.ports import Page, PageQuery, Sealer, Transaction
+from controlplane.ports import Page, PageQuery, Transaction
+from controlplane.secretports import Sealer
 from controlplane.usecases.deps import Deps
 from controlplane.usecases.scopes import find_project
 from fleet.errors import Conflict, Invalid, NotFound

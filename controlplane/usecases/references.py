@@ -6,7 +6,8 @@ import orjson
 
 from controlplane.domain.contexts import ServiceContext
 from controlplane.domain.services import Service
-from controlplane.ports import ANY, SecretValue, Transaction
+from controlplane.ports import ANY, Transaction
+from controlplane.secretports import SecretValue
 from controlplane.usecases.deps import Deps
 from fleet.sealing import placeholder
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from controlplane.domain.services import Service
-from controlplane.ports import SecretValue
+from controlplane.secretports import SecretValue
 from controlplane.usecases.deps import Deps
 from controlplane.usecases.references import referred
 from fleet.errors import Conflict
@@ -11,7 +11,7 @@ from fleet.sealing import SealedSecret, seal
 
 
 class StoredSecrets:
-    """Fills in `ports.ServiceSecrets`: the versions that uses name, and secrets of contexts."""
+    """Fills in `ServiceSecrets`: the versions that uses name, and secrets of contexts."""
 
     def __init__(self, deps: Deps) -> None:
         self._deps = deps

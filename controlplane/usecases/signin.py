@@ -39,7 +39,8 @@ from controlplane.domain.signin import (
     ChallengeKind,
     Failures,
 )
-from controlplane.ports import Passwords, Transaction
+from controlplane.ports import Transaction
+from controlplane.secretports import Passwords
 from controlplane.usecases.deps import Deps
 from controlplane.usecases.federation import Federation
 from controlplane.usecases.people import find_user, require_covers_user

@@ -6,7 +6,8 @@ from typing import cast
 import pytest
 
 from controlplane.events.memory import MemoryBus
-from controlplane.ports import Manifests, Sealer
+from controlplane.ports import Manifests
+from controlplane.secretports import Sealer
 from controlplane.storage.store import SqlStore
 from controlplane.usecases.deps import TUNNEL, Deps
 from controlplane.usecases.tunnels import Tunnels

@@ -12,7 +12,7 @@ from controlplane.agentlink.server import AgentLink
 from controlplane.agentlink.session import SMALL_BUNDLE_BYTES
 from controlplane.domain.ledger import Stage
 from controlplane.domain.services import Service, ServiceStatus
-from controlplane.ports import SecretValue
+from controlplane.secretports import SecretValue
 from controlplane.usecases.agents import Agents
 from controlplane.usecases.clusters import ClusterChange
 from controlplane.usecases.identity import Identity
