@@ -30,8 +30,11 @@ HOP = "Towline-Hop"
 MISDIRECTED = 421
 MAX_BUNDLE = 64 << 20
 IDLE_SECONDS = 5.0
-"""A states stream is silent for less than this; an answer that takes longer is asked for again,
-which costs nothing: the work goes on and is done once."""
+"""A states stream is silent for less than this."""
+
+ANSWER_SECONDS = 20.0
+"""An answer that takes longer is asked for again. The work is done once all the same, but a busy
+replica has each question to read: asking soon again would keep it busy."""
 
 _CONNECTIONS = 32
 _ERRORS: dict[str, type[TowlineError]] = {
@@ -44,14 +47,13 @@ class PeerClient:
     """Warm connections to replicas. `hop` marks the caller as a replica.
 
     PeerSlow: an answer, or more of one, did not come within `idle` seconds, or no connection
-    within two.
+    within five.
     """
 
-    def __init__(self, context: ssl.SSLContext, *, hop: bool, idle: float = IDLE_SECONDS) -> None:
+    def __init__(self, context: ssl.SSLContext, *, hop: bool, idle: float = ANSWER_SECONDS) -> None:
         self._context = context
-        self._timeout = aiohttp.ClientTimeout(
-            total=None, sock_connect=min(2.0, idle), sock_read=idle
-        )
+        self._timeout = _timeout(idle)
+        self._stream_timeout = _timeout(min(IDLE_SECONDS, idle))
         self._headers = {HOP: "1"} if hop else {}
         self._session: aiohttp.ClientSession | None = None
         self._sockets = OpenSockets()
@@ -121,7 +123,9 @@ class PeerClient:
     async def hear(self, member: Member, take: Callable[[RepositoryState], None]) -> None:
         """All states that the replica knows, then each as it changes. PeerAway: when it ends."""
         try:
-            async with self._open().get(f"https://{member.address}/v1/states") as answer:
+            async with self._open().get(
+                f"https://{member.address}/v1/states", timeout=self._stream_timeout
+            ) as answer:
                 await _check(answer)
                 async for line in answer.content:
                     if line := line.strip():
@@ -159,6 +163,10 @@ class PeerClient:
                 read_bufsize=messages.MAX_MESSAGE,
             )
         return self._session
+
+
+def _timeout(idle: float) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=None, sock_connect=min(5.0, idle), sock_read=idle)
 
 
 async def _check(answer: aiohttp.ClientResponse) -> None:

@@ -1,5 +1,6 @@
 """The git cache as its users see it."""
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -37,6 +38,7 @@ log = structlog.get_logger(__name__)
 
 _HOUSEKEEPING_SECONDS = 600.0
 _MAX_RECIPES = 20_000
+_LOOK_SECONDS = 1.0
 _OWNER_PATIENCE = (0.05, 0.2, 0.5, 1.0, 2.0, 0.0)
 """Seconds between looks for an owner: as long as a dead one's lease may go on, and a little."""
 
@@ -328,12 +330,26 @@ class GitCache:
             owner = self._replicas.owner(repository_id)
             if owner is not None and owner != self._replicas.me:
                 try:
-                    return await there(owner)
+                    return await self._asked(owner, repository_id, there)
                 except PeerAway as error:
                     log.info("owner away", repository=repository_id, reason=error.message)
             await self._clock.sleep(pause)
         # Others may know more by now of who owns it.
         raise NotOwner(f"no replica answers for repository {repository_id} now", retry_after=1.0)
+
+    async def _asked(
+        self, owner: Member, repository_id: RepositoryId, there: There[Result]
+    ) -> Result:
+        """The owner's answer, waited for as long as it is the owner. PeerAway: it is no more."""
+        asking = asyncio.ensure_future(there(owner))
+        try:
+            while not asking.done():
+                await asyncio.wait([asking], timeout=_LOOK_SECONDS)
+                if not asking.done() and self._replicas.owner(repository_id) != owner:
+                    raise PeerAway(f"{owner.name} has lost the repository")
+            return asking.result()
+        finally:
+            asking.cancel()
 
     async def _find_owned(
         self, repository_id: RepositoryId, commit: str

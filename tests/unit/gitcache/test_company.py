@@ -1,7 +1,7 @@
 """Several git caches in company: who follows, who renders, and what a change of owner keeps."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
@@ -11,7 +11,7 @@ from fleet.errors import Unavailable
 from fleet.identity import RepositoryId
 from fleet.source import RenderRequest, RepositorySpec, RepositoryState, SourceFolder
 from gitcache.domain.placement import place
-from gitcache.ports import StateNews
+from gitcache.ports import Member, StateNews
 from gitcache.sync.cache import GitCache
 from gitcache.sync.follower import Pace, Source
 from gitcache.sync.renders import Renders
@@ -236,3 +236,38 @@ async def test_a_new_owner_whose_clock_is_behind_is_believed(company: Company) -
     told = [state for state in company.told[company.owner] if state.polled_at > tomorrow.polled_at]
     assert told[-1].commits["main"].sha == sha
     assert [one.polled_at for one in told] == sorted({one.polled_at for one in told})
+
+
+class Still(HubPeers):
+    """An owner that takes questions and answers none."""
+
+    async def trees(
+        self, member: Member, repository_id: RepositoryId, commit: str, folders: Collection[str]
+    ) -> Mapping[str, str | None]:
+        self.asked.append(member.name)
+        await asyncio.Event().wait()
+        return {}
+
+
+async def test_an_owner_that_stands_still_is_waited_for_only_while_it_is_the_owner(
+    company: Company,
+) -> None:
+    """Its questions are not asked again meanwhile: that would keep a busy one busy."""
+    sha = company.push(1)
+    await company.join("a", "b")
+    owner, other = company.owner, company.others()[0]
+    peers = company.caches[other]._peers = Still()
+    asking = asyncio.ensure_future(company.caches[other].trees(ID, sha, ["web"]))
+    await asyncio.sleep(1.5)
+    assert not asking.done() and peers.asked == [owner]
+    await company.leave(owner, killed=True)
+    await until_done(company, asking)
+    assert (await asking)["web"] and peers.asked == [owner]
+
+
+async def until_done(company: Company, asking: asyncio.Future) -> None:
+    """Let the time go on until something is answered."""
+    async with asyncio.timeout(60):
+        while not asking.done():
+            await company.clock.advance(1)
+            await asyncio.sleep(0.02)
