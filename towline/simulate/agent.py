@@ -1,6 +1,7 @@
 """One simulated agent: everything of a real one that the control plane can see."""
 
 import random
+import socket
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -23,19 +24,33 @@ from towline.simulate.cluster import SimulatedCluster
 from towline.simulate.outbox import MemoryOutbox
 
 _NOBODY = ("127.0.0.1", 9)
+_PROBE_S = 0.3
 
 
 @dataclass(frozen=True, slots=True)
 class Balanced(Endpoint):
-    """One of several addresses, drawn anew for each connection, as a load balancer would."""
+    """One of several addresses that accept connections, drawn anew each time.
+
+    So would a load balancer that looks which of its targets listen.
+    """
 
     addresses: tuple[str, ...] = ()
 
     def connect(self) -> grpc.aio.Channel:
         """A channel to one of them, not yet connected."""
-        return Endpoint(
-            random.choice(self.addresses), self.token, self.ca, self.server_name
-        ).connect()
+        drawn = random.sample(self.addresses, len(self.addresses))
+        listening = (one for one in drawn if len(drawn) == 1 or _listens(one))
+        address = next(listening, drawn[0])
+        return Endpoint(address, self.token, self.ca, self.server_name).connect()
+
+
+def _listens(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), _PROBE_S).close()
+    except OSError:
+        return False
+    return True
 
 
 class SimulatedAgent:
