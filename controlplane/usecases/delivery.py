@@ -33,7 +33,7 @@ from controlplane.usecases.sources import (
 )
 from fleet.errors import Invalid, TowlineError
 from fleet.identity import ClusterId
-from fleet.source import Commit, Rendered, RepositoryState
+from fleet.source import Commit, Rendered, RepositoryKind, RepositoryState, chart_of_ref
 
 log = structlog.get_logger(__name__)
 
@@ -316,10 +316,18 @@ def _absence(repository: Repository, known: RepositoryState | None, one: RenderS
     if known is None:
         return None
     if one.wanted_ref in known.missing:
-        return f"{repository.url} has no branch, tag or commit {one.wanted_ref!r}"
+        return f"{repository.url} has no {_named(repository, one.wanted_ref)}"
     if known.error is not None and one.source is None:
         return f"{repository.url} cannot be read: {known.error}"
     return None
+
+
+def _named(repository: Repository, ref: str) -> str:
+    """What a ref stands for, in words."""
+    chart = chart_of_ref(ref) if repository.kind is RepositoryKind.HELM else None
+    if chart is None:
+        return f"branch, tag or commit {ref!r}"
+    return f"chart {chart[0]!r} in a version {chart[1]}"
 
 
 def _was_changed(before: Service | RenderState, now: Service) -> bool:

@@ -113,3 +113,13 @@ async def test_a_chart_must_be_named(world: World) -> None:
     change = ServiceChange(name="web", namespace="x", helm={"repository_id": charts.id})
     with pytest.raises(Invalid, match="which chart"):
         await world.services.create(world.admin, cluster.id, None, change)
+
+
+async def test_a_version_that_is_not_offered_is_told_by_chart_and_range(world: World) -> None:
+    cluster, charts = await world.cluster(), await place(world)
+    change = of_chart(repository_id=charts.id, version="^9")
+    service = await world.services.create(world.admin, cluster.id, None, change)
+    await world.repositories.follow_for(charts.id, service.id)
+    world.manifests.push(charts.id, {"": [config_map("a")]}, chart_ref("other", ""))
+    await world.delivery.deliver(charts.id)
+    assert "no chart 'nginx' in a version ^9" in ((await world.get(service)).render_error or "")
