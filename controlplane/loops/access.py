@@ -1,11 +1,15 @@
 """When access that was given for some time ends: within two seconds."""
 
+from datetime import timedelta
+
 from controlplane.loops.patient import patiently
 from controlplane.usecases.requests import AccessRequests
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 
-EVERY_SECONDS = 2.0
+LATE_SECONDS = 2.0
+# Nobody is given access for less than a minute: what ends sooner is known.
+_AHEAD = timedelta(seconds=30)
 
 
 class AccessLoop:
@@ -23,4 +27,12 @@ class AccessLoop:
     async def _expire(self) -> None:
         while True:
             await patiently("end access", self._requests.end_expired, self._clock)
-            await self._clock.sleep(EVERY_SECONDS)
+            seconds = await patiently("next end of access", self._wait, self._clock)
+            await self._clock.sleep(seconds)
+
+    async def _wait(self) -> float:
+        """Seconds until the next look."""
+        ends = await self._requests.ending(_AHEAD)
+        if ends is None:
+            return _AHEAD.total_seconds()
+        return max(LATE_SECONDS, (ends - self._clock.now()).total_seconds())

@@ -12,7 +12,7 @@ from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 
 _EVERY_SECONDS = 1.0
-_QUIET_SECONDS = 5.0
+_QUIET_SECONDS = 10.0
 _WATCH_SECONDS = 15.0
 _TOKENS_SECONDS = 3600.0
 
@@ -20,7 +20,7 @@ _TOKENS_SECONDS = 3600.0
 class DeliveryOfNews:
     """Drives `Routing`, `Sending` and `Watch`.
 
-    While nothing happens the store is asked every 5 s; what wakes others has it asked within one.
+    While nothing happens the store is asked every 10 s; what wakes others has it asked within one.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Access for some time: asked for by one, decided by another, and taken back at its end."""
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from controlplane.domain.access import (
     Actor,
@@ -157,6 +157,12 @@ class AccessRequests:
             is_user = row.subject_kind is SubjectKind.USER
             self._deps.bus.publish(ACCESS, row.subject_id if is_user else "")
         return len(over)
+
+    async def ending(self, within: timedelta) -> datetime | None:
+        """When the next binding ends, if it does so within that time."""
+        async with self._deps.store.read() as tx:
+            found = await tx.bindings.past("expires_at", self._deps.clock.now() + within)
+        return min((one.expires_at for one in found if one.expires_at), default=None)
 
     async def _pending(
         self, tx: Transaction, actor: Actor, id: str

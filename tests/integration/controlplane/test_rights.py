@@ -268,7 +268,11 @@ async def test_access_is_asked_for_given_by_another_and_ends(world: World) -> No
     assert now.may(Verb.ADMINISTER, cluster.target)
     with pytest.raises(Conflict, match="approved by keeper"):
         await world.requests.refuse(keeper, asked.id)
-    await world.clock.advance(30 * 60)
+    soon = timedelta(seconds=30)
+    assert await world.requests.ending(soon) is None
+    await world.clock.advance(30 * 60 - 10)
+    assert await world.requests.ending(soon) == given.expires_at
+    await world.clock.advance(10)
     assert not (await world.identity.actor_of(user.id)).may(Verb.ADMINISTER, cluster.target)
     wakes = world.deps.bus.subscribe("access")
     assert await world.requests.end_expired() == 1
