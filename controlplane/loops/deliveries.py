@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from controlplane.loops.patient import patiently
 from controlplane.ports import MISSED, Bus
-from controlplane.usecases.deps import CLUSTER, PIPELINE, SERVICE
+from controlplane.usecases.deps import CLUSTER, NEWS, PIPELINE, SERVICE
 from controlplane.usecases.notification_routing import AWAY_AFTER, Routing, Watch
 from controlplane.usecases.notification_sending import Sending
 from fleet.runtime.clock import Clock
@@ -46,7 +46,7 @@ class DeliveryOfNews:
         self.tasks.forever("tokens", self._every(_TOKENS_SECONDS, self._watch.look_at_tokens))
 
     async def _follow(self) -> None:
-        async for _ in self._bus.subscribe(SERVICE, PIPELINE, CLUSTER, MISSED):
+        async for _ in self._bus.subscribe(SERVICE, PIPELINE, CLUSTER, NEWS, MISSED):
             self._stir()
 
     def _stir(self) -> None:

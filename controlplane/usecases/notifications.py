@@ -31,7 +31,7 @@ from controlplane.domain.notifications import (
 )
 from controlplane.ports import Page, PageQuery, Transaction
 from controlplane.secretports import Sealer
-from controlplane.usecases.deps import Deps
+from controlplane.usecases.deps import NEWS, Deps
 from controlplane.usecases.scopes import find_project
 from fleet.errors import Conflict, Invalid, NotFound
 
@@ -196,6 +196,7 @@ class Notifying:
             delivery = Delivery(self._deps.new_id(), kept, id, sink.project_id, now, now)
             await tx.deliveries.add(delivery)
             await self._deps.audit(tx, actor, "testNotificationSink", sink.name, id)
+        self._deps.bus.publish(NEWS)
         return delivery
 
     async def resend(self, actor: Actor, id: str) -> Delivery:
@@ -211,6 +212,7 @@ class Notifying:
             again = replace(again, attempts=0, error="")
             await tx.deliveries.put(again)
             await self._deps.audit(tx, actor, "resendNotification", found.sink_id, id)
+        self._deps.bus.publish(NEWS)
         return again
 
     async def _new_sink(self, tx: Transaction, actor: Actor, draft: SinkDraft) -> Sink:
