@@ -1,0 +1,61 @@
+"""When the store is asked for notifications: soon after something happened, and once a second."""
+
+from typing import Any, cast
+
+from controlplane.events.memory import MemoryBus
+from controlplane.loops.deliveries import DeliveryOfNews
+from controlplane.usecases.deps import NEWS, SERVICE
+from tests.fakes.clock import FakeClock, settle
+
+
+class Verbs:
+    """Routing, sending and watching, of which only the looks are counted."""
+
+    def __init__(self) -> None:
+        self.routed = self.sent = 0
+        self.waiting = 0
+
+    async def route(self) -> int:
+        self.routed += 1
+        found, self.waiting = self.waiting, 0
+        await settle(found)
+        return found
+
+    async def deliver(self) -> int:
+        self.sent += 1
+        return 0
+
+    async def forward_audit(self) -> None: ...
+
+    async def look_at_clusters(self) -> None: ...
+
+    async def look_at_repositories(self) -> None: ...
+
+    async def look_at_tokens(self) -> None: ...
+
+
+async def test_wakes_have_the_store_asked_once_a_second_and_quiet_does_not() -> None:
+    """What is routed has the next look at what is to be sent follow."""
+    verbs, bus, clock = Verbs(), MemoryBus(), FakeClock()
+    either = cast(Any, verbs)
+    news = DeliveryOfNews(either, either, either, bus, clock)
+    news.start()
+    try:
+        await clock.advance(30)
+        assert (verbs.routed, verbs.sent) == (1, 1)
+        bus.publish(SERVICE, "a")
+        await settle()
+        assert (verbs.routed, verbs.sent) == (2, 2)
+        for number in range(50):
+            bus.publish(SERVICE, f"s{number}")
+        await clock.advance(0.9)
+        assert verbs.routed == 2
+        await clock.advance(0.2)
+        assert verbs.routed == 3
+        await clock.advance(30)
+        verbs.waiting, sent = 5, verbs.sent
+        bus.publish(NEWS)
+        await clock.advance(2)
+        assert verbs.sent == sent + 2
+    finally:
+        await news.tasks.stop()
