@@ -26,6 +26,8 @@ MAX_CREDIT = 1 << 30
 VIOLATIONS = 3
 VIOLATION_SECONDS = 60.0
 COPY_BELOW = 16 << 10
+# Turns of the loop that frames may wait for others: a message costs as much as several frames.
+MOST_TURNS = 4
 GONE, LATE = 502, 504
 
 
@@ -101,6 +103,7 @@ class Mux:
         self._pinged = False
         self._ticking = False
         self._eager = True
+        self._turns = self._gathered = 0
         self._receipt_timer: Handle | None = None
         self._prompt = False
         self._violations: deque[float] = deque(maxlen=VIOLATIONS)
@@ -205,8 +208,12 @@ class Mux:
 
     def on_drain(self) -> None:
         """The link is no longer blocked."""
-        if not self._ticking and self._queue:
+        if self._ticking or not self._queue:
+            return
+        if self._queue.lonely:
             self._flush()
+        else:
+            self._next_turn()
 
     def on_closed(self, reason: str) -> None:
         """The link has ended."""
@@ -249,7 +256,8 @@ class Mux:
         self.streams.pop(stream.id, None)
         if stream.offered:
             self._queue.offer(stream)
-        self.budget.forget(stream)
+        if stream.counted:
+            self.budget.forget(stream)
 
     # Sending
 
@@ -257,16 +265,35 @@ class Mux:
         """Send at the end of the tick; the first frame of a quiet tick goes at once."""
         if self._ticking or self.closed:
             return
-        self._ticking = True
-        self._timers.call_soon(self._tick)
+        self._next_turn()
         if self._eager and not self._link.blocked:
             self._flush()
 
+    def _next_turn(self) -> None:
+        self._ticking = True
+        self._timers.call_soon(self._tick)
+
     def _tick(self) -> None:
+        """Send what has gathered; while each turn of the loop brings more frames, a turn later."""
+        lonely = self._queue.lonely
+        if not lonely and self._still_gathering():
+            self._next_turn()
+            return
+        self._turns = 0
         self._ticking = False
-        self._eager = self._queue.lonely
+        self._eager = lonely
         if self._queue and not self.closed:
             self._flush()
+
+    def _still_gathering(self) -> bool:
+        before, self._gathered = self._gathered, self._queue.posted
+        self._turns += 1
+        return (
+            before != self._gathered
+            and self._turns <= MOST_TURNS
+            and self._queue.lane_size < MESSAGE
+            and not self.closed
+        )
 
     def _flush(self) -> None:
         while self._queue and not self._link.blocked:

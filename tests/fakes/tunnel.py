@@ -59,6 +59,11 @@ class ManualLoop:
         return not self._soon
 
     def run(self) -> None:
+        """Run what is due, and what that makes due."""
+        while self._soon:
+            self.turn()
+
+    def turn(self) -> None:
         """Run what is due, once."""
         for _ in range(len(self._soon)):
             handle = self._soon.popleft()

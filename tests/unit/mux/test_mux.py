@@ -8,7 +8,7 @@ import pytest
 from fleet.mux import codec
 from fleet.mux.budget import Budget
 from fleet.mux.codec import END, Hello, Open, ProtocolError
-from fleet.mux.mux import GONE, LANE_LIMIT, Mux, MuxSettings
+from fleet.mux.mux import GONE, LANE_LIMIT, MOST_TURNS, Mux, MuxSettings
 from fleet.mux.queue import MESSAGE, QUANTUM, SMALL
 from tests.fakes.tunnel import ManualLoop, MemoryLink, RecordingMuxOwner, RecordingOwner
 
@@ -55,6 +55,7 @@ class End:
             message = self.link.sent.popleft()
             frames += [(i, kind, message[a:b]) for i, kind, a, b in codec.frames(message)]
             self.mux.on_drain()
+            self.loop.run()
         return frames
 
     def ack_all(self) -> None:
@@ -78,6 +79,22 @@ def test_first_frame_of_a_quiet_tick_goes_at_once_and_the_rest_together() -> Non
     end.loop.run()
     assert len(end.link.sent) == 1
     assert [i for i, *_ in end.sent()] == [one.stream.id for one in owners[1:] if one.stream]
+
+
+def test_frames_wait_for_others_only_while_more_come() -> None:
+    """A message costs as much as several frames; but a wait without end would be a stall."""
+    end = End()
+    end.loop.run()
+    for _ in range(3):
+        end.open()
+    end.link.sent.clear()
+    for _ in range(MOST_TURNS):
+        end.loop.turn()
+        assert not end.link.sent
+        end.open()
+    end.loop.turn()
+    assert len(end.sent()) == 2 + MOST_TURNS
+    assert end.loop.idle
 
 
 def test_small_frames_overtake_the_bulk_of_others() -> None:
