@@ -5,8 +5,8 @@ what is authorized is what is sent.
 """
 
 import re
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from urllib.parse import parse_qsl
 
 from fleet.errors import Invalid
@@ -15,10 +15,16 @@ USUAL_LENGTH = 256
 READS = frozenset({"get", "list", "watch"})
 WRITING_SUBRESOURCES = frozenset({"exec", "attach", "portforward", "proxy", "ephemeralcontainers"})
 LONG_SUBRESOURCES = frozenset({"exec", "attach", "portforward", "proxy", "log"})
+ELSE = "other"
 PROXIED = frozenset({"pods", "services", "nodes"})
 NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 _VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update"}
 _VERBS |= {"PATCH": "patch", "DELETE": "delete"}
+_SPOKEN = frozenset({
+    "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "proxy",
+    "exec", "attach", "portforward", "log", "head", "options",
+})  # fmt: skip
+_SPOKEN_SUBRESOURCES = frozenset({"exec", "attach", "portforward", "log", "proxy"})
 _DOT_SEGMENT = re.compile(r"(?i)(^|/|\\|%2f|%5c)(\.|%2e){1,2}(/|\\|%2f|%5c|$)")
 _AMBIGUOUS = re.compile(r"[%;\\]")
 _DROPPED = re.compile(r"(?i);|%(?![0-9a-f]{2})")
@@ -30,6 +36,10 @@ class RequestAttributes:
     """As Kubernetes' RequestInfo. For paths that are no resource, `resource` is empty.
 
     `asks_to_watch`: the query says so, also where the API server reads it as a plain `get`.
+    What follows from them is worked out once: `writes`, it may change something or open a
+    connection into a workload; `watches`, its answer may be a stream of events; `long_running`,
+    its answer may take for ever; `spoken`, the verb as people think of it, `exec`, not `create
+    pods/exec`, and `other` for what Kubernetes does not have; `text`, all of it for people.
     """
 
     verb: str
@@ -41,23 +51,26 @@ class RequestAttributes:
     subresource: str = ""
     name: str = ""
     asks_to_watch: bool = False
+    writes: bool = field(init=False, compare=False, repr=False)
+    watches: bool = field(init=False, compare=False, repr=False)
+    long_running: bool = field(init=False, compare=False, repr=False)
+    spoken: str = field(init=False, compare=False, repr=False)
+    text: str = field(init=False, compare=False, repr=False)
 
-    @property
-    def writes(self) -> bool:
-        """It may change something, or open a connection into a workload."""
-        return self.subresource in WRITING_SUBRESOURCES or self.verb not in READS | {"head"}
-
-    @property
-    def long_running(self) -> bool:
-        """Its answer may take for ever: no time limit."""
-        return self.watches or self.subresource in LONG_SUBRESOURCES
-
-    @property
-    def watches(self) -> bool:
-        """Its answer may be a stream of events."""
-        return self.verb == "watch" or self.asks_to_watch
+    def __post_init__(self) -> None:
+        verb, part, note = self.verb, self.subresource, partial(object.__setattr__, self)
+        watches = verb == "watch" or self.asks_to_watch
+        spoken = part if part in _SPOKEN_SUBRESOURCES else verb
+        note("writes", part in WRITING_SUBRESOURCES or verb not in READS | {"head"})
+        note("watches", watches)
+        note("long_running", watches or part in LONG_SUBRESOURCES)
+        note("spoken", spoken if spoken in _SPOKEN else ELSE)
+        note("text", self._described())
 
     def __str__(self) -> str:
+        return self.text
+
+    def _described(self) -> str:
         if not self.resource:
             return f"{self.verb} {self.path}"
         what = "/".join(part for part in (self.resource, self.subresource) if part)

@@ -1,5 +1,6 @@
 """Bounds of the door. Bytes, counts and seconds."""
 
+from collections import Counter
 from dataclasses import dataclass
 
 
@@ -23,6 +24,19 @@ class StreamLimits:
     per_agent: int = 5_000
     per_process: int = 20_000
     upgrades_per_user: int = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What one user has open, in all and by cluster's handle."""
+
+    total: int
+    clusters: dict[str, int]
+
+    def plus(self, other: "Load") -> "Load":
+        """Both together."""
+        clusters = Counter(self.clusters) + Counter(other.clusters)
+        return Load(self.total + other.total, dict(clusters))
 
 
 @dataclass(frozen=True, slots=True)

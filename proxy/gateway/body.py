@@ -48,6 +48,11 @@ class ChunkedBody:
         return used, framed + b"0\r\n\r\n" if self.done else framed
 
 
+NO_BODY = CountedBody(0)
+
+
 def body_of(head: RequestHead) -> Body:
     """The body that a head announces."""
-    return ChunkedBody() if head.chunked else CountedBody(head.length or 0)
+    if head.chunked:
+        return ChunkedBody()
+    return CountedBody(head.length) if head.length else NO_BODY

@@ -1,7 +1,6 @@
 """A user's connection: requests one after the other, each judged on its own."""
 
 import asyncio
-import secrets
 import socket
 import struct
 from typing import Any, cast
@@ -37,7 +36,8 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, gateway: Gateway, application: Application) -> None:
         self.write_paused = False
-        self.deadline: float | None = None
+        self._deadline: float | None = None
+        self._allowed: float | None = None
         self._gateway, self._application = gateway, application
         self._transport: asyncio.Transport
         self._source = ""
@@ -147,10 +147,12 @@ class Connection(asyncio.Protocol):
 
     def sweep(self, now: float) -> None:
         """End what has taken too long. What waits for the user to read has a time of its own."""
+        if self._allowed is not None:
+            self._deadline, self._allowed = now + self._allowed, None
         if self.write_paused:
             if now >= self._unread_deadline:
                 self.abort()
-        elif self.deadline is not None and now >= self.deadline:
+        elif self._deadline is not None and now >= self._deadline:
             self._set_deadline(self._gateway.timeouts.answer)
             self._end_late()
 
@@ -220,6 +222,10 @@ class Connection(asyncio.Protocol):
 
     def _begin(self) -> bool:
         """Begin the request at the start of the pending bytes; False: too little is there."""
+        if self._opening is not None and self._pending == self._last_raw:
+            self._pending, self._in_head = b"", False
+            self._begin_exchange(self._last_head)
+            return True
         pending = self._pending = self._pending.lstrip(b"\r\n")
         ours = is_ours(pending)
         end = pending.find(END_OF_HEAD)
@@ -232,7 +238,7 @@ class Connection(asyncio.Protocol):
         except BadHead as error:
             self._refuse(error, raw)
             return False
-        self.deadline, self._in_head = None, False
+        self._deadline, self._allowed, self._in_head = None, None, False
         if ours:
             self._begin_exchange(head)
         else:
@@ -312,7 +318,7 @@ class Connection(asyncio.Protocol):
 
     def _new_record(self, handle: str, method: str) -> RequestRecord:
         return RequestRecord(
-            id=secrets.token_hex(16),
+            id=self._gateway.ids.next(),
             at=self._gateway.clock.now(),
             source=self._source,
             user_agent="",
@@ -340,7 +346,8 @@ class Connection(asyncio.Protocol):
                 self._transport.resume_reading()
 
     def _set_deadline(self, seconds: float) -> None:
-        self.deadline = self._gateway.clock.monotonic() + seconds
+        """Counted from the next sweep on: what happens several times a request asks no clock."""
+        self._deadline, self._allowed = None, seconds
 
 
 def _peer(transport: asyncio.Transport) -> str:

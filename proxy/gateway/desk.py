@@ -1,7 +1,7 @@
 """The decisions for one request, in order: who, may they, over which link, within which limits."""
 
-from collections.abc import Hashable
 from dataclasses import dataclass, replace
+from math import inf
 from urllib.parse import unquote
 
 from fleet.errors import Forbidden, Invalid, LimitExceeded, Unauthenticated, Unavailable
@@ -20,6 +20,7 @@ from proxy.domain.audit import RequestRecord
 from proxy.domain.limits import StreamLimits, Timeouts
 from proxy.domain.terminal import TERMINALS, TerminalSession
 from proxy.gateway.answers import age
+from proxy.gateway.counting import OpenRequests
 from proxy.gateway.memory import Memory
 from proxy.gateway.meters import Meters
 from proxy.ports import (
@@ -33,7 +34,6 @@ from proxy.ports import (
     Way,
 )
 
-Counts = dict[Hashable, int]
 _Question = tuple[str, str | None, str | None, str, RequestAttributes]
 
 
@@ -47,10 +47,23 @@ class Admission:
     link: Way
 
 
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is remembered for the next request with the same head.
+
+    Good while the desk's `changes` are these, and until then (monotonic seconds).
+    """
+
+    admission: Admission
+    changes: int
+    until: float
+
+
 class Desk:
     """Asks the ports, remembers their verdicts for a short while, counts open requests.
 
     `changes` counts the calls of `forget`: a verdict from before one may be true no more.
+    `requests`: the open ones, counted.
     """
 
     def __init__(
@@ -64,6 +77,7 @@ class Desk:
         limits: StreamLimits,
         timeouts: Timeouts,
         *,
+        requests: OpenRequests | None = None,
         recorder: Recorder | None = None,
         passthrough: frozenset[str] = frozenset(),
     ) -> None:
@@ -76,24 +90,35 @@ class Desk:
         self._limits = limits
         self._identities: Memory[bytes, Identity] = Memory(clock, timeouts.identity_cache)
         self._grants: Memory[_Question, Grant] = Memory(clock, timeouts.verdict_cache)
-        self._open: Counts = {}
-        self._of_user: Counts = {}
-        self._upgrades: Counts = {}
-        self._total = 0
+        self.requests = requests or OpenRequests(limits)
         self.changes = 0
 
     def recall(
         self, credential: Credential | None, handle: str, attributes: RequestAttributes
-    ) -> Admission | None:
+    ) -> Verdict | None:
         """An admission that needs no question; None: `identify` and `admit`."""
         identity = self._identities.get(credential.digest) if credential else None
-        if identity is None or self._expired(identity):
+        if identity is None or credential is None or self._expired(identity):
             return None
-        grant = self._grants.get(_question(identity, handle, attributes))
+        question = _question(identity, handle, attributes)
+        grant = self._grants.get(question)
         link = self._tunnels.find(grant.cluster_id) if grant else None
         if grant is None or grant.passthrough or link is None or not self._has_room(link):
             return None
-        return Admission(identity, grant, grant.impersonate, link)
+        until = min(
+            self._identities.until(credential.digest),
+            self._grants.until(question),
+            self._end_of(identity),
+        )
+        return Verdict(Admission(identity, grant, grant.impersonate, link), self.changes, until)
+
+    def holds(self, verdict: Verdict) -> bool:
+        """Whether what `recall` has said is still so."""
+        if verdict.changes != self.changes or self._clock.monotonic() >= verdict.until:
+            return False
+        link = verdict.admission.link
+        found = self._tunnels.find(verdict.admission.grant.cluster_id)
+        return found is link and self._has_room(link)
 
     async def identify(self, credential: Credential | None, source: str) -> Identity:
         """The user behind a credential. Unauthenticated: none."""
@@ -179,38 +204,16 @@ class Desk:
 
     def enter(self, record: RequestRecord) -> None:
         """Count a request in. LimitExceeded: too many are open."""
-        key = _key(record)
-        user, limits = key[0], self._limits
-        here, everywhere = self._open.get(key, 0), self._of_user.get(user, 0)
-        if here >= limits.per_user_and_cluster:
-            raise LimitExceeded(f'{here} requests open for "{user}" on "{key[1]}"')
-        if everywhere >= limits.per_user:
-            raise LimitExceeded(f'{everywhere} requests open for "{user}"')
-        if self._total >= limits.per_process:
-            raise LimitExceeded("too many requests are open")
-        if record.upgrade:
-            self._enter_upgrade(user)
-        self._open[key] = here + 1
-        self._of_user[user] = everywhere + 1
-        self._total += 1
+        self.requests.enter(_name(record), record.handle, upgrade=record.upgrade)
         self.meters.opened(record)
-
-    def _enter_upgrade(self, user: str) -> None:
-        waiting = self._upgrades.get(user, 0)
-        if waiting >= self._limits.upgrades_per_user:
-            raise LimitExceeded(f'too many connections of "{user}" wait for their upgrade')
-        self._upgrades[user] = waiting + 1
 
     def upgraded(self, record: RequestRecord) -> None:
         """An upgrade has been answered: it no longer counts as unfinished."""
-        _less(self._upgrades, _key(record)[0])
+        self.requests.upgraded(_name(record))
 
     def leave(self, record: RequestRecord) -> None:
         """Count out a request that `enter` let in."""
-        key = _key(record)
-        _less(self._open, key)
-        _less(self._of_user, key[0])
-        self._total -= 1
+        self.requests.leave(_name(record), record.handle)
 
     async def _grant(self, identity: Identity, handle: str, attributes: RequestAttributes) -> Grant:
         question = _question(identity, handle, attributes)
@@ -232,6 +235,13 @@ class Desk:
     def _has_room(self, link: Way) -> bool:
         full = link.crowded or len(link.streams) >= self._limits.per_agent
         return link.open_for_new and not full
+
+    def _end_of(self, identity: Identity) -> float:
+        """When it expires, in monotonic seconds."""
+        if identity.expires_at is None:
+            return inf
+        left = identity.expires_at - self._clock.now()
+        return self._clock.monotonic() + left.total_seconds()
 
     def _expired(self, identity: Identity) -> bool:
         return identity.expires_at is not None and identity.expires_at <= self._clock.now()
@@ -278,14 +288,5 @@ def _question(identity: Identity, handle: str, attributes: RequestAttributes) ->
     return (identity.user_id, identity.token_id, identity.session_id, handle, attributes)
 
 
-def _key(record: RequestRecord) -> tuple[str, str]:
-    return (record.identity.name if record.identity else "", record.handle)
-
-
-def _less(counts: Counts, key: Hashable) -> None:
-    """A name that counts nothing takes no room."""
-    count = counts.get(key, 0)
-    if count > 1:
-        counts[key] = count - 1
-    else:
-        counts.pop(key, None)
+def _name(record: RequestRecord) -> str:
+    return record.identity.name if record.identity else ""

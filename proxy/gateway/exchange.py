@@ -132,12 +132,15 @@ class Exchange:
         if attributes is None or shown is None:
             return False
         self.record.attributes = attributes
-        admission = self._desk.recall(shown, opening.route.handle, attributes)
-        if admission is None or attributes.writes:
+        verdict = opening.verdict
+        if verdict is None or not self._desk.holds(verdict):
+            verdict = self._desk.recall(shown, opening.route.handle, attributes)
+            opening.verdict = verdict
+        if verdict is None or attributes.writes:
             return False
         try:
-            self._enter(admission)
-            self._open(admission)
+            self._enter(verdict.admission)
+            self._open(verdict.admission)
         except TowlineError as error:
             self.refuse(refusal_of(error))
         return True
@@ -486,9 +489,9 @@ class Exchange:
         record.seconds = self._clock.monotonic() - self._started
         record.reason = reason
         if self._entered:
-            self._desk.leave(record)
             if record.upgrade and not self.raw:
                 self._desk.upgraded(record)
+            self._desk.leave(record)
         if self._tape is not None:
             self._tape.close()
         self._desk.meters.closed(record, entered=self._entered)

@@ -1,5 +1,6 @@
 """All connections and requests of the edge: sweeping, revoking, draining."""
 
+import secrets
 from typing import Protocol
 
 import structlog
@@ -20,6 +21,7 @@ log = structlog.get_logger(__name__)
 
 SWEEP_SECONDS = 1.0
 DRAIN_STEP = 0.05
+IDS_AT_ONCE = 256
 _LONGEST_TEXT = 512
 
 
@@ -40,6 +42,20 @@ class OpenConnection(Protocol):
         ...
 
 
+class RequestIds:
+    """Random ids of 32 hex digits, for which the system is asked once in a while."""
+
+    def __init__(self) -> None:
+        self._waiting: list[str] = []
+
+    def next(self) -> str:
+        """One that nobody has had."""
+        if not self._waiting:
+            digits = secrets.token_hex(16 * IDS_AT_ONCE)
+            self._waiting = [digits[at : at + 32] for at in range(0, len(digits), 32)]
+        return self._waiting.pop()
+
+
 class Gateway:
     """What all connections of the edge share."""
 
@@ -57,6 +73,7 @@ class Gateway:
         self._most_connections = streams.connections
         self.connections: set[OpenConnection] = set()
         self.draining = False
+        self.ids = RequestIds()
         self.tasks = Tasks("door")
 
     @property

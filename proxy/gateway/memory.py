@@ -23,6 +23,10 @@ class Memory(Generic[Key, Value]):
         known = self._values.get(key)
         return known[0] if known and self._clock.monotonic() < known[1] else None
 
+    def until(self, key: Key) -> float:
+        """When a value that `get` gives is too old; monotonic seconds."""
+        return self._values[key][1]
+
     def put(self, key: Key, value: Value) -> None:
         """Remember a value from now on."""
         self._values.pop(key, None)

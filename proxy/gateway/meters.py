@@ -11,16 +11,11 @@ from collections.abc import Iterable, Mapping
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 
+from proxy.domain.attributes import ELSE
 from proxy.domain.audit import EndReason, RequestRecord
 
 MOST_SERIES = 20_000
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-_VERBS = frozenset({
-    "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "proxy",
-    "exec", "attach", "portforward", "log", "head", "options",
-})  # fmt: skip
-_NAMED = frozenset({"exec", "attach", "portforward", "log", "proxy"})
-_ELSEWHERE = "other"
 
 
 class _Histogram:
@@ -44,35 +39,43 @@ class _Histogram:
         return rows
 
 
+class _Line:
+    """What is counted of the requests to one cluster by one verb."""
+
+    __slots__ = ("bytes_in", "bytes_out", "codes", "durations")
+
+    def __init__(self) -> None:
+        self.codes: dict[int, int] = {}
+        self.bytes_in = self.bytes_out = 0
+        self.durations: _Histogram | None = None
+
+
 class Meters:
     """A collector for a registry of `prometheus_client`."""
 
     def __init__(self) -> None:
-        self._requests: Counter[tuple[str, ...]] = Counter()
-        self._sent: Counter[tuple[str, ...]] = Counter()
+        self._lines: dict[tuple[str, str], _Line] = {}
+        self._series = 0
         self._refusals: Counter[str] = Counter()
         self._ends: Counter[str] = Counter()
-        self._durations: dict[tuple[str, str], _Histogram] = {}
-        self._open: Counter[tuple[str, str]] = Counter()
+        self._open: dict[tuple[str, str], int] = {}
 
     def opened(self, record: RequestRecord) -> None:
         """A request was let in."""
-        self._open[(record.handle, kind_of(record))] += 1
+        key = (record.handle, kind_of(record))
+        self._open[key] = self._open.get(key, 0) + 1
 
     def closed(self, record: RequestRecord, *, entered: bool) -> None:
         """A request has ended; `entered`: it was told to `opened`."""
-        cluster = self._cluster(record)
-        verb = verb_of(record)
-        code = str(record.status or 0)
-        if len(self._requests) >= MOST_SERIES and (cluster, verb, code) not in self._requests:
-            cluster = _ELSEWHERE
-        self._requests[(cluster, verb, code)] += 1
+        status = record.status or 0
+        line = self._line(record, status)
+        line.codes[status] = line.codes.get(status, 0) + 1
         if record.refused:
-            self._refusals[code] += 1
+            self._refusals[str(status)] += 1
         elif record.reason is not None and record.reason is not EndReason.DONE:
             self._ends[record.reason.value] += 1
         if entered:
-            self._leave(record, cluster, verb)
+            self._leave(record, line)
 
     def refused(self, status: int) -> None:
         """A head was refused before it was known to be a request."""
@@ -81,10 +84,14 @@ class Meters:
     def collect(self) -> Iterable[Metric]:
         """For the registry: all of it as it stands now."""
         yield _counter(
-            "towline_door_requests", "Ended requests", ("cluster", "verb", "code"), self._requests
-        )
+            "towline_door_requests", "Ended requests", ("cluster", "verb", "code"),
+            {
+                (*key, str(code)): count
+                for key, line in self._lines.items() for code, count in line.codes.items()
+            },
+        )  # fmt: skip
         yield _counter(
-            "towline_door_bytes", "Bytes of bodies", ("cluster", "direction"), self._sent
+            "towline_door_bytes", "Bytes of bodies", ("cluster", "direction"), self._sent()
         )
         yield _counter(
             "towline_door_refusals", "Requests that the door itself answered", ("code",),
@@ -97,20 +104,40 @@ class Meters:
         yield self._open_streams()
         yield self._histograms()
 
-    def _cluster(self, record: RequestRecord) -> str:
-        return record.handle if record.cluster_id is not None else ""
+    def _line(self, record: RequestRecord, status: int) -> _Line:
+        """The line of a request; beyond `MOST_SERIES` all clusters share one for each verb."""
+        verb = verb_of(record)
+        key = (record.handle if record.cluster_id is not None else "", verb)
+        line = self._lines.get(key)
+        if line is not None and status in line.codes:
+            return line
+        if self._series >= MOST_SERIES:
+            line = self._lines.get(key := (ELSE, verb))
+        self._series += line is None or status not in line.codes
+        if line is None:
+            line = self._lines[key] = _Line()
+        return line
 
-    def _leave(self, record: RequestRecord, cluster: str, verb: str) -> None:
-        self._sent[(cluster, "in")] += record.bytes_in
-        self._sent[(cluster, "out")] += record.bytes_out
+    def _leave(self, record: RequestRecord, line: _Line) -> None:
+        line.bytes_in += record.bytes_in
+        line.bytes_out += record.bytes_out
+        if line.durations is None:
+            line.durations = _Histogram()
+        line.durations.observe(record.seconds)
         key = (record.handle, kind_of(record))
-        self._open[key] -= 1
-        if not self._open[key]:
+        left = self._open[key] - 1
+        if left:
+            self._open[key] = left
+        else:
             del self._open[key]
-        histogram = self._durations.get((cluster, verb))
-        if histogram is None:
-            histogram = self._durations[(cluster, verb)] = _Histogram()
-        histogram.observe(record.seconds)
+
+    def _sent(self) -> Counter[tuple[str, ...]]:
+        sent: Counter[tuple[str, ...]] = Counter()
+        for (cluster, _), line in self._lines.items():
+            if line.durations is not None:
+                sent[(cluster, "in")] += line.bytes_in
+                sent[(cluster, "out")] += line.bytes_out
+        return sent
 
     def _open_streams(self) -> Metric:
         family = GaugeMetricFamily(
@@ -124,18 +151,15 @@ class Meters:
         family = HistogramMetricFamily(
             "towline_door_seconds", "From a request's head to its end", labels=("cluster", "verb")
         )
-        for labels, one in self._durations.items():
-            family.add_metric(labels, one.cumulative(), one.total)
+        for labels, line in self._lines.items():
+            if (one := line.durations) is not None:
+                family.add_metric(labels, one.cumulative(), one.total)
         return family
 
 
 def verb_of(record: RequestRecord) -> str:
-    """The verb as people think of it: `exec`, not `create pods/exec`."""
-    what = record.attributes
-    if what is None:
-        return ""
-    verb = what.subresource if what.subresource in _NAMED else what.verb
-    return verb if verb in _VERBS else _ELSEWHERE
+    """The verb as people think of it; empty where it is not known what was asked."""
+    return record.attributes.spoken if record.attributes is not None else ""
 
 
 def kind_of(record: RequestRecord) -> str:

@@ -6,6 +6,7 @@ from fleet.errors import Invalid
 from proxy.domain.access import Credential
 from proxy.domain.attributes import RequestAttributes, read_attributes
 from proxy.gateway.credentials import credential
+from proxy.gateway.desk import Verdict
 from proxy.gateway.head import RequestHead, rebuild
 from proxy.gateway.refusals import BadHead
 from proxy.gateway.route import Route
@@ -13,12 +14,12 @@ from proxy.gateway.route import Route
 _MARK = "\x00"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Opening:
     """A request as its head opens it.
 
     `attributes` and `credential` are None where the head is refused for them: asking for them
-    anew (`read_attributes`, `read_credential`) says why.
+    anew (`read_attributes`, `read_credential`) says why. `verdict`: the last one on it.
     """
 
     head: RequestHead
@@ -28,6 +29,7 @@ class Opening:
     attributes: RequestAttributes | None
     credential: Credential | None
     _rebuilt: tuple[bytes, bytes]
+    verdict: Verdict | None = None
 
     @classmethod
     def of(cls, head: RequestHead, route: Route) -> "Opening":

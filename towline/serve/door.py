@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import datetime
-from functools import lru_cache
+from operator import attrgetter
 from typing import Protocol
 
 import structlog
@@ -43,6 +43,7 @@ _NOTED = (
     "user_agent", "acting_as", "acting_groups", "recorded", "rule", "upgrade", "bytes_in",
     "bytes_out",
 )  # fmt: skip
+_noted = attrgetter(*_NOTED)
 
 
 class DoorIdentity:
@@ -228,11 +229,10 @@ def _entry(record: RequestRecord, now: datetime) -> AuditEntry:
     )
 
 
-@lru_cache(maxsize=4096)
 def _about(handle: str, method: str, what: RequestAttributes | None) -> tuple[str, str]:
     """A request's action and target, in words."""
     verb = what.verb if what else method.lower()
-    return f"kubernetes.{verb}"[:128], f"{handle}: {what or method}"[:320]
+    return f"kubernetes.{verb}"[:128], f"{handle}: {what.text if what else method}"[:320]
 
 
 def _lost(rows: int, now: datetime) -> AuditEntry:
@@ -249,10 +249,8 @@ def _lost(rows: int, now: datetime) -> AuditEntry:
 
 def _detail(record: RequestRecord) -> dict[str, object]:
     """What is worth a word: whatever is empty or nought is left out."""
-    detail: dict[str, object] = {}
-    for name in _NOTED:
-        if value := getattr(record, name):
-            detail[name] = value
+    values = zip(_NOTED, _noted(record), strict=True)
+    detail: dict[str, object] = {name: value for name, value in values if value}
     if record.grant_ids:
         detail["grants"] = record.grant_ids
     if record.reason is None:

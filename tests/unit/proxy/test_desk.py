@@ -103,8 +103,9 @@ async def test_recall_needs_every_verdict(office: Office) -> None:
     identity = await desk.identify(ANN_TOKEN, "here")
     assert desk.recall(ANN_TOKEN, "dev", PODS) is None
     await desk.admit(identity, "dev", PODS, [])
-    admission = desk.recall(ANN_TOKEN, "dev", PODS)
-    assert admission is not None
+    verdict = desk.recall(ANN_TOKEN, "dev", PODS)
+    assert verdict is not None
+    admission = verdict.admission
     assert (admission.identity, admission.grant.cluster_id) == (ANN, CLUSTER)
     assert desk.recall(None, "dev", PODS) is None
     assert desk.recall(ANN_TOKEN, "other", PODS) is None

@@ -1,0 +1,89 @@
+"""How many requests are open, of whom and to where, and how many may be."""
+
+from collections.abc import Mapping
+
+from fleet.errors import LimitExceeded
+from proxy.domain.limits import Load, StreamLimits
+
+# Who has less than this part of a limit open is no matter of other replicas.
+PART_WORTH_TELLING = 16
+
+
+class _User:
+    """What one user has open: in all, by cluster, and upgrades that were not answered yet."""
+
+    __slots__ = ("clusters", "total", "upgrades")
+
+    def __init__(self) -> None:
+        self.total = self.upgrades = 0
+        self.clusters: dict[str, int] = {}
+
+
+class OpenRequests:
+    """The requests of this process, and what it was told of those of others."""
+
+    def __init__(self, limits: StreamLimits) -> None:
+        self._limits = limits
+        self._users: dict[str, _User] = {}
+        self._elsewhere: Mapping[str, Load] = {}
+        self.total = 0
+
+    @property
+    def empty(self) -> bool:
+        """Nothing is open, and nothing is kept of what was."""
+        return not (self.total or self._users)
+
+    def enter(self, user: str, handle: str, *, upgrade: bool) -> None:
+        """Count a request in. LimitExceeded: too many are open."""
+        known = self._users.get(user) or _User()
+        self._check(user, handle, known, upgrade=upgrade)
+        known.clusters[handle] = known.clusters.get(handle, 0) + 1
+        known.total += 1
+        known.upgrades += upgrade
+        self._users[user] = known
+        self.total += 1
+
+    def upgraded(self, user: str) -> None:
+        """An upgrade has been answered: it no longer counts as unfinished."""
+        self._users[user].upgrades -= 1
+
+    def leave(self, user: str, handle: str) -> None:
+        """Count out a request that `enter` let in. A name that counts nothing takes no room."""
+        self.total -= 1
+        known = self._users[user]
+        known.total -= 1
+        if not known.total:
+            del self._users[user]
+            return
+        left = known.clusters[handle] - 1
+        if left:
+            known.clusters[handle] = left
+        else:
+            del known.clusters[handle]
+
+    def loads(self) -> dict[str, Load]:
+        """What users have open here, of those who have much: others' limits count it, too."""
+        much = max(1, self._limits.per_user_and_cluster // PART_WORTH_TELLING)
+        return {
+            name: Load(one.total, dict(one.clusters))
+            for name, one in self._users.items()
+            if one.total >= much
+        }
+
+    def count_elsewhere(self, loads: Mapping[str, Load]) -> None:
+        """What users have open in other replicas, from now on."""
+        self._elsewhere = loads
+
+    def _check(self, user: str, handle: str, known: _User, *, upgrade: bool) -> None:
+        limits, here, everywhere = self._limits, known.clusters.get(handle, 0), known.total
+        if self._elsewhere and (load := self._elsewhere.get(user)) is not None:
+            here += load.clusters.get(handle, 0)
+            everywhere += load.total
+        if here >= limits.per_user_and_cluster:
+            raise LimitExceeded(f'{here} requests open for "{user}" on "{handle}"')
+        if everywhere >= limits.per_user:
+            raise LimitExceeded(f'{everywhere} requests open for "{user}"')
+        if self.total >= limits.per_process:
+            raise LimitExceeded("too many requests are open")
+        if upgrade and known.upgrades >= limits.upgrades_per_user:
+            raise LimitExceeded(f'too many connections of "{user}" wait for their upgrade')
