@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,9 +15,11 @@ from fleet.mux.mux import MuxSettings
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 from proxy.domain.access import Identity
+from proxy.domain.limits import Load
 from proxy.domain.streams import EVERYTHING, FoundStreams, OpenStream, StreamFilter, longest_open
 from proxy.domain.terminal import RecordingPart
 from proxy.gateway.connection import make_door
+from proxy.gateway.counting import OpenRequests
 from proxy.gateway.desk import Desk
 from proxy.gateway.gateway import Gateway
 from proxy.gateway.meters import Meters
@@ -34,6 +36,7 @@ from proxy.ports import (
 from proxy.recording.files import FileRecorder
 from proxy.replicas.answering import Answers
 from proxy.replicas.asking import Inquiries
+from proxy.replicas.loads import SharedLimits
 from proxy.replicas.peers import Peers
 from proxy.replicas.relay import Relay
 from proxy.replicas.ways import Ways
@@ -59,6 +62,7 @@ class Sharing:
     ways: Ways
     peers: Peers
     inquiries: Inquiries
+    limits: SharedLimits
     per_agent: int
 
 
@@ -71,6 +75,9 @@ class Here:
 
     def open_streams(self, wanted: StreamFilter) -> list[OpenStream]:
         return self.gateway.open_streams(wanted)
+
+    def loads(self) -> Mapping[str, Load]:
+        return self.gateway.desk.requests.loads()
 
     def end_stream(self, id: str, by: str) -> bool:
         return self.gateway.end_stream(id, by)
@@ -162,7 +169,8 @@ class Door:
         answers = Answers(self.here, sharing.peers.tasks)
         relay = Relay(sharing.ways, sharing.per_agent, answers)
         bound = await sharing.peers.listen(host, port, relay)
-        self.sharing.ways.start()
+        sharing.ways.start()
+        sharing.limits.start()
         return bound
 
     async def on_moved(self, cluster_id: ClusterId, replica_id: str) -> None:
@@ -201,7 +209,8 @@ class Door:
         """The background work that must not end before `stop`."""
         more = (self.recorder.tasks,) if self.recorder is not None else ()
         if self.sharing is not None:
-            more = (*more, self.sharing.peers.tasks, self.sharing.ways.tasks)
+            sharing = self.sharing
+            more = (*more, sharing.peers.tasks, sharing.ways.tasks, sharing.limits.tasks)
         return self.gateway.tasks, self.tunnels.tasks, *more
 
     async def drain(self) -> None:
@@ -212,6 +221,7 @@ class Door:
     async def stop(self) -> None:
         """End everything."""
         if self.sharing is not None:
+            await self.sharing.limits.tasks.stop()
             await self.sharing.ways.stop()
             await self.sharing.peers.stop()
         self.tunnels.stop()
@@ -242,7 +252,10 @@ def build(
     budget = Budget(settings.memory)
     claims = neighbours.registry if neighbours is not None else None
     tunnels = TunnelServer(authenticate_agent, clock, budget, MuxSettings(), claims)
-    sharing = _sharing(neighbours, tunnels, budget, settings, clock) if neighbours else None
+    requests = OpenRequests(settings.streams)
+    sharing = None
+    if neighbours is not None:
+        sharing = _sharing(neighbours, tunnels, budget, settings, clock, requests)
     desk = Desk(
         authenticator,
         authorizer,
@@ -252,6 +265,7 @@ def build(
         clock,
         settings.streams,
         settings.timeouts,
+        requests=requests,
         recorder=recorder,
         passthrough=settings.passthrough,
     )
@@ -265,8 +279,10 @@ def _sharing(
     budget: Budget,
     settings: ProxySettings,
     clock: Clock,
+    requests: OpenRequests,
 ) -> Sharing:
     peers = Peers(neighbours.server, neighbours.client, budget, clock)
     ways = Ways(tunnels, neighbours.registry, peers, neighbours.me, clock)
     inquiries = Inquiries(neighbours.registry, peers)
-    return Sharing(ways, peers, inquiries, settings.streams.per_agent)
+    limits = SharedLimits(requests, inquiries, clock)
+    return Sharing(ways, peers, inquiries, limits, settings.streams.per_agent)

@@ -10,6 +10,7 @@ from fleet.mux.stream import StreamOwner
 from proxy.domain.access import Credential, Grant, Identity
 from proxy.domain.attributes import RequestAttributes
 from proxy.domain.audit import RequestRecord
+from proxy.domain.limits import Load
 from proxy.domain.places import Neighbour, Place
 from proxy.domain.streams import OpenStream, StreamFilter
 from proxy.domain.terminal import RecordingPart, TerminalSession
@@ -186,6 +187,18 @@ class TunnelRegistry(Protocol):
         ...
 
 
+class Counts(Protocol):
+    """The open requests of this replica, counted by user."""
+
+    def loads(self) -> Mapping[str, Load]:
+        """What users have open here, by name, of those who have much."""
+        ...
+
+    def count_elsewhere(self, loads: Mapping[str, Load]) -> None:
+        """What users have open in other replicas, from now on."""
+        ...
+
+
 class Insight(Protocol):
     """What one replica knows of its requests, and the recordings that it keeps."""
 
@@ -195,6 +208,10 @@ class Insight(Protocol):
 
     def end_stream(self, id: str, by: str) -> bool:
         """End one; False: there is none of this id."""
+        ...
+
+    def loads(self) -> Mapping[str, Load]:
+        """What users have open here, by name, of those who have much."""
         ...
 
     async def recording(self, id: str, offset: int, most: int) -> RecordingPart:

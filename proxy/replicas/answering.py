@@ -10,11 +10,13 @@ from fleet.runtime.tasks import Tasks
 from proxy.ports import Insight
 from proxy.replicas.questions import (
     ENDED,
+    LOADS,
     MOST_QUESTION,
     PART,
     QUESTION,
     STREAMS,
     AskEnd,
+    AskLoads,
     AskRecording,
     AskStreams,
     Question,
@@ -56,6 +58,8 @@ class Answers:
                 return STREAMS.dump_json(self._insight.open_streams(question.wanted))
             case AskEnd():
                 return ENDED.dump_json(self._insight.end_stream(question.id, question.by))
+            case AskLoads():
+                return LOADS.dump_json(dict(self._insight.loads()))
             case AskRecording():
                 return await self._part(question)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -13,6 +13,7 @@ from fleet.errors import NotFound, TowlineError, Unavailable
 from fleet.mux.codec import END, FEATURE_QUESTIONS, KIND_QUESTION, Buffer, Open
 from fleet.mux.mux import Mux
 from fleet.mux.stream import Stream
+from proxy.domain.limits import Load
 from proxy.domain.places import Neighbour
 from proxy.domain.streams import FoundStreams, StreamFilter, longest_open
 from proxy.domain.terminal import RecordingPart
@@ -20,11 +21,13 @@ from proxy.ports import TunnelRegistry
 from proxy.replicas.peers import Peers
 from proxy.replicas.questions import (
     ENDED,
+    LOADS,
     MOST_ANSWER,
     PART,
     QUESTION,
     STREAMS,
     AskEnd,
+    AskLoads,
     AskRecording,
     AskStreams,
     Question,
@@ -49,6 +52,11 @@ class Inquiries:
         answers, silent = await self._ask_all(AskStreams(wanted), STREAMS)
         found = [replace(one, replica=at) for at, streams in answers for one in streams]
         return FoundStreams(longest_open(found), silent)
+
+    async def loads(self) -> list[Mapping[str, Load]]:
+        """Who has much open in each of the replicas that answer."""
+        answers, _ = await self._ask_all(AskLoads(), LOADS)
+        return [loads for _, loads in answers]
 
     async def end(self, replica: str, id: str, by: str) -> bool:
         """End a request at the replica of this address. Unavailable: it does not answer."""

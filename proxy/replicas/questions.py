@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
+from proxy.domain.limits import Load
 from proxy.domain.streams import OpenStream, StreamFilter
 from proxy.domain.terminal import RecordingPart
 
@@ -42,9 +43,17 @@ class AskRecording:
     ask: Literal["recording"] = "recording"
 
 
-Question = AskStreams | AskEnd | AskRecording
+@dataclass(frozen=True, slots=True)
+class AskLoads:
+    """Who has much open there? Answered by `LOADS`, by name of the user."""
+
+    ask: Literal["loads"] = "loads"
+
+
+Question = AskStreams | AskEnd | AskRecording | AskLoads
 
 QUESTION: TypeAdapter[Question] = TypeAdapter(Annotated[Question, Field(discriminator="ask")])
 STREAMS = TypeAdapter(list[OpenStream])
 ENDED = TypeAdapter(bool)
+LOADS = TypeAdapter(dict[str, Load])
 PART: TypeAdapter[RecordingPart | None] = TypeAdapter(RecordingPart | None)

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 from fleet.errors import NotFound
 from fleet.identity import ClusterId
+from proxy.domain.limits import Load
 from proxy.domain.streams import OpenStream, StreamFilter
 from proxy.domain.terminal import RecordingPart
 
@@ -38,6 +39,10 @@ class FakeInsight:
     streams: list[OpenStream] = field(default_factory=list)
     recordings: dict[str, bytes] = field(default_factory=dict)
     ended: list[tuple[str, str]] = field(default_factory=list)
+    busy: dict[str, Load] = field(default_factory=dict)
+
+    def loads(self) -> dict[str, Load]:
+        return self.busy
 
     def open_streams(self, wanted: StreamFilter) -> list[OpenStream]:
         return wanted.chosen(self.streams)

@@ -9,17 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fleet.errors import NotFound, Unavailable
+from fleet.errors import LimitExceeded, NotFound, Unavailable
 from fleet.identity import ClusterId
 from fleet.mux.budget import Budget
 from fleet.mux.codec import END, KIND_QUESTION, Open
 from fleet.mux.mux import Mux
 from fleet.runtime.clock import SystemClock
+from proxy.domain.limits import Load, StreamLimits
 from proxy.domain.places import Neighbour, Place
 from proxy.domain.streams import EVERYTHING, MOST_LISTED, StreamFilter
+from proxy.gateway.counting import OpenRequests
 from proxy.replicas import asking
 from proxy.replicas.answering import Answers
 from proxy.replicas.asking import Inquiries
+from proxy.replicas.loads import SharedLimits
 from proxy.replicas.peers import Peers
 from proxy.replicas.questions import MOST_QUESTION, QUESTION, AskEnd
 from proxy.replicas.relay import Relay
@@ -108,6 +111,41 @@ async def test_requests_of_all_replicas_are_found_and_ended_where_they_are(trio:
     assert await trio.inquiries.end(there, "c" * 32, "root")
     assert not await trio.inquiries.end(here, "c" * 32, "root")
     assert (first.ended, second.ended) == ([], [("c" * 32, "root")])
+
+
+async def test_limits_count_what_is_open_in_all_replicas(trio: Trio) -> None:
+    """Summed up over those that answer; without them, limits are a replica's own again."""
+    requests = OpenRequests(StreamLimits(per_user=8, per_user_and_cluster=5))
+    limits = SharedLimits(requests, trio.inquiries, SystemClock())
+    for insight in trio.insights:
+        insight.busy = {"ann": Load(2, {"dev": 2}), "ben": Load(9, {"dev": 9})}
+    requests.enter("ann", "dev", upgrade=False)
+    await limits.look()
+    with pytest.raises(LimitExceeded, match='5 requests open for "ann" on "dev"'):
+        requests.enter("ann", "dev", upgrade=False)
+    for _ in range(3):
+        requests.enter("ann", "prod", upgrade=False)
+    with pytest.raises(LimitExceeded, match='8 requests open for "ann"'):
+        requests.enter("ann", "test", upgrade=False)
+    trio.registry.others = []
+    await limits.look()
+    requests.enter("ann", "dev", upgrade=False)
+
+
+async def test_nobody_is_asked_while_nobody_has_much_open(trio: Trio) -> None:
+    """An idle installation says nothing, and what was told before counts no more."""
+    requests = OpenRequests(StreamLimits(per_user_and_cluster=32))
+    limits = SharedLimits(requests, trio.inquiries, SystemClock())
+    trio.insights[0].busy = {"ann": Load(32, {"dev": 32})}
+    requests.enter("ann", "dev", upgrade=False)
+    await limits.look()
+    requests.enter("ann", "dev", upgrade=False)
+    await limits.look()
+    with pytest.raises(LimitExceeded):
+        requests.enter("ann", "dev", upgrade=False)
+    requests.leave("ann", "dev")
+    await limits.look()
+    requests.enter("ann", "dev", upgrade=False)
 
 
 async def test_only_what_may_be_seen_leaves_a_replica(trio: Trio) -> None:
