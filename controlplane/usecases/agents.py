@@ -419,7 +419,8 @@ class Agents:
         batch.changed.add((SERVICE, service.id))
         if not body.ok:
             columns, rows = await holds.taken_back(self._deps, batch.tx, service, body)
-            batch.change(service, **columns)
+            if columns:
+                batch.change(service, **columns)
             batch.ledger.extend(rows)
             batch.changed.add((DESIRED, f"{service.cluster_id}/{service.id}"))
         elif service.hold is not None and service.hold.digest == body.digest:

@@ -86,8 +86,11 @@ async def taken_back(
 ) -> tuple[dict[str, Any], list[LedgerEntry]]:
     """What becomes of a service whose agent has found a bundle to be bad, and gone back.
 
-    The digest is refused from now on, and what the agent has gone back to is what is desired.
+    The digest is refused from now on, and what the agent has gone back to is what is desired. An
+    agent has a say only on bundles that its services were to prove.
     """
+    if service.mirrored or service.policy is None or not await _was_its(tx, service, found.digest):
+        return {}, []
     now = deps.clock.now()
     reason = found.reason[:_LONGEST]
     cluster = await tx.clusters.get(service.cluster_id)
@@ -124,6 +127,13 @@ async def taken_back(
         message=f"to {good.sha[:12]}: {reason}",
     )
     return columns, [entry]
+
+
+async def _was_its(tx: Transaction, service: Service, digest: str) -> bool:
+    """Whether a service has, or had, a digest."""
+    if service.digest == digest:
+        return True
+    return bool(await tx.revisions.select(service_id=service.id, digest=digest))
 
 
 async def lift(tx: Transaction, revision: str, actor: str) -> list[Service]:

@@ -121,6 +121,36 @@ async def test_without_a_good_one_the_service_is_held_where_it_is(world: World) 
     assert messages.desired(await world.get(one)).verification.lifted
 
 
+@pytest.mark.parametrize("lies", ["foreign", "unasked"])
+async def test_an_agent_has_no_say_on_what_it_was_not_given(
+    world: World, service: Service, lies: str
+) -> None:
+    """A rogue one cannot keep a bundle from other clusters: neither any digest, nor unasked."""
+    digest = bad_digest() if lies == "foreign" else service.digest or ""
+    if lies == "unasked":
+        ended = ServiceChange(verification=Verification(0))
+        await world.services.update(world.admin, service.id, ended)
+    report = VerifiedReport(service.id, service.sequence, digest, False, WHY, "")
+    await world.agents.record(service.cluster_id, [Report(9, world.clock.now(), report)])
+    async with world.deps.store.read() as tx:
+        assert await tx.refused.select() == []
+    assert (await world.get(service)).hold is None
+
+
+async def test_a_verdict_that_comes_late_refuses_and_changes_nothing_else(
+    world: World, service: Service
+) -> None:
+    """A newer commit was there before the agent's word on an older one."""
+    bad = await push(world, service, "bad")
+    newer = await push(world, service, "newer")
+    report = VerifiedReport(bad.id, bad.sequence, bad.digest or "", False, WHY, "")
+    await world.agents.record(bad.cluster_id, [Report(9, world.clock.now(), report)])
+    now = await world.get(service)
+    assert (now.digest, now.hold) == (newer.digest, None)
+    async with world.deps.store.read() as tx:
+        assert await tx.refused.get(bad_digest()) is not None
+
+
 async def test_git_brings_it_to_no_other_service(world: World, held: Service) -> None:
     """Another cluster that follows the same commit keeps what it has, once and readable."""
     cluster = await world.cluster("other")
