@@ -7,15 +7,19 @@ walk wakes a thread and then the event loop, which costs more than most statemen
 import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import aiosqlite
 
-_CHUNK = 64
+T = TypeVar("T")
+_FIRST_ROWS = 1_000
 
 
 class Statement:
-    """The driver's cursor as SQLAlchemy's adapter uses one, for one statement at a time."""
+    """The driver's cursor as SQLAlchemy's adapter uses one, for one statement at a time.
+
+    The first rows come along with the execution; only what has more stays open.
+    """
 
     description: Any = None
     rowcount = -1
@@ -25,12 +29,13 @@ class Statement:
     def __init__(self, connection: "Connection") -> None:
         self._connection = connection
         self._rows: list[Any] = []
+        self._open: sqlite3.Cursor | None = None
 
     async def __aenter__(self) -> "Statement":
         return self
 
     async def execute(self, sql: str, parameters: Any = ()) -> None:
-        """Run a statement and fetch all its rows."""
+        """Run a statement."""
         await self._run(sqlite3.Cursor.execute, sql, parameters)
 
     async def executemany(self, sql: str, parameters: Sequence[Any]) -> None:
@@ -38,11 +43,27 @@ class Statement:
         await self._run(sqlite3.Cursor.executemany, sql, parameters)
 
     async def fetchall(self) -> list[Any]:
-        """The rows that there were."""
-        return self._rows
+        """All rows that have not been fetched."""
+        rows, self._rows = self._rows, []
+        if self._open is not None:
+            rows += await self._connection.on_thread(self._open.fetchall)
+            self.rowcount = self._open.rowcount
+            await self.close()
+        return rows
+
+    async def fetchmany(self, size: int) -> list[Any]:
+        """At most so many of them."""
+        if len(self._rows) < size and self._open is not None:
+            more = partial(self._open.fetchmany, max(size, _FIRST_ROWS))
+            self._rows += await self._connection.on_thread(more)
+        rows, self._rows = self._rows[:size], self._rows[size:]
+        return rows
 
     async def close(self) -> None:
-        """Nothing is open between two statements."""
+        """Let go of the rows that have not been fetched."""
+        if self._open is not None:
+            await self._connection.on_thread(self._open.close)
+            self._open = None
 
     async def _run(self, step: Callable[..., Any], sql: str, parameters: Any) -> None:
         await self._connection.on_thread(partial(self._do, step, sql, parameters))
@@ -52,17 +73,19 @@ class Statement:
         try:
             step(cursor, sql, parameters)
             self.description, self.lastrowid = cursor.description, cursor.lastrowid
-            self._rows = cursor.fetchall() if cursor.description else []
+            self._rows = cursor.fetchmany(_FIRST_ROWS) if cursor.description else []
             self.rowcount = cursor.rowcount
+            self._open = cursor if len(self._rows) == _FIRST_ROWS else None
         finally:
-            cursor.close()
+            if self._open is None:
+                cursor.close()
 
 
 class Connection(aiosqlite.Connection):
     """A connection with its thread, which does not keep the process alive."""
 
     def __init__(self, path: str) -> None:
-        super().__init__(partial(sqlite3.connect, path, check_same_thread=False), _CHUNK)
+        super().__init__(partial(sqlite3.connect, path, check_same_thread=False), _FIRST_ROWS)
         self._thread.daemon = True
 
     def cursor(self) -> Any:
@@ -77,9 +100,9 @@ class Connection(aiosqlite.Connection):
         """The connection below, for use on its thread."""
         return self._conn
 
-    async def on_thread(self, work: Callable[[], None]) -> None:
+    async def on_thread(self, work: Callable[[], T]) -> T:
         """Do something on the connection's thread."""
-        await self._execute(work)
+        return await self._execute(work)
 
 
 def connecting(path: str) -> Callable[[], Awaitable[aiosqlite.Connection]]:
