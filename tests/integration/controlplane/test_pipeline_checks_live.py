@@ -553,7 +553,7 @@ async def test_pipelines_that_promote_in_a_circle_are_refused(stand: Stand) -> N
 
 
 def test_every_effect_that_is_work_has_a_worker() -> None:
-    kinds = {fx.RenderStage, fx.Promote, fx.RunCheck, fx.WakeAt}
+    kinds = {fx.RenderStage, fx.Promote, fx.RunCheck, fx.WakeAt, fx.FollowChange, fx.WriteFound}
     told = {fx.OpenGate, fx.Notify, fx.Noted}
     assert kinds | told == set(fx.Effect.__args__)
 

@@ -332,6 +332,18 @@ stages:
     selector: {tags: {tier: prod}}
     rollout: {strategy: CANARY, canaryCount: 2, pauseSeconds: 600, maxFailed: 1}
     verificationSeconds: 900
+    git:
+      mode: REQUEST
+      author: Towline <towline@localhost>
+      changes: [{kind: FIELD, path: prod/values.yaml, image: shop, field: [web, tag]}]
+onCommit: false
+triggers:
+  - {name: weekly, type: SCHEDULE, cron: "0 9 * * 1", zone: UTC}
+  - name: image
+    type: IMAGE
+    image: registry.example.org/shop
+    policy: SEMVER
+    git: {changes: [{kind: IMAGE, path: dev/d.yaml, image: shop, value: "${tag}"}]}
 edges:
   - from: dev
     to: fleet
@@ -356,6 +368,8 @@ def deep_found() -> dict[str, Any]:
     dev = found_pipeline()["stages"][0]
     selector = {"tags": [{"name": "tier", "value": "prod"}], "distro": None, "groupIds": []}
     rollout = {"strategy": "CANARY", "canaryCount": 2, "pauseSeconds": 600, "maxFailed": 1}
+    names = {"image": "shop", "field": ["web", "tag"]}
+    field = {"kind": "FIELD", "path": "prod/values.yaml", **names}
     fleet = {
         "name": "fleet",
         "services": [{"service": {"id": "any"}}],
@@ -363,6 +377,7 @@ def deep_found() -> dict[str, Any]:
         "selector": selector,
         "rollout": {**dict.fromkeys(pipelineplan.ROLLOUT), **rollout},
         "verification": {"soakSeconds": 900, "maxRestarts": 3, "metric": None},
+        "git": json.dumps({"mode": "REQUEST", "changes": [field]}),
     }
     freeze = {
         "begin": "2026-12-20T00:00:00+00:00",
@@ -387,7 +402,27 @@ def deep_found() -> dict[str, Any]:
         for key, value in settings.items()
     ]
     edge = {"from": {"name": "dev"}, "to": {"name": "fleet"}, "gates": gates}
-    return {"id": "p1", "name": "shop", "stages": [dev, fleet], "edges": [edge]}
+    told = {"id": "p1", "name": "shop", "stages": [dev, fleet], "edges": [edge]}
+    return {**told, "onCommit": False, "triggers": deep_triggers()}
+
+
+def deep_triggers() -> list[dict[str, Any]]:
+    """What starts its releases."""
+    image = {"kind": "IMAGE", "path": "dev/d.yaml", "image": "shop"}
+    return [
+        {
+            "name": "weekly",
+            "type": "SCHEDULE",
+            "settings": json.dumps({"cron": "0 9 * * 1"}),
+            "git": None,
+        },
+        {
+            "name": "image",
+            "type": "IMAGE",
+            "settings": json.dumps({"image": "registry.example.org/shop"}),
+            "git": json.dumps({"changes": [image]}),
+        },
+    ]
 
 
 def test_a_pipeline_with_every_sort_of_setting_is_left_alone(tmp_path: Path) -> None:
