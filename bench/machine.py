@@ -12,7 +12,7 @@ from controlplane.domain.pipelines.events import Event
 from controlplane.domain.pipelines.state import GateStatus, Health, State
 from tests.unit.controlplane.pipelines.test_pipeline_machine import Walk
 
-CASES, STEPS = 1_000, 40
+CASES, STEPS = 400, 40
 SEEN: Counter[str] = Counter()
 
 
