@@ -6,7 +6,7 @@ or into a request to merge it. What is there already is found, not made twice.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from controlplane.domain.pipelines import model
 from controlplane.domain.pipelines.gitwrites import FileKind, GitWrite, Images, WriteMode
@@ -23,6 +23,8 @@ from fleet.bundle import Bundle
 from fleet.changes import Edit, MergeRequest, RequestState
 from fleet.errors import Conflict, Unavailable
 from fleet.identity import RepositoryId
+
+_LONGEST_URL = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,11 @@ class GitPromotions:
         if request.state is RequestState.MERGED:
             self._waiting[change.repository_id].discard(view.row.id)
             await self._deps.manifests.hint(id)
-        return _asked(repository, change.branch, request)
+        found = _asked(repository, change.branch, request)
+        if found.state is ChangeState.LANDED and not found.commit:
+            # A fast forward: the host names no commit of the merge.
+            return replace(found, commit=await self.tip(found))
+        return found
 
     def waiting(self, repository_id: str) -> frozenset[str]:
         """Ids of the pipelines that wait for a merge in a repository, as far as this process
@@ -194,10 +200,11 @@ def _landed(place: Place, sha: str) -> Change:
 
 
 def _asked(repository: Repository, base: str, request: MergeRequest) -> Change:
+    url = request.url[:_LONGEST_URL] if request.url.startswith(("https://", "http://")) else ""
     if request.state is not RequestState.MERGED:
-        return Change(ChangeState.OPEN, repository.id, base, number=request.number, url=request.url)
+        return Change(ChangeState.OPEN, repository.id, base, number=request.number, url=url)
     sha = request.merged or ""
-    return Change(ChangeState.LANDED, repository.id, base, sha, request.number, request.url)
+    return Change(ChangeState.LANDED, repository.id, base, sha, request.number, url)
 
 
 def _commit_url(repository: Repository, sha: str) -> str:
