@@ -34,6 +34,7 @@ from fleet.errors import Conflict, Invalid, NotFound
 
 _LONGEST_TEXT = 1000
 _MOST_BINDINGS_SHOWN = 5000
+_BINDINGS_AT_ONCE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,13 +160,13 @@ class Rights:
         async with self._deps.store.read() as tx:
             equals = {"scope": scope} if scope else {}
             rows = await tx.bindings.select(**equals)
-            views = await _views(tx, rows[:_MOST_BINDINGS_SHOWN])
-        return [
-            one
-            for one in views
-            if one.row.subject_id == actor.id
-            or actor.may(Verb.READ, one.target.below(Kind.BINDING))
-        ]
+            shown: list[BindingView] = []
+            for start in range(0, len(rows), _BINDINGS_AT_ONCE):
+                views = await _views(tx, rows[start : start + _BINDINGS_AT_ONCE])
+                shown += (one for one in views if _may_see(actor, one))
+                if len(shown) >= _MOST_BINDINGS_SHOWN:
+                    break
+        return shown[:_MOST_BINDINGS_SHOWN]
 
     async def bind(self, actor: Actor, draft: BindingDraft) -> BindingView:
         """Give a role. Forbidden: the actor lacks some of it there."""
@@ -315,6 +316,11 @@ class Rights:
     async def _is_taken(self, tx: Transaction, role: Role) -> bool:
         other = await tx.roles.find(name=role.name)
         return other is not None and other.id != role.id
+
+
+def _may_see(actor: Actor, one: BindingView) -> bool:
+    is_own = one.row.subject_id == actor.id
+    return is_own or actor.may(Verb.READ, one.target.below(Kind.BINDING))
 
 
 async def _subject(tx: Transaction, draft: BindingDraft) -> tuple[SubjectKind, str, str]:

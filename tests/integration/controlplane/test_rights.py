@@ -1,5 +1,6 @@
 """Projects, roles, bindings and requests, as people use them."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -344,3 +345,18 @@ async def test_bindings_for_some_time_end_by_themselves(world: World) -> None:
     assert (await world.identity.actor_of(user.id)).policy.grants == ()
     with pytest.raises(Invalid, match="over already"):
         await world.rights.bind(world.admin, draft)
+
+
+async def test_bindings_of_ones_place_are_found_among_very_many(world: World) -> None:
+    """However many stand elsewhere before them."""
+    shop, bank = await two_teams(world)
+    user = await world.people.upsert(world.admin, "ada@example.org")
+    draft = BindingDraft("viewer", bank.target.scope, user=user.id)
+    row = (await world.rights.bind(world.admin, draft)).row
+    async with world.deps.store.write() as tx:
+        for _ in range(1_001):
+            await tx.bindings.add(replace(row, id=world.deps.new_id()))
+    here = replace(draft, scope=shop.target.scope)
+    made = (await world.rights.bind(world.admin, here)).row
+    seen = await world.rights.bindings(person(Role.ADMIN, scope=shop.target.scope))
+    assert [one.row.id for one in seen] == [made.id]
