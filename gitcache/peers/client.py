@@ -36,7 +36,11 @@ ANSWER_SECONDS = 20.0
 """An answer that takes longer is asked for again. The work is done once all the same, but a busy
 replica has each question to read: asking soon again would keep it busy."""
 
+KEPT_SECONDS = 60
+"""For so long a connection without requests is kept."""
+
 _CONNECTIONS = 32
+_BROKEN = (aiohttp.ServerDisconnectedError, aiohttp.ClientConnectionResetError)
 _ERRORS: dict[str, type[TowlineError]] = {
     kind.code: kind
     for kind in (Unauthenticated, Forbidden, NotFound, Invalid, Conflict, LimitExceeded)
@@ -134,6 +138,15 @@ class PeerClient:
             raise PeerAway(f"replica {member.address} is away", retry_after=1.0) from error
 
     async def _ask(self, address: str, method: str, path: str, body: bytes | None = None) -> bytes:
+        """An answer. One connection that breaks is no replica that is away: asked once more."""
+        try:
+            return await self._once(address, method, path, body)
+        except PeerAway as error:
+            if not isinstance(error.__cause__, _BROKEN):
+                raise
+        return await self._once(address, method, path, body)
+
+    async def _once(self, address: str, method: str, path: str, body: bytes | None) -> bytes:
         try:
             async with self._open().request(
                 method, f"https://{address}{path}", data=body, allow_redirects=False
@@ -151,7 +164,7 @@ class PeerClient:
                 ssl=self._context,
                 limit=0,
                 limit_per_host=_CONNECTIONS,
-                keepalive_timeout=60,
+                keepalive_timeout=KEPT_SECONDS,
                 socket_factory=self._sockets.make,
             )
             self._session = aiohttp.ClientSession(

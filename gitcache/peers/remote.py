@@ -24,10 +24,8 @@ Result = TypeVar("Result")
 
 _LIVE_SECONDS = 600.0
 _PATIENCE = 60.0
-"""Seconds for which servers are asked again for what they have not answered yet."""
-_MOVING = 20.0
-"""The same for servers that do not know who owns a repository, as while one is replaced."""
-
+"""Seconds for which servers are asked again that have not answered yet, or do not know who owns
+a repository, as while one is replaced."""
 _MOST_SERVERS = 64
 _ANYWHERE = ("0.0.0.0:", "[::]:", ":")
 """Where a replica listens that was not told under which address others reach it."""
@@ -249,10 +247,8 @@ class RemoteGitCache:
 
 
 def _patience(failures: Collection[TowlineError]) -> float:
-    """For how many seconds to ask: longest where one may be at work on what it was asked."""
-    if any(isinstance(error, PeerSlow) for error in failures):
-        return _PATIENCE
-    return _MOVING if any(isinstance(error, NotOwner) for error in failures) else 0.0
+    """For how many seconds to ask: one may be at work on it, or not know yet who is to be."""
+    return _PATIENCE if any(isinstance(error, PeerSlow | NotOwner) for error in failures) else 0.0
 
 
 class _Link:

@@ -14,6 +14,7 @@ from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 from fleet.source import RepositorySpec
 from gitcache import compose, replica
+from gitcache.peers.client import KEPT_SECONDS
 from gitcache.ports import Decryptor, Egress, LiveDigests
 from gitcache.settings import GitCacheSettings
 from gitcache.sync.cache import GitCache
@@ -137,6 +138,8 @@ def _listener(part: replica.Replica, text: str) -> Listener:
         server_header=False,
         date_header=False,
         timeout_graceful_shutdown=2,
+        # Longer than clients keep one: neither side closes what the other is about to use.
+        timeout_keep_alive=KEPT_SECONDS + 15,
     )
     config.load()
     config.ssl = part.tls.server

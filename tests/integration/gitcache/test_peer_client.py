@@ -10,6 +10,7 @@ import pytest
 
 from fleet.identity import RepositoryId
 from fleet.runtime.clock import SystemClock
+from gitcache.domain import messages
 from gitcache.peers.authority import Contexts, contexts
 from gitcache.peers.client import PeerClient
 from gitcache.ports import Member, PeerSlow
@@ -98,3 +99,21 @@ async def test_a_replica_that_has_no_time_for_a_handshake_is_slow_and_not_away(
     with pytest.raises(PeerSlow, match="not answered yet"):
         await client.resolve(member, RepositoryId("r"), "main")
     await client.close()
+
+
+async def test_a_connection_that_breaks_is_no_replica_that_is_away(
+    listener: socket.socket, tls: Contexts
+) -> None:
+    """One that was kept is closed by the other side while a question is on its way."""
+    client = PeerClient(tls.client, hop=False)
+    member = Member("x", f"127.0.0.1:{listener.getsockname()[1]}")
+    asking = asyncio.ensure_future(client.wish(member, messages.Wishes((), ())))
+    connection, _ = await asyncio.to_thread(listener.accept)
+    with await asyncio.to_thread(tls.server.wrap_socket, connection, server_side=True) as first:
+        await asyncio.to_thread(first.recv, 4096)
+    connection, _ = await asyncio.to_thread(listener.accept)
+    with await asyncio.to_thread(tls.server.wrap_socket, connection, server_side=True) as second:
+        await asyncio.to_thread(second.recv, 4096)
+        await asyncio.to_thread(second.sendall, b"HTTP/1.1 204 No Content\r\n\r\n")
+        await asking
+        await client.close()
