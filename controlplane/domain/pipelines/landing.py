@@ -24,6 +24,8 @@ _LONGEST = 300
 def changed(draft: Draft, event: Changed) -> None:
     """Remember what the release became; its history says so once."""
     held = draft.stage(event.stage)
+    if not _by_git(draft, event.stage):
+        return draft.note("the stage is not promoted by git")
     if held.release != event.release or not held.revisions:
         return draft.note(f"the stage does not hold release {event.release}")
     before, now = held.change, event.change
@@ -52,11 +54,15 @@ def hinted(draft: Draft, event: ChangeHinted) -> None:
 def base_moved(draft: Draft, event: BaseMoved) -> None:
     """The release goes back before the gates of its stage, to be rendered and judged anew."""
     held = draft.stage(event.stage)
+    if not _by_git(draft, event.stage):
+        return draft.note("the stage is not promoted by git")
     if held.release != event.release or not held.promoting:
         return draft.note(f"the stage is not taking in {event.release}")
     draft.record(event.stage, event.release, f"back to its gates: {event.reason}")
     draft.put_stage(event.stage, _before(draft, event.stage, held))
     for edge in draft.pipeline.edges_into[event.stage]:
+        if draft.stage(edge.source).release != event.release:
+            continue  # A newer one waits there already.
         draft.candidates[edge.id] = Candidate(event.release, attempt=held.attempt + 1)
 
 
@@ -78,6 +84,11 @@ def follow(draft: Draft, stage: Stage) -> None:
         draft.wake(change.next_at)
 
 
+def _by_git(draft: Draft, id: StageId) -> bool:
+    stage = draft.pipeline.stage.get(id)
+    return stage is not None and stage.git is not None
+
+
 def _open(held: StageState) -> Change | None:
     """The request that the stage waits for, as long as it does."""
     waits = held.change is not None and held.change.state is ChangeState.OPEN
@@ -95,12 +106,14 @@ def _given(held: StageState) -> list[ServiceId]:
 
 def _before(draft: Draft, stage: StageId, held: StageState) -> StageState:
     """The stage with what it was good with, if anything, and nothing on its way."""
+    rendered = {key: one for key, one in held.rendered.items() if key != held.release}
     kept = StageState(
         batches=held.batches,
         reason=clip("its release went back to its gates"),
         good_release=held.good_release,
         good=held.good,
         hold=held.hold,
+        rendered=rendered,
     )
     if held.good_release is None:
         return kept

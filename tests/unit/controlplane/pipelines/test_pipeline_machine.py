@@ -1,6 +1,7 @@
 """The engine under random events, against a model that remembers only what a person would."""
 
 from collections import defaultdict
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from hypothesis import given, settings
@@ -12,6 +13,9 @@ from controlplane.domain.pipelines.effects import Effect, OpenGate, Promote, Ren
 from controlplane.domain.pipelines.events import (
     Aborted,
     Approved,
+    BaseMoved,
+    Changed,
+    ChangeHinted,
     CheckAnswered,
     Cleared,
     Event,
@@ -27,7 +31,8 @@ from controlplane.domain.pipelines.events import (
     StageObserved,
     Superseded,
 )
-from controlplane.domain.pipelines.model import Edge, Gate, GateId, Pipeline, StageId
+from controlplane.domain.pipelines.gitwrites import FileChange, FileKind, GitWrite
+from controlplane.domain.pipelines.model import Edge, Gate, GateId, Pipeline, StageId, validate
 from controlplane.domain.pipelines.rules import (
     ApprovalRule,
     HttpRule,
@@ -38,6 +43,8 @@ from controlplane.domain.pipelines.rules import (
 )
 from controlplane.domain.pipelines.state import (
     HISTORY_LENGTH,
+    Change,
+    ChangeState,
     Digests,
     GateStatus,
     Health,
@@ -69,6 +76,15 @@ HEALTHS = st.sampled_from((*Health, Health.HEALTHY, Health.HEALTHY))
 DIGESTS = st.dictionaries(st.builds(ServiceId, st.text(max_size=3)), st.text(max_size=3))
 
 
+WRITE = GitWrite((FileChange(FileKind.IMAGE, "d.yaml", image="shop"),))
+
+
+def promoted_by_git(pipeline: Pipeline) -> Pipeline:
+    """The same with all stages behind the first promoted by git."""
+    first, *rest = pipeline.order
+    return validate(replace(pipeline, stages=(first, *(replace(s, git=WRITE) for s in rest))))
+
+
 class Person:
     """Remembers yes, no and healthy, independently of the engine's own records."""
 
@@ -85,9 +101,10 @@ class Person:
 class Walk(RuleBasedStateMachine):
     """Any pipeline, any order of events: what must never happen, does not."""
 
-    @initialize(shape=st.sampled_from(SHAPES), services=st.integers(1, 2))
-    def start(self, shape: dict, services: int) -> None:
-        self.line = Line(make_pipeline(shape, services=services))
+    @initialize(shape=st.sampled_from(SHAPES), services=st.integers(1, 2), by_git=st.booleans())
+    def start(self, shape: dict, services: int, by_git: bool) -> None:
+        pipeline = make_pipeline(shape, services=services)
+        self.line = Line(promoted_by_git(pipeline) if by_git else pipeline)
         self.person = Person()
 
     @property
@@ -146,6 +163,16 @@ class Walk(RuleBasedStateMachine):
             digests = tuple(sorted(asked.digests.items()))
             self.person.passed.add((asked.gate, asked.release, digests))
         self.take(CheckAnswered(asked.gate, asked.step, asked.attempt_key, answer, "as told"))
+
+    @rule(data=st.data(), what=st.sampled_from((*ChangeState, BaseMoved, ChangeHinted)))
+    def git_tells(self, data: st.DataObject, what: ChangeState | type) -> None:
+        stage, release = self.pick_stage(data)
+        if what is ChangeHinted:
+            return self.take(ChangeHinted("repository"))
+        if what is BaseMoved:
+            return self.take(BaseMoved(stage, release, "moved"))
+        state = ChangeState(what)
+        return self.take(Changed(stage, release, Change(state, "repository", "main", "landed", 7)))
 
     @precondition(lambda self: self.pipeline.gate)
     @rule(data=st.data(), abort=st.booleans())
@@ -299,7 +326,7 @@ class Walk(RuleBasedStateMachine):
         match self.line.log[-1][0]:
             case StageHealth(about, release, Health.HEALTHY | Health.FAILED):
                 return (about, release) == (stage, held.release)
-            case Superseded(about, release) | Aborted(about, release):
+            case Superseded(about, release) | Aborted(about, release) | BaseMoved(about, release):
                 return (about, release) == (stage, held.release)
         return False
 
