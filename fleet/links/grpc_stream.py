@@ -63,8 +63,9 @@ class GrpcLink:
         try:
             await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            await tasks.stop()
+            # First, as what comes then may be cancelled: gRPC does so when the far side leaves.
             mux.on_closed(self._reason or "the connection was lost")
+            await tasks.stop()
         return self._reason
 
     async def _read(self, mux: Mux) -> None:

@@ -220,12 +220,20 @@ async def grpc_ends(clock: Clock, *, websocket: bool = False) -> AsyncGenerator[
         stack.callback(call.cancel)
         link, owner = GrpcLink(call), RecordingMuxOwner()
         agent = _mux(link, owner, clock, hub=False)
-        tasks.spawn("agent", link.carry(agent, clock))
+        tasks.spawn("agent", _carry(link, agent, clock, call))
         async with asyncio.timeout(10):
             while owner.ready is None or served.owner.ready is None:
                 await asyncio.sleep(0.01)
         assert served.mux is not None
         yield Ends(served.mux, agent, served.owner, owner, line.pause, line.go_on, line.cut)
+
+
+async def _carry(link: GrpcLink, mux: Mux, clock: Clock, call: Any) -> None:
+    """As an agent does: with the link the call ends, whatever state it is in."""
+    try:
+        await link.carry(mux, clock)
+    finally:
+        call.cancel()
 
 
 async def _serve_websocket(listener: tuple[str, int], stack: AsyncExitStack, tasks: Tasks) -> int:
