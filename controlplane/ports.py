@@ -44,7 +44,6 @@ from controlplane.domain.sets import OpenRequest, ServiceSet
 from controlplane.domain.signin import Challenge, Failures, TrustRule
 from controlplane.domain.sources import ServiceSource
 from controlplane.domain.spans import Ended, Span
-from controlplane.domain.streams import FoundStreams, OpenStream, RecordingPart, StreamFilter
 from controlplane.domain.tunnels import Replica, Tunnel
 from fleet.changes import Edit, MergeRequest
 from fleet.identity import RepositoryId
@@ -56,6 +55,7 @@ from fleet.source import (
     RepositorySpec,
     RepositoryState,
 )
+from fleet.streams import FoundStreams, OpenStream, RecordingPart, StreamFilter
 
 T = TypeVar("T")
 MOST_ROWS_A_PAGE = 100

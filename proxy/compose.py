@@ -14,10 +14,16 @@ from fleet.mux.budget import Budget
 from fleet.mux.mux import MuxSettings
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
+from fleet.streams import (
+    EVERYTHING,
+    FoundStreams,
+    OpenStream,
+    RecordingPart,
+    StreamFilter,
+    longest_open,
+)
 from proxy.domain.access import Identity
 from proxy.domain.limits import Load
-from proxy.domain.streams import EVERYTHING, FoundStreams, OpenStream, StreamFilter, longest_open
-from proxy.domain.terminal import RecordingPart
 from proxy.gateway.connection import make_door
 from proxy.gateway.counting import OpenRequests
 from proxy.gateway.desk import Desk
@@ -187,17 +193,17 @@ class Door:
         """End the links of the agent that has signed in with this token: it was revoked."""
         self.tunnels.revoke(token_id)
 
-    async def recording(self, id: str, offset: int, most: int) -> RecordingPart:
+    async def recording(self, request_id: str, offset: int, most: int) -> RecordingPart:
         """A part of the recording of a request, from whichever replica keeps it.
 
         NotFound: there is none. Unavailable: one that may have it does not answer.
         """
         try:
-            return await self.here.recording(id, offset, most)
+            return await self.here.recording(request_id, offset, most)
         except NotFound:
             if self.sharing is None:
                 raise
-        return await self.sharing.inquiries.recording(id, offset, most)
+        return await self.sharing.inquiries.recording(request_id, offset, most)
 
     @property
     def meters(self) -> Meters:

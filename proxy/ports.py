@@ -7,13 +7,13 @@ from typing import Protocol
 from fleet.identity import ClusterId, TokenId
 from fleet.mux.codec import Buffer, Open
 from fleet.mux.stream import StreamOwner
+from fleet.streams import OpenStream, RecordingPart, StreamFilter
 from proxy.domain.access import Credential, Grant, Identity
 from proxy.domain.attributes import RequestAttributes
 from proxy.domain.audit import RequestRecord
 from proxy.domain.limits import Load
 from proxy.domain.places import Neighbour, Place
-from proxy.domain.streams import OpenStream, StreamFilter
-from proxy.domain.terminal import RecordingPart, TerminalSession
+from proxy.domain.terminal import TerminalSession
 
 
 class Authenticator(Protocol):

@@ -4,8 +4,8 @@ from datetime import datetime
 
 import strawberry
 
-from controlplane.domain.streams import OpenStream as StreamRow
 from controlplane.graphql.context import Info
+from fleet.streams import OpenStream as StreamRow
 
 
 @strawberry.type(description="A request to a cluster that is under way.")

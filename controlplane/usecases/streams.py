@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 from controlplane.domain.access import Actor, Kind, Target, Verb, require, require_member
-from controlplane.domain.streams import FoundStreams, OpenStream, RecordingPart, StreamFilter
 from controlplane.ports import Door, PageQuery
 from controlplane.usecases.deps import Deps
 from fleet.errors import NotFound, Unavailable
 from fleet.identity import ClusterId
+from fleet.streams import FoundStreams, OpenStream, RecordingPart, StreamFilter
 
 PART_BYTES = 256 << 10
 _MOST_CLUSTERS = 20_000

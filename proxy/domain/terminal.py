@@ -28,17 +28,6 @@ class TerminalSession:
     command: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class RecordingPart:
-    """Bytes of a recording, which are ASCII; `next` is where the following part begins, None at
-    its end. `going_on`: the session has not ended, more may come behind the end.
-    """
-
-    data: bytes
-    next: int | None
-    going_on: bool
-
-
 def terminal_session(
     attributes: RequestAttributes, query: str, *, spdy: bool, keep_input: bool
 ) -> TerminalSession | None:

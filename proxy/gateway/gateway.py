@@ -8,9 +8,9 @@ import structlog
 from fleet.identity import ClusterId
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
+from fleet.streams import OpenStream, StreamFilter
 from proxy.domain.audit import EndReason, RequestRecord
 from proxy.domain.limits import HeadLimits, StreamLimits, Timeouts
-from proxy.domain.streams import OpenStream, StreamFilter
 from proxy.gateway.answers import Refusal
 from proxy.gateway.desk import Desk
 from proxy.gateway.exchange import Exchange

@@ -14,9 +14,10 @@ import structlog
 from fleet.errors import NotFound, Unavailable
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
+from fleet.streams import RecordingPart
 from proxy.domain.audit import RequestRecord
 from proxy.domain.limits import RecordingLimits
-from proxy.domain.terminal import RecordingPart, TerminalSession
+from proxy.domain.terminal import TerminalSession
 from proxy.recording.cast import Cast
 from proxy.recording.tape import SessionTape
 

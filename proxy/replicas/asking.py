@@ -13,10 +13,9 @@ from fleet.errors import NotFound, TowlineError, Unavailable
 from fleet.mux.codec import END, FEATURE_QUESTIONS, KIND_QUESTION, Buffer, Open
 from fleet.mux.mux import Mux
 from fleet.mux.stream import Stream
+from fleet.streams import FoundStreams, RecordingPart, StreamFilter, longest_open
 from proxy.domain.limits import Load
 from proxy.domain.places import Neighbour
-from proxy.domain.streams import FoundStreams, StreamFilter, longest_open
-from proxy.domain.terminal import RecordingPart
 from proxy.ports import TunnelRegistry
 from proxy.replicas.peers import Peers
 from proxy.replicas.questions import (

@@ -8,9 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter
 
+from fleet.streams import OpenStream, RecordingPart, StreamFilter
 from proxy.domain.limits import Load
-from proxy.domain.streams import OpenStream, StreamFilter
-from proxy.domain.terminal import RecordingPart
 
 MOST_QUESTION = 1 << 20
 MOST_ANSWER = 8 << 20

@@ -5,9 +5,8 @@ from datetime import UTC, datetime, timedelta
 
 from fleet.errors import NotFound
 from fleet.identity import ClusterId
+from fleet.streams import OpenStream, RecordingPart, StreamFilter
 from proxy.domain.limits import Load
-from proxy.domain.streams import OpenStream, StreamFilter
-from proxy.domain.terminal import RecordingPart
 
 BEGAN = datetime(2026, 5, 4, 9, tzinfo=UTC)
 

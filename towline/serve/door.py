@@ -1,7 +1,6 @@
 """What the Kubernetes door asks of the control plane."""
 
 from collections.abc import Iterable
-from dataclasses import asdict
 from datetime import datetime
 from operator import attrgetter
 from typing import Protocol
@@ -12,7 +11,6 @@ from controlplane.domain.access import SYSTEM
 from controlplane.domain.access.policy import Door as Entry
 from controlplane.domain.access.roles import KubernetesRequest
 from controlplane.domain.ledger import AuditEntry, Verdict
-from controlplane.domain.streams import FoundStreams, OpenStream, RecordingPart, StreamFilter
 from controlplane.usecases.access import Access
 from controlplane.usecases.identity import Identity as Identities
 from controlplane.usecases.strangers import Strangers
@@ -20,8 +18,6 @@ from fleet.errors import LimitExceeded, TowlineError, Unauthenticated
 from fleet.identity import ClusterId, TokenId, TokenKind, UserId, token_kind
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
-from proxy.compose import Door
-from proxy.domain import streams
 from proxy.domain.access import (
     Credential,
     CredentialKind,
@@ -90,25 +86,6 @@ class DoorAccess:
 
     async def last_seen(self, cluster_id: ClusterId) -> datetime | None:
         return await self._access.last_seen(cluster_id)
-
-
-class DoorStreams:
-    """The control plane's port `Door` over the door of this process."""
-
-    def __init__(self, door: Door) -> None:
-        self._door = door
-
-    async def open_streams(self, wanted: StreamFilter) -> FoundStreams:
-        found = await self._door.open_streams(streams.StreamFilter(**asdict(wanted)))
-        shown = [OpenStream(**asdict(one)) for one in found.streams]
-        return FoundStreams(shown, found.silent)
-
-    async def end_stream(self, stream: OpenStream, by: str) -> bool:
-        return await self._door.end_stream(streams.OpenStream(**asdict(stream)), by)
-
-    async def recording(self, request_id: str, offset: int, most: int) -> RecordingPart:
-        part = await self._door.recording(request_id, offset, most)
-        return RecordingPart(part.data, part.next, part.going_on)
 
 
 class Trail(Protocol):

@@ -33,7 +33,7 @@ from proxy.tunnel.egress import Egress
 from proxy.tunnel.websocket import agents_route
 from towline.serve.chart import chart_route
 from towline.serve.console import console_folder
-from towline.serve.door import DoorAccess, DoorAudit, DoorIdentity, DoorStreams
+from towline.serve.door import DoorAccess, DoorAudit, DoorIdentity
 from towline.serve.first import keep_private, leave_first_token, leave_setup_link
 from towline.serve.gitpart import GitPart, git_settings
 from towline.serve.listeners import (
@@ -162,7 +162,7 @@ class Process:
         self.plane.verbs.components.live = LiveDoor(self.door)
         self.plane.checks.live = LiveDoor(self.door)
         self.plane.secrets.sources.live = LiveDoor(self.door)
-        self.plane.verbs.streams.door = DoorStreams(self.door)
+        self.plane.verbs.streams.door = self.door
         ends.push_async_callback(self.door.stop)
         self.door.start()
         self._replicas = None

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
+from fleet.streams import EVERYTHING
 from proxy.domain.access import ImpersonationRule, Recording
 from proxy.domain.audit import EndReason
-from proxy.domain.streams import EVERYTHING
 from tests.fakes.door import FakeInstallation
 from tests.integration.proxy.recording import RecordingUpstream
 from tests.integration.proxy.stack import Stack, eventually

@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from fleet.identity import TokenKind, new_token
+from fleet.streams import EVERYTHING
 from proxy.domain.access import ImpersonationRule
 from proxy.domain.audit import EndReason
 from proxy.domain.limits import HeadLimits, StreamLimits, Timeouts
-from proxy.domain.streams import EVERYTHING
 from proxy.settings import ProxySettings
 from syncagent.tunnel.guard import Guard, ImpersonationPolicy
 from tests.fakes.door import ANN

@@ -7,8 +7,8 @@ import orjson
 import pytest
 
 from fleet.errors import LimitExceeded, Unavailable
+from fleet.streams import EVERYTHING
 from proxy.domain.audit import EndReason
-from proxy.domain.streams import EVERYTHING
 from proxy.gateway.route import Route
 from tests.fakes.door import ANN
 from tests.integration.proxy.recording import RecordingUpstream, recording_upstream

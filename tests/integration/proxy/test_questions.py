@@ -15,9 +15,9 @@ from fleet.mux.budget import Budget
 from fleet.mux.codec import END, KIND_QUESTION, Open
 from fleet.mux.mux import Mux
 from fleet.runtime.clock import SystemClock
+from fleet.streams import EVERYTHING, MOST_LISTED, StreamFilter
 from proxy.domain.limits import Load, StreamLimits
 from proxy.domain.places import Neighbour, Place
-from proxy.domain.streams import EVERYTHING, MOST_LISTED, StreamFilter
 from proxy.gateway.counting import OpenRequests
 from proxy.replicas import asking
 from proxy.replicas.answering import Answers

@@ -1,9 +1,12 @@
-"""Requests to clusters that are under way, and recordings of terminal sessions."""
+"""Requests to clusters that are under way, as people look at them, and recordings of sessions."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
 from fleet.identity import ClusterId
+
+MOST_LISTED = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,21 @@ class StreamFilter:
     owner: str = ""
     clusters: tuple[ClusterId, ...] | None = None
 
+    def chosen(self, streams: Iterable[OpenStream]) -> list[OpenStream]:
+        """Those that fit, longest open first, `MOST_LISTED` at most."""
+        clusters = frozenset(self.clusters or ())
+
+        def fits(one: OpenStream) -> bool:
+            open_to = self.clusters is None or one.user_id == self.owner
+            return (
+                self.id in (None, one.id)
+                and self.handle in (None, one.handle)
+                and self.user in (None, one.user)
+                and (open_to or one.cluster_id in clusters)
+            )
+
+        return longest_open(one for one in streams if fits(one))
+
 
 @dataclass(frozen=True, slots=True)
 class FoundStreams:
@@ -57,11 +75,18 @@ class FoundStreams:
 
 @dataclass(frozen=True, slots=True)
 class RecordingPart:
-    """ASCII text of a recording; `next` is where the following part begins, None at its end.
-
-    `going_on`: the session has not ended, more may come behind the end.
+    """Bytes of a recording, which are ASCII; `next` is where the following part begins, None at
+    its end. `going_on`: the session has not ended, more may come behind the end.
     """
 
     data: bytes
     next: int | None
     going_on: bool
+
+
+EVERYTHING = StreamFilter()
+
+
+def longest_open(streams: Iterable[OpenStream]) -> list[OpenStream]:
+    """In the order in which they are shown, `MOST_LISTED` at most."""
+    return sorted(streams, key=lambda one: one.since)[:MOST_LISTED]
