@@ -3,8 +3,9 @@
 import asyncio
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -81,7 +82,9 @@ def simulate(
     _tell(outcomes, clusters + add if add is not None else None, memory, html, output)
 
 
-def _tell(outcomes, clusters: int | None, memory: int, html: Path | None, output: Format) -> None:
+def _tell(
+    outcomes: Sequence[Any], clusters: int | None, memory: int, html: Path | None, output: Format
+) -> None:
     forecasts, report = load("towline.simulate.forecast"), load("towline.simulate.report")
     after = None
     if clusters is not None:

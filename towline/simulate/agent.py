@@ -3,6 +3,7 @@
 import random
 import socket
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 from uuid import UUID
 
 import grpc.aio
@@ -45,9 +46,9 @@ class Balanced(Endpoint):
 
 
 def _listens(address: str) -> bool:
-    host, _, port = address.rpartition(":")
+    place = urlsplit(address if "://" in address else f"//{address}")
     try:
-        socket.create_connection((host, int(port)), _PROBE_S).close()
+        socket.create_connection((place.hostname or "", place.port or 443), _PROBE_S).close()
     except OSError:
         return False
     return True
@@ -56,7 +57,9 @@ def _listens(address: str) -> bool:
 class SimulatedAgent:
     """The real link and tunnel of a cluster that exists only here."""
 
-    def __init__(self, name: str, token: str, ca: bytes, addresses: tuple[str, ...], clock: Clock):
+    def __init__(
+        self, name: str, token: str, ca: bytes, addresses: tuple[str, ...], clock: Clock
+    ) -> None:
         self.name = name
         instance = new_id(clock.now())
         endpoint = Balanced(addresses[0], token, ca, addresses=addresses)

@@ -7,7 +7,15 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from fleet.errors import Invalid
 from fleet.runtime.tasks import Tasks
-from towline.simulate.outcome import Curve, Figure, Outcome, line_through, percentile, summed_up
+from towline.simulate.outcome import (
+    Curve,
+    Figure,
+    Outcome,
+    Points,
+    line_through,
+    percentile,
+    summed_up,
+)
 from towline.simulate.stage import Stage
 
 _SETTLE_S = 3.0
@@ -206,5 +214,5 @@ def _beside(before: list[float], during: list[float]) -> Curve:
     return Curve("Report to acknowledgement", "milliseconds", "% of reports", lines)
 
 
-def _in_ms(values: list[float]):
+def _in_ms(values: list[float]) -> Points:
     return summed_up([1000 * one for one in values])

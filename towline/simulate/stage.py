@@ -40,7 +40,7 @@ class Stage:
     say: Say
     own: OwnHub | None = None
     joins: list[tuple[int, float]] = field(default_factory=list)
-    versions: count = field(default_factory=lambda: count(1))
+    versions: count[int] = field(default_factory=lambda: count(1))
     deployed: int = 0
 
     @property
