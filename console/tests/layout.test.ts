@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { hit, LABEL, layOut, type FleetRow } from "../src/fleet/layout";
+import { fitted } from "../src/fleet/paint";
 
 const row = (handle: string, count: number): FleetRow => ({ id: handle, handle, pingedAt: null, services: "H".repeat(count) });
 
@@ -36,4 +37,9 @@ describe("the map's layout", () => {
     const many = Array.from({ length: 1000 }, (_, index) => row(`c${index}`, 100));
     expect(layOut(many, 1400).blocks).toHaveLength(1000);
   });
+});
+
+it("cuts a label to its block, and says so", () => {
+  expect(fitted("prod", 84)).toBe("prod");
+  expect(fitted("a-cluster-with-a-very-long-name", 84)).toBe("a-cluster-wi…");
 });

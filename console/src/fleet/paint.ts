@@ -3,6 +3,8 @@ import { LABEL, type FleetRow, type Layout } from "./layout";
 
 export type Palette = { readonly ink: string; readonly quiet: string; readonly warn: string; readonly cells: Readonly<Record<string, string>> };
 
+// About the width of a letter of the labels, in pixels.
+const LETTER = 6.2;
 const VARIABLES: Record<string, string> = { H: "--ok", S: "--busy", P: "--busy", F: "--bad", Z: "--idle", A: "--warn" };
 
 /** The colours of the theme that is on now. */
@@ -23,6 +25,12 @@ function resolve(element: Element, colour: string): string {
   return plain;
 }
 
+/** A label cut to a width in pixels: squeezed letters cannot be read. */
+export function fitted(label: string, width: number): string {
+  const most = Math.floor(width / LETTER);
+  return label.length <= most ? label : `${label.slice(0, Math.max(1, most - 1))}…`;
+}
+
 /** Paint all that lies between two heights of the map. */
 export function paint(context: CanvasRenderingContext2D, layout: Layout, colours: Palette, top: number, bottom: number, isStale: (row: FleetRow) => boolean): void {
   const { cell } = layout;
@@ -34,7 +42,7 @@ export function paint(context: CanvasRenderingContext2D, layout: Layout, colours
     const stale = isStale(row);
     context.globalAlpha = 1;
     context.fillStyle = stale ? colours.warn : colours.quiet;
-    context.fillText(`${stale ? "◷ " : ""}${row.handle}`, x, y - top, columns * cell);
+    context.fillText(fitted(`${stale ? "◷ " : ""}${row.handle}`, columns * cell), x, y - top, columns * cell);
     context.globalAlpha = stale ? 0.4 : 1;
     let last = "";
     for (let index = 0; index < row.services.length; index += 1) {

@@ -51,7 +51,7 @@ function Picture({ serviceId, affected }: { readonly serviceId: string; readonly
       <FlowGraph label="Flow of values" spots={picture.spots} ways={picture.ways} />
       {picture.cut && <p className="quiet">More services take part than are drawn.</p>}
       {affected.length > 0 && (
-        <p>
+        <p className="reaches">
           A change of what it exports reaches{" "}
           {affected.map((one, index) => (
             <span key={one.serviceId}>

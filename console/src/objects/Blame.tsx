@@ -13,15 +13,13 @@ const MOST = 200;
 
 /** Who it was, as exactly as is known: a person, a commit, or only the program that wrote it. */
 function Who({ field }: { readonly field: Field }) {
-  if (field.person !== null) return <strong>{field.person}</strong>;
-  if (field.revision !== null)
-    return (
-      <>
-        {field.revision.author} <code>{field.revision.sha.slice(0, 8)}</code> {field.revision.subject}
-        {field.isOldestRevision && <span className="quiet"> or before</span>}
-      </>
-    );
-  return <span className="quiet">not by way of Towline</span>;
+  if (field.revision === null) return field.person === null ? <span className="quiet">not by way of Towline</span> : <strong>{field.person}</strong>;
+  return (
+    <>
+      {field.revision.author} <code>{field.revision.sha.slice(0, 8)}</code> {field.revision.subject}
+      {field.isOldestRevision && <span className="quiet"> or before</span>}
+    </>
+  );
 }
 
 function Fields({ label, fields }: { readonly label: string; readonly fields: readonly Field[] }) {
@@ -39,7 +37,7 @@ function Fields({ label, fields }: { readonly label: string; readonly fields: re
             <Who field={field} />
           </td>
           <td>
-            {field.manager} {field.subresource !== "" && <span className="quiet">by {field.subresource}</span>}
+            {field.manager} {field.subresource !== null && <span className="quiet">by {field.subresource}</span>}
           </td>
           <td>
             <Age at={field.at} never="not noted" />
@@ -55,7 +53,7 @@ export function Strangers({ id }: { readonly id: string }) {
   const [{ data, error }] = useQuery({ query: ComponentBlameDocument, variables: { id }, requestPolicy: "network-only" });
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={3} />;
-  const others = data.componentBlame.filter(({ manager, subresource }) => manager !== OWN && subresource === "");
+  const others = data.componentBlame.filter(({ manager, subresource }) => manager !== OWN && subresource === null);
   if (others.length === 0) return <p className="quiet">Nobody else has set a field of it.</p>;
   return <Fields label="Set by somebody else" fields={[...others].sort((left, right) => (right.at ?? "").localeCompare(left.at ?? "")).slice(0, MOST)} />;
 }

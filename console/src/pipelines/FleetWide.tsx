@@ -33,7 +33,7 @@ function Diff({ repositoryId, sha }: { readonly repositoryId: string; readonly s
   return (
     <div className="stack">
       <p>
-        Of {looked} {looked === 1 ? "service" : "services"} that come from this repository, {looked - untouched} would change.
+        Of {looked} {looked === 1 ? "service" : "services"} from this repository, {looked - untouched} would change.
         {groups.length > 1 && " Those that change alike stand together."}
       </p>
       {groups.map((group, index) => (
