@@ -25,6 +25,7 @@ from fleet.runtime.tasks import Tasks
 strawberry.enum(PlaceKind, name="PlaceKind")
 
 _QUIET_SECONDS = 1.0
+_GATHERED_SECONDS = 0.1
 
 
 @strawberry.type
@@ -187,7 +188,7 @@ class _Gathered:
 
 
 async def _deltas(context: Context, query: PageQuery) -> AsyncGenerator[FleetDelta, None]:
-    search, shown = context.verbs.search, _Shown()
+    search, shown, clock = context.verbs.search, _Shown(), context.verbs.clock
     gathered = _Gathered(context.verbs.bus.subscribe(SERVICE, CLUSTER, MISSED))
     tasks = Tasks("fleet map")
     tasks.spawn("gather", gathered.pump())
@@ -195,10 +196,12 @@ async def _deltas(context: Context, query: PageQuery) -> AsyncGenerator[FleetDel
         await context.recheck()
         first = shown.news(await search.fleet_map(context.actor, query))
         yield first or FleetDelta(rows=[], gone=[])
+        told = clock.monotonic()
         while True:
             await gathered.wait()
-            # Many changes come together: they are told of once a second, and looked up once.
-            await context.verbs.clock.sleep(_QUIET_SECONDS)
+            # A lone change is told of at once; of many, what comes within a second together.
+            await clock.sleep(max(_GATHERED_SECONDS, told + _QUIET_SECONDS - clock.monotonic()))
+            told = clock.monotonic()
             taken = gathered.take()
             await context.recheck()
             among = await search.concerned(context.actor, *taken) if taken else None
