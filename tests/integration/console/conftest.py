@@ -14,6 +14,7 @@ from playwright.sync_api import (
     BrowserContext,
     ConsoleMessage,
     Page,
+    ViewportSize,
     expect,
     sync_playwright,
 )
@@ -26,7 +27,9 @@ BUILT = ROOT / "console" / "dist"
 AXE = ROOT / "console" / "node_modules" / "axe-core" / "axe.min.js"
 ARTEFACTS = ROOT / "artifacts" / "console"
 EMAIL, PASSWORD = "ada@example.org", "correct-horse-battery"
-expect.set_options(timeout=15_000)
+PATIENCE = 30_000
+SCREEN: ViewportSize = {"width": 1440, "height": 900}
+expect.set_options(timeout=PATIENCE)
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 # What the browser itself says of answers that a test provokes.
 _EXPECTED = re.compile(r"Failed to load resource|WebSocket connection")
@@ -62,6 +65,11 @@ class Desk:
 
     def go(self, path: str) -> Page:
         self.page.goto(self.base + path)
+        return self.page
+
+    def turn_to(self, path: str) -> Page:
+        """Go there within the page that is loaded, as a link does."""
+        self.page.evaluate("(path) => history.pushState(null, '', path)", path)
         return self.page
 
     def sign_in(self, email: str = EMAIL, password: str = PASSWORD) -> None:
@@ -108,42 +116,40 @@ def story(stage: DemoStage) -> Story:
 
 
 @pytest.fixture(scope="module")
-def signed_in(
-    chromium: Browser, stage: DemoStage, tmp_path_factory: pytest.TempPathFactory
-) -> Path:
-    """The cookies of who has signed in."""
-    kept = tmp_path_factory.mktemp("browser") / "state.json"
-    context = chromium.new_context()
+def signed_in(chromium: Browser, stage: DemoStage) -> Iterator[BrowserContext]:
+    """The administrator's browser: signed in once, the console's files loaded once."""
+    context = chromium.new_context(viewport=SCREEN)
+    context.set_default_timeout(PATIENCE)
     desk = Desk(stage, context.new_page())
     desk.go("/")
     desk.sign_in()
     desk.page.get_by_role("heading", name="Fleet").wait_for()
-    context.storage_state(path=kept)
+    desk.page.close()
+    yield context
     context.close()
-    return kept
 
 
 @pytest.fixture
 def stranger(chromium: Browser, stage: DemoStage) -> Iterator[Desk]:
     """A browser in which nobody has signed in."""
-    context = chromium.new_context(viewport={"width": 1440, "height": 900})
+    context = chromium.new_context(viewport=SCREEN)
+    context.set_default_timeout(PATIENCE)
     yield from _watched(context, stage)
+    context.close()
 
 
 @pytest.fixture
-def ada(chromium: Browser, stage: DemoStage, signed_in: Path) -> Iterator[Desk]:
-    """The administrator at a browser."""
-    context = chromium.new_context(viewport={"width": 1440, "height": 900}, storage_state=signed_in)
-    yield from _watched(context, stage)
+def ada(signed_in: BrowserContext, stage: DemoStage) -> Iterator[Desk]:
+    """The administrator at a tab of their browser."""
+    yield from _watched(signed_in, stage)
 
 
 def _watched(context: BrowserContext, stage: DemoStage) -> Iterator[Desk]:
     """A desk; at its end nothing was complained of: no error, no breach of the policy."""
-    context.set_default_timeout(15_000)
     desk = Desk(stage, context.new_page())
     desk.listen()
     yield desk
-    context.close()
+    desk.page.close()
     assert desk.complaints == []
 
 

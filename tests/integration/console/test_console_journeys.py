@@ -144,6 +144,7 @@ def test_a_release_is_approved_and_goes_live(ada: Desk, story: Story) -> None:
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("sha256:")
     expect(dialog).to_contain_text("all of it would be new")
+    expect(dialog).to_contain_text("from this repository")
     dialog.get_by_role("button", name="Approve exactly this").press("Enter")
     expect(dialog).to_be_hidden()
     prod = page.get_by_role("region", name="Stage prod")
@@ -320,7 +321,7 @@ def test_hostile_strings_stay_text(ada: Desk, story: Story) -> None:
     ):
         ada.go(path)
         page.get_by_role("heading", level=1).wait_for()
-        page.wait_for_timeout(300)
+        expect(page.locator(".skeleton")).to_have_count(0)
         assert page.locator("a[href^='javascript' i], img[src='x'], script:not([src])").count() == 0
 
 

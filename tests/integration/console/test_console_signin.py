@@ -1,0 +1,98 @@
+"""Signing in by an identity provider, in the browser: real redirects, a real issuer."""
+
+import asyncio
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from fleet.runtime.clock import SystemClock
+from tests.fakes.clock import FakeClock
+from tests.fakes.issuer import CLIENT, FakeIssuer
+from tests.integration.console.conftest import PATIENCE
+from towline.demo.ports import free_ports
+from towline.demo.stage import wait_until
+
+pytestmark = pytest.mark.timeout(180)
+
+_SERVE = [sys.executable, "-c", "from towline.cli import main; main()", "serve"]
+_SETTINGS = """[[auth.oidc]]
+name = "corp"
+title = "Corp"
+issuer = "{issuer}"
+client_id = "{client}"
+client_secret = "not-a-secret"
+"""
+
+
+@contextmanager
+def issuing() -> Generator[FakeIssuer]:
+    """An identity provider that answers on a thread of its own."""
+    issuer = FakeIssuer(FakeClock(SystemClock().now()))
+    ready, loop = threading.Event(), asyncio.new_event_loop()
+    stop = asyncio.Event()
+
+    async def serve() -> None:
+        async with issuer.serve():
+            ready.set()
+            await stop.wait()
+
+    thread = threading.Thread(target=loop.run_until_complete, args=(serve(),))
+    thread.start()
+    assert ready.wait(30)
+    try:
+        yield issuer
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join(30)
+        loop.close()
+
+
+@pytest.fixture
+def federated(tmp_path: Path) -> Iterator[str]:
+    """The address of a control plane to which people come by an identity provider."""
+    https, http, agents = free_ports(3)
+    command = [*_SERVE, "--data", str(tmp_path / "data"), "--config", str(tmp_path / "settings")]
+    command += ["--listen", f"127.0.0.1:{https}", "--listen-http", f"127.0.0.1:{http}"]
+    command += ["--listen-agents", f"127.0.0.1:{agents}", "--listen-metrics", "off"]
+    base = f"http://127.0.0.1:{http}"
+
+    def is_ready() -> bool:
+        try:
+            with urlopen(base + "/readyz") as answer:
+                return answer.status == 200
+        except URLError:
+            return False
+
+    with issuing() as issuer, (tmp_path / "log").open("wb") as log:
+        (tmp_path / "settings").write_text(_SETTINGS.format(issuer=issuer.url, client=CLIENT))
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+        try:
+            wait_until("the control plane", is_ready, 60)
+            yield base
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def test_who_comes_by_the_identity_provider_lands_where_they_wanted_to(
+    chromium: Browser, federated: str
+) -> None:
+    """One click, no password; the address that was asked for is the one that is shown."""
+    context = chromium.new_context()
+    context.set_default_timeout(PATIENCE)
+    page = context.new_page()
+    page.goto(federated + "/services?status=FAILED")
+    page.get_by_role("link", name="Sign in with Corp").press("Enter")
+    expect(page.get_by_role("heading", name="Services")).to_be_visible()
+    expect(page).to_have_url(re.compile(r"/services\?status=FAILED$"))
+    expect(page.get_by_title("ada@example.org")).to_be_visible()
+    context.close()
