@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -40,7 +40,7 @@ class Stage:
     say: Say
     own: OwnHub | None = None
     joins: list[tuple[int, float]] = field(default_factory=list)
-    versions: count[int] = field(default_factory=lambda: count(1))
+    versions: Iterator[int] = field(default_factory=lambda: count(1))
     deployed: int = 0
 
     @property
