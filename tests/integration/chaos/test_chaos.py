@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from fleet.errors import Conflict, TowlineError
+from fleet.errors import Conflict, TowlineError, Unavailable
 from fleet.runtime.tasks import Tasks
 from tests import migrated
 from tests.integration.chaos.evidence import Seen, faults
@@ -57,6 +57,7 @@ class Place:
         self.crowd = Crowd(self.clock)
         self.seen = Seen({})
         self.version = 0
+        self.refusals: list[TowlineError] = []
 
     async def begin(self) -> None:
         """Clusters with their agents, and a service of its own in each."""
@@ -140,7 +141,8 @@ async def made(place: Place, name: str) -> bool:
         await place.ask(MAKE, name=name)
     except Conflict:
         return True
-    except TowlineError:
+    except TowlineError as error:
+        place.refusals.append(error)
         return False
     return True
 
@@ -186,6 +188,8 @@ async def test_nothing_is_lost_or_doubled_while_everything_breaks(running: Place
         if time.monotonic() >= until:
             break
     over.set()
+    unclear = [one.message for one in place.refusals if not isinstance(one, Unavailable)]
+    assert unclear == [], "whoever asks is to be told that they may ask again"
     async with asyncio.timeout(PATIENCE):
         await asyncio.gather(makes, commits)
     place.commit()
