@@ -1,0 +1,69 @@
+"""python -m deploy.image [--arch amd64 --arch arm64] FOLDER: an OCI archive in this folder."""
+
+import argparse
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from deploy.image import debian, program
+from deploy.image.oci import Layout
+from deploy.image.tree import skeleton
+from fleet import __version__
+
+CACHE = Path.home() / ".cache" / "towline" / "image"
+FILE = Path(__file__).parents[1] / "Containerfile"
+
+
+def config() -> dict[str, Any]:
+    """How the program is started: what the last stage of the Containerfile says."""
+    last = FILE.read_text().rpartition("\nFROM ")[2]
+
+    def said(word: str) -> str:
+        return re.findall(rf"^{word} (.+)$", last, re.MULTILINE)[-1]
+
+    return {
+        "User": said("USER"),
+        "WorkingDir": said("WORKDIR"),
+        "ExposedPorts": {f"{port}/tcp": {} for port in said("EXPOSE").split()},
+        "Entrypoint": yaml.safe_load(said("ENTRYPOINT")),
+        "Cmd": yaml.safe_load(said("CMD")),
+        "Env": ["PATH=/usr/bin", "HOME=/tmp", "PYTHONDONTWRITEBYTECODE=1"],
+        "Labels": {
+            "org.opencontainers.image.title": "towline",
+            "org.opencontainers.image.version": __version__,
+            "org.opencontainers.image.licenses": "Apache-2.0",
+        },
+    }
+
+
+def moment() -> int:
+    """When the commit was made that is built: the same image comes of the same commit."""
+    shown = ["git", "log", "-1", "--format=%ct"]
+    return int(subprocess.run(shown, capture_output=True, text=True, check=True).stdout)
+
+
+def build(architectures: list[str], folder: Path, level: int = 6) -> Path:
+    """The archive's path; what it is doing is told on standard error. `level`: of packing."""
+    layout = Layout(moment(), level)
+    for one in architectures:
+        print(f"{one}: packages of Debian", file=sys.stderr, flush=True)
+        system = skeleton() | debian.opened(debian.fetch(one, CACHE / one))
+        print(f"{one}: packages of Python, and the program", file=sys.stderr, flush=True)
+        layout.add(one, config(), [system, program.tree(one)])
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"towline-{__version__}.oci.tar"
+    digest = layout.write(path, __version__)
+    print(f"{path} {digest} {path.stat().st_size / 1e6:.0f} MB")
+    return path
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m deploy.image", description=__doc__)
+    parser.add_argument("--arch", action="append", choices=("amd64", "arm64"), dest="architectures")
+    parser.add_argument("folder", type=Path)
+    given = parser.parse_args()
+    build(given.architectures or ["amd64", "arm64"], given.folder)

@@ -1,0 +1,107 @@
+"""Packages of Debian, fetched by apt for any architecture, whose scripts are not run."""
+
+import io
+import re
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from deploy.image.tree import Entry, placed
+
+WANTED = (
+    "ca-certificates",
+    "coreutils",
+    "dash",
+    "git",
+    "libpython3-stdlib",
+    "libstdc++6",
+    "openssh-client",
+    "python3-minimal",
+)
+# What these depend on only to be installed, or for commands that nothing here runs.
+LEFT_OUT = re.compile(
+    r"(adduser|debconf|debianutils|dpkg|gcc-\d+-base|git-man|lib(acl1|audit.*|cap-ng0|db5\.3.*|error-perl"
+    r"|gdbm.*|nsl2|pam.*|perl.*|readline.*|semanage.*|sepol.*|tirpc.*)|media-types|openssl|passwd|perl.*"
+    r"|readline-common|tar)_"
+)
+_DROPPED = re.compile(
+    r"usr/share/(bash-completion|bug|doc/(?!.*/copyright$)|doc-base|gitweb|info|lintian|locale|man|perl5)"
+    r"|usr/sbin/|usr/lib/systemd|etc/(cron|init|systemd)"
+)
+# Of a package with a hundred programs, the one that git is started by.
+_ONLY = {"coreutils": re.compile(r"usr/bin/env$|usr/share/doc/")}
+_AUTHORITIES = "usr/share/ca-certificates/mozilla/"
+
+
+def fetch(architecture: str, cache: Path) -> list[Path]:
+    """The packages and all that they need, verified by apt against the archive's keys."""
+    for name in ("state/lists/partial", "cache/archives/partial"):
+        (cache / name).mkdir(parents=True, exist_ok=True)
+    (cache / "state" / "status").touch()
+    _apt(architecture, cache, "update")
+    _apt(architecture, cache, "install", "--download-only", "--yes", *WANTED)
+    asked = _apt(architecture, cache, "install", "--print-uris", "--yes", "--reinstall", *WANTED)
+    names = re.findall(r"^'[^']*' (\S+\.deb) ", asked, re.MULTILINE)
+    archives = cache / "cache" / "archives"
+    found = [archives / one for one in names] or sorted(archives.glob("*.deb"))
+    return [one for one in found if not LEFT_OUT.match(one.name)]
+
+
+def _apt(architecture: str, cache: Path, *words: str) -> str:
+    options = {
+        "Dir::State": cache / "state",
+        "Dir::State::status": cache / "state" / "status",
+        "Dir::Cache": cache / "cache",
+        "APT::Architecture": architecture,
+        "APT::Architectures::": architecture,
+        "APT::Install-Recommends": "false",
+        "APT::Sandbox::User": "",
+        "Debug::NoLocking": "true",
+    }
+    given = [word for name, value in options.items() for word in ("-o", f"{name}={value}")]
+    done = subprocess.run(["apt-get", "-q", *given, *words], capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"apt-get {words[0]} for {architecture}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def opened(packages: list[Path]) -> dict[str, Entry]:
+    """All their files, with the one file of authorities that a package's script would write."""
+    tree: dict[str, Entry] = {}
+    for package in packages:
+        tree |= dict(_files(package))
+        name = package.name.partition("_")[0]
+        status = subprocess.run(["dpkg-deb", "-f", package], capture_output=True, check=True).stdout
+        tree[f"var/lib/dpkg/status.d/{name}"] = Entry(status, mode=0o644)
+    authorities = [tree[path].data or b"" for path in sorted(tree) if path.startswith(_AUTHORITIES)]
+    tree["etc/ssl/certs/ca-certificates.crt"] = Entry(b"".join(authorities), mode=0o644)
+    tree["usr/bin/sh"] = Entry(link="dash", mode=0o777)
+    tree["usr/bin/python"] = Entry(link="python3", mode=0o777)
+    return tree
+
+
+def _files(package: Path) -> Iterator[tuple[str, Entry]]:
+    content = subprocess.run(
+        ["dpkg-deb", "--fsys-tarfile", package], capture_output=True, check=True
+    ).stdout
+    only = _ONLY.get(package.name.partition("_")[0])
+    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+        for head in tar:
+            path = placed(head.name)
+            if head.isdir() or _DROPPED.match(path) or (only and not only.match(path)):
+                continue
+            # Nobody here becomes another user by a program's bits.
+            mode = head.mode & 0o755
+            if head.issym():
+                yield path, Entry(link=head.linkname, mode=0o777)
+            elif head.islnk():
+                yield path, Entry(_read(tar, tar.getmember(head.linkname)), mode=mode)
+            else:
+                yield path, Entry(_read(tar, head), mode=mode)
+
+
+def _read(tar: tarfile.TarFile, head: tarfile.TarInfo) -> bytes:
+    file = tar.extractfile(head)
+    assert file is not None, head.name
+    return file.read()
