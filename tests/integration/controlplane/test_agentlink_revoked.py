@@ -44,6 +44,9 @@ class Observer:
     def logged(self, piece: wire.JobLog) -> None:
         pass
 
+    async def admit(self, cluster_id: ClusterId, waiting: int) -> int:
+        return waiting
+
     def take_offers(self, cluster_id: ClusterId) -> list[LedgerEntry]:
         return []
 

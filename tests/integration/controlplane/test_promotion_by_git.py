@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 import pytest
@@ -249,9 +249,8 @@ async def stand(tmp_path: Path, git_server: GitServer, cache: GitCache) -> Async
     store = SqlStore(make_engine(migrated.put_sqlite(tmp_path)))
     clock, sealer = FakeClock(), EnvelopeSealer(b"k" * 32)
     hosts = GitHosts(side, cache.specs)
-    one = Stand(
-        World(Deps(store, MemoryBus(), cache, sealer, clock, hosts), cache, clock), cache, host
-    )
+    deps = Deps(store, MemoryBus(), cache, sealer, clock, hosts)
+    one = Stand(World(deps, cast(Any, cache), clock), cache, host)
     await one.fleet()
     yield one
     await side.close()

@@ -6,6 +6,7 @@ import hmac
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import orjson
 import pytest
@@ -270,7 +271,7 @@ async def test_a_new_tag_in_the_range_is_committed_once(stand: Stand) -> None:
     ],
 )
 async def test_each_policy_finds_its_tag(
-    stand: Stand, policy: TagPolicy, more: dict[str, str], expected: str
+    stand: Stand, policy: TagPolicy, more: dict[str, Any], expected: str
 ) -> None:
     for number, tag in enumerate(("dev", "main-10", "main-9")):
         stand.registry.push("shop", tag, THEN + timedelta(number))
@@ -306,6 +307,12 @@ async def test_a_new_tag_of_git_is_what_the_first_stage_follows(stand: Stand) ->
     assert (await stand.state()).reason == "its services follow v1.1.0"
 
 
+def gap(row: PipelineTrigger) -> timedelta:
+    """How long after a look the next one is."""
+    assert row.next_at is not None and row.checked_at is not None
+    return row.next_at - row.checked_at
+
+
 async def test_looks_become_rarer_without_news_and_heed_the_registry(stand: Stand) -> None:
     stand.registry.push("shop", "1.0.0")
     await stand.save(ImageRule(stand.image))
@@ -313,13 +320,13 @@ async def test_looks_become_rarer_without_news_and_heed_the_registry(stand: Stan
     for _ in range(6):
         await stand.look()
         row = await stand.row()
-        gaps.append((row.next_at - row.checked_at).seconds)
+        gaps.append(gap(row).seconds)
         await stand.world.clock.advance(gaps[-1])
     assert gaps == [60, 120, 240, 480, 900, 900]
     stand.registry.refuse, stand.registry.retry_after = 1, "3600"
     await stand.look()
     row = await stand.row()
-    assert "429" in row.error and row.next_at - row.checked_at == timedelta(hours=1)
+    assert "429" in row.error and gap(row) == timedelta(hours=1)
     await stand.world.clock.advance(3600)
     await stand.look()
     assert (await stand.row()).error == ""

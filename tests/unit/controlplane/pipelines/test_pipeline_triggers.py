@@ -99,7 +99,7 @@ def test_the_release_before_goes_on_while_what_is_newer_waits_to_be_started() ->
     seen(line, "c1")
     release = line.stage("dev").release
     seen(line, "c2")
-    assert line.stage("dev").release == release
+    assert release is not None and line.stage("dev").release == release
     line.render("prod", release)
     assert line.promotions() == [("prod", release)]
     line.send(Started("eve"))
