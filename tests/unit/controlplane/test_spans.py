@@ -13,8 +13,6 @@ from controlplane.domain.spans import Ended, spans_of
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 COLUMNS = ("fetched_at", "offered_at", "applied_at", "healthy_at", "failed_at")
 moments = st.none() | st.integers(0, 3600).map(lambda s: NOW + timedelta(seconds=s))
-    lambda s: NOW + timedelta(seconds=s)
-)
 
 
 def ended(service: str = "s", repository: str | None = "r", **times: Any) -> Ended:
