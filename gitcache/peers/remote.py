@@ -26,6 +26,9 @@ _LIVE_SECONDS = 600.0
 _PATIENCE = 60.0
 """Seconds for which servers are asked again that have not answered yet, or do not know who owns
 a repository, as while one is replaced."""
+_ROUND_SECONDS = 0.5
+"""They are not asked again sooner: one that has not been told of a repository says so at once."""
+
 _MOST_SERVERS = 64
 _ANYWHERE = ("0.0.0.0:", "[::]:", ":")
 """Where a replica listens that was not told under which address others reach it."""
@@ -189,10 +192,12 @@ class RemoteGitCache:
         not know who is to answer. NotFound, where `one_may_have_it`: each of those that answered
         has said so.
         """
-        began = self._clock.monotonic()
+        began = again = self._clock.monotonic()
         failures: list[TowlineError] = [PeerSlow("not asked yet")]
-        while self._clock.monotonic() - began < _patience(failures):
-            failures = []
+        while (now := self._clock.monotonic()) - began < _patience(failures):
+            if now < again:
+                await self._clock.sleep(again - now)
+            again, failures = self._clock.monotonic() + _ROUND_SECONDS, []
             for name in ranked(key, self.servers()):
                 try:
                     return await ask(Member(name, name))

@@ -1,5 +1,6 @@
 """Servers of a tier that have not answered yet."""
 
+import asyncio
 import ssl
 
 import pytest
@@ -16,16 +17,20 @@ SERVERS = ("a:1", "b:1")
 
 
 class Answers(PeerClient):
-    """Fails as told, each time five seconds later; then it has a bundle."""
+    """Fails as told, each time so many seconds later; then it has a bundle."""
 
-    def __init__(self, clock: FakeClock, failures: list[type[TowlineError]]) -> None:
+    def __init__(
+        self, clock: FakeClock, failures: list[type[TowlineError]], seconds: float = 5
+    ) -> None:
         super().__init__(ssl.create_default_context(), hop=False)
         self._clock = clock
         self._failures = failures
+        self._seconds = seconds
 
     async def bundle(self, member: Member, digest: str) -> bytes:
         if self._failures:
-            await self._clock.advance(5)
+            if self._seconds:
+                await self._clock.advance(self._seconds)
             raise self._failures.pop()(member.address)
         return DATA
 
@@ -59,6 +64,19 @@ async def test_a_bundle_that_all_do_not_have_is_not_found() -> None:
 async def test_who_is_not_sure_whose_it_is_is_asked_again() -> None:
     """A repository is changing hands, and this is the only server that is known."""
     assert await asked(NotOwner, PeerAway, NotOwner) == DATA
+
+
+async def test_who_says_at_once_that_it_is_not_sure_is_not_asked_all_the_time() -> None:
+    """One that was started anew has not been told of any repository yet."""
+    clock = FakeClock()
+    failures: list[type[TowlineError]] = [NotOwner] * 1000
+    cache = RemoteGitCache(Answers(clock, failures, seconds=0), SERVERS, clock)
+    asking = asyncio.ensure_future(cache.bundle(digest_of(DATA)))
+    await clock.advance(59)
+    assert not asking.done()
+    await clock.advance(2)
+    with pytest.raises(Unavailable, match="has not answered in time"):
+        await asking
 
 
 async def test_patience_ends() -> None:
