@@ -8,8 +8,11 @@ _WITHIN = -1
 
 
 def expanded(value: Any) -> int:
-    """About how many bytes a value has once written. Invalid: it holds itself."""
-    return _expanded(value, {})
+    """About how many bytes a value has once written. Invalid: it holds itself, or is too deep."""
+    try:
+        return _expanded(value, {})
+    except RecursionError:
+        raise Invalid("it is nested too deeply") from None
 
 
 def _expanded(value: Any, known: dict[int, int]) -> int:

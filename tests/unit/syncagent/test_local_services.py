@@ -250,6 +250,7 @@ def test_how_a_chart_is_rendered_is_read() -> None:
         ("{values: [1]}", "a map or a text"),
         ("{values: {1: !!python/none , a: !!binary aGVsbG8=}}", "is not YAML"),
         ("{values: {a: !!binary aGVsbG8=}}", "written as JSON"),
+        (f"{{values: {{a: {'[' * 900}{']' * 900}}}}}", "nested too deeply"),
         ("{valuesFiles: prod.yaml}", "a list of at most"),
         ("{valuesFiles: ['']}", "a list of at most"),
     ],
