@@ -15,7 +15,7 @@ Tree = dict[str, Any]
 _PREFIX = "sops_"
 _SECTION = "sops"
 _BEFORE_SECTIONS = "DEFAULT"
-_AGE = re.compile(r"age__list_(\d+)__map_(recipient|enc)")
+_AGE = re.compile(r"age__list_(\d{1,4})__map_(recipient|enc)")
 _QUOTES = ('"""', '"', "'", "`")
 
 
@@ -99,14 +99,16 @@ def _unfolded(about: Mapping[str, str]) -> Tree:
 
 def _dotenv(tree: Mapping[str, Any]) -> Iterator[str]:
     for key, value in tree.items():
-        yield f"{key}={_escaped(value)}"
+        yield f"{key}={_escaped(str(value))}"
 
 
 def _ini(tree: Mapping[str, Any]) -> Iterator[str]:
     for name, section in sorted(tree.items(), key=lambda one: one[0] != _BEFORE_SECTIONS):
         if name != _BEFORE_SECTIONS:
             yield f"[{name}]"
-        for key, value in section.items():
+        for key, opened in section.items():
+            # A file may say of a text that it is a number; nobody has sealed of what type it is.
+            value = str(opened)
             quote = '"""' if "\n" in value else "`" if {"#", ";"} & set(value) else ""
             yield f"{key} = {quote}{value}{quote}"
 

@@ -230,7 +230,7 @@ def _parsed(data: bytes, *, is_yaml: bool) -> list[dict[str, Any]]:
         text = data.decode()
         # A subclass of the safe loader: no tag makes an object.
         found = list(_documents(text)) if is_yaml else [json.loads(text)]
-    except (UnicodeDecodeError, json.JSONDecodeError, yaml.YAMLError, RecursionError):
+    except (ValueError, yaml.YAMLError, RecursionError):
         raise Invalid(f"it is no {'YAML' if is_yaml else 'JSON'}") from None
     if not found or not all(isinstance(one, dict) for one in found):
         raise Invalid("it holds no object")

@@ -156,6 +156,30 @@ def test_lines_that_were_altered_do_not_open(name: str, change: Any, said: str) 
     assert CANARY not in str(raised.value)
 
 
+@pytest.mark.parametrize("name", [".env", "x.ini"])
+def test_numbers_of_lines_come_out_as_they_were_written(name: str) -> None:
+    """Of what type a value is, nobody has sealed."""
+    tree: dict[str, Any] = {"A": 1, "B": True}
+    document = written(tree if name == ".env" else {"DEFAULT": tree})
+    about = folded(document.pop("sops"))
+    if name == ".env":
+        lines = [f"{key}={value}" for key, value in document.items()]
+        lines += [f"sops_{key}={value}" for key, value in about.items()]
+        lines.append(f"sops_age__list_{'9' * 5000}__map_enc=x")
+        clear = b"A=1\nB=True\n"
+    else:
+        lines = [f"{key} = {value}" for key, value in document["DEFAULT"].items()]
+        lines += ["[sops]", *(f"{key} = {value}" for key, value in about.items())]
+        clear = b"A = 1\nB = True\n"
+    assert sops.decrypt("\n".join(lines).encode(), name, [IDENTITY]) == clear
+
+
+@pytest.mark.parametrize("name", ["x.json", "x.yaml"])
+def test_a_number_that_is_too_long_is_refused(name: str) -> None:
+    with pytest.raises(Invalid, match="it is no"):
+        sops.decrypt(b'{"a": ' + b"1" * 5000 + b"}", name, [IDENTITY])
+
+
 @given(st.text(max_size=200), st.sampled_from((".env", ".ini")))
 def test_any_lines_are_opened_or_refused(text: str, name: str) -> None:
     with pytest.raises(Invalid):
