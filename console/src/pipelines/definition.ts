@@ -10,7 +10,7 @@ type Rest = Readonly<Record<string, unknown>>;
 export type GateText = Rest & { readonly name: string; readonly type: GateType };
 type StageText = Rest & { readonly name: string; readonly services: readonly string[] };
 type EdgeText = Rest & { readonly from: string; readonly to: string; readonly gates: readonly GateText[] };
-export type Definition = { readonly stages: readonly StageText[]; readonly edges: readonly EdgeText[] };
+export type Definition = Rest & { readonly stages: readonly StageText[]; readonly edges: readonly EdgeText[] };
 
 const isMap = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null && !Array.isArray(value);
 const map = (value: unknown): Record<string, unknown> => (isMap(value) ? value : {});
@@ -33,7 +33,7 @@ export function definitionOf(value: Record<string, unknown>): Definition {
     const given = map(one);
     return { ...given, from: text(given["from"]), to: text(given["to"]), gates: list(given["gates"]).map(gateOf) };
   });
-  return { stages, edges };
+  return { ...value, stages, edges };
 }
 
 function stageComplaints({ stages }: Definition, known: ReadonlySet<string>): string[] {
@@ -76,9 +76,10 @@ function sent(gate: Rest): Rest {
 }
 
 /** What the API takes. */
-export function attributesOf({ stages, edges }: Definition, services: readonly Choice[]): PipelineAttributes {
+export function attributesOf({ stages, edges, ...begun }: Definition, services: readonly Choice[]): PipelineAttributes {
   const ids = new Map(services.map(({ id, name }) => [name, id]));
   return {
+    ...begun,
     stages: stages.map(({ services: chosen, ...rest }) => ({
       ...rest,
       ...(rest["selector"] === undefined ? { services: chosen.map((one) => ({ serviceId: ids.get(one) ?? "" })) } : {}),
@@ -99,7 +100,13 @@ function told(value: Rest): Rest {
   );
 }
 
-function stageText({ name, services, serviceNames, selector, rollout, verificationSeconds }: Stage): Rest {
+function proofText({ soakSeconds, maxRestarts, metric }: NonNullable<Stage["verification"]>): Rest {
+  if (metric === null) return { soakSeconds, maxRestarts };
+  const { address, query, comparison, threshold } = metric;
+  return { soakSeconds, maxRestarts, metric: { address, query, comparison, threshold } };
+}
+
+function stageText({ name, services, serviceNames, selector, rollout, verification, git }: Stage): Rest {
   const how = told(rollout);
   const members =
     selector === null
@@ -109,8 +116,15 @@ function stageText({ name, services, serviceNames, selector, rollout, verificati
     name,
     ...members,
     ...(Object.keys(how).length === 0 ? {} : { rollout: how }),
-    ...(verificationSeconds === null ? {} : { verificationSeconds }),
+    ...(verification === null ? {} : { verification: proofText(verification) }),
+    ...(git === null ? {} : { git: parsed(git) }),
   };
+}
+
+const parsed = (settings: string): Rest => JSON.parse(settings) as Rest;
+
+function triggerText({ name, type, settings, git }: PipelineDefinitionFragment["triggers"][number]): Rest {
+  return { name, type, ...parsed(settings), ...(git === null ? {} : { git: parsed(git) }) };
 }
 
 /** A pipeline that is there, as somebody would have written it. */
@@ -120,7 +134,9 @@ export function written(pipeline: PipelineDefinitionFragment): string {
     edges: pipeline.edges.map(({ from, to, gates }) => ({
       from: from.name,
       to: to.name,
-      gates: gates.map(({ name, type, settings }) => ({ name, type, ...(JSON.parse(settings) as Rest) })),
+      gates: gates.map(({ name, type, settings }) => ({ name, type, ...parsed(settings) })),
     })),
+    ...(pipeline.onCommit ? {} : { onCommit: false }),
+    ...(pipeline.triggers.length === 0 ? {} : { triggers: pipeline.triggers.map(triggerText) }),
   });
 }
