@@ -48,12 +48,14 @@ function Input({ field: { of }, value, onChange }: FieldProps) {
 
 function Field(props: FieldProps) {
   const { field, value, onChange } = props;
-  if (field.of === "check")
+  if (field.of === "check") {
+    const { usual = false } = field;
     return (
       <label className="check">
-        <input type="checkbox" checked={value === true} onChange={(event) => onChange(event.target.checked || undefined)} /> {field.title}
+        <input type="checkbox" checked={(value ?? usual) === true} onChange={({ target: { checked } }) => onChange(checked === usual ? undefined : checked)} /> {field.title}
       </label>
     );
+  }
   return (
     <label>
       {field.title} {field.note !== undefined && <small>{field.note}</small>}

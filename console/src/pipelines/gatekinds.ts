@@ -7,6 +7,8 @@ export type GateField = {
   readonly title: string;
   readonly note?: string;
   readonly of: "text" | "long" | "yaml" | "number" | "check" | "list" | "secret" | readonly string[];
+  /** Of a check: what it is where nothing is written. */
+  readonly usual?: boolean;
 };
 export type GateKind = { readonly title: string; readonly what: string; readonly fields: readonly GateField[]; readonly begun: Readonly<Record<string, unknown>> };
 
@@ -30,7 +32,7 @@ export const GATE_KINDS: Readonly<Record<GateType, GateKind>> = {
     begun: { quorum: 1 },
     fields: [
       { path: "quorum", title: "How many", of: "number" },
-      { path: "notAuthor", title: "Not by the author of the commit", of: "check" },
+      { path: "notAuthor", title: "Not by the author of the commit", of: "check", usual: true },
       { path: "people", title: "Only these people", note: "e-mails, separated by blanks; empty: whoever has the right", of: "list" },
       { path: "groups", title: "Only these groups", of: "list" },
     ],
