@@ -3,10 +3,10 @@ import { useMutation, useQuery } from "urql";
 import { Link } from "wouter";
 import { ServiceSecretsDocument, ServiceValuesDocument, SaveFlowDocument, type ServiceFlowAttributes, type ServiceValuesQuery } from "../api/generated";
 import { SERVICE_FLOW } from "../api/inputs";
+import { UseCells } from "../secrets/UseCells";
 import { conform } from "../text/conform";
 import { judged } from "../text/judge";
 import { toYaml } from "../text/yaml";
-import { Age } from "../ui/Age";
 import { Code } from "../ui/Code";
 import { FlowGraph } from "../ui/FlowGraph";
 import { FormBar } from "../ui/FormBar";
@@ -120,13 +120,7 @@ function Secrets({ serviceId }: { readonly serviceId: string }) {
           <td>
             <Link href={`/secrets/${one.secretId}`}>{one.secretName}</Link>
           </td>
-          <td>
-            {one.version} {one.pinned && <span className="quiet">held there</span>}
-          </td>
-          <td>{one.applied ? <Status tone="ok">There</Status> : <Status tone="busy">On its way</Status>}</td>
-          <td>
-            <Age at={one.changedAt} />
-          </td>
+          <UseCells use={one} />
         </tr>
       ))}
     </Table>

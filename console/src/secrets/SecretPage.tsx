@@ -24,6 +24,7 @@ import { Table } from "../ui/Table";
 import { toast } from "../ui/toast";
 import { useParam } from "../ui/useParam";
 import { DECISIONS, keptIn, PHASES, stateOf } from "./rotation";
+import { UseCells } from "./UseCells";
 import { ValueForm } from "./ValueForm";
 import "../services/service.css";
 
@@ -95,13 +96,7 @@ function Uses({ uses }: { readonly uses: SecretDetailQuery["secretConsumers"] })
           <td>
             <code>{one.name}</code>
           </td>
-          <td>
-            {one.version} {one.pinned && <span className="quiet">held there</span>}
-          </td>
-          <td>{one.applied ? <Status tone="ok">There</Status> : <Status tone="busy">On its way</Status>}</td>
-          <td>
-            <Age at={one.changedAt} />
-          </td>
+          <UseCells use={one} />
         </tr>
       ))}
     </Table>
