@@ -15,6 +15,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.canary import CanaryWatch
 from tests.servers.postgres import Postgres, find_postgres
@@ -28,6 +29,9 @@ _ALLOWED_SKIP = "platform: "
 _CLUSTERS = ("kubernetes", "cluster", "second_cluster")
 _DOORS = ("proxy", "console", "cli")
 _SCRUBBED = ("GIT_", "TOWLINE_", "REDIS_", "PG")
+# A busy machine makes any example slow: that is no fault of what is tested.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
 _MISSING = "no {0} server on this machine: `make test` installs one, so does your system"
 
 
