@@ -3,6 +3,7 @@
 import os
 import re
 import urllib.request
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -40,9 +41,14 @@ class ProcessGauge:
     def read(self) -> Usage:
         """As `Gauge.read`."""
         try:
-            return _sum([_usage(pid) for pid in (self.pid, *_children(self.pid))])
+            used, children = [_usage(self.pid)], _children(self.pid)
         except OSError as error:
             raise Unavailable(f"process {self.pid} cannot be measured: {error.strerror}") from None
+        for child in children:
+            # It may have ended since.
+            with suppress(OSError):
+                used.append(_usage(child))
+        return _sum(used)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +83,12 @@ def _usage(pid: int) -> Usage:
 
 
 def _children(pid: int) -> list[int]:
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    return [int(one) for task in tasks for one in (task / "children").read_text().split()]
+    found: list[int] = []
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        # A thread may have ended since.
+        with suppress(OSError):
+            found += map(int, (task / "children").read_text().split())
+    return found
 
 
 def _sum(usages: list[Usage]) -> Usage:

@@ -4,6 +4,11 @@ import json
 import subprocess
 import sys
 
+import pytest
+
+PATIENCE = 240
+pytestmark = pytest.mark.timeout(PATIENCE + 60)
+
 COMMAND = [sys.executable, "-c", "from towline.cli import main; main()", "simulate"]
 
 
@@ -12,7 +17,7 @@ def test_a_few_clusters_are_simulated_from_end_to_end() -> None:
     flags = ["--clusters", "4", "--add", "300", "-o", "json"]
     flags += ["--scenario", "onboard", "--scenario", "commit"]
     done = subprocess.run(
-        [*COMMAND, *flags], capture_output=True, text=True, check=False, timeout=240
+        [*COMMAND, *flags], capture_output=True, text=True, check=False, timeout=PATIENCE
     )
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
