@@ -72,6 +72,8 @@ def simulate(
     if wish.url or wish.context:
         if not agents or agents_ca is None:
             raise Invalid("with --url, say --agents and --agents-ca: where agents connect to")
+        if add is not None and not metrics:
+            raise Invalid("with --url, --add needs --metrics: they tell what a cluster costs")
         authority = agents_ca.read_text()
         hub = load("towline.simulate.hub").given(
             target_of(context), tuple(agents), authority, metrics

@@ -52,6 +52,14 @@ def test_wrong_use_ends_with_two(words: list[str]) -> None:
     assert CliRunner().invoke(app, words).exit_code == 2
 
 
+def test_a_forecast_is_not_made_of_costs_that_nobody_measured() -> None:
+    """Without metrics every cluster would seem to be free."""
+    words = "--url https://x simulate --add 1 --agents x:1 --agents-ca ca.crt".split()
+    refused = CliRunner().invoke(app, words).exception
+    assert isinstance(refused, Invalid)
+    assert "--metrics" in refused.message
+
+
 @pytest.mark.parametrize(
     ("error", "code"),
     [
