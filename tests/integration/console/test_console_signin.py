@@ -8,7 +8,6 @@ import threading
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.error import URLError
 from urllib.request import urlopen
 
 import pytest
@@ -67,9 +66,9 @@ def federated(tmp_path: Path) -> Iterator[str]:
 
     def is_ready() -> bool:
         try:
-            with urlopen(base + "/readyz") as answer:
+            with urlopen(base + "/readyz", timeout=5) as answer:
                 return answer.status == 200
-        except URLError:
+        except OSError:
             return False
 
     with issuing() as issuer, (tmp_path / "log").open("wb") as log:
