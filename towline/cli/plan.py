@@ -175,12 +175,7 @@ class Planner:
             return
         wanted = {key: one for key, one in fields.items() if key != "secrets"}
         if "helm" in fields:
-            # Where the chart comes from is told by the service's repository.
-            wanted["helm"] = {
-                key: one
-                for key, one in fields["helm"].items()
-                if key != "repository" and (key != "url" or "repository" in fields)
-            }
+            wanted |= _chart_as_meant(fields, attributes["helm"].get("repositoryId"), found)
         if "sources" in fields:
             wanted["sources"] = attributes["sources"]
         changes = changes_of(service_as_written(found), wanted)
@@ -303,3 +298,18 @@ class Planner:
             return Path(source["file"]).read_text()
         except OSError as error:
             raise Invalid(f"{source['file']} cannot be read: {error.strerror}") from None
+
+
+def _chart_as_meant(fields: Mapping[str, Any], place: str | None, found: Json) -> Json:
+    """Helm settings as they are compared; where a chart is from, the service's repository tells."""
+    helm, known = fields["helm"], found["repository"]
+    wanted: Json = {
+        "helm": {
+            key: one
+            for key, one in helm.items()
+            if key != "repository" and (key != "url" or "repository" in fields)
+        }
+    }
+    if place and known and "repository" not in fields and known["id"] != place:
+        wanted["repository"] = helm["repository"]
+    return wanted

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet.errors import Invalid
+from fleet.errors import Conflict, Invalid
 from tests.fakes.api import FakeApi
 from towline.cli import documents
 from towline.cli.manifests import read_manifests
@@ -52,7 +52,7 @@ def test_a_service_of_a_chart_needs_no_repository_and_names_the_place_by_url(
 def test_applying_it_again_changes_nothing_and_another_version_does(tmp_path: Path) -> None:
     helm = {"chart": "nginx", "version": "^1", "url": None}
     service = {"id": "s1", "namespace": "x", "helm": helm, "configuration": []}
-    service |= {"cluster": {"handle": "dev"}, "repository": {"url": URL}, "name": "web"}
+    service |= {"cluster": {"handle": "dev"}, "repository": {"id": "h1", "url": URL}, "name": "web"}
     known = PLACED | {documents.SERVICE: {"serviceDeployment": service}}
     assert applied(tmp_path, FakeApi(known), SERVICE) == ["= Service dev/web unchanged"]
     api = FakeApi(known | {documents.UPDATE_SERVICE: {"updateServiceDeployment": {"id": "s1"}}})
@@ -60,6 +60,9 @@ def test_applying_it_again_changes_nothing_and_another_version_does(tmp_path: Pa
     assert lines == ["~ Service dev/web changed", "  helm.version: ^1 → ^2"]
     (sent,) = api.sent(documents.UPDATE_SERVICE)
     assert sent["attributes"]["helm"]["repositoryId"] == "h1"
+    service["repository"] = {"id": "h0", "url": "https://old.example.org"}
+    with pytest.raises(Conflict, match="repository of a service cannot be changed"):
+        applied(tmp_path, FakeApi(known), SERVICE)
 
 
 def test_a_service_from_nowhere_is_refused(tmp_path: Path) -> None:
