@@ -400,8 +400,8 @@ class Agents:
 
     @_take.register
     async def _(self, body: VerifiedReport, batch: ReportBatch, at: datetime) -> None:
-        service = batch.services.get(body.service_id)
-        if service is None or service.deleted_at is not None:
+        service = await batch.locked(body.service_id)
+        if service is None:
             return
         entry = LedgerEntry(
             service_id=service.id,

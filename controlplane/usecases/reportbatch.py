@@ -62,6 +62,16 @@ class ReportBatch:
         if found is not None:
             self.services[service_id] = found
 
+    async def locked(self, service_id: str) -> Service | None:
+        """A service as it is now, with what has gathered for it; it is locked until the end.
+
+        What a batch has looked at first may be older than what others have committed since.
+        """
+        if service_id not in self.services:
+            return None
+        found = await self.tx.services.find(id=service_id, cluster_id=self.cluster_id)
+        return replace(found, **self._columns.get(service_id, {})) if found else None
+
     def change(self, service: Service, **columns: Any) -> None:
         """What is to be written of a service; later reports of the batch see it."""
         self.services[service.id] = replace(service, **columns)

@@ -1,5 +1,6 @@
 """Bundles that agents have found to be bad: who goes back, what is refused, who lifts it."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -16,11 +17,14 @@ from controlplane.domain.promotion import RefusedRevision
 from controlplane.domain.reports import Report, VerifiedReport
 from controlplane.domain.services import Service
 from controlplane.domain.verification import MetricCheck, Verification
+from controlplane.ports import Transaction
+from controlplane.usecases import agents
 from controlplane.usecases.definitions import DefinitionChange
 from controlplane.usecases.globals import GlobalChange, Globals
 from controlplane.usecases.holds import content_of
 from controlplane.usecases.pipeline_overrides import PipelineOverrides
 from controlplane.usecases.pipelines import EdgeDraft, GateDraft, PipelineDraft, StageDraft
+from controlplane.usecases.reportbatch import Bounds, ReportBatch
 from controlplane.usecases.services import ServiceChange
 from controlplane.usecases.targets import Targets
 from fleet.bundle import make_bundle
@@ -95,6 +99,27 @@ async def test_agents_are_told_how_bundles_prove_themselves(world: World, servic
     after = await world.services.update(world.admin, service.id, ended)
     assert not messages.desired(after).HasField("verification")
     assert after.sequence == service.sequence + 1
+
+
+async def test_what_was_delivered_meanwhile_is_not_taken_back(
+    world: World, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With PostgreSQL others commit after a batch has looked at its services."""
+    bad = await push(world, service, "bad")
+
+    class Overtaken(ReportBatch):
+        @classmethod
+        async def of(
+            cls, tx: Transaction, cluster_id: str, reports: Iterable[Report], bounds: Bounds
+        ) -> ReportBatch:
+            batch = await super().of(tx, cluster_id, reports, bounds)
+            await tx.services.change(bad.id, digest="sha256:newer", sequence=9)
+            return batch
+
+    monkeypatch.setattr(agents, "ReportBatch", Overtaken)
+    await verdict(world, bad, ok=False, instead=service.digest or "")
+    now = await world.get(bad)
+    assert (now.digest, now.sequence, now.hold) == ("sha256:newer", 9, None)
 
 
 async def test_what_the_agent_went_back_to_is_what_is_desired(
