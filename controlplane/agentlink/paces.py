@@ -44,7 +44,7 @@ class Paces:
 
     def slow(self, cluster_id: ClusterId) -> bool:
         """Note that a cluster has to wait; whether that is news."""
-        budget = self._budgets[cluster_id]
+        budget = self._budgets.setdefault(cluster_id, _Budget(BURST, self._clock.monotonic()))
         was, budget.slowed = budget.slowed, True
         return not was
 

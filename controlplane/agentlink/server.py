@@ -134,6 +134,9 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
             await self._clock.sleep(_PACE_SECONDS)
         return most
 
+    def slowed(self, cluster_id: ClusterId) -> None:
+        self._paces.slow(cluster_id)
+
     def take_offers(self, cluster_id: ClusterId) -> list[LedgerEntry]:
         mine = [entry for entry in self._offered if entry.cluster_id == cluster_id]
         self._offered = [entry for entry in self._offered if entry.cluster_id != cluster_id]

@@ -7,6 +7,7 @@ from typing import Protocol
 import structlog
 
 from controlplane.agentlink import messages
+from controlplane.agentlink.paces import SLOWED
 from controlplane.domain.commands import Command, CommandKind
 from controlplane.domain.ledger import LedgerEntry
 from controlplane.domain.services import Service
@@ -49,6 +50,10 @@ class Observer(Protocol):
 
     async def admit(self, cluster_id: ClusterId, waiting: int) -> int:
         """How many of the waiting reports may be committed; waits until some may."""
+        ...
+
+    def slowed(self, cluster_id: ClusterId) -> None:
+        """A process that has gone shows that the cluster has to wait; nobody else ends that."""
         ...
 
     def take_offers(self, cluster_id: ClusterId) -> list[LedgerEntry]:
@@ -155,6 +160,8 @@ class Session:
             acknowledged=cluster.acknowledged,
         )
         self._alarm = cluster.alarm if cluster.alarm.startswith(_COMPLAINT) else ""
+        if cluster.alarm == SLOWED:
+            self._observer.slowed(self.cluster_id)
         await self._write(wire.HubMessage(welcome=welcome))
         self._sent = {held.service_id: held.sequence for held in hello.held}
         self._rewound = hello.acknowledged > cluster.acknowledged

@@ -7,6 +7,7 @@ import pytest
 
 from controlplane.agentlink.paces import BURST, SLOWED
 from controlplane.domain.services import ServiceStatus
+from fleet.identity import ClusterId
 from fleet.wire.v1 import agent_pb2 as wire
 from tests.fakes.clock import FakeClock
 from tests.fakes.manifests import config_map
@@ -65,3 +66,16 @@ async def test_an_agent_that_tells_of_too_much_waits_and_people_see_why(hub: Hub
     await world.clock.advance(1.0)
     while number < BURST + 10:
         number = (await agent.read("ack")).ack.number
+
+
+async def test_a_wait_that_a_process_before_this_one_has_told_of_ends(hub: Hub) -> None:
+    """The budget went with that process; what it told people stays in the store."""
+    world = hub.world
+    assert isinstance(world.clock, FakeClock)
+    cluster_id, token = await registered(world)
+    await world.agents.alarm(ClusterId(cluster_id), SLOWED)
+    await (await hub.agent(token)).hello()
+    await world.clock.advance(30.0)
+    async with asyncio.timeout(30):
+        while (await world.clusters.get(world.admin, cluster_id)).alarm:
+            await asyncio.sleep(0.02)

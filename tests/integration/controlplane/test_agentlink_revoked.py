@@ -47,6 +47,9 @@ class Observer:
     async def admit(self, cluster_id: ClusterId, waiting: int) -> int:
         return waiting
 
+    def slowed(self, cluster_id: ClusterId) -> None:
+        pass
+
     def take_offers(self, cluster_id: ClusterId) -> list[LedgerEntry]:
         return []
 

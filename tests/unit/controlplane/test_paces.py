@@ -45,3 +45,9 @@ async def test_a_loud_cluster_is_told_once_that_it_waits_and_once_that_it_is_cal
     await clock.advance(BURST / RATE + 1)
     assert list(paces.calmed()) == [LOUD]
     assert list(paces.calmed()) == []
+
+
+async def test_what_a_process_before_this_one_has_told_of_a_cluster_ends_too() -> None:
+    paces = Paces(FakeClock())
+    paces.slow(LOUD)
+    assert list(paces.calmed()) == [LOUD]
