@@ -36,16 +36,18 @@ _AUTHORITIES = "usr/share/ca-certificates/mozilla/"
 
 def fetch(architecture: str, cache: Path) -> list[Path]:
     """The packages and all that they need, verified by apt against the archive's keys."""
-    for name in ("state/lists/partial", "cache/archives/partial"):
+    for name in ("state/lists/partial", "cache/archives/partial", "cache/none/partial"):
         (cache / name).mkdir(parents=True, exist_ok=True)
     (cache / "state" / "status").touch()
     _apt(architecture, cache, "update")
     _apt(architecture, cache, "install", "--download-only", "--yes", *WANTED)
-    asked = _apt(architecture, cache, "install", "--print-uris", "--yes", "--reinstall", *WANTED)
+    # Asked beside an empty folder: what is there already is not told, and of some of it an earlier
+    # run has left older versions.
+    nothing = ("-o", "Dir::Cache::Archives=none")
+    asked = _apt(architecture, cache, "install", "--print-uris", "--yes", *nothing, *WANTED)
     names = re.findall(r"^'[^']*' (\S+\.deb) ", asked, re.MULTILINE)
     archives = cache / "cache" / "archives"
-    found = [archives / one for one in names] or sorted(archives.glob("*.deb"))
-    return [one for one in found if not LEFT_OUT.match(one.name)]
+    return [archives / one for one in sorted(names) if not LEFT_OUT.match(one)]
 
 
 def _apt(architecture: str, cache: Path, *words: str) -> str:
