@@ -73,9 +73,13 @@ class SqlComponents(SqlReading[Component]):
         await self._name_images({image for row in rows for image in row["images"]}, make)
 
     async def _name_images(self, found: Collection[str], make: Any) -> None:
-        """Search compares versions of images: each one is kept once, apart from who runs it."""
+        """Search compares versions of images: each one is kept once, apart from who runs it.
+
+        Clusters tell of the same ones at once: in one order, so that no two wait for each other.
+        """
         rows = [
-            dict(zip(("image", "name", "tag"), (i, *split_image(i)), strict=True)) for i in found
+            dict(zip(("image", "name", "tag"), (i, *split_image(i)), strict=True))
+            for i in sorted(found)
         ]
         if rows:
             await self._connection.execute(make(tables.images).on_conflict_do_nothing(), rows)
