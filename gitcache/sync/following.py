@@ -103,7 +103,8 @@ class Following:
         follower = self._followers.get(repository_id)
         if state is None or follower is None or follower.state is None:
             return state
-        return replace(state, polled_at=follower.state.polled_at)
+        # Whoever hears it must not take it for older than what was told, by a clock that is behind.
+        return replace(state, polled_at=max(state.polled_at, follower.state.polled_at))
 
     def states(self) -> list[RepositoryState]:
         """The states of all that is followed and known."""

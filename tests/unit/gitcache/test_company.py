@@ -236,6 +236,8 @@ async def test_a_new_owner_whose_clock_is_behind_is_believed(company: Company) -
     told = [state for state in company.told[company.owner] if state.polled_at > tomorrow.polled_at]
     assert told[-1].commits["main"].sha == sha
     assert [one.polled_at for one in told] == sorted({one.polled_at for one in told})
+    shown = company.caches[company.owner].state(ID)
+    assert shown is not None and shown.polled_at == told[-1].polled_at
 
 
 class Still(HubPeers):
