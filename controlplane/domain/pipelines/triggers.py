@@ -18,6 +18,7 @@ from semantic_version import NpmSpec, Version
 from controlplane.domain.names import check_text
 from controlplane.domain.pipelines.calendar import zone_of
 from controlplane.domain.pipelines.gitwrites import GitWrite
+from controlplane.domain.pipelines.tagpatterns import check_pattern
 from fleet.errors import Invalid
 
 MAX_TRIGGERS = 50
@@ -27,7 +28,7 @@ _IMAGE = re.compile(
     r"(?P<host>(localhost|[a-z0-9-]+(\.[a-z0-9-]+)+)(:\d{1,5})?|localhost(:\d{1,5})?)/"
     r"(?P<name>[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*)"
 )
-_TAG = re.compile(r"[\w][\w.-]{0,127}")
+_TAG = re.compile(r"\w[\w.-]{0,127}", re.ASCII)
 
 
 class TriggerKind(StrEnum):
@@ -96,7 +97,7 @@ class ImageRule:
         place_of(self.image, f"{field}.image")
         check_range(self.range, f"{field}.range")
         check_pattern(self.pattern, f"{field}.pattern", needed=self.policy is TagPolicy.REGEX)
-        if not _TAG.fullmatch(self.tag):
+        if not is_tag(self.tag):
             raise Invalid("no tag of an image", field=f"{field}.tag")
 
 
@@ -134,12 +135,16 @@ TriggerRule = ScheduleRule | ImageRule | ChartRule | TagRule
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """A rule, and what is written into the first stage's folders when it has found something."""
+    """A rule, and what is written into the first stage's folders when it has found something.
+
+    That goes to the repository `writes_to` only, which who saved the pipeline may change.
+    """
 
     id: str
     name: str
     rule: TriggerRule
     write: GitWrite | None = None
+    writes_to: str = ""
 
     @property
     def kind(self) -> TriggerKind:
@@ -187,16 +192,9 @@ def check_range(text: str, field: str) -> None:
         raise Invalid("no range of versions like ^1.2", field=field) from None
 
 
-def check_pattern(pattern: str, field: str, *, needed: bool) -> None:
-    """Invalid: no regular expression, or one that may take for ever."""
-    if needed and not pattern:
-        raise Invalid("is needed", field=field)
-    if len(pattern) > MAX_TEXT or re.search(r"[*+}]\)*[*+{]|\)[*+{]|\\\d|\(\?[^:P]", pattern):
-        raise Invalid("repeats what repeats, or looks around: too slow to be tried", field=field)
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise Invalid(f"no regular expression: {error}", field=field) from None
+def is_tag(text: str) -> bool:
+    """Whether a registry may have such a tag at all."""
+    return _TAG.fullmatch(text) is not None
 
 
 def highest(tags: Iterable[str], wanted: str) -> str | None:

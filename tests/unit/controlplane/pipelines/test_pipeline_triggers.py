@@ -22,6 +22,7 @@ from controlplane.domain.pipelines.events import (
 from controlplane.domain.pipelines.gitwrites import FileChange, FileKind, GitWrite
 from controlplane.domain.pipelines.model import Pipeline, validate
 from controlplane.domain.pipelines.state import Change, ChangeState, FoundStatus, Health
+from controlplane.domain.pipelines.tagpatterns import check_pattern
 from controlplane.domain.pipelines.triggers import (
     ChartRule,
     ImageRule,
@@ -207,6 +208,41 @@ def test_what_can_never_trigger_is_refused_by_field(
     with pytest.raises(Invalid) as error:
         with_trigger(rule, write, on_commit=False)
     assert error.value.field == field
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        ".*.*.*x",
+        "a?" * 30 + "a" * 30,
+        "(a|a)" * 20,
+        "(a)?" * 20,
+        "(a|)" * 20,
+        r"(\d+|b)\d*\d*\d*x",
+        "a*(b)?a*(b)?a*x",
+        "a*b{0}a*a*a*x",
+        "(?P<n>a*)(?P=n)",
+        r"\bx",
+        "a{99999999999}",
+    ],
+)
+def test_a_pattern_that_could_be_tried_for_ever_is_refused(pattern: str) -> None:
+    with pytest.raises(Invalid):
+        check_pattern(pattern, "pattern", needed=True)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        r"main-(\d+)-[a-z]*",
+        r"v(\d+)\.(\d+)\.(\d+)(-rc\.\d+)?",
+        r"^(main|release)-(?P<at>\d{8})-[0-9a-f]{7,40}$",
+        ".*-main-.*",
+        "[]a-]+_[^_]*",
+    ],
+)
+def test_patterns_whose_repetitions_end_somewhere_are_taken(pattern: str) -> None:
+    check_pattern(pattern, "pattern", needed=True)
 
 
 def test_a_schedule_needs_commits_that_are_no_releases() -> None:
