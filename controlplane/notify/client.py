@@ -78,7 +78,10 @@ class HttpClient:
 
     def _judged(self, url: str) -> str:
         """The host of a URL. A literal address is never resolved, so it is judged here."""
-        parts = urlsplit(url)
+        try:
+            parts = urlsplit(url)
+        except ValueError:
+            raise Unavailable("this is no URL: set it anew") from None
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise Unavailable("this is no http or https URL: set it anew")
         self._addresses.judge_literal(parts.hostname)

@@ -13,7 +13,7 @@ from urllib.parse import quote, urljoin
 
 import orjson
 
-from controlplane.domain.pipelines.triggers import place_of
+from controlplane.domain.pipelines.triggers import is_tag, place_of
 from controlplane.ports import Outward, RegistryAccount, Reply
 from controlplane.registry.tokens import Tokens, is_local
 from fleet.errors import Invalid, NotFound, Unavailable
@@ -52,11 +52,13 @@ class RegistryClient:
         for _ in range(MOST_PAGES):
             reply = await self._get(place, url, account, "application/json")
             listed = _json(reply).get("tags")
-            found += [one for one in listed or () if isinstance(one, str) and len(one) <= 128]
+            found += [one for one in _list(listed) if isinstance(one, str) and is_tag(one)]
+            if len(found) > MOST_TAGS:
+                raise Invalid(f"{image} has more than {MOST_TAGS:,} tags", field="image")
             further = _NEXT.search(reply.headers.get("link", ""))
-            if further is None or len(found) > MOST_TAGS:
-                return found[:MOST_TAGS]
-            url = place.within(urljoin(url, further[1]))
+            if further is None:
+                return found
+            url = place.within(_joined(url, further[1]))
         raise Invalid(f"{image} has more than {MOST_PAGES} pages of tags", field="image")
 
     async def digest(self, image: str, tag: str, account: RegistryAccount | None) -> str:
@@ -72,11 +74,13 @@ class RegistryClient:
         """As `controlplane.ports.Registries`; what a digest was made at is asked once."""
         place = _Place(image)
         digest = await self.digest(image, tag, account)
-        if digest not in self._made:
-            self._made[digest] = await self._created(place, digest, account)
+        # Of each repository by itself: a registry is believed about nobody else's images.
+        key = f"{place.base}@{digest}"
+        if key not in self._made:
+            self._made[key] = await self._created(place, digest, account)
             if len(self._made) > _MOST_REMEMBERED:
                 self._made.popitem(last=False)
-        return self._made[digest]
+        return self._made[key]
 
     async def _created(
         self, place: "_Place", digest: str, account: RegistryAccount | None
@@ -113,7 +117,7 @@ class RegistryClient:
         if reply.status in (301, 302, 303, 307, 308) and "location" in reply.headers:
             # Content lies elsewhere, often signed in the URL: nothing of ours goes there.
             reply = await self._outward.ask(
-                method, urljoin(url, reply.headers["location"]), headers
+                method, _joined(url, reply.headers["location"]), headers
             )
         return judged(place.host, reply)
 
@@ -161,6 +165,19 @@ def _json(reply: Reply) -> dict[str, Any]:
     if not isinstance(told, dict):
         raise Unavailable("the registry's answer is too long, or not what the specification says")
     return told
+
+
+def _list(told: object) -> list[Any]:
+    """What should be a list, and may be anything."""
+    return told if isinstance(told, list) else []
+
+
+def _joined(url: str, reference: str) -> str:
+    """Where a registry leads. Unavailable: nowhere."""
+    try:
+        return urljoin(url, reference)
+    except ValueError:
+        raise Unavailable("the registry leads to what is no URL") from None
 
 
 def _digest_of(descriptor: object) -> str:

@@ -57,7 +57,10 @@ class Tokens:
     async def _ask(
         self, host: str, realm: str, service: str, name: str, account: RegistryAccount | None
     ) -> dict:
-        parts = urlsplit(realm)
+        try:
+            parts = urlsplit(realm)
+        except ValueError:
+            raise Unavailable(f"{host} asks to sign in at what is no URL") from None
         if parts.scheme != "https" and not (is_local(host) and is_local(parts.netloc)):
             raise Unavailable(f"{host} asks to sign in elsewhere without TLS: refused")
         asked = {"service": service, "scope": f"repository:{name}:pull"}
