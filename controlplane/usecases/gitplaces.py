@@ -1,6 +1,7 @@
 """In which repository and branch stages of a pipeline are promoted by git."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from controlplane.domain.access import Actor, Verb, require
 from controlplane.domain.pipelines import model
@@ -11,21 +12,28 @@ from controlplane.usecases.repositories import find_repository
 from fleet.errors import Conflict
 
 
-async def check_git_stages(tx: Transaction, actor: Actor, spec: model.Pipeline) -> None:
-    """Who has stages and triggers write to repositories needs the right to change these."""
-    for stage in spec.stages:
-        if stage.git is not None and stage.services:
-            services = await tx.services.select(id=stage.services)
-            repository, _ = await place_of(tx, services)
-            require(actor, Verb.WRITE, repository.target)
-    await _check_triggers(tx, actor, spec)
+async def with_places(tx: Transaction, actor: Actor, spec: model.Pipeline) -> model.Pipeline:
+    """The pipeline with the repositories that it writes to.
+
+    Who has stages and triggers write there needs the right to change these.
+    """
+    stages = [await _with_place(tx, actor, one) for one in spec.stages]
+    return await _with_triggers(tx, actor, replace(spec, stages=tuple(stages)))
 
 
-async def _check_triggers(tx: Transaction, actor: Actor, spec: model.Pipeline) -> None:
+async def _with_place(tx: Transaction, actor: Actor, stage: model.Stage) -> model.Stage:
+    if stage.git is None or not stage.services:
+        return stage
+    repository, _ = await place_of(tx, await tx.services.select(id=stage.services))
+    require(actor, Verb.WRITE, repository.target)
+    return replace(stage, writes_to=repository.id)
+
+
+async def _with_triggers(tx: Transaction, actor: Actor, spec: model.Pipeline) -> model.Pipeline:
     """What follows another tag without a commit is changed itself."""
     watching = [one for one in spec.triggers if one.watches]
     if not watching:
-        return
+        return spec
     services = await tx.services.select(id=spec.first.services)
     repository, _ = await place_of(tx, services)
     if any(one.write is not None for one in watching):
@@ -33,6 +41,8 @@ async def _check_triggers(tx: Transaction, actor: Actor, spec: model.Pipeline) -
     if any(one.write is None for one in watching):
         for service in services:
             require(actor, Verb.WRITE, service.target)
+    triggers = [replace(t, writes_to=repository.id) if t.write else t for t in spec.triggers]
+    return replace(spec, triggers=tuple(triggers))
 
 
 async def place_of(tx: Transaction, services: Sequence[Service]) -> tuple[Repository, str]:
@@ -41,3 +51,11 @@ async def place_of(tx: Transaction, services: Sequence[Service]) -> tuple[Reposi
     if len(places) != 1 or not services[0].repository_id or not services[0].ref:
         raise Conflict("services whose files are written have one repository and one branch")
     return await find_repository(tx, services[0].repository_id), services[0].ref
+
+
+def check_writable(repository: Repository, writes_to: str) -> None:
+    """Conflict: other services came since the pipeline was saved, of another repository."""
+    if repository.id != writes_to:
+        raise Conflict(
+            f"nobody who may change {repository.url} has had the pipeline write there: save it anew"
+        )

@@ -16,7 +16,7 @@ from controlplane.domain.repositories import Repository
 from controlplane.domain.services import Service
 from controlplane.ports import GitWriter
 from controlplane.usecases.deps import Deps
-from controlplane.usecases.gitplaces import place_of
+from controlplane.usecases.gitplaces import check_writable, place_of
 from controlplane.usecases.pipelines import PipelineView
 from controlplane.usecases.repositories import find_repository
 from fleet.bundle import Bundle
@@ -53,8 +53,7 @@ class GitPromotions:
         waiting = [view.state.candidates.get(e.id) for e in view.spec.edges_into[stage.id]]
         attempt = max((one.attempt for one in waiting if one), default=1)
         place = await self._place(view, stage, services, ReleaseId(release), attempt)
-        sha = await self._commit(place, place.branch)
-        return sha or await self._tip(place)
+        return await self._try_out(place) or await self._tip(place)
 
     async def land(
         self, view: PipelineView, stage: model.Stage, services: Sequence[Service], release: str
@@ -71,7 +70,7 @@ class GitPromotions:
         """Have it on the branch, or ask people to merge it there."""
         if place.write.mode is WriteMode.COMMIT:
             return _landed(place, await self._tip(place))
-        if await self._commit(place, place.branch) is None:
+        if await self._try_out(place) is None:
             return _landed(place, await self._tip(place))
         title, _, body = place.message.partition("\n")
         request = await self._writer().open_request(
@@ -134,6 +133,7 @@ class GitPromotions:
         }
         async with self._deps.store.read() as tx:
             repository, base = await place_of(tx, services)
+            check_writable(repository, stage.writes_to)
             firsts = await tx.services.select(id=found.commits.keys())
         commits = {found.commits[s.id] for s in firsts if s.repository_id == repository.id}
         await self._check_folders(write, repository.id, base, commits)
@@ -183,6 +183,12 @@ class GitPromotions:
             author=place.write.author,
             message=place.message,
         )
+
+    async def _try_out(self, place: Place) -> str | None:
+        """Have it on a branch of its own; None if the services' branch has it all already."""
+        if place.branch == place.base:
+            raise Conflict(f"{place.base} is the services' own branch: `branch` must be another")
+        return await self._commit(place, place.branch)
 
     async def _tip(self, place: Place) -> str:
         """The newest commit of a branch that has all of it already."""

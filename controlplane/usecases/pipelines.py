@@ -30,7 +30,7 @@ from controlplane.ports import Page, PageQuery, Transaction
 from controlplane.usecases.clusters import find_cluster
 from controlplane.usecases.deps import DELIVER, PIPELINE, Deps
 from controlplane.usecases.gatesecrets import sealed_rule
-from controlplane.usecases.gitplaces import check_git_stages
+from controlplane.usecases.gitplaces import with_places
 from controlplane.usecases.observations import of_stages, of_surroundings
 from controlplane.usecases.scopes import project_for
 from controlplane.usecases.stages import BY_FLEET, bind, check_shared, resolved, unbind
@@ -166,7 +166,7 @@ class Pipelines:
             spec = await resolved(tx, spec, project)
             await self._check_jobs(tx, actor, spec)
             await bind(tx, spec, before, actor)
-            await check_git_stages(tx, actor, spec)
+            spec = await with_places(tx, actor, spec)
             await check_shared(tx, spec)
             secrets = {one.name: one.webhook_secret for one in draft.triggers}
             await note_parts(self._deps, tx, spec, secrets)

@@ -9,13 +9,19 @@ from typing import TypeVar
 
 import structlog
 
-from controlplane.domain.jobs import Job
+from controlplane.domain.jobs import MOST_ATTEMPTS, Job
 from controlplane.domain.ledger import LedgerEntry, Stage
 from controlplane.domain.pipelines import codec
 from controlplane.domain.pipelines import effects as fx
 from controlplane.domain.pipelines import events as ev
 from controlplane.domain.pipelines.model import StageId
-from controlplane.domain.pipelines.state import Change, ChangeState, Revision, StageState
+from controlplane.domain.pipelines.state import (
+    Change,
+    ChangeState,
+    ReleaseId,
+    Revision,
+    StageState,
+)
 from controlplane.domain.services import Revision as RevisionRow
 from controlplane.domain.services import Service
 from controlplane.domain.verification import Verification
@@ -72,16 +78,18 @@ class Promotions:
         view = None if effect.back else await self._by_git(pipeline, effect.stage)
         if view is None:
             return await self._hand_out(pipeline, effect)
-        services = await self._services(pipeline, effect.stage)
-        change = view.state.stages.get(effect.stage, StageState()).change
+        held = view.state.stages.get(effect.stage)
+        if held is None or not _is_wanted(held, effect.release):
+            return None
+        services, change = await self._services(pipeline, effect.stage), held.change
         try:
             await self._check_thawed([one for one in services if one.id in effect.revisions])
             if change is None or change.state is not ChangeState.LANDED:
                 stage = view.spec.stage[effect.stage]
                 change = await self._git.land(view, stage, services, effect.release)
-        except Unavailable:
-            raise  # The job is done again: what was written already is found.
         except TowlineError as error:
+            if isinstance(error, Unavailable) and job.attempts < MOST_ATTEMPTS:
+                raise  # The job is done again: what was written already is found.
             failed = ev.PromotionFailed(effect.stage, effect.release, error.message)
             await self._pipelines.advance(pipeline, failed)
             return None
@@ -95,7 +103,9 @@ class Promotions:
         pipeline, effect = _payload(job, fx.FollowChange)
         view = await self._by_git(pipeline, effect.stage)
         held = view.state.stages.get(effect.stage) if view else None
-        if view is None or held is None or held.release != effect.release or held.change is None:
+        if view is None or held is None or held.change is None:
+            return
+        if not _is_wanted(held, effect.release):
             return
         given = fx.Promote(effect.key, effect.stage, effect.release, effect.revisions)
         write = view.spec.stage[effect.stage].git
@@ -293,6 +303,12 @@ def _payload(job: Job, kind: type[E]) -> tuple[str, E]:
     if not isinstance(effect, kind):
         raise TowlineError(f"job {job.key} holds {type(effect).__name__}, not {kind.__name__}")
     return job.payload["pipeline"], effect
+
+
+def _is_wanted(held: StageState, release: ReleaseId) -> bool:
+    """Whether a stage still takes a release in: not if it was aborted, withdrawn or put back while
+    a server of git could not be reached."""
+    return held.release == release and bool(held.revisions) and not held.stopped
 
 
 async def _watch(tx: Transaction, pipeline: str, stage: StageId) -> Verification | None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from controlplane.domain.access import Actor, Verb, require
-from controlplane.domain.jobs import Job
+from controlplane.domain.jobs import MOST_ATTEMPTS, Job
 from controlplane.domain.pipelines import codec
 from controlplane.domain.pipelines import effects as fx
 from controlplane.domain.pipelines import events as ev
@@ -30,7 +30,7 @@ from controlplane.domain.pipelines.triggers import (
 from controlplane.domain.promotion import PipelineTrigger
 from controlplane.ports import GitTags, Registries, RegistryAccount
 from controlplane.usecases.deps import DELIVER, PIPELINE, SERVICE, Deps
-from controlplane.usecases.gitplaces import place_of
+from controlplane.usecases.gitplaces import check_writable, place_of
 from controlplane.usecases.gitpromotions import GitPromotions, Place
 from controlplane.usecases.pipelines import Pipelines, PipelineView, view_of
 from controlplane.usecases.repositories import Repositories
@@ -132,9 +132,9 @@ class Triggers:
         event: ev.Event
         try:
             event = await self._written(view, trigger, effect)
-        except Unavailable:
-            raise  # The job is done again: what was written already is found.
         except TowlineError as error:
+            if isinstance(error, Unavailable) and job.attempts < MOST_ATTEMPTS:
+                raise  # The job is done again: what was written already is found.
             event = ev.FoundFailed(trigger.id, effect.value, effect.digest, error.message)
         await self._pipelines.advance(view.row.id, event)
 
@@ -173,9 +173,10 @@ class Triggers:
             case ChartRule(chart=chart, range=wanted):
                 image = chart.removeprefix("oci://")
                 tags = await self._registries.tags(image, await self._account(view, image))
-                return _discovered(highest(tags, wanted))
+                return _discovered(await asyncio.to_thread(highest, tags, wanted))
             case TagRule(range=wanted):
-                return _discovered(highest(await self._tags(view), wanted))
+                tags = await self._tags(view)
+                return _discovered(await asyncio.to_thread(highest, tags, wanted))
         return None
 
     async def _of_image(self, view: PipelineView, rule: ImageRule) -> Discovery | None:
@@ -186,7 +187,7 @@ class Triggers:
         tags = await self._registries.tags(rule.image, account)
         match rule.policy:
             case TagPolicy.SEMVER:
-                return _discovered(highest(tags, rule.range))
+                return _discovered(await asyncio.to_thread(highest, tags, rule.range))
             case TagPolicy.REGEX:
                 return _discovered(await asyncio.to_thread(last_matching, tags, rule.pattern))
         chosen = await asyncio.to_thread(matching, tags, rule.pattern)
@@ -223,6 +224,8 @@ class Triggers:
         async with self._deps.store.read() as tx:
             services = await tx.services.select(id=first.services)
             repository, base = await place_of(tx, services)
+            if trigger.write is not None:
+                check_writable(repository, trigger.writes_to)
         if trigger.write is None:
             return await self._follow(view, effect)
         name = effect.value + (f"-{effect.digest[7:19]}" if effect.digest else "")

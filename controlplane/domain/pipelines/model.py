@@ -61,6 +61,7 @@ class Stage:
     `waves` is the same set in the order of the roll-out (empty: all at once). `group_of` has
     the cluster group that counts for those that the roll-out limits by group. With a
     `verification` a release must prove itself: what fails it is taken back to the last that did.
+    `git` is written to the repository `writes_to` only, which who saved the pipeline may change.
     """
 
     id: StageId
@@ -72,6 +73,7 @@ class Stage:
     group_of: Mapping[ServiceId, str] = field(default_factory=dict)
     verification: Verification | None = None
     git: GitWrite | None = None
+    writes_to: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from controlplane.storage.engine import make_engine
 from controlplane.storage.store import SqlStore
 from controlplane.usecases.deps import Deps
 from controlplane.usecases.gitpromotions import GitPromotions
+from controlplane.usecases.pipeline_overrides import PipelineOverrides
 from controlplane.usecases.pipelines import (
     FOLLOW,
     PROMOTE,
@@ -191,7 +192,7 @@ class Stand:
         view = await self.view()
         return view.state.stages[view.spec.stages[1].id]
 
-    async def approve(self) -> None:
+    async def approve(self, *, settle: bool = True) -> None:
         """Say yes to what waits before prod."""
         view = await self.view()
         (edge,) = view.spec.edges
@@ -200,7 +201,8 @@ class Stand:
         digests = {ServiceId(id): one.digest for id, one in rendered.items()}
         admin = person(Role.ADMIN, "bob")
         await self.world.pipelines.approve(admin, edge.gates[0].id, digests)
-        await self.settle()
+        if settle:
+            await self.settle()
 
     async def hinted(self) -> None:
         """The repository has moved, a minute later."""
@@ -380,3 +382,37 @@ async def test_who_may_not_change_the_repository_may_not_have_stages_write_there
     stand.world.admin = person(Role.VIEWER, "eve")
     with pytest.raises(Forbidden):
         await stand.save(GitWrite((IMAGE,)))
+
+
+async def test_services_of_another_repository_are_not_written_to_by_nobodys_leave(
+    stand: Stand,
+) -> None:
+    """They came into the stage after somebody who may change the first one had saved it."""
+    await stand.save(GitWrite((IMAGE,)))
+    other = await stand.world.repository("https://git.example.org/other.git")
+    async with stand.world.deps.store.write() as tx:
+        await tx.services.change(stand.services["prod"].id, repository_id=other.id)
+    await stand.release("2")
+    (candidate,) = (await stand.view()).state.candidates.values()
+    assert "save it anew" in candidate.render_error
+
+
+async def test_nothing_is_tried_out_on_the_branch_of_the_services(stand: Stand) -> None:
+    """There it would be before anybody has approved it."""
+    await stand.save(GitWrite((IMAGE,), branch="main"), ApprovalRule())
+    await stand.release("2")
+    (candidate,) = (await stand.view()).state.candidates.values()
+    assert "services' own branch" in candidate.render_error
+    assert stand.commits()[0] == "Change"
+
+
+async def test_what_was_aborted_meanwhile_is_not_written(stand: Stand) -> None:
+    """The job had waited for a server that was away."""
+    await stand.save(GitWrite((IMAGE,)), ApprovalRule())
+    await stand.release("2")
+    await stand.approve(settle=False)
+    view = await stand.view()
+    overrides = PipelineOverrides(stand.world.deps, stand.world.pipelines)
+    await overrides.abort(stand.world.admin, view.row.id, "prod")
+    await stand.settle()
+    assert stand.commits()[0] == "Change" and not await stand.promoted()

@@ -6,7 +6,7 @@ import hmac
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import orjson
 import pytest
@@ -14,7 +14,10 @@ from starlette.applications import Starlette
 from starlette.types import Message
 
 from controlplane.domain.access.roles import BuiltInRole as Role
+from controlplane.domain.jobs import MOST_ATTEMPTS, Job
 from controlplane.domain.notification_bodies import signature
+from controlplane.domain.pipelines.codec import effect_to_json
+from controlplane.domain.pipelines.effects import WriteFound
 from controlplane.domain.pipelines.gitwrites import FileChange, FileKind, GitWrite
 from controlplane.domain.pipelines.rules import ExternalRule
 from controlplane.domain.pipelines.state import ChangeState, FoundStatus, TriggerState
@@ -29,8 +32,8 @@ from controlplane.domain.promotion import PipelineTrigger
 from controlplane.domain.services import Service
 from controlplane.http.hooks import MOST_BYTES, Hooks
 from controlplane.notify.outward import GuardedOutward
-from controlplane.ports import RegistryAccount
-from controlplane.registry.client import RegistryClient
+from controlplane.ports import RegistryAccount, Reply
+from controlplane.registry.client import MOST_TAGS, RegistryClient
 from controlplane.usecases.pipeline_overrides import PipelineOverrides
 from controlplane.usecases.pipelines import (
     WRITE,
@@ -129,6 +132,57 @@ async def test_what_a_registry_refuses_is_told_with_when_to_come_again(
     with pytest.raises(Unavailable, match="429") as error:
         await client.tags(image, None)
     assert error.value.retry_after == 120
+
+
+async def test_what_is_said_of_a_digest_counts_for_the_same_image_only(
+    registry: FakeRegistry, client: RegistryClient
+) -> None:
+    """Who offers somebody else's digest must not say when that was made."""
+    registry.scheme = ""
+    registry.claim("evil", "a", registry.push("shop", "a", THEN))
+    await client.made(f"{registry.host}/evil", "a", None)
+    before = len(registry.asked)
+    await client.made(f"{registry.host}/shop", "a", None)
+    assert len(registry.asked) == before + 3
+
+
+class Told:
+    """What answers `reply`, whatever it is asked."""
+
+    def __init__(self, reply: Reply) -> None:
+        self.reply = reply
+
+    async def ask(self, *_: object) -> Reply:
+        return self.reply
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(200, {"link": '<http://[>; rel="next"'}, b'{"tags": 5}'),
+        Reply(302, {"location": "http://["}, b""),
+        Reply(401, {"www-authenticate": 'Bearer realm="https://["'}, b""),
+    ],
+)
+async def test_odd_answers_of_registries_are_told_and_break_nothing(reply: Reply) -> None:
+    client = RegistryClient(cast(Any, Told(reply)), SystemClock())
+    with pytest.raises(Unavailable):
+        await client.tags("registry.test/shop", None)
+
+
+async def test_what_can_be_no_tag_is_passed_over() -> None:
+    """It would end up in messages of commits, and in files."""
+    tags = ["1.0", "a\nSigned-off-by: eve", "..", "\u0661", "x" * 129, 7]
+    told = Told(Reply(200, {}, orjson.dumps({"tags": tags})))
+    client = RegistryClient(cast(Any, told), SystemClock())
+    assert await client.tags("registry.test/shop", None) == ["1.0"]
+
+
+async def test_too_many_tags_are_said_and_not_cut() -> None:
+    tags = [f"1.{number}" for number in range(MOST_TAGS + 1)]
+    told = Told(Reply(200, {}, orjson.dumps({"tags": tags})))
+    with pytest.raises(Invalid, match="20,000 tags"):
+        await RegistryClient(cast(Any, told), SystemClock()).tags("registry.test/shop", None)
 
 
 async def test_addresses_that_are_not_public_are_refused(registry: FakeRegistry) -> None:
@@ -344,6 +398,22 @@ async def test_what_could_not_be_written_is_tried_again_with_the_next_look(stand
     await stand.look()
     assert (await stand.state()).status is FoundStatus.DONE
     assert len(stand.writes.made) == 1
+
+
+async def test_a_server_that_stays_away_is_no_reason_to_wait_for_ever(stand: Stand) -> None:
+    """The job is done again as often as any; then the next look begins anew."""
+    stand.registry.push("shop", "1.0.0")
+    stand.writes.error = Unavailable("git.example.org does not answer")
+    await stand.save(ImageRule(stand.image))
+    with pytest.raises(Unavailable):
+        await stand.look()
+    view, state = await stand.view(), await stand.state()
+    effect = WriteFound("key", view.spec.triggers[0].id, state.value, state.digest)
+    payload = {"pipeline": view.row.id, "effect": effect_to_json(effect)}
+    last = Job("j", WRITE, "key", stand.world.clock.now(), payload, attempts=MOST_ATTEMPTS)
+    await stand.triggers.write(last)
+    state = await stand.state()
+    assert state.status is FoundStatus.FAILED and "does not answer" in state.reason
 
 
 async def test_a_private_registry_is_asked_with_the_credentials_of_its_repository(
