@@ -27,10 +27,12 @@ class SqlJobs:
 
     async def enqueue(self, job: Job) -> None:
         statement = self._insert(jobs).values(**{n: getattr(job, n) for n in _COLUMNS})
-        # A new fence and no lease: who works on it now cannot finish what was asked since.
+        # A new fence and no lease: who works on it now cannot finish what was asked since. It is
+        # tried as often as any other: work that asks for itself again would end for good.
         anew = {
             "run_at": statement.excluded.run_at,
             "payload": statement.excluded.payload,
+            "attempts": statement.excluded.attempts,
             "fence": jobs.c.fence + 1,
             "lease_until": None,
             "holder": None,

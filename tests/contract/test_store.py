@@ -240,6 +240,15 @@ async def test_the_same_key_is_the_same_job(store: SqlStore) -> None:
     assert (job.id, job.payload) == ("a", {"n": 2})
 
 
+async def test_what_is_asked_for_anew_is_tried_as_often_as_any_other(store: SqlStore) -> None:
+    """Work that asks for itself again each time never uses up its attempts."""
+    async with store.write() as tx:
+        for _ in range(3):
+            await tx.jobs.enqueue(Job("a", "kind", "key", NOW))
+            (job,) = await tx.jobs.claim(["kind"], "me", NOW, 10)
+    assert job.attempts == 1
+
+
 async def test_claims_of_many_workers_never_overlap(store: SqlStore) -> None:
     """Workers that claim at the same time get each job once, all together all of them."""
     async with store.write() as tx:
