@@ -9,6 +9,7 @@ from controlplane.domain.pipelines import model
 from controlplane.domain.pipelines.checks import Answer, steps_of
 from controlplane.domain.pipelines.rules import JobRule
 from controlplane.domain.pipelines.state import (
+    KNOWN_BAD_LENGTH,
     GateStatus,
     Health,
     ReleaseId,
@@ -18,9 +19,11 @@ from controlplane.domain.pipelines.state import (
     State,
 )
 from controlplane.domain.pipelines.templating import outputs_of
+from controlplane.domain.promotion import RefusedRevision
 from controlplane.domain.services import Service, ServiceStatus
 from controlplane.ports import Transaction
 from controlplane.usecases.freezes import frozen_clusters
+from controlplane.usecases.holds import refusals
 from fleet.identity import ServiceId
 
 
@@ -49,13 +52,19 @@ async def of_surroundings(
     groups = await frozen_clusters(tx)
     if groups or state.frozen:
         observed.append(ev.Frozen(_frozen(spec, services, groups)))
-    for row in await tx.refused.select():
+    for row in await _newest_refused(tx):
         if row.id not in state.known_bad:
             observed.append(ev.KnownBad(row.id, row.actor, row.reason))
     if gone := await _gone(tx, state):
         observed.append(ev.ApproversLeft(gone))
     observed += await _taken_back(tx, spec, state)
     return [*observed, *await _ended_jobs(tx, spec, state)]
+
+
+async def _newest_refused(tx: Transaction) -> list[RefusedRevision]:
+    """No more than a state remembers: one told anew each time would keep the engine busy."""
+    rows = await tx.refused.select()
+    return sorted(rows, key=lambda one: (one.inserted_at, one.id))[-KNOWN_BAD_LENGTH:]
 
 
 def job_key(pipeline_id: str, attempt_key: str) -> str:
@@ -90,7 +99,10 @@ async def _gone(tx: Transaction, state: State) -> tuple[str, ...]:
 async def _taken_back(
     tx: Transaction, spec: model.Pipeline, state: State
 ) -> list[ev.VerificationFailed]:
-    """What agents have found to be bad, and have gone back from by themselves."""
+    """What agents have found to be bad, and have gone back from by themselves.
+
+    It counts for as long as it is refused: not what was lifted, nor what agents had no say on.
+    """
     watched = {
         id: (stage.id, held.release, revision.digest)
         for stage in spec.stages
@@ -98,10 +110,11 @@ async def _taken_back(
         for id, revision in held.revisions.items()
     }
     rows = await tx.ledger.select(service_id=watched.keys(), stage=Stage.HELD) if watched else []
+    refused = await refusals(tx, (digest for _, _, digest in watched.values())) if rows else {}
     found = []
     for row in rows:
         stage, release, digest = watched[ServiceId(row.service_id or "")]
-        if row.digest == digest and digest not in state.known_bad:
+        if row.digest == digest and digest in refused and digest not in state.known_bad:
             id = ServiceId(row.service_id or "")
             found.append(ev.VerificationFailed(stage, release, id, row.message))
     return found
