@@ -43,7 +43,7 @@ from controlplane.usecases.reportbatch import Bounds, ReportBatch
 from controlplane.usecases.servicesecrets import StoredSecrets, sealed_values
 from controlplane.usecases.sources import sources_of, take
 from fleet.bundle import bundle_of
-from fleet.errors import NotFound, TowlineError
+from fleet.errors import Conflict, NotFound, TowlineError
 from fleet.identity import ClusterId, ServiceId, is_local_id
 from fleet.sealing import SealedSecret
 
@@ -282,6 +282,16 @@ class Agents:
         Reports that were committed before are passed over, so sending again is harmless.
         `offered` is what the agent was sent before; the ledger has it before what came of it.
         """
+        told = list(reports)
+        try:
+            return await self._record(cluster_id, told, offered)
+        except Conflict:
+            # Agents of two clusters have found the same bundle to be bad: now its row is there.
+            return await self._record(cluster_id, told, offered)
+
+    async def _record(
+        self, cluster_id: ClusterId, reports: Sequence[Report], offered: Sequence[LedgerEntry]
+    ) -> int:
         async with self._deps.store.write() as tx:
             cluster = await tx.clusters.get(cluster_id)
             if cluster is None:

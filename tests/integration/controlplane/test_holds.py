@@ -18,7 +18,7 @@ from controlplane.domain.reports import Report, VerifiedReport
 from controlplane.domain.services import Service
 from controlplane.domain.verification import MetricCheck, Verification
 from controlplane.ports import Transaction
-from controlplane.usecases import agents
+from controlplane.usecases import agents, holds
 from controlplane.usecases.definitions import DefinitionChange
 from controlplane.usecases.globals import GlobalChange, Globals
 from controlplane.usecases.holds import content_of
@@ -120,6 +120,23 @@ async def test_what_was_delivered_meanwhile_is_not_taken_back(
     await verdict(world, bad, ok=False, instead=service.digest or "")
     now = await world.get(bad)
     assert (now.digest, now.sequence, now.hold) == ("sha256:newer", 9, None)
+
+
+async def test_what_agents_find_at_once_ends_no_call(
+    world: World, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With PostgreSQL another one's row may come between the look for it and the writing."""
+    bad = await push(world, service, "bad")
+    found, failures = holds.taken_back, [Conflict("this refused_revision exists already")]
+
+    async def overtaken(*given: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return await found(*given)
+
+    monkeypatch.setattr(holds, "taken_back", overtaken)
+    await verdict(world, bad, ok=False, instead=service.digest or "")
+    assert (await world.get(bad)).held == bad_digest()
 
 
 async def test_what_the_agent_went_back_to_is_what_is_desired(
