@@ -12,6 +12,7 @@ from fleet.source import (
     HelmRelease,
     Renderer,
     RenderRequest,
+    RepositoryKind,
     RepositorySpec,
     SourceFolder,
 )
@@ -72,6 +73,8 @@ def _repository(raw: Mapping[str, Any]) -> RepositorySpec:
     read: dict[str, Any] = dict(raw)
     if (given := raw["credentials"]) is not None:
         read["credentials"] = GitCredentials(**given)
+    # The hub of a version before knows git only.
+    read["kind"] = RepositoryKind(raw.get("kind", RepositoryKind.GIT))
     read["refs"], read["folders"] = frozenset(raw["refs"]), frozenset(raw["folders"])
     return RepositorySpec(**read)
 

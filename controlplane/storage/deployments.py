@@ -4,6 +4,7 @@ Reports over a million ledger rows read this table, which has one row for five o
 with the times that figures need.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -121,8 +122,9 @@ class FollowedLedger(SqlLog[LedgerEntry]):
         insert = (postgresql.insert if is_postgres else sqlite.insert)(deployments)
         rows = [_begun(one) for one in entries]
         await self._connection.execute(insert.on_conflict_do_nothing(), rows)
-        await self._reach(_REVERTED, _at(Stage.ROLLED_BACK, entries), "at_sequence")
-        await self._reach(_REPLACED, entries, "at_sequence")
+        for turn in _turns(entries):
+            await self._reach(_REVERTED, _at(Stage.ROLLED_BACK, turn), "at_sequence")
+            await self._reach(_REPLACED, turn, "at_sequence")
 
     async def _reach(self, statement: Any, told: Iterable[LedgerEntry], *more: str) -> None:
         """Run a statement with the service and the time of each entry."""
@@ -136,6 +138,18 @@ class FollowedLedger(SqlLog[LedgerEntry]):
 
 def _at(stage: Stage, told: Iterable[LedgerEntry]) -> list[LedgerEntry]:
     return [one for one in told if one.stage is stage]
+
+
+def _turns(entries: Iterable[LedgerEntry]) -> list[list[LedgerEntry]]:
+    """The first entry of each service, then the second ones: each replaces the one before it."""
+    turns: list[list[LedgerEntry]] = []
+    taken: Counter[str] = Counter()
+    for one in entries:
+        if taken[one.service_id] == len(turns):
+            turns.append([])
+        turns[taken[one.service_id]].append(one)
+        taken[one.service_id] += 1
+    return turns
 
 
 def _begun(entry: LedgerEntry) -> dict[str, Any]:

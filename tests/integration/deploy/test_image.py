@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import shutil
 import subprocess
 import time
@@ -22,8 +23,14 @@ pytestmark = [
         reason="platform: needs root, apt and a machine of an architecture that is built",
     ),
     pytest.mark.timeout(600),
+    # It is built once for all tests, by one worker.
+    pytest.mark.xdist_group("image"),
 ]
 
+# What apt and pip say where their archives are out of reach: that is no fault of the image.
+AWAY = re.compile(
+    "Failed to fetch|Unable to locate package|Could not resolve|timed out|versions: none"
+)
 # What an engine does: devices, a root that cannot be written, /tmp in memory, one folder of data.
 START = """
 mount --rbind /dev "$1/dev"
@@ -68,7 +75,13 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
     root.mkdir()
     data.mkdir(mode=0o700)
     os.chown(data, 65532, 65532)
-    config = unpack(build([ARCHITECTURE], folder, level=0), ARCHITECTURE, root)["config"]
+    try:
+        archive = build([ARCHITECTURE], folder, level=0)
+    except SystemExit as error:
+        if AWAY.search(str(error)):
+            pytest.skip(f"platform: {error}")
+        raise
+    config = unpack(archive, ARCHITECTURE, root)["config"]
     yield Image(root, data, config)
     shutil.rmtree(root)
 

@@ -1,5 +1,6 @@
 """The quick execution answers as graphql-core does, byte for byte, whatever is asked."""
 
+import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from strawberry.schema.config import StrawberryConfig
 from strawberry.schema.schema import StrawberryGraphQLCoreExecutionContext
+from strawberry.types import ExecutionResult
 
 from controlplane.graphql.execution import FastExecution
 from controlplane.graphql.scalars import SCALARS
@@ -137,7 +139,8 @@ PLAIN, FAST = made(StrawberryGraphQLCoreExecutionContext), made(FastExecution)
 
 def answer(one: strawberry.Schema, query: str, thing: Thing) -> bytes:
     one.process_errors = lambda *_: None  # ty: ignore[invalid-assignment]
-    result = one.execute_sync(query, {"yes": True}, context_value=thing)
+    result = asyncio.run(one.execute(query, {"yes": True}, context_value=thing))
+    assert isinstance(result, ExecutionResult)
     shown = {"data": result.data, "errors": [e.formatted for e in result.errors or ()]}
     return orjson.dumps(shown, default=repr, option=orjson.OPT_NON_STR_KEYS)
 
