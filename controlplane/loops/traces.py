@@ -1,14 +1,21 @@
 """When traces are told: every five seconds, of what has ended since."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from controlplane.domain.spans import spans_of
+import structlog
+
+from controlplane.domain.spans import Span, spans_of
 from controlplane.loops.patient import patiently
 from controlplane.ports import SpanSink, Store
+from fleet.errors import Unavailable
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 
+log = structlog.get_logger(__name__)
+
 _LOOK_SECONDS = 5.0
+_TRIES = 120
+"""Ten minutes of them: what is not taken by then is at fault itself, and keeps the rest waiting."""
 _AT_ONCE = 200
 
 
@@ -27,6 +34,7 @@ class TraceLoop:
         self._delivers = delivers
         self._clock = clock
         self._told = 0
+        self._refused = 0
         self.tasks = Tasks("traces")
 
     def start(self) -> None:
@@ -52,6 +60,16 @@ class TraceLoop:
             one for one in ended if self._delivers(one.repository_id or one.deployment.service_id)
         ]
         if mine:
-            await self._sink.export([span for one in mine for span in spans_of(one)])
+            await self._export([span for one in mine for span in spans_of(one)])
         more, self._told = last > self._told, last
         return more
+
+    async def _export(self, spans: Sequence[Span]) -> None:
+        try:
+            await self._sink.export(spans)
+        except Unavailable:
+            self._refused += 1
+            if self._refused < _TRIES:
+                raise
+            log.warning("traces dropped: the collector never took them", spans=len(spans))
+        self._refused = 0

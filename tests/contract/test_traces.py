@@ -156,6 +156,31 @@ async def test_what_another_replica_delivers_is_left_to_it(
     assert taken.spans == []
 
 
+async def test_what_is_never_taken_does_not_keep_the_rest_waiting(
+    store: SqlStore, collector: tuple[Collector, str]
+) -> None:
+    taken, url = collector
+    await with_services(store)
+    clock, spans = FakeClock(), OtlpSpans(url, {})
+    loop = TraceLoop(store, spans, lambda _: True, clock)
+    loop.start()
+    try:
+        await asleep(clock)
+        await deploy(store, "s1", 1, (Stage.HEALTHY, 1))
+        taken.refuses = True
+        for _ in range(121):
+            await clock.advance(5)
+            await asleep(clock)
+        taken.refuses = False
+        await deploy(store, "s2", 1, (Stage.HEALTHY, 1))
+        await clock.advance(5)
+        await taken.holds(2)
+    finally:
+        await loop.tasks.stop()
+        spans.close()
+    assert {one.name for one in taken.spans if not one.parent_span_id} == {"deploy prod/s2"}
+
+
 async def test_a_collector_that_refuses_is_named(collector: tuple[Collector, str]) -> None:
     taken, url = collector
     taken.refuses = True
