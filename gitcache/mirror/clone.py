@@ -76,9 +76,14 @@ class Clone:
         folder.mkdir(parents=True, exist_ok=True)
         for pin, sha in wants.items():
             lock = folder / f"{pin}.lock"
-            with lock.open("x") as file:
-                file.write(f"{sha}\n")
-            lock.replace(folder / pin)
+            lock.touch(exist_ok=False)
+            try:
+                lock.write_text(f"{sha}\n")
+                lock.replace(folder / pin)
+            except OSError:
+                # Left behind by a full disk, it would keep this pin as it is for ever.
+                lock.unlink(missing_ok=True)
+                raise
 
     async def unpin(self, pins: Iterable[str]) -> None:
         """Let go of pins."""
