@@ -29,7 +29,7 @@ from gitcache.render.tool import Tools
 
 log = structlog.get_logger(__name__)
 
-_START_SECONDS = 20.0
+_START_SECONDS = 60.0
 _NOBODY = 65534
 _FOREIGN_DEATHS = {-signal.SIGKILL, -signal.SIGBUS}
 _ALL = [[]]
