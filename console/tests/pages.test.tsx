@@ -1,6 +1,6 @@
 import { act, cleanup, render, screen } from "@testing-library/react";
 import { userEvent } from "@testing-library/user-event";
-import { Client, Provider, type Operation, type OperationResult, type TypedDocumentNode } from "urql";
+import { Client, CombinedError, Provider, type Operation, type OperationResult, type TypedDocumentNode } from "urql";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { map, pipe } from "wonka";
 import { PagedTable } from "../src/ui/PagedTable";
@@ -28,9 +28,12 @@ function pageOf({ q, after }: Variables, total: number): Data {
   return { rows: { edges, pageInfo: { hasNextPage: end < total, endCursor: end < total ? String(end) : null }, totalCount: total } };
 }
 
-function listed(total: number, q: string) {
-  const answer = (operation: Operation): OperationResult =>
-    ({ operation, data: pageOf(operation.variables as Variables, total), stale: false, hasNext: false }) as OperationResult;
+function listed(total: number, q: string, errorNow: () => CombinedError | undefined = () => undefined) {
+  const answer = (operation: Operation): OperationResult => {
+    const error = errorNow();
+    const data = error === undefined ? pageOf(operation.variables as Variables, total) : undefined;
+    return { operation, data, error, stale: false, hasNext: false } as OperationResult;
+  };
   const client = new Client({ url: "/", preferGetMethod: false, exchanges: [() => (operations) => pipe(operations, map(answer))] });
   const of = (filter: string) => (
     <Provider value={client}>
@@ -47,6 +50,7 @@ function listed(total: number, q: string) {
         )}
         counted={["thing", "things"]}
         empty={<p>No thing is like that</p>}
+        follow={10}
       />
     </Provider>
   );
@@ -95,4 +99,15 @@ it("begins anew with another filter", async () => {
 it("says what to do where there is nothing", () => {
   listed(0, "a");
   expect(screen.getByText("No thing is like that")).toBeTruthy();
+});
+
+it("keeps what it shows while the server is away, and nothing that is refused", async () => {
+  let error: CombinedError | undefined;
+  listed(2, "a", () => error);
+  error = new CombinedError({ networkError: new Error("away") });
+  await act(() => new Promise((done) => setTimeout(done, 50)));
+  expect(screen.getByText("a 1")).toBeTruthy();
+  error = new CombinedError({ graphQLErrors: ["you may not list things"] });
+  expect(await screen.findByText("you may not list things")).toBeTruthy();
+  expect(screen.queryByText("a 1")).toBeNull();
 });

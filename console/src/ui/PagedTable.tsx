@@ -51,6 +51,13 @@ function useFar(body: RefObject<HTMLTableSectionElement | null>, isThere: boolea
   return far;
 }
 
+/** The last value that was one. */
+function useLast<Value>(value: Value | null | undefined): Value | undefined {
+  const [last, setLast] = useState<Value>();
+  if (value != null && value !== last) setLast(value);
+  return value ?? last;
+}
+
 type PageProps<Data, Variables extends AnyVariables, Node> = Props<Data, Variables, Node> & {
   readonly after: string | null;
   readonly tell: (after: string | null, told: Told) => void;
@@ -60,7 +67,11 @@ function Page<Data, Variables extends AnyVariables, Node>({ titles, query, varia
   const body = useRef<HTMLTableSectionElement>(null);
   // Every document of a list takes `after` beside what filters it.
   const [{ data, error }, again] = useQuery<Data>({ query, variables: { ...variables, after } });
-  const connection = data == null ? undefined : pick(data);
+  const kept = useLast(data);
+  // With the server away the last answer stays; a refusal takes it back.
+  const isRefused = (error?.graphQLErrors.length ?? 0) > 0;
+  const shown = data ?? (isRefused ? undefined : kept);
+  const connection = shown == null ? undefined : pick(shown);
   const far = useFar(body, connection !== undefined);
   const next = connection?.pageInfo.hasNextPage === true ? connection.pageInfo.endCursor : null;
   const rows = connection?.edges.length;
