@@ -27,6 +27,8 @@ class User:
     """A person or a service account. What they may do, bindings of roles say.
 
     `password` is an argon2 hash; without one, they sign in by an identity provider or a token.
+    An account with an `external_id` is kept by the directory of `issuer`, which calls it so, or
+    has no name of its own for it (""). `disabled_by` is the issuer whose directory has disabled it.
     """
 
     id: str
@@ -37,6 +39,9 @@ class User:
     kind: UserKind = UserKind.PERSON
     disabled_at: datetime | None = None
     password: str | None = field(default=None, repr=False)
+    issuer: str | None = None
+    external_id: str | None = None
+    disabled_by: str | None = None
 
     @property
     def target(self) -> Target:
@@ -48,7 +53,8 @@ class User:
 class Group:
     """People who are given roles together. `everyone`: all people are in it.
 
-    A group with an `issuer` gets its members from that identity provider.
+    A group with an `issuer` gets its members from that identity provider: with an `external_id`
+    by its directory, else from what it says as they sign in.
     """
 
     id: str
@@ -58,6 +64,7 @@ class Group:
     description: str | None = None
     everyone: bool | None = None
     issuer: str | None = None
+    external_id: str | None = None
 
     @property
     def target(self) -> Target:

@@ -102,6 +102,10 @@ users = Table(
     Column("kind", Word(UserKind), nullable=False),
     Column("disabled_at", Utc),
     Column("password", String(255)),
+    Column("issuer", String(512)),
+    Column("external_id", String(255)),
+    Column("disabled_by", String(512)),
+    Index("ix_users_issuer", "issuer", "external_id"),
 )
 
 groups = Table(
@@ -113,6 +117,7 @@ groups = Table(
     Column("description", Text),
     Column("everyone", Boolean),
     Column("issuer", String(512)),
+    Column("external_id", String(255)),
 )
 
 memberships = Table(
