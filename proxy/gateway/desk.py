@@ -21,7 +21,7 @@ from proxy.domain.limits import StreamLimits, Timeouts
 from proxy.domain.terminal import TERMINALS, TerminalSession
 from proxy.gateway.answers import age
 from proxy.gateway.counting import OpenRequests
-from proxy.gateway.memory import Memory
+from proxy.gateway.memory import Memory, Questions
 from proxy.gateway.meters import Meters
 from proxy.ports import (
     AgentPresence,
@@ -90,6 +90,9 @@ class Desk:
         self._limits = limits
         self._identities: Memory[bytes, Identity] = Memory(clock, timeouts.identity_cache)
         self._grants: Memory[_Question, Grant] = Memory(clock, timeouts.verdict_cache)
+        # With `changes` in the key: nobody is told an answer to what was asked before a change.
+        self._who: Questions[tuple[int, bytes], Identity] = Questions()
+        self._may: Questions[tuple[int, _Question], Grant] = Questions()
         self.requests = requests or OpenRequests(limits)
         self.changes = 0
 
@@ -133,7 +136,10 @@ class Desk:
         identity = self._identities.get(digest)
         if identity is None or self._expired(identity):
             before = self.changes
-            identity = await self._authenticator.authenticate(credential, source=source)
+            identity = await self._who.ask(
+                (before, digest),
+                lambda: self._authenticator.authenticate(credential, source=source),
+            )
             if self._expired(identity):
                 raise Unauthenticated(f"token expired at {identity.expires_at}; run towline login")
             # A token revoked while it was looked up must not be remembered as good.
@@ -220,7 +226,10 @@ class Desk:
         grant = self._grants.get(question)
         if grant is None:
             before = self.changes
-            grant = await self._authorizer.authorize(identity, handle, attributes)
+            grant = await self._may.ask(
+                (before, question),
+                lambda: self._authorizer.authorize(identity, handle, attributes),
+            )
             if handle in self._passthrough:
                 grant = replace(grant, passthrough=True)
             if before == self.changes and len(attributes.path) <= USUAL_LENGTH:

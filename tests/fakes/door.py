@@ -50,10 +50,10 @@ class FakeInstallation:
 
     async def authenticate(self, credential: Credential, *, source: str) -> Identity:
         self.asked.append(credential.secret)
-        if credential.secret not in self.users:
-            raise Unauthenticated("unknown token; run towline login")
-        identity = self.users[credential.secret]
+        identity = self.users.get(credential.secret)
         await self._pause()
+        if identity is None:
+            raise Unauthenticated("unknown token; run towline login")
         return identity
 
     async def authorize(

@@ -1,5 +1,6 @@
 """What is asked, what is remembered, and for how long."""
 
+import asyncio
 from dataclasses import replace
 from datetime import timedelta
 from typing import cast
@@ -58,6 +59,29 @@ class Office:
         return RequestRecord("0" * 32, self.clock.now(), "", "", "dev", "GET", upgrade, PODS, ANN)
 
 
+class Gate:
+    """Holds up answers of the installation until they are let in."""
+
+    def __init__(self, office: Office) -> None:
+        self._open = asyncio.Event()
+        self._waits = asyncio.Event()
+        office.installation.slow = self._hold
+
+    async def _hold(self) -> None:
+        self._waits.set()
+        await self._open.wait()
+
+    async def reached(self) -> None:
+        """Wait until somebody waits, and everybody who was started has asked."""
+        await self._waits.wait()
+        await asyncio.sleep(0)
+
+    async def open(self) -> None:
+        """Answer, from now on."""
+        await self.reached()
+        self._open.set()
+
+
 @pytest.fixture
 def office() -> Office:
     return Office()
@@ -76,6 +100,52 @@ async def test_identities_are_asked_once_in_a_while(office: Office) -> None:
     office.desk.forget(user=None, token="t1", session=None)
     await office.desk.identify(ANN_TOKEN, "here")
     assert len(office.installation.asked) == 3
+
+
+async def test_who_asks_the_same_meanwhile_waits_for_the_same_answer(office: Office) -> None:
+    """A pool of connections whose verdict got too old asks once, each of another kind again."""
+    gate = Gate(office)
+    asking = [asyncio.ensure_future(office.desk.identify(ANN_TOKEN, "here")) for _ in range(5)]
+    await gate.open()
+    assert await asyncio.gather(*asking) == [ANN] * 5
+    assert office.installation.asked == ["ann-token"]
+    gate = Gate(office)
+    asking = [asyncio.ensure_future(office.desk.admit(ANN, "dev", PODS, [])) for _ in range(5)]
+    other = replace(PODS, namespace="a")
+    asking.append(asyncio.ensure_future(office.desk.admit(ANN, "dev", other, [])))
+    await gate.open()
+    await asyncio.gather(*asking)
+    assert office.installation.checked == [PODS, other]
+
+
+async def test_an_asker_that_goes_away_leaves_the_question_to_others(office: Office) -> None:
+    """Its client has hung up; those who waited with it ask again, once."""
+    gate = Gate(office)
+    first, *others = [
+        asyncio.ensure_future(office.desk.identify(ANN_TOKEN, "here")) for _ in range(4)
+    ]
+    await gate.reached()
+    gate = Gate(office)
+    first.cancel()
+    await gate.open()
+    assert await asyncio.gather(*others) == [ANN] * 3
+    assert office.installation.asked == ["ann-token"] * 2
+
+
+async def test_a_refusal_is_told_to_all_who_wait(office: Office) -> None:
+    """And nobody is told what was asked before rights changed."""
+    gate = Gate(office)
+    before = [asyncio.ensure_future(office.desk.identify(ANN_TOKEN, "here")) for _ in range(2)]
+    await gate.reached()
+    del office.installation.users["ann-token"]
+    office.desk.forget(user=ANN.user_id, token=None, session=None)
+    after = [asyncio.ensure_future(office.desk.identify(ANN_TOKEN, "here")) for _ in range(2)]
+    await gate.open()
+    told = await asyncio.gather(*before, *after, return_exceptions=True)
+    assert told[:2] == [ANN] * 2
+    assert [type(one) for one in told[2:]] == [Unauthenticated] * 2
+    assert office.desk.remembered == 0
+    assert office.installation.asked == ["ann-token"] * 2
 
 
 async def test_expiry_counts_even_for_remembered_identities(office: Office) -> None:
