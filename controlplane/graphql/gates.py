@@ -24,6 +24,7 @@ from controlplane.domain.pipelines.rules import (
     Several,
     SoakRule,
     Step,
+    StepKind,
     VersionRule,
     WaitRule,
     WindowRule,
@@ -35,6 +36,7 @@ from fleet.identity import ClusterId
 from fleet.thresholds import Comparison
 
 strawberry.enum(GateKind, name="GateType")
+strawberry.enum(StepKind, name="StepType")
 strawberry.enum(GateStatus, name="GateState")
 strawberry.enum(Several, name="MetricSeveral")
 
@@ -229,10 +231,9 @@ class GateVersionAttributes:
 
 @strawberry.input
 class PipelineRuleAttributes:
-    """What is asked, by `type`, and how patiently."""
+    """What is asked, and how patiently."""
 
     name: str
-    type: GateKind
     quorum: int | None = None
     not_author: bool | None = None
     people: list[str] | None = None
@@ -261,24 +262,19 @@ class PipelineRuleAttributes:
         """A field without which this type cannot be. Invalid: it is not given."""
         value = getattr(self, name)
         if value is None:
-            parts = name.split("_")
-            shown = parts[0] + "".join(part.title() for part in parts[1:])
-            raise Invalid(f"{_article(self.type)} {self.type} gate needs {shown}", field=self.name)
+            raise Invalid(f"this type needs {_camel(name)}", field=self.name)
         return value
 
 
 @strawberry.input
 class PipelineStepAttributes(PipelineRuleAttributes):
-    """A step of a workflow: APPROVAL, WAIT, JOB, METRIC, HTTP or VERSION."""
+    """A step of a workflow; it begins when all of `after` have passed."""
 
+    type: StepKind
     after: list[str] | None = None
 
     def step(self) -> Step:
-        rule = _RULES[self.type](self) if self.type in _RULES else None
-        if not isinstance(
-            rule, ApprovalRule | WaitRule | JobRule | MetricRule | HttpRule | VersionRule
-        ):
-            raise Invalid(f"{self.type} cannot be a step", field=f"steps.{self.name}")
+        rule = _STEPS[self.type](self)
         return Step(self.name, rule, tuple(self.after or ()), self.patience())
 
 
@@ -291,15 +287,27 @@ class PipelineGateAttributes(PipelineRuleAttributes):
     WORKFLOW `steps`; JOB, METRIC, HTTP and VERSION what is named like them.
     """
 
+    type: GateKind
     steps: list[PipelineStepAttributes] | None = None
 
     def rule(self) -> Rule:
         if self.type is GateKind.WORKFLOW:
             return WorkflowRule(tuple(one.step() for one in self.steps or ()))
-        rule = _RULES[self.type](self)
-        if isinstance(rule, WaitRule):
-            raise Invalid("WAIT is a step only: SOAK waits at a gate", field=self.name)
-        return rule
+        return _RULES[self.type](self)
+
+
+@strawberry.input
+class PipelineWorkflowAttributes:
+    """The steps of a stage's own workflow; `timeoutSeconds` is for all of it, 0: no end."""
+
+    steps: list[PipelineStepAttributes]
+    timeout_seconds: int = 0
+
+    def rule(self) -> WorkflowRule:
+        return WorkflowRule(tuple(one.step() for one in self.steps))
+
+    def patience(self) -> Patience:
+        return Patience(self.timeout_seconds)
 
 
 def _approval(given: PipelineRuleAttributes) -> ApprovalRule:
@@ -313,10 +321,17 @@ def _version(given: PipelineRuleAttributes) -> VersionRule:
     return VersionRule(version.service, version.range)
 
 
+_STEPS: Mapping[StepKind, Callable[[PipelineRuleAttributes], Any]] = {
+    StepKind.APPROVAL: _approval,
+    StepKind.WAIT: lambda given: WaitRule(given.needed("wait_seconds")),
+    StepKind.JOB: lambda given: given.needed("job").rule(),
+    StepKind.METRIC: lambda given: given.needed("metric").rule(),
+    StepKind.HTTP: lambda given: given.needed("http").rule(),
+    StepKind.VERSION: _version,
+}
 _RULES: Mapping[GateKind, Callable[[PipelineRuleAttributes], Any]] = {
     GateKind.APPROVAL: _approval,
     GateKind.SOAK: lambda given: SoakRule(given.needed("soak_seconds")),
-    GateKind.WAIT: lambda given: WaitRule(given.needed("wait_seconds")),
     GateKind.WINDOW: lambda given: WindowRule(given.needed("calendar").calendar()),
     GateKind.MANUAL: lambda given: ManualRule(given.instructions),
     GateKind.EXTERNAL: lambda given: ExternalRule(given.account, given.secret or ""),
@@ -331,7 +346,7 @@ _NESTED = {
     GateKind.HTTP: "http",
     GateKind.VERSION: "version",
 }
-_RENAMED = {GateKind.SOAK: "soakSeconds", GateKind.WAIT: "waitSeconds"}
+_RENAMED = {GateKind.SOAK: "soakSeconds", StepKind.WAIT: "waitSeconds"}
 
 
 def _settings(rule: Any, patience: Patience) -> dict[str, Any]:
@@ -379,7 +394,3 @@ def _default(one: Any) -> Any:
 def _camel(name: str) -> str:
     first, *rest = name.split("_")
     return first + "".join(part.title() for part in rest)
-
-
-def _article(kind: GateKind) -> str:
-    return "an" if kind.value[0] in "AEIOU" or kind is GateKind.HTTP else "a"

@@ -18,7 +18,11 @@ from controlplane.domain.services import Service
 from controlplane.graphql.clusters import Cluster
 from controlplane.graphql.context import Info
 from controlplane.graphql.definitions import ClusterSelector, ClusterSelectorAttributes
-from controlplane.graphql.gates import PipelineGate, PipelineGateAttributes
+from controlplane.graphql.gates import (
+    PipelineGate,
+    PipelineGateAttributes,
+    PipelineWorkflowAttributes,
+)
 from controlplane.graphql.pipeline_git import GitChange, GitWriteAttributes, settings_of
 from controlplane.graphql.pipeline_triggers import (
     PipelineTrigger,
@@ -93,7 +97,8 @@ class PipelineStage:
     """`hold` tells that the stage was put back to the last release that was good, and why.
 
     `git` is what a release becomes there, as JSON in the words of GitWriteAttributes; `change`
-    what the one that the stage holds became.
+    what the one that the stage holds became. The steps of its `workflow` run once its services
+    are healthy; `digests` is what they run, to which an approval of a step is bound.
     """
 
     id: strawberry.ID
@@ -111,6 +116,8 @@ class PipelineStage:
     hold: str | None
     git: str | None
     change: GitChange | None
+    workflow: PipelineGate | None
+    digests: list[ServiceRevision]
 
 
 @strawberry.type
@@ -204,7 +211,14 @@ def _stage(view: PipelineView, stage: model.Stage) -> PipelineStage:
         hold=(held.hold or None) if held else None,
         git=settings_of(stage.git),
         change=GitChange.of(held.change) if held else None,
+        workflow=_workflow(stage, held or StageState()),
+        digests=_revisions(held.revisions if held else {}),
     )
+
+
+def _workflow(stage: model.Stage, held: StageState) -> PipelineGate | None:
+    gate = stage.workflow
+    return PipelineGate.of(gate, held.workflow or GateState()) if gate else None
 
 
 def _rollout(stage: model.Stage, held: StageState) -> StageRollout:
@@ -287,6 +301,8 @@ def _place(view: PipelineView, id: str) -> str:
     for stage in view.spec.stages:
         if stage.id == id:
             return stage.name
+        if stage.workflow is not None and stage.workflow.id == id:
+            return stage.workflow.name
     for edge in view.spec.edges:
         names = f"{view.spec.stage[edge.source].name} → {view.spec.stage[edge.target].name}"
         if edge.id == id:
@@ -347,6 +363,7 @@ class PipelineStageAttributes:
     verification_seconds: int | None = None
     verification: VerificationAttributes | None = None
     git: GitWriteAttributes | None = None
+    workflow: PipelineWorkflowAttributes | None = None
 
     def draft(self) -> StageDraft:
         selector = None
@@ -362,7 +379,14 @@ class PipelineStageAttributes:
             self.rollout.rollout() if self.rollout else Rollout(),
             self._policy(),
             self.git.write() if self.git else None,
+            self._workflow(),
         )
+
+    def _workflow(self) -> GateDraft | None:
+        given = self.workflow
+        if given is None:
+            return None
+        return GateDraft(f"{self.name} workflow", given.rule(), given.patience())
 
     def _policy(self) -> model.Verification | None:
         if self.verification is not None and self.verification.soak_seconds:

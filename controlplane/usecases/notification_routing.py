@@ -21,7 +21,7 @@ from controlplane.domain.notifications import (
     notification,
 )
 from controlplane.domain.pipelines import codec
-from controlplane.domain.pipelines.model import GateId, StageId
+from controlplane.domain.pipelines.model import StageId
 from controlplane.domain.pipelines.state import ReleaseId
 from controlplane.domain.promotion import Pipeline
 from controlplane.domain.repositories import GitHealth
@@ -240,8 +240,8 @@ def _release(pipeline: Pipeline, detail: Mapping[str, str]) -> tuple[Mapping[Ser
         return {}, ""
     release = releases.get(ReleaseId(detail.get("release", "")))
     place = detail.get("place", "")
-    gate = spec.gate.get(GateId(place))
-    stage = spec.stage.get(gate[0].target if gate else StageId(place))
+    asked = next((stage for stage, gate in spec.asked if gate.id == place), None)
+    stage = asked or spec.stage.get(StageId(place))
     return release.commits if release else {}, stage.name if stage else ""
 
 

@@ -10,6 +10,7 @@ from controlplane.domain.pipelines.checks import Answer, steps_of
 from controlplane.domain.pipelines.rules import JobRule
 from controlplane.domain.pipelines.state import (
     KNOWN_BAD_LENGTH,
+    GateState,
     GateStatus,
     Health,
     ReleaseId,
@@ -55,7 +56,7 @@ async def of_surroundings(
     for row in await _newest_refused(tx):
         if row.id not in state.known_bad:
             observed.append(ev.KnownBad(row.id, row.actor, row.reason))
-    if gone := await _gone(tx, state):
+    if gone := await _gone(tx, spec, state):
         observed.append(ev.ApproversLeft(gone))
     observed += await _taken_back(tx, spec, state)
     return [*observed, *await _ended_jobs(tx, spec, state)]
@@ -84,14 +85,9 @@ def _frozen(
     }
 
 
-async def _gone(tx: Transaction, state: State) -> tuple[str, ...]:
+async def _gone(tx: Transaction, spec: model.Pipeline, state: State) -> tuple[str, ...]:
     """Those among the approvers of what waits whose users have been disabled."""
-    given = {
-        approval.actor
-        for candidate in state.candidates.values()
-        for gate in candidate.gates.values()
-        for approval in gate.approvals
-    }
+    given = {one.actor for _, asked in _asked(spec, state) for one in asked.approvals}
     users = await tx.users.select(email=given) if given else []
     return tuple(sorted(one.email for one in users if one.disabled_at is not None))
 
@@ -124,16 +120,28 @@ async def _ended_jobs(
     tx: Transaction, spec: model.Pipeline, state: State
 ) -> list[ev.CheckAnswered]:
     running = {
-        job_key(spec.id, check.key): (gate_id, name, check.key)
-        for edge in spec.edges
-        if (candidate := state.candidates.get(edge.id)) is not None
-        for gate_id, gate in candidate.gates.items()
-        if gate_id in spec.gate
-        for name, check in gate.checks.items()
-        if check.status is GateStatus.RUNNING and _is_job(spec.gate[gate_id][1], name)
+        job_key(spec.id, check.key): (gate.id, name, check.key)
+        for gate, asked in _asked(spec, state)
+        for name, check in asked.checks.items()
+        if check.status is GateStatus.RUNNING and _is_job(gate, name)
     }
     jobs = await tx.cluster_jobs.select(key=running.keys()) if running else []
     return [_ended(job, *running[job.key]) for job in jobs if job.phase.final]
+
+
+def _asked(spec: model.Pipeline, state: State) -> list[tuple[model.Gate, GateState]]:
+    """The gates that are being decided, and the workflows of stages."""
+    found = [
+        (spec.gate[id][1], gate)
+        for candidate in state.candidates.values()
+        for id, gate in candidate.gates.items()
+        if id in spec.gate
+    ]
+    for stage, gate in spec.workflow.values():
+        held = state.stages.get(stage.id)
+        if held is not None and held.workflow is not None:
+            found.append((gate, held.workflow))
+    return found
 
 
 def _is_job(gate: model.Gate, step: str) -> bool:

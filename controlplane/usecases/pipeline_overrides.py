@@ -6,7 +6,7 @@ from controlplane.domain.access import Actor, Kind, Target, Verb, require, requi
 from controlplane.domain.names import check_text
 from controlplane.domain.pipelines import events as ev
 from controlplane.domain.pipelines import model
-from controlplane.domain.pipelines.rules import ExternalRule
+from controlplane.domain.pipelines.rules import ExternalRule, Rule
 from controlplane.domain.pipelines.state import ReleaseId
 from controlplane.domain.promotion import RefusedRevision
 from controlplane.usecases import holds
@@ -39,7 +39,7 @@ class PipelineOverrides:
     ) -> PipelineView:
         """Decide at a gate of kind EXTERNAL, as the account that it names."""
         view, gate = await self._gate(actor, gate_id)
-        rule = view.spec.gate[gate][1].rule
+        rule = _rule(view, gate)
         if not isinstance(rule, ExternalRule) or rule.account != actor.email:
             require(actor, Verb.APPROVE, view.row.target)
             raise Conflict("only the account that the gate names answers there")
@@ -55,7 +55,7 @@ class PipelineOverrides:
                 view, gate = await gate_of(tx, gate_id)
             except NotFound:
                 return None
-        rule = view.spec.gate[gate][1].rule
+        rule = _rule(view, gate)
         if not isinstance(rule, ExternalRule) or not rule.sealed:
             return None
         return opened(self._deps.sealer, rule)
@@ -64,7 +64,7 @@ class PipelineOverrides:
         """Decide at a gate as the one who knows its secret. Conflict: it is not taken, and why."""
         async with self._deps.store.read() as tx:
             view, gate = await gate_of(tx, gate_id)
-        rule = view.spec.gate[gate][1].rule
+        rule = _rule(view, gate)
         if not isinstance(rule, ExternalRule):
             raise Conflict("this gate asks nobody outside")
         event = ev.ExternallyAnswered(
@@ -146,6 +146,10 @@ class PipelineOverrides:
 
     def _now(self) -> datetime:
         return self._deps.clock.now()
+
+
+def _rule(view: PipelineView, id: model.GateId) -> Rule:
+    return next(gate.rule for _, gate in view.spec.asked if gate.id == id)
 
 
 def _stage(view: PipelineView, name: str) -> model.Stage:

@@ -22,7 +22,14 @@ from controlplane.domain.pipelines.engine import step
 from controlplane.domain.pipelines.gitwrites import GitWrite
 from controlplane.domain.pipelines.rollout import Rollout
 from controlplane.domain.pipelines.rules import JobRule, MetricRule, Patience, Rule, rules_of
-from controlplane.domain.pipelines.state import Digests, Health, Release, ReleaseId, State
+from controlplane.domain.pipelines.state import (
+    Digests,
+    Health,
+    Release,
+    ReleaseId,
+    State,
+    digests_of,
+)
 from controlplane.domain.pipelines.triggers import Trigger, TriggerRule
 from controlplane.domain.promotion import Pipeline, PipelineEvent, RefusedRevision
 from controlplane.domain.services import Service
@@ -87,6 +94,7 @@ class StageDraft:
     rollout: Rollout = field(default_factory=Rollout)
     verification: model.Verification | None = None
     git: GitWrite | None = None
+    workflow: GateDraft | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,25 +218,23 @@ class Pipelines:
         async with self._deps.store.read() as tx:
             view, gate = await gate_of(tx, gate_id)
         require(actor, Verb.APPROVE, view.row.target)
-        edge, _ = view.spec.gate[gate]
-        waiting = _waiting(view, edge)
+        release, waiting = _waiting(view, gate)
         if not digests:
             raise Invalid(
                 "name the digest of each service that you approve; waiting: "
                 + (", ".join(f"{s}={d}" for s, d in waiting.items()) or "nothing"),
                 field="digests",
             )
-        if dict(digests) != dict(waiting):
+        if release is None or dict(digests) != dict(waiting):
             raise Conflict(
                 "what waits at this gate is no longer what you looked at: look again"
                 if waiting
                 else "nothing waits at this gate"
             )
-        release = view.state.releases[view.state.candidates[edge.id].release]
         event = ev.Approved(
             gate,
             actor.email,
-            await self._is_author(actor, release),
+            await self._is_author(actor, view.state.releases[release]),
             digests,
             comment[:1000],
             await self._groups_of(actor),
@@ -457,7 +463,7 @@ class Pipelines:
         return model.Pipeline(
             id,
             draft.name,
-            tuple(_stage(ids[one.name], one) for one in draft.stages),
+            tuple(self._stage(ids[one.name], one, before) for one in draft.stages),
             tuple(self._edge(one, ids, edges.get((one.source, one.target))) for one in draft.edges),
             model.Owner(actor.id, actor.email),
             draft.on_commit,
@@ -486,6 +492,23 @@ class Pipelines:
             tuple(self._gate(one, gates.get(one.name)) for one in draft.gates),
         )
 
+    def _stage(
+        self, id: model.StageId, draft: StageDraft, before: model.Pipeline | None
+    ) -> model.Stage:
+        services = tuple(ServiceId(one) for one in draft.services)
+        same = before.stage.get(id) if before else None
+        workflow = draft.workflow
+        return model.Stage(
+            id,
+            draft.name,
+            () if draft.selector else services,
+            draft.selector,
+            draft.rollout,
+            verification=draft.verification,
+            git=draft.git,
+            workflow=self._gate(workflow, same.workflow if same else None) if workflow else None,
+        )
+
     def _gate(self, draft: GateDraft, before: model.Gate | None) -> model.Gate:
         """The gate, with what it was told in secret sealed, or kept."""
         id = before.id if before else model.GateId(self._deps.new_id())
@@ -495,9 +518,9 @@ class Pipelines:
 
     async def _check_jobs(self, tx: Transaction, actor: Actor, spec: model.Pipeline) -> None:
         """Who lets jobs run in clusters, or asks their Prometheus, needs the right to."""
-        for edge in spec.edges:
-            for rule in (rule for gate in edge.gates for rule in rules_of(gate.rule)):
-                await self._check_place(tx, actor, rule, spec.stage[edge.target])
+        for stage, gate in spec.asked:
+            for rule in rules_of(gate.rule):
+                await self._check_place(tx, actor, rule, stage)
 
     async def _check_place(
         self, tx: Transaction, actor: Actor, rule: object, target: model.Stage
@@ -538,19 +561,6 @@ def _feed(spec: model.Pipeline, state: State, events: Iterable[ev.Event], now: d
         fed.state = after
         fed.effects += effects
     return fed
-
-
-def _stage(id: model.StageId, draft: StageDraft) -> model.Stage:
-    services = tuple(ServiceId(one) for one in draft.services)
-    return model.Stage(
-        id,
-        draft.name,
-        () if draft.selector else services,
-        draft.selector,
-        draft.rollout,
-        verification=draft.verification,
-        git=draft.git,
-    )
 
 
 async def _project(
@@ -601,7 +611,7 @@ async def gate_of(tx: Transaction, id: str) -> tuple[PipelineView, model.GateId]
     if row is None:
         raise NotFound
     view = await view_of(tx, row)
-    if model.GateId(id) not in view.spec.gate:
+    if all(asked.id != id for _, asked in view.spec.asked):
         raise NotFound
     return view, model.GateId(id)
 
@@ -611,14 +621,17 @@ def _service_ids(row: Pipeline) -> set[str]:
     return {service for stage in spec.stages for service in stage.services}
 
 
-def _waiting(view: PipelineView, edge: model.Edge) -> Digests:
-    """What the release before an edge would run in the stage behind it; empty: nothing yet."""
+def _waiting(view: PipelineView, gate: model.GateId) -> tuple[ReleaseId | None, Digests]:
+    """The release that a gate is asked about, and what its stage runs with it, or would."""
+    if gate in view.spec.workflow:
+        held = view.state.stages.get(view.spec.workflow[gate][0].id)
+        return (held.release, digests_of(held.revisions)) if held else (None, {})
+    edge, _ = view.spec.gate[gate]
     candidate = view.state.candidates.get(edge.id)
     stage = view.state.stages.get(edge.target)
     if candidate is None or stage is None:
-        return {}
-    rendered = stage.rendered.get(candidate.release, {})
-    return {service: one.digest for service, one in rendered.items()}
+        return None, {}
+    return candidate.release, digests_of(stage.rendered.get(candidate.release, {}))
 
 
 def _release_to_retry(view: PipelineView, stage: model.StageId) -> ReleaseId | None:

@@ -21,7 +21,7 @@ async def note_parts(
 
     A secret that is not told stays.
     """
-    gates = {id: PipelineGate(id, spec.id) for id in spec.gate}
+    gates = {gate.id: PipelineGate(gate.id, spec.id) for _, gate in spec.asked}
     for row in await tx.pipeline_gates.select(pipeline_id=spec.id):
         if gates.pop(model.GateId(row.id), None) is None:
             await tx.pipeline_gates.remove(row.id)

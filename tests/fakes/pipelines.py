@@ -144,6 +144,8 @@ class Line:
         return {one: Revision(commit, f"{digest} {one}") for one in services}
 
     def digests_at(self, gate: GateId) -> Mapping[ServiceId, str]:
+        if gate in self.pipeline.workflow:
+            return digests_of(self.stage(self.pipeline.workflow[gate][0].id).revisions)
         edge, _ = self.pipeline.gate[gate]
         waiting = self.state.candidates.get(edge.id)
         if waiting is None:

@@ -48,7 +48,11 @@ _WHOLE_PIPELINE = """
         change { state branch sha number url }
     }
     stages {
-        id name health reason verified hold serviceNames git
+        id name health reason verified hold serviceNames git digests { serviceId sha digest }
+        workflow {
+            id name type state reason settings skipped approvals { actor at comment }
+            checks { step state reason attempt jobId outputs { name value } }
+        }
         change { state branch sha number url }
         verification { soakSeconds maxRestarts metric { address query comparison threshold } }
         services { service { id name cluster { handle } } }

@@ -100,6 +100,7 @@ SHAPE: Mapping[str, Any] = {
             "git": GIT,
             "verificationSeconds": int,
             "verification": VERIFICATION,
+            "workflow": {"steps": [_STEP], "timeoutSeconds": int},
         }
     ],
     "edges": [{"from": str, "to": str, "gates": [{**_RULE, "steps": [_STEP]}]}],
@@ -153,7 +154,7 @@ def attributes_of(
 ) -> Json:
     """PipelineAttributes of a manifest; `service` gives ids, `secret` what a source holds."""
     return {
-        "stages": [_stage(one, ids, service) for one in fields["stages"]],
+        "stages": [_stage(one, ids, service, secret) for one in fields["stages"]],
         "edges": [
             {**edge, "gates": [_gate(one, ids, secret) for one in edge.get("gates", ())]}
             for edge in fields.get("edges", ())
@@ -208,7 +209,9 @@ def _trigger(fields: Mapping[str, Any], secret: Callable[[Any], str | None]) -> 
     return given | ({"webhookSecret": plain} if plain else {})
 
 
-def _stage(fields: Mapping[str, Any], ids: Ids, service: Look) -> Json:
+def _stage(
+    fields: Mapping[str, Any], ids: Ids, service: Look, secret: Callable[[Any], str | None]
+) -> Json:
     given: Json = {key: fields[key] for key in ("name", "serviceNames") if key in fields}
     if "services" in fields:
         given["services"] = [{"serviceId": service(one)} for one in fields["services"]]
@@ -225,6 +228,8 @@ def _stage(fields: Mapping[str, Any], ids: Ids, service: Look) -> Json:
         given["verification"] = fields["verification"]
     if "git" in fields:
         given["git"] = fields["git"]
+    if "workflow" in fields:
+        given["workflow"] = _gate(fields["workflow"], ids, secret)
     return given
 
 
@@ -278,6 +283,8 @@ def _written_stage(stage: Json) -> Json:
     plain = {key: stage[key] for key in names}
     if stage.get("git"):
         plain["git"] = json.loads(stage["git"])
+    if stage.get("workflow"):
+        plain["workflow"] = json.loads(stage["workflow"]["settings"])
     return {**plain, "services": services, "selector": selector, "rollout": rollout}
 
 
@@ -285,6 +292,8 @@ def _compared(stage: Mapping[str, Any]) -> Json:
     named = {key: value for key, value in stage.items() if key != "name"}
     if "services" in named:
         named["services"] = [one["serviceId"] for one in named["services"]]
+    if "workflow" in named:
+        named["workflow"] = _meant(named["workflow"])
     return _trimmed(named)
 
 

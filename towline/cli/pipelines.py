@@ -91,6 +91,11 @@ def get_pipeline(context: typer.Context, pipeline: Name, output: Output = Format
         for edge in found["edges"]
         for gate in edge["gates"]
     ]
+    gates += [
+        {**stage["workflow"], "edge": stage["name"], "release": (stage["release"] or {}).get("id")}
+        for stage in found["stages"]
+        if stage["workflow"]
+    ]
     if gates:
         print()
         show(gates, _GATES, output, "name")
@@ -436,13 +441,15 @@ def _changed(context: typer.Context, document: str, pipeline: str, output: Forma
 
 
 def find_gate(pipeline: Json, name: str | None) -> tuple[Json, Json]:
-    """(edge, gate) by name or id; without one, the only gate that waits for approval."""
+    """By name or id, with its edge or stage; without one, the only that waits for approval."""
     gates = [(edge, gate) for edge in pipeline["edges"] for gate in edge["gates"]]
+    own = [(stage, stage["workflow"]) for stage in pipeline["stages"] if stage["workflow"]]
     if name is None:
         asking = ("APPROVAL", "MANUAL", "WORKFLOW")
         gates = [(e, g) for e, g in gates if g["type"] in asking and e["release"]]
+        gates += [(s, g) for s, g in own if g["state"] == "RUNNING"]
     else:
-        gates = [(e, g) for e, g in gates if name in (g["id"], g["name"])]
+        gates = [(e, g) for e, g in (*gates, *own) if name in (g["id"], g["name"])]
     if len(gates) > 1:
         names = ", ".join(f"{gate['name']} ({gate['id']})" for _, gate in gates)
         raise Invalid(f"say which gate: {names}")

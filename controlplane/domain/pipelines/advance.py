@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from controlplane.domain.pipelines.draft import Draft
 from controlplane.domain.pipelines.effects import Promote, RenderStage
+from controlplane.domain.pipelines.health import work
 from controlplane.domain.pipelines.judging import changes_nothing, judge_edge
 from controlplane.domain.pipelines.landing import follow
 from controlplane.domain.pipelines.model import Edge, Stage
@@ -20,6 +21,7 @@ def advance(draft: Draft) -> None:
         fire(draft)
     for stage in draft.pipeline.order:
         edges = draft.pipeline.edges_into[stage.id]
+        work(draft, stage)
         if edges:
             guard(draft, stage)
         for edge in edges:

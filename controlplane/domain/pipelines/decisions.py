@@ -1,7 +1,5 @@
 """What people decide: approve, reject, withdraw, retry, refuse a revision, pause."""
 
-from dataclasses import replace
-
 from controlplane.domain.pipelines.draft import Draft, clip
 from controlplane.domain.pipelines.effects import Topic
 from controlplane.domain.pipelines.events import (
@@ -14,48 +12,47 @@ from controlplane.domain.pipelines.events import (
     Retried,
     Superseded,
 )
-from controlplane.domain.pipelines.model import Edge, Gate, GateId
+from controlplane.domain.pipelines.model import GateId
 from controlplane.domain.pipelines.rolling import begin_again
 from controlplane.domain.pipelines.rules import ManualRule, Rule, approval_of
+from controlplane.domain.pipelines.seats import Seat, put_state, seat_of
 from controlplane.domain.pipelines.state import (
     Approval,
     Candidate,
     Digests,
     GateState,
+    GateStatus,
     Health,
     Refusal,
-    digests_of,
 )
 
 
 def approved(draft: Draft, event: Approved) -> None:
     """A yes counts once a person, for exactly the digests that the person saw."""
-    found = find_waiting(draft, event.gate, event.digests)
-    if isinstance(found, str):
-        return draft.note(found)
-    edge, gate, candidate = found
-    before = candidate.gates.get(gate.id, GateState())
-    problem = _approval_problem(gate.rule, before, event)
+    seat = find_waiting(draft, event.gate, event.digests)
+    if isinstance(seat, str):
+        return draft.note(seat)
+    problem = _approval_problem(seat.gate.rule, seat.state, event)
     if problem:
         return draft.note(problem)
     given = Approval(clip(event.actor), draft.now, clip(event.comment), event.digests)
-    after = replace(before, approvals=(*before.approvals, given))
-    draft.change_candidate(edge.id, gates={**candidate.gates, gate.id: after})
-    draft.record(gate.id, candidate.release, f"approved: {event.comment}", event.actor)
+    put_state(draft, seat, approvals=(*seat.state.approvals, given))
+    draft.record(seat.gate.id, seat.release, f"approved: {event.comment}", event.actor)
 
 
 def rejected(draft: Draft, event: Rejected) -> None:
     """A no stops the release before the edge until somebody retries it or a newer one comes."""
-    found = find_waiting(draft, event.gate, event.digests)
-    if isinstance(found, str):
-        return draft.note(found)
-    edge, gate, candidate = found
-    reason = f"rejected by {event.actor}: {event.comment}"
-    refusal = Refusal(clip(event.actor), draft.now, clip(reason), gate.id)
-    draft.change_candidate(edge.id, refusal=refusal)
-    draft.record(gate.id, candidate.release, f"rejected: {event.comment}", event.actor)
-    nonce = str(candidate.attempt)
-    draft.notify(Topic.REFUSED, gate.id, candidate.release, nonce, reason)
+    seat = find_waiting(draft, event.gate, event.digests)
+    if isinstance(seat, str):
+        return draft.note(seat)
+    gate, reason = seat.gate.id, f"rejected by {event.actor}: {event.comment}"
+    if gate in draft.pipeline.workflow:
+        put_state(draft, seat, status=GateStatus.CLOSED, reason=clip(reason))
+    else:
+        refusal = Refusal(clip(event.actor), draft.now, clip(reason), gate)
+        draft.change_candidate(draft.pipeline.gate[gate][0].id, refusal=refusal)
+    draft.record(gate, seat.release, f"rejected: {event.comment}", event.actor)
+    draft.notify(Topic.REFUSED, gate, seat.release, str(seat.attempt), reason)
 
 
 def superseded(draft: Draft, event: Superseded) -> None:
@@ -75,6 +72,7 @@ def superseded(draft: Draft, event: Superseded) -> None:
             reason=clip(text),
             healthy_since=None,
             verified=False,
+            settled=False,
         )
     if not queued and not entered:
         return draft.note(f"there is no release {event.release} to withdraw from the stage")
@@ -94,7 +92,10 @@ def retried(draft: Draft, event: Retried) -> None:
     failed = held.release == event.release and held.health == Health.FAILED
     if failed and held.revisions and _is_later(draft, event):
         return _promote_again(draft, event)
-    if not again:
+    refused = held.workflow is not None and held.workflow.status is GateStatus.CLOSED
+    if failed and refused:
+        draft.change_stage(event.stage, attempt=held.attempt + 1, workflow=None)
+    elif not again:
         return draft.note(f"release {event.release} has neither been refused nor failed there")
     draft.record(event.stage, event.release, "to be tried again", event.actor)
 
@@ -134,25 +135,16 @@ def resumed(draft: Draft, event: Resumed) -> None:
     draft.record("", None, "resumed", event.actor)
 
 
-def find_waiting(
-    draft: Draft, gate_id: GateId, digests: Digests | None
-) -> tuple[Edge, Gate, Candidate] | str:
+def find_waiting(draft: Draft, gate: GateId, digests: Digests | None) -> Seat | str:
     """What waits at a gate with these digests (None: any), or why nothing does."""
-    found = draft.pipeline.gate.get(gate_id)
-    if found is None:
-        return f"there is no gate {gate_id}"
-    edge, gate = found
-    candidate = draft.candidates.get(edge.id)
-    if candidate is None:
-        return f"nothing waits at gate {gate.name}"
-    if candidate.refusal is not None:
-        return candidate.refusal.reason
-    render = draft.render_of(edge.target, candidate.release)
-    if render is None and digests is not None:
+    seat = seat_of(draft, gate)
+    if isinstance(seat, str):
+        return seat
+    if seat.render is None and digests is not None:
         return "what would be deployed is not known yet"
-    if render is not None and digests not in (None, digests_of(render)):
+    if seat.render is not None and digests not in (None, seat.digests):
         return "what would be deployed has changed since; look at it again"
-    return edge, gate, candidate
+    return seat
 
 
 def _approval_problem(rule: Rule, before: GateState, event: Approved) -> str | None:

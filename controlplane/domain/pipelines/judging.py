@@ -1,17 +1,17 @@
 """What the gates of an edge say to the release in waiting."""
 
 from dataclasses import replace
-from datetime import timedelta
 
-from controlplane.domain.pipelines.checks import steps_of, walk
+from controlplane.domain.pipelines.asking import in_time, walked
+from controlplane.domain.pipelines.checks import steps_of
 from controlplane.domain.pipelines.draft import Draft, clip
-from controlplane.domain.pipelines.effects import OpenGate, RunCheck, Topic
-from controlplane.domain.pipelines.gates import Situation, Verdict, judge
+from controlplane.domain.pipelines.effects import OpenGate, Topic
+from controlplane.domain.pipelines.gates import Situation, judge
 from controlplane.domain.pipelines.model import Edge, Gate
-from controlplane.domain.pipelines.rules import CheckRule, ManualRule, approval_of
+from controlplane.domain.pipelines.rules import ManualRule, approval_of
+from controlplane.domain.pipelines.seats import Seat
 from controlplane.domain.pipelines.state import (
     Candidate,
-    CheckState,
     GateState,
     GateStatus,
     Health,
@@ -113,68 +113,14 @@ def _decided(
     begun = replace(before, since=before.since or draft.now)
     situation = Situation(draft.stage(edge.source), digests_of(render), before.approvals, draft.now)
     if steps_of(gate.rule, gate.patience):
-        verdict, checks = _walked(draft, edge, gate, candidate, situation, begun)
+        seat = Seat(gate, edge.target, candidate.release, candidate.attempt, begun, render)
+        verdict, checks = walked(draft, seat, situation.source)
     else:
         verdict, checks = judge(gate.rule, situation), before.checks
     if verdict.wake is not None:
         draft.wake(verdict.wake)
-    verdict = _in_time(draft, gate, begun, verdict)
+    verdict = in_time(draft, gate, begun, verdict)
     return replace(begun, status=verdict.status, reason=clip(verdict.reason), checks=checks)
-
-
-def _walked(
-    draft: Draft,
-    edge: Edge,
-    gate: Gate,
-    candidate: Candidate,
-    situation: Situation,
-    gate_state: GateState,
-) -> tuple[Verdict, dict[str, CheckState]]:
-    people = approval_of(gate.rule)
-    told = judge(people, situation) if people else None
-    render = draft.render_of(edge.target, candidate.release) or {}
-    base = f"check/{gate.id}/{candidate.release}/{candidate.attempt}/{fingerprint(render)}"
-    approved = told is not None and told.status is GateStatus.OPEN
-    steps = steps_of(gate.rule, gate.patience)
-    now = walk(steps, gate_state.checks, base, draft.now, approved=approved)
-    commits = draft.releases[candidate.release].commits
-    for one in now.questions:
-        if isinstance(one.step.rule, CheckRule):
-            draft.emit(
-                RunCheck(
-                    key=one.key,
-                    attempt_key=one.attempt_key,
-                    gate=gate.id,
-                    step=one.step.name,
-                    stage=edge.target,
-                    release=candidate.release,
-                    rule=one.step.rule,
-                    commits=commits,
-                    digests=situation.digests,
-                    inputs=one.inputs,
-                )
-            )
-    for wake in now.wakes:
-        draft.wake(wake)
-    checks = dict(now.states)
-    if now.failed is not None:
-        return Verdict(GateStatus.CLOSED, now.failed), checks
-    if now.passed:
-        return Verdict(GateStatus.OPEN, "all of it has passed"), checks
-    return Verdict(GateStatus.RUNNING, now.reason), checks
-
-
-def _in_time(draft: Draft, gate: Gate, state: GateState, verdict: Verdict) -> Verdict:
-    """The verdict, unless the gate as a whole has taken too long; checks have their own time."""
-    seconds = gate.patience.timeout_seconds
-    is_check = isinstance(gate.rule, CheckRule)
-    if not seconds or is_check or verdict.status is not GateStatus.RUNNING:
-        return verdict
-    until = (state.since or draft.now) + timedelta(seconds=seconds)
-    if draft.now >= until:
-        return Verdict(GateStatus.CLOSED, f"not decided within {seconds} s: {verdict.reason}")
-    draft.wake(until)
-    return verdict
 
 
 def _announce(

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from controlplane.domain.pipelines.draft import Draft, clip
 from controlplane.domain.pipelines.effects import FollowChange
 from controlplane.domain.pipelines.events import BaseMoved, Changed, ChangeHinted
+from controlplane.domain.pipelines.health import PASSED_BEFORE
 from controlplane.domain.pipelines.model import Stage, StageId
 from controlplane.domain.pipelines.rollout import Progress
 from controlplane.domain.pipelines.state import (
@@ -125,4 +126,5 @@ def _before(draft: Draft, stage: StageId, held: StageState) -> StageState:
         health=Health.PROGRESSING,
         verified=True,
         progress=dict.fromkeys(good, Progress.HEALTHY),
+        workflow=PASSED_BEFORE if draft.pipeline.stage[stage].workflow else None,
     )

@@ -13,7 +13,13 @@ from typing import NewType
 from controlplane.domain.names import check_text
 from controlplane.domain.pipelines.gitwrites import GitWrite
 from controlplane.domain.pipelines.rollout import Rollout, Strategy, Waves
-from controlplane.domain.pipelines.rules import GateKind, Patience, Rule, job_rules
+from controlplane.domain.pipelines.rules import (
+    GateKind,
+    Patience,
+    Rule,
+    WorkflowRule,
+    job_rules,
+)
 from controlplane.domain.pipelines.triggers import MAX_TRIGGERS, ScheduleRule, Trigger
 from controlplane.domain.selectors import Selector
 from controlplane.domain.verification import Verification
@@ -62,6 +68,7 @@ class Stage:
     the cluster group that counts for those that the roll-out limits by group. With a
     `verification` a release must prove itself: what fails it is taken back to the last that did.
     `git` is written to the repository `writes_to` only, which who saved the pipeline may change.
+    With a `workflow` it is healthy once its services are, and then all steps have passed.
     """
 
     id: StageId
@@ -74,6 +81,7 @@ class Stage:
     verification: Verification | None = None
     git: GitWrite | None = None
     writes_to: str = ""
+    workflow: Gate | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +130,19 @@ class Pipeline:
 
     @cached_property
     def gate(self) -> dict[GateId, tuple[Edge, Gate]]:
-        """Gates by id, each with its edge."""
+        """The gates of edges by id, each with its edge."""
         return {gate.id: (edge, gate) for edge in self.edges for gate in edge.gates}
+
+    @cached_property
+    def workflow(self) -> dict[GateId, tuple[Stage, Gate]]:
+        """The workflows of stages by id, each with its stage."""
+        return {one.workflow.id: (one, one.workflow) for one in self.stages if one.workflow}
+
+    @cached_property
+    def asked(self) -> tuple[tuple[Stage, Gate], ...]:
+        """All gates and workflows, each with the stage whose services it is about."""
+        gates = ((self.stage[e.target], gate) for e in self.edges for gate in e.gates)
+        return (*gates, *self.workflow.values())
 
     @cached_property
     def order(self) -> tuple[Stage, ...]:
@@ -156,7 +175,7 @@ def validate(pipeline: Pipeline) -> Pipeline:
     for number, edge in enumerate(pipeline.edges):
         _check_edge(pipeline, edge, f"edges[{number}]")
     gates = (gate.id for edge in pipeline.edges for gate in edge.gates)
-    _check_unique("gate id", gates, "edges")
+    _check_unique("gate id", (*gates, *pipeline.workflow), "edges")
     _check_unique("edge", (f"{e.source} → {e.target}" for e in pipeline.edges), "edges")
     _check_one_first(pipeline)
     _check_first(pipeline.first)
@@ -178,6 +197,15 @@ def _check_stage(stage: Stage, field: str) -> None:
         stage.git.check(f"{field}.git")
     if stage.verification is not None:
         stage.verification.check(f"{field}.verification")
+    if stage.workflow is not None:
+        _check_workflow(stage.workflow, f"{field}.workflow")
+
+
+def _check_workflow(gate: Gate, field: str) -> None:
+    if not isinstance(gate.rule, WorkflowRule):
+        raise Invalid("a stage has steps of its own, no gate", field=field)
+    gate.rule.check(field)
+    gate.patience.check(field)
 
 
 def _check_edge(pipeline: Pipeline, edge: Edge, field: str) -> None:
@@ -193,12 +221,11 @@ def _check_edge(pipeline: Pipeline, edge: Edge, field: str) -> None:
 
 
 def _check_jobs(pipeline: Pipeline) -> None:
-    for number, edge in enumerate(pipeline.edges):
-        chosen = pipeline.stage[edge.target].selector is not None
-        rules = [job for gate in edge.gates for job in job_rules(gate.rule)]
-        if chosen and any(rule.cluster_id is None for rule in rules):
+    for stage, gate in pipeline.asked:
+        free = any(rule.cluster_id is None for rule in job_rules(gate.rule))
+        if stage.selector is not None and free:
             raise Invalid(
-                "a job before a stage with a selector needs a cluster", field=f"edges[{number}]"
+                f"{gate.name}: a job for a stage with a selector needs a cluster", field="edges"
             )
 
 

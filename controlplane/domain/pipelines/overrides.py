@@ -1,8 +1,5 @@
 """What people and their programs do beside approving: skip, abort, answer, leave, look."""
 
-from dataclasses import replace
-
-from controlplane.domain.pipelines.decisions import find_waiting
 from controlplane.domain.pipelines.draft import Draft, clip
 from controlplane.domain.pipelines.effects import Topic
 from controlplane.domain.pipelines.events import (
@@ -14,24 +11,21 @@ from controlplane.domain.pipelines.events import (
 )
 from controlplane.domain.pipelines.judging import refuse
 from controlplane.domain.pipelines.rules import ExternalRule
-from controlplane.domain.pipelines.state import Approval, GateState, Health, digests_of
+from controlplane.domain.pipelines.seats import put_state, seat_of
+from controlplane.domain.pipelines.state import Approval, Health
 
 
 def skipped(draft: Draft, event: Skipped) -> None:
     """The release that waits passes the gate; the next one is asked again."""
-    found = find_waiting(draft, event.gate, None)
-    if isinstance(found, str):
-        return draft.note(found)
-    edge, gate, candidate = found
-    if candidate.release != event.release:
-        return draft.note(f"release {candidate.release} waits there, not {event.release}")
-    before = candidate.gates.get(gate.id, GateState())
-    if before.skipped:
-        return draft.note(f"{gate.name} was {before.skipped}")
-    text = clip(f"skipped by {event.actor}: {event.reason}")
-    state = replace(before, skipped=text)
-    draft.change_candidate(edge.id, gates={**candidate.gates, gate.id: state})
-    draft.record(gate.id, candidate.release, f"skipped: {event.reason}", event.actor)
+    seat = seat_of(draft, event.gate)
+    if isinstance(seat, str):
+        return draft.note(seat)
+    if seat.release != event.release:
+        return draft.note(f"release {seat.release} waits there, not {event.release}")
+    if seat.state.skipped:
+        return draft.note(f"{seat.gate.name} was {seat.state.skipped}")
+    put_state(draft, seat, skipped=clip(f"skipped by {event.actor}: {event.reason}"))
+    draft.record(seat.gate.id, seat.release, f"skipped: {event.reason}", event.actor)
 
 
 def aborted(draft: Draft, event: Aborted) -> None:
@@ -43,7 +37,12 @@ def aborted(draft: Draft, event: Aborted) -> None:
         return draft.note("the first stage follows git: there is nothing to abort")
     text = clip(f"aborted by {event.actor}: {event.reason}")
     draft.change_stage(
-        event.stage, stopped=text, health=Health.FAILED, reason=text, healthy_since=None
+        event.stage,
+        stopped=text,
+        health=Health.FAILED,
+        reason=text,
+        healthy_since=None,
+        settled=False,
     )
     draft.record(event.stage, event.release, text, event.actor)
     draft.notify(Topic.STAGE_FAILED, event.stage, event.release, f"a{held.attempt}", text)
@@ -59,38 +58,35 @@ def lifted(draft: Draft, event: Lifted) -> None:
 
 def externally_answered(draft: Draft, event: ExternallyAnswered) -> None:
     """A program's yes counts for the digests of the moment; its no stops the release."""
-    found = find_waiting(draft, event.gate, None)
-    if isinstance(found, str):
-        return draft.note(found)
-    edge, gate, candidate = found
-    render = draft.render_of(edge.target, candidate.release)
+    seat = seat_of(draft, event.gate)
+    if isinstance(seat, str):
+        return draft.note(seat)
+    gate = seat.gate
     if not isinstance(gate.rule, ExternalRule) or event.actor != gate.rule.account:
         return draft.note(f"{event.actor} does not answer at {gate.name}")
-    if candidate.release != event.release or render is None:
+    if seat.release != event.release or seat.render is None:
         return draft.note(f"release {event.release} does not wait there")
     if not event.passed:
+        edge, _ = draft.pipeline.gate[gate.id]
         return refuse(draft, edge, gate, f"{event.actor}: {event.reason}")
-    state = candidate.gates.get(gate.id, GateState())
-    if state.approvals:
+    if seat.state.approvals:
         return draft.note(f"{event.actor} has answered already")
-    given = Approval(clip(event.actor), draft.now, clip(event.reason), digests_of(render))
-    after = replace(state, approvals=(given,))
-    draft.change_candidate(edge.id, gates={**candidate.gates, gate.id: after})
-    draft.record(gate.id, candidate.release, f"passed: {event.reason}", event.actor)
+    given = Approval(clip(event.actor), draft.now, clip(event.reason), seat.digests)
+    put_state(draft, seat, approvals=(given,))
+    draft.record(gate.id, seat.release, f"passed: {event.reason}", event.actor)
 
 
 def approvers_left(draft: Draft, event: ApproversLeft) -> None:
     """The yes of somebody who has left no longer counts for what still waits."""
     gone = {clip(one) for one in event.actors}
-    for edge in draft.pipeline.edges:
-        candidate = draft.candidates.get(edge.id)
-        for gate, state in candidate.gates.items() if candidate else ():
-            kept = tuple(one for one in state.approvals if one.actor not in gone)
-            if candidate is None or len(kept) == len(state.approvals):
-                continue
-            after = replace(state, approvals=kept)
-            draft.change_candidate(edge.id, gates={**draft.candidates[edge.id].gates, gate: after})
-            text = "an approval is void: who gave it may no longer approve"
-            draft.record(gate, candidate.release, text)
-            nonce = f"left {len(kept)}"
-            draft.notify(Topic.APPROVAL_VOIDED, gate, candidate.release, nonce, text)
+    for id in (*draft.pipeline.gate, *draft.pipeline.workflow):
+        seat = seat_of(draft, id)
+        if isinstance(seat, str):
+            continue
+        kept = tuple(one for one in seat.state.approvals if one.actor not in gone)
+        if len(kept) == len(seat.state.approvals):
+            continue
+        put_state(draft, seat, approvals=kept)
+        text = "an approval is void: who gave it may no longer approve"
+        draft.record(id, seat.release, text)
+        draft.notify(Topic.APPROVAL_VOIDED, id, seat.release, f"left {len(kept)}", text)

@@ -18,10 +18,12 @@ from controlplane.domain.pipelines.events import (
     StageObserved,
     VerificationFailed,
 )
+from controlplane.domain.pipelines.health import set_health
 from controlplane.domain.pipelines.model import Stage, StageId
 from controlplane.domain.pipelines.rolling import put_back, standing_of
 from controlplane.domain.pipelines.rollout import Progress, current_wave
 from controlplane.domain.pipelines.rules import Step
+from controlplane.domain.pipelines.seats import Seat, put_state, seat_of
 from controlplane.domain.pipelines.starting import observed
 from controlplane.domain.pipelines.state import (
     CheckState,
@@ -98,7 +100,8 @@ def check_started(draft: Draft, event: CheckStarted) -> None:
     found = _find_check(draft, event)
     if isinstance(found, str):
         return draft.note(found)
-    _put_check(draft, event, replace(found[1], job_id=event.job_id))
+    seat, step, check = found
+    _put_check(draft, seat, step, replace(check, job_id=event.job_id))
 
 
 def check_answered(draft: Draft, event: CheckAnswered) -> None:
@@ -106,10 +109,10 @@ def check_answered(draft: Draft, event: CheckAnswered) -> None:
     found = _find_check(draft, event)
     if isinstance(found, str):
         return draft.note(found)
-    step, check = found
+    seat, step, check = found
     after = answered(step, check, event.answer, clip(event.reason), draft.now)
     outputs = {clip(k): clip(v) for k, v in list(event.outputs.items())[:MOST_OUTPUTS]}
-    _put_check(draft, event, replace(after, outputs=outputs))
+    _put_check(draft, seat, step, replace(after, outputs=outputs))
 
 
 def rendered(draft: Draft, event: Rendered) -> None:
@@ -139,44 +142,24 @@ def render_failed(draft: Draft, event: RenderFailed) -> None:
     draft.change_stage(event.stage, rendered=kept)
 
 
-def set_health(draft: Draft, stage: StageId, health: Health, reason: str) -> None:
-    """Note how a stage is; healthy once is verified, healthy on end is what soaking counts."""
-    held = draft.stage(stage)
-    healthy = health == Health.HEALTHY
-    draft.change_stage(
-        stage,
-        health=health,
-        reason=clip(reason),
-        healthy_since=(held.healthy_since or draft.now) if healthy else None,
-        verified=held.verified or healthy,
-        verified_at=held.verified_at or (draft.now if healthy else None),
-    )
-    if healthy and not held.verified:
-        _announce(draft, stage, Topic.STAGE_VERIFIED, "healthy")
-    if health == Health.FAILED != held.health:
-        _announce(draft, stage, Topic.STAGE_FAILED, f"failed: {reason}")
-
-
-def _find_check(draft: Draft, event: CheckStarted | CheckAnswered) -> tuple[Step, CheckState] | str:
-    found = draft.pipeline.gate.get(event.gate)
-    candidate = draft.candidates.get(found[0].id) if found else None
-    if found is None or candidate is None:
+def _find_check(
+    draft: Draft, event: CheckStarted | CheckAnswered
+) -> tuple[Seat, Step, CheckState] | str:
+    seat = seat_of(draft, event.gate)
+    if isinstance(seat, str):
         return "nothing waits for this answer"
-    gate = found[1]
-    check = candidate.gates.get(gate.id, GateState()).checks.get(event.step)
-    steps = [one for one in steps_of(gate.rule, gate.patience) if one.name == event.step]
-    if check is None or not steps or check.key != event.key:
+    check = seat.state.checks.get(event.step)
+    steps = steps_of(seat.gate.rule, seat.gate.patience)
+    step = next((one for one in steps if one.name == event.step), None)
+    if check is None or step is None or check.key != event.key:
         return "the answer is not about what is asked now"
     if check.status is not GateStatus.RUNNING or check.pausing:
         return "this attempt has been decided already"
-    return steps[0], check
+    return seat, step, check
 
 
-def _put_check(draft: Draft, event: CheckStarted | CheckAnswered, check: CheckState) -> None:
-    edge, gate = draft.pipeline.gate[event.gate]
-    gates = draft.candidates[edge.id].gates
-    after = replace(gates[gate.id], checks={**gates[gate.id].checks, event.step: check})
-    draft.change_candidate(edge.id, gates={**gates, gate.id: after})
+def _put_check(draft: Draft, seat: Seat, step: Step, check: CheckState) -> None:
+    put_state(draft, seat, checks={**seat.state.checks, step.name: check})
 
 
 def _assess(
@@ -245,12 +228,3 @@ def _void_approvals(draft: Draft, stage: StageId, release: ReleaseId, nonce: str
             text = "what would be deployed has changed: approvals given before are void"
             draft.record(gate, release, text)
             draft.notify(Topic.APPROVAL_VOIDED, gate, release, nonce, text)
-
-
-def _announce(draft: Draft, stage: StageId, topic: Topic, text: str) -> None:
-    held = draft.stage(stage)
-    if held.release is None:
-        return
-    draft.record(stage, held.release, text)
-    name = draft.pipeline.stage[stage].name
-    draft.notify(topic, stage, held.release, str(held.attempt), f"{name} {text}")

@@ -5,6 +5,7 @@ from datetime import timedelta
 
 from controlplane.domain.pipelines.draft import Draft, clip
 from controlplane.domain.pipelines.effects import Promote, Topic
+from controlplane.domain.pipelines.health import PASSED_BEFORE
 from controlplane.domain.pipelines.model import Stage
 from controlplane.domain.pipelines.rollout import Progress, Standing, Strategy, next_batch
 from controlplane.domain.pipelines.state import ChangeState, Health, StageState
@@ -62,6 +63,8 @@ def begin_again(draft: Draft, stage: Stage) -> None:
         verified_at=None,
         stopped="",
         progress=well if partly else {},
+        settled=False,
+        workflow=None,
         change=held.change if held.change and held.change.state is ChangeState.LANDED else None,
     )
 
@@ -113,6 +116,8 @@ def put_back(draft: Draft, stage: Stage, why: str) -> None:
             batches=held.batches + 1,
             hold=text,
             change=None,
+            settled=False,
+            workflow=PASSED_BEFORE if stage.workflow else None,
         ),
     )
 

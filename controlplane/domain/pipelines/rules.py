@@ -40,8 +40,18 @@ class GateKind(StrEnum):
     VERSION = "VERSION"
     MANUAL = "MANUAL"
     EXTERNAL = "EXTERNAL"
-    WAIT = "WAIT"
     WORKFLOW = "WORKFLOW"
+
+
+class StepKind(StrEnum):
+    """What a step of a workflow may be; WAIT is nothing else, since at a gate SOAK waits."""
+
+    APPROVAL = "APPROVAL"
+    JOB = "JOB"
+    METRIC = "METRIC"
+    HTTP = "HTTP"
+    VERSION = "VERSION"
+    WAIT = "WAIT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +240,7 @@ class WaitRule:
     """Time passes between two steps."""
 
     seconds: int
-    kind: Literal[GateKind.WAIT] = GateKind.WAIT
+    kind: Literal[StepKind.WAIT] = StepKind.WAIT
 
     def check(self, field: str) -> None:
         _check_seconds(self.seconds, f"{field}.seconds")

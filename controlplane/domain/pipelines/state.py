@@ -223,7 +223,8 @@ class StageState:
     `wave_done_at` is when the last wave was complete. `stopped` tells why nobody
     else is given the release. `good_release` and `good` are the last with
     which it was verified; `hold` tells why it was put back to them. `change` is what the release
-    became in git, where it is promoted by git.
+    became in git, where it is promoted by git. `settled`: its services are healthy with the
+    release, and its `workflow`, if it has one, has the last word.
     """
 
     release: ReleaseId | None = None
@@ -245,6 +246,8 @@ class StageState:
     hold: str = ""
     rendered: Mapping[ReleaseId, Revisions] = field(default_factory=dict)
     change: Change | None = None
+    settled: bool = False
+    workflow: GateState | None = None
 
     @property
     def promoting(self) -> bool:

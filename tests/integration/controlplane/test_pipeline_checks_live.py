@@ -355,6 +355,32 @@ async def test_a_job_that_fails_stops_the_release(stand: Stand) -> None:
     assert await stand.deployed() == [False]
 
 
+async def test_a_stages_own_job_runs_once_its_services_are_healthy(stand: Stand) -> None:
+    """Its cluster is that of the stage; what it asks people is bound to what runs there."""
+    steps = (Step("test", JobRule("ops", POD)), Step("sign", ApprovalRule(), ("test",)))
+    workflow = GateDraft("prod workflow", WorkflowRule(steps))
+    prod = [one.id for one in stand.services["prod"]]
+    await stand.save(stage=StageDraft("prod", prod, workflow=workflow))
+    await stand.push()
+    async with stand.world.deps.store.read() as tx:
+        assert await tx.cluster_jobs.select() == []
+    await stand.world.report(stand.services["prod"][0])
+    await stand.settle()
+    assert (await stand.prod()).health is Health.PROGRESSING
+    await end_job(stand, JobPhase.SUCCEEDED)
+    held, (_, gate) = await stand.prod(), (await stand.view()).spec.asked[0]
+    assert held.reason == "its workflow: sign: waits for people"
+    other = dict.fromkeys(held.revisions, "other")
+    with pytest.raises(Conflict, match="no longer what you looked at"):
+        await stand.world.pipelines.approve(stand.world.admin, gate.id, other)
+    digests = {id: one.digest for id, one in held.revisions.items()}
+    await stand.world.pipelines.approve(stand.world.admin, gate.id, digests)
+    assert (await stand.prod()).verified
+    stand.world.admin = person(Role.VIEWER, "eve")
+    with pytest.raises(Forbidden):
+        await stand.save(stage=StageDraft("prod", prod, workflow=workflow))
+
+
 async def test_a_job_needs_the_right_to_run_one_there(stand: Stand) -> None:
     """Who may change pipelines alone runs nothing in clusters by a gate."""
     role = person(Role.VIEWER, "eve")

@@ -1,0 +1,71 @@
+"""Having workers find out what the steps of a gate ask, and when a gate has taken too long."""
+
+from datetime import timedelta
+
+from controlplane.domain.pipelines.checks import Walk, steps_of, walk
+from controlplane.domain.pipelines.draft import Draft
+from controlplane.domain.pipelines.effects import RunCheck
+from controlplane.domain.pipelines.gates import Situation, Verdict, judge
+from controlplane.domain.pipelines.model import Gate
+from controlplane.domain.pipelines.rules import CheckRule, approval_of
+from controlplane.domain.pipelines.seats import Seat
+from controlplane.domain.pipelines.state import (
+    CheckState,
+    GateState,
+    GateStatus,
+    StageState,
+    fingerprint,
+)
+
+
+def walked(draft: Draft, seat: Seat, source: StageState) -> tuple[Verdict, dict[str, CheckState]]:
+    """Go on with the steps of a gate; `source` is the stage that has the release."""
+    people = approval_of(seat.gate.rule)
+    situation = Situation(source, seat.digests, seat.state.approvals, draft.now)
+    told = judge(people, situation) if people else None
+    content = fingerprint(seat.render or {})
+    base = f"check/{seat.gate.id}/{seat.release}/{seat.attempt}/{content}"
+    approved = told is not None and told.status is GateStatus.OPEN
+    steps = steps_of(seat.gate.rule, seat.gate.patience)
+    now = walk(steps, seat.state.checks, base, draft.now, approved=approved)
+    _ask(draft, seat, now)
+    checks = dict(now.states)
+    if now.failed is not None:
+        return Verdict(GateStatus.CLOSED, now.failed), checks
+    if now.passed:
+        return Verdict(GateStatus.OPEN, "all of it has passed"), checks
+    return Verdict(GateStatus.RUNNING, now.reason), checks
+
+
+def in_time(draft: Draft, gate: Gate, state: GateState, verdict: Verdict) -> Verdict:
+    """The verdict, unless the gate as a whole has taken too long; checks have their own time."""
+    seconds = gate.patience.timeout_seconds
+    is_check = isinstance(gate.rule, CheckRule)
+    if not seconds or is_check or verdict.status is not GateStatus.RUNNING:
+        return verdict
+    until = (state.since or draft.now) + timedelta(seconds=seconds)
+    if draft.now >= until:
+        return Verdict(GateStatus.CLOSED, f"not decided within {seconds} s: {verdict.reason}")
+    draft.wake(until)
+    return verdict
+
+
+def _ask(draft: Draft, seat: Seat, now: Walk) -> None:
+    for one in now.questions:
+        if isinstance(one.step.rule, CheckRule):
+            draft.emit(
+                RunCheck(
+                    key=one.key,
+                    attempt_key=one.attempt_key,
+                    gate=seat.gate.id,
+                    step=one.step.name,
+                    stage=seat.stage,
+                    release=seat.release,
+                    rule=one.step.rule,
+                    commits=draft.releases[seat.release].commits,
+                    digests=seat.digests,
+                    inputs=one.inputs,
+                )
+            )
+    for wake in now.wakes:
+        draft.wake(wake)

@@ -1,0 +1,100 @@
+"""How a stage is: as its services say, and once they are healthy, as its own workflow says."""
+
+from dataclasses import replace
+
+from controlplane.domain.pipelines.asking import in_time, walked
+from controlplane.domain.pipelines.draft import Draft, clip
+from controlplane.domain.pipelines.effects import Topic
+from controlplane.domain.pipelines.model import Stage, StageId
+from controlplane.domain.pipelines.rules import approval_of
+from controlplane.domain.pipelines.seats import Seat
+from controlplane.domain.pipelines.state import (
+    GateState,
+    GateStatus,
+    Health,
+    StageState,
+    fingerprint,
+)
+
+PASSED_BEFORE = GateState(GateStatus.OPEN, "passed when the stage had this release before")
+
+
+def set_health(draft: Draft, stage: StageId, health: Health, reason: str) -> None:
+    """Note how a stage is; healthy once is verified, healthy on end is what soaking counts."""
+    held = draft.stage(stage)
+    settled = health is Health.HEALTHY
+    if draft.pipeline.stage[stage].workflow is not None:
+        health, reason = _with_workflow(held, health, reason)
+    healthy = health is Health.HEALTHY
+    draft.change_stage(
+        stage,
+        health=health,
+        reason=clip(reason),
+        healthy_since=(held.healthy_since or draft.now) if healthy else None,
+        verified=held.verified or healthy,
+        verified_at=held.verified_at or (draft.now if healthy else None),
+        settled=settled,
+    )
+    if healthy and not held.verified:
+        _announce(draft, stage, Topic.STAGE_VERIFIED, "healthy")
+    if health is Health.FAILED is not held.health:
+        _announce(draft, stage, Topic.STAGE_FAILED, f"failed: {reason}")
+
+
+def work(draft: Draft, stage: Stage) -> None:
+    """Go on with the workflow of a stage whose services are healthy; a pause holds it."""
+    held = draft.stage(stage.id)
+    if stage.workflow is None or held.release is None or not held.settled:
+        return
+    before = held.workflow or GateState()
+    if before.status in (GateStatus.PENDING, GateStatus.RUNNING) and draft.paused is None:
+        after = _worked(draft, stage, held, before)
+        draft.change_stage(stage.id, workflow=after)
+        if after.status is not before.status:
+            _tell(draft, stage, held, after)
+    now = draft.stage(stage.id)
+    says, _ = _with_workflow(now, Health.HEALTHY, "")
+    if now.workflow != held.workflow or says is not now.health:
+        set_health(draft, stage.id, Health.HEALTHY, "")
+
+
+def _worked(draft: Draft, stage: Stage, held: StageState, before: GateState) -> GateState:
+    if stage.workflow is None or held.release is None:
+        return before
+    begun = replace(before, since=before.since or draft.now)
+    if begun.skipped:
+        return replace(begun, status=GateStatus.OPEN, reason=begun.skipped)
+    seat = Seat(stage.workflow, stage.id, held.release, held.attempt, begun, held.revisions)
+    verdict, checks = walked(draft, seat, held)
+    verdict = in_time(draft, stage.workflow, begun, verdict)
+    return replace(begun, status=verdict.status, reason=clip(verdict.reason), checks=checks)
+
+
+def _with_workflow(held: StageState, health: Health, reason: str) -> tuple[Health, str]:
+    """What has failed stays failed until it is tried again, whatever becomes of the services."""
+    workflow = held.workflow or GateState()
+    if workflow.status is GateStatus.CLOSED:
+        return Health.FAILED, f"its workflow failed: {workflow.reason}"
+    if health is not Health.HEALTHY or workflow.status is GateStatus.OPEN:
+        return health, reason
+    return Health.PROGRESSING, f"its workflow: {workflow.reason or 'about to begin'}"
+
+
+def _tell(draft: Draft, stage: Stage, held: StageState, workflow: GateState) -> None:
+    if stage.workflow is None or held.release is None:
+        return
+    if workflow.status is GateStatus.OPEN:
+        draft.record(stage.id, held.release, f"workflow passed: {workflow.reason}")
+    elif workflow.status is GateStatus.RUNNING and approval_of(stage.workflow.rule):
+        text = f"the workflow of {stage.name} waits for approval"
+        content = fingerprint(held.revisions)
+        draft.notify(Topic.APPROVAL_WANTED, stage.workflow.id, held.release, content, text)
+
+
+def _announce(draft: Draft, stage: StageId, topic: Topic, text: str) -> None:
+    held = draft.stage(stage)
+    if held.release is None:
+        return
+    draft.record(stage, held.release, text)
+    name = draft.pipeline.stage[stage].name
+    draft.notify(topic, stage, held.release, str(held.attempt), f"{name} {text}")

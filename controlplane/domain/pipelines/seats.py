@@ -1,0 +1,70 @@
+"""Where a gate stands while it asks: before a stage, or in it as the stage's own workflow."""
+
+from dataclasses import dataclass, replace
+
+from controlplane.domain.pipelines.draft import Draft
+from controlplane.domain.pipelines.model import Gate, GateId, StageId
+from controlplane.domain.pipelines.state import (
+    Digests,
+    GateState,
+    GateStatus,
+    ReleaseId,
+    Revisions,
+    digests_of,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A gate and what it is asked: may this release be in this stage?
+
+    `render` is what the services of the stage run with it, or would; None: not known yet.
+    """
+
+    gate: Gate
+    stage: StageId
+    release: ReleaseId
+    attempt: int
+    state: GateState
+    render: Revisions | None
+
+    @property
+    def digests(self) -> Digests:
+        return digests_of(self.render or {})
+
+
+def seat_of(draft: Draft, id: GateId) -> Seat | str:
+    """What a gate is asked now, or why it is asked nothing."""
+    if id in draft.pipeline.workflow:
+        return _within(draft, id)
+    found = draft.pipeline.gate.get(id)
+    if found is None:
+        return f"there is no gate {id}"
+    edge, gate = found
+    candidate = draft.candidates.get(edge.id)
+    if candidate is None:
+        return f"nothing waits at gate {gate.name}"
+    if candidate.refusal is not None:
+        return candidate.refusal.reason
+    state = candidate.gates.get(id, GateState())
+    render = draft.render_of(edge.target, candidate.release)
+    return Seat(gate, edge.target, candidate.release, candidate.attempt, state, render)
+
+
+def put_state(draft: Draft, seat: Seat, **changes: object) -> None:
+    """Change what the gate of a seat has so far."""
+    state = replace(seat.state, **changes)
+    if seat.gate.id in draft.pipeline.workflow:
+        draft.change_stage(seat.stage, workflow=state)
+        return
+    edge, gate = draft.pipeline.gate[seat.gate.id]
+    draft.change_candidate(edge.id, gates={**draft.candidates[edge.id].gates, gate.id: state})
+
+
+def _within(draft: Draft, id: GateId) -> Seat | str:
+    stage, gate = draft.pipeline.workflow[id]
+    held = draft.stage(stage.id)
+    state = held.workflow or GateState()
+    if held.release is None or not held.settled or state.status is not GateStatus.RUNNING:
+        return f"the steps of {stage.name} ask nothing now"
+    return Seat(gate, stage.id, held.release, held.attempt, state, held.revisions)

@@ -1,0 +1,231 @@
+"""A stage's own workflow: what must pass after its services are healthy."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from controlplane.domain.pipelines.checks import Answer
+from controlplane.domain.pipelines.effects import Promote, RunCheck
+from controlplane.domain.pipelines.events import (
+    Aborted,
+    CheckAnswered,
+    CheckStarted,
+    Paused,
+    Rejected,
+    Resumed,
+    Retried,
+    Skipped,
+)
+from controlplane.domain.pipelines.model import (
+    Gate,
+    GateId,
+    Pipeline,
+    StageId,
+    Verification,
+    validate,
+)
+from controlplane.domain.pipelines.rules import (
+    ApprovalRule,
+    HttpRule,
+    JobRule,
+    Patience,
+    SoakRule,
+    Step,
+    WaitRule,
+    WorkflowRule,
+)
+from controlplane.domain.pipelines.state import Health, ReleaseId
+from fleet.errors import Invalid
+from tests.fakes.pipelines import Line, make_pipeline
+
+HTTP = HttpRule("https://check.example.org/")
+LOOK = Step("look", HTTP)
+
+
+def with_workflow(
+    *steps: Step, stage: str = "prod", verification: int = 0, **patience: int
+) -> Pipeline:
+    """dev → prod → far without gates; `stage` has these steps."""
+    pipeline = make_pipeline({"dev prod": [], "prod far": []})
+    gate = Gate(GateId("own"), f"{stage} workflow", WorkflowRule(steps), Patience(**patience))
+    changed = tuple(
+        replace(
+            one,
+            workflow=gate,
+            verification=Verification(verification) if verification else None,
+        )
+        if one.name == stage
+        else one
+        for one in pipeline.stages
+    )
+    return validate(replace(pipeline, stages=changed))
+
+
+class InProd(Line):
+    """A release that prod has taken in, and that is healthy there."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        super().__init__(pipeline)
+        self.release = self.enter("c1")
+
+    def enter(self, content: str) -> ReleaseId:
+        release = self.observe(content)
+        self.render("prod", release)
+        self.health("prod")
+        return release
+
+    def answer(self, answer: Answer, step: str = "look", **told: Any) -> None:
+        asked = [e for e in self.effects if isinstance(e, RunCheck) and e.step == step][-1]
+        self.send(CheckAnswered(asked.gate, step, asked.attempt_key, answer, "as told", **told))
+
+    def asked(self) -> list[str]:
+        return [one.step for one in self.effects if isinstance(one, RunCheck)]
+
+
+def test_a_stage_is_healthy_only_once_its_steps_have_passed() -> None:
+    line = InProd(with_workflow(LOOK))
+    held = line.stage("prod")
+    assert (held.health, held.verified, line.asked()) == (Health.PROGRESSING, False, ["look"])
+    assert held.reason == "its workflow: look: attempt 1 of 1"
+    assert line.candidate("prod far") is not None
+    line.answer(Answer.PASSED)
+    held = line.stage("prod")
+    assert (held.health, held.verified, held.reason) == (Health.HEALTHY, True, "")
+    line.render("far", line.release)
+    assert line.stage("far").release == line.release
+
+
+def test_no_step_runs_before_the_services_are_healthy() -> None:
+    line = Line(with_workflow(LOOK))
+    release = line.observe("c1")
+    line.render("prod", release)
+    line.health("prod", Health.PROGRESSING)
+    assert not [one for one in line.effects if isinstance(one, RunCheck)]
+
+
+def test_a_step_that_fails_fails_the_stage_until_somebody_retries() -> None:
+    line = InProd(with_workflow(LOOK))
+    line.answer(Answer.FAILED)
+    assert line.stage("prod").reason == "its workflow failed: look: as told"
+    line.health("prod")
+    line.health("prod", Health.PROGRESSING)
+    assert line.stage("prod").health is Health.FAILED
+    line.send(Retried(StageId("prod"), line.release, "bob"))
+    line.health("prod")
+    assert line.asked() == ["look", "look"]
+    line.answer(Answer.PASSED)
+    assert line.stage("prod").health is Health.HEALTHY
+
+
+def test_the_first_stage_may_have_steps_and_is_retried_as_well() -> None:
+    line = Line(with_workflow(LOOK, stage="dev"))
+    release = line.observe("c1")
+    asked = line.last
+    (check,) = [one for one in asked if isinstance(one, RunCheck)]
+    line.render("prod", release)
+    assert line.promotions() == []
+    line.send(CheckAnswered(check.gate, "look", check.attempt_key, Answer.FAILED, "red"))
+    assert line.stage("dev").health is Health.FAILED
+    line.send(Retried(StageId("dev"), release, "bob"))
+    (again,) = [one for one in line.last if isinstance(one, RunCheck)]
+    line.send(CheckAnswered(again.gate, "look", again.attempt_key, Answer.PASSED, "green"))
+    assert line.promotions() == [("prod", release)]
+
+
+def test_a_newer_commit_begins_the_steps_of_the_first_stage_anew() -> None:
+    line = Line(with_workflow(LOOK, stage="dev"))
+    line.observe("c1")
+    (old,) = [one for one in line.last if isinstance(one, RunCheck)]
+    line.observe("c2")
+    (new,) = [one for one in line.last if isinstance(one, RunCheck)]
+    assert old.attempt_key != new.attempt_key
+    line.send(CheckAnswered(old.gate, "look", old.attempt_key, Answer.PASSED))
+    assert line.notes() == ["the answer is not about what is asked now"]
+    assert line.stage("dev").health is Health.PROGRESSING
+
+
+def test_a_failed_workflow_puts_a_stage_with_a_verification_back() -> None:
+    line = InProd(with_workflow(LOOK, verification=60))
+    line.answer(Answer.PASSED)
+    line.pass_time(60)
+    second = line.enter("c2")
+    line.answer(Answer.FAILED)
+    back = [one for one in line.effects if isinstance(one, Promote) and one.back]
+    assert [(one.release, second != line.release) for one in back] == [(line.release, True)]
+    line.health("prod")
+    held = line.stage("prod")
+    assert (held.release, held.health) == (line.release, Health.HEALTHY)
+    assert "its workflow failed: look: as told" in held.hold
+
+
+def test_steps_follow_each_other_with_outputs_and_waits() -> None:
+    job = Step("smoke", JobRule("default", {"kind": "Pod", "apiVersion": "v1"}))
+    wait = Step("rest", WaitRule(30), after=("smoke",))
+    look = replace(LOOK, after=("rest",))
+    line = InProd(with_workflow(job, wait, look))
+    (asked,) = [one for one in line.effects if isinstance(one, RunCheck)]
+    line.send(CheckStarted(asked.gate, "smoke", asked.attempt_key, "job-1"))
+    workflow = line.stage("prod").workflow
+    assert workflow is not None
+    assert workflow.checks["smoke"].job_id == "job-1"
+    line.answer(Answer.PASSED, "smoke", outputs={"URL": "u"})
+    assert line.asked() == ["smoke"]
+    line.pass_time(30)
+    assert line.asked() == ["smoke", "look"]
+    last = [one for one in line.effects if isinstance(one, RunCheck)][-1]
+    assert last.inputs == {"steps.smoke.URL": "u"}
+
+
+def test_a_step_may_ask_people_about_what_runs_there() -> None:
+    line = InProd(with_workflow(Step("sign", ApprovalRule())))
+    digests = line.digests_at(GateId("own"))
+    line.approve("own", digests=dict.fromkeys(digests, "other"))
+    assert line.notes() == ["what would be deployed has changed since; look at it again"]
+    line.approve("own")
+    assert line.stage("prod").health is Health.HEALTHY
+    line.approve("own", "carol", digests=digests)
+    assert line.notes() == ["the steps of prod ask nothing now"]
+
+
+def test_a_no_of_people_fails_the_stage() -> None:
+    line = InProd(with_workflow(Step("sign", ApprovalRule())))
+    line.send(Rejected(GateId("own"), "bob", "looks odd"))
+    assert line.stage("prod").reason == "its workflow failed: rejected by bob: looks odd"
+
+
+def test_a_workflow_is_skipped_for_one_release() -> None:
+    line = InProd(with_workflow(LOOK))
+    line.send(Skipped(GateId("own"), line.release, "root", "the checker burns"))
+    assert line.stage("prod").health is Health.HEALTHY
+    line.enter("c2")
+    assert line.stage("prod").health is Health.PROGRESSING
+
+
+def test_a_pause_begins_no_step_and_an_abort_ends_them() -> None:
+    line = Line(with_workflow(LOOK))
+    release = line.observe("c1")
+    line.render("prod", release)
+    line.send(Paused("bob"))
+    line.health("prod")
+    assert not [one for one in line.effects if isinstance(one, RunCheck)]
+    line.send(Resumed("bob"))
+    assert [one.step for one in line.last if isinstance(one, RunCheck)] == ["look"]
+    line.send(Aborted(StageId("prod"), release, "bob", "enough"))
+    line.pass_time(7_200)
+    assert line.stage("prod").reason == "aborted by bob: enough"
+
+
+def test_a_workflow_has_its_time() -> None:
+    line = InProd(with_workflow(Step("sign", ApprovalRule()), timeout_seconds=60))
+    line.pass_time(60)
+    assert line.stage("prod").health is Health.FAILED
+    assert "not decided within 60 s" in line.stage("prod").reason
+
+
+def test_only_steps_can_be_a_stages_own() -> None:
+    pipeline = make_pipeline({"dev prod": []})
+    gate = Gate(GateId("own"), "own", SoakRule(5))
+    first, second = pipeline.stages
+    with pytest.raises(Invalid, match="steps of its own"):
+        validate(replace(pipeline, stages=(first, replace(second, workflow=gate))))
