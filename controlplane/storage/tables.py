@@ -418,7 +418,11 @@ Index("uq_services_cluster_id_name", services.c.cluster_id, services.c.name, uni
 Index("ix_services_mark_id", services.c.mark, services.c.id)
 Index("ix_services_project_id_id", services.c.project_id, services.c.id)
 Index("ix_services_repository_id_id", services.c.repository_id, services.c.id)
-Index("ix_services_cluster_id_name_mark", *(services.c[n] for n in ("cluster_id", "name", "mark")))
+# The map of the fleet, and what it is filtered by.
+Index(
+    "ix_services_map",
+    *(services.c[n] for n in ("cluster_id", "name", "mark", "namespace", "project_id")),
+)
 for _index in _parts("services", services.c.name, services.c.namespace):
     _index.ddl_if(dialect="postgresql")
 # All that lists are filtered by, so that SQLite's scans do not read whole services.
