@@ -246,6 +246,10 @@ class Components(Reading[Component], Protocol):
         """How many there are of a cluster."""
         ...
 
+    async def ids_of(self, services: Collection[str]) -> dict[str, set[str]]:
+        """The ids of the components that services have, by the id of the service."""
+        ...
+
 
 class ServiceRows(Rows[Service], Protocol):
     """Services, and all of them at a glance."""

@@ -34,6 +34,7 @@ _RECHECK_EVERY = 30.0
 _TIDY_EVERY = 3600.0
 _STOP_SECONDS = 5.0
 _PACE_SECONDS = 0.2
+_REST_SECONDS = 0.05
 _UPLOADS = 4
 _UPLOAD_SECONDS = 75.0
 _STATUS = {
@@ -136,6 +137,9 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
 
     def slowed(self, cluster_id: ClusterId) -> None:
         self._paces.slow(cluster_id)
+
+    async def rest(self) -> None:
+        await self._clock.sleep(_REST_SECONDS)
 
     def take_offers(self, cluster_id: ClusterId) -> list[LedgerEntry]:
         mine = [entry for entry in self._offered if entry.cluster_id == cluster_id]

@@ -60,6 +60,10 @@ class Observer(Protocol):
         """What was offered to a cluster and is not written down yet; the caller will."""
         ...
 
+    async def rest(self) -> None:
+        """A moment after a commit, in which what comes is gathered for the next one."""
+        ...
+
 
 class Session:
     """The hub's side of one Sync call.
@@ -214,7 +218,10 @@ class Session:
             self._observer.logged(piece)
 
     async def _commit_reports(self) -> None:
-        """Commit reports in groups, as many as have come and may be taken."""
+        """Commit reports in groups, as many as have come and may be taken.
+
+        The first one after a quiet time is committed at once.
+        """
         while True:
             await self._reported.wait()
             self._reported.clear()
@@ -223,6 +230,7 @@ class Session:
                 batch, self._reports = self._reports[:most], self._reports[most:]
                 self._room.set()
                 await self._commit(batch)
+                await self._observer.rest()
 
     async def _commit(self, batch: list[wire.Report]) -> None:
         """Commit some reports and acknowledge them; after goodbye, none."""

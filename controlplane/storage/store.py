@@ -1,6 +1,7 @@
 """The store: transactions over one engine."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Collection, Iterable
 from contextlib import asynccontextmanager, nullcontext
 from functools import cached_property
@@ -96,6 +97,14 @@ class SqlComponents(SqlReading[Component]):
     async def count_in(self, cluster_id: str) -> int:
         counted = select(func.count()).where(self._table.c.cluster_id == cluster_id)
         return (await self._connection.execute(counted)).scalar_one()
+
+    async def ids_of(self, services: Collection[str]) -> dict[str, set[str]]:
+        column, found = self._table.c.service_id, defaultdict[str, set[str]](set)
+        for part in chunks(services):
+            named = select(column, self._table.c.id).where(column.in_(part))
+            for row in await self._connection.execute(named):
+                found[row.service_id].add(row.id)
+        return found
 
 
 class SqlTransaction:

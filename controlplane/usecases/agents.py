@@ -361,9 +361,7 @@ class Agents:
         id = service.id
         present = [_component(id, batch.cluster_id, one, at) for one in body.present]
         gone = {_component_id(id, key) for key in body.gone}
-        if body.complete:
-            gone = await batch.inventory_of(id) - {one.id for one in present}
-        await batch.take_inventory(present, gone)
+        await batch.take_inventory(id, present, gone, complete=body.complete)
         batch.changed.add((SERVICE, id))
 
     @_take.register

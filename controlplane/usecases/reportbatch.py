@@ -7,7 +7,7 @@ from typing import Any
 import structlog
 
 from controlplane.domain.ledger import LedgerEntry
-from controlplane.domain.reports import Report
+from controlplane.domain.reports import InventoryReport, Report
 from controlplane.domain.services import Component, Service
 from controlplane.ports import ANY, Transaction
 
@@ -43,6 +43,7 @@ class ReportBatch:
         self._columns: dict[str, dict[str, Any]] = {}
         self._present: dict[str, Component] = {}
         self._gone: set[str] = set()
+        self._held: dict[str, set[str]] = {}
 
     @classmethod
     async def of(
@@ -50,10 +51,13 @@ class ReportBatch:
     ) -> "ReportBatch":
         """A batch that knows the services of which the reports speak."""
         batch = cls(tx, cluster_id, bounds)
-        named = {getattr(one.body, "service_id", None) for one in reports} - {None}
+        bodies = [one.body for one in reports]
+        named = {getattr(body, "service_id", None) for body in bodies} - {None}
         if named:
             found = await tx.services.select(id=named, cluster_id=cluster_id, deleted_at=ANY)
             batch.services = {one.id: one for one in found}
+        whole = [one for one in bodies if isinstance(one, InventoryReport) and one.complete]
+        batch._held = await tx.components.ids_of({one.service_id for one in whole})
         return batch
 
     async def look(self, service_id: str) -> None:
@@ -83,6 +87,7 @@ class ReportBatch:
         self._mirrored = self._components = None
         self.services.pop(service.id, None)
         self._columns.pop(service.id, None)
+        self._held.pop(service.id, None)
         present = self._present.items()
         self._present = {id: one for id, one in present if one.service_id != service.id}
 
@@ -97,20 +102,25 @@ class ReportBatch:
         self._mirrored += 1
         return True
 
-    async def inventory_of(self, service_id: str) -> set[str]:
-        """The ids of the components that a service has, those of earlier reports among them."""
-        await self._write_inventory()
-        return {one.id for one in await self.tx.components.select(service_id=service_id)}
+    async def take_inventory(
+        self, service_id: str, present: list[Component], gone: Collection[str], *, complete: bool
+    ) -> None:
+        """Components that are there, as far as there is room, and the ids of those that are not.
 
-    async def take_inventory(self, present: list[Component], gone: Collection[str]) -> None:
-        """Components that are there, as far as there is room, and the ids of those that are not."""
+        `complete`: what else the service has, by earlier reports too, has gone as well.
+        """
+        held = self._held.setdefault(service_id, set())
+        if complete:
+            gone = held - {one.id for one in present}
         self.shrunk = self.shrunk or bool(gone)
         self._gone.update(gone)
+        held.difference_update(gone)
         for id in gone:
             self._present.pop(id, None)
         for one in await self._fitting(present):
             self._gone.discard(one.id)
             self._present[one.id] = one
+            held.add(one.id)
 
     async def _fitting(self, present: list[Component]) -> list[Component]:
         """Those for which there is room; those that are known have theirs."""

@@ -206,6 +206,8 @@ async def test_inventory_is_replaced_by_id(store: SqlStore) -> None:
         await tx.components.upsert([])
     async with store.read() as tx:
         assert await tx.components.select(service_id="s") == [healthy]
+        assert await tx.components.ids_of({"s", "other"}) == {"s": {"id"}}
+        assert await tx.components.ids_of(()) == {}
     async with store.write() as tx:
         await tx.components.forget(["id"])
     async with store.read() as tx:

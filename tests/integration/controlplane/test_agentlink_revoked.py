@@ -50,6 +50,9 @@ class Observer:
     def slowed(self, cluster_id: ClusterId) -> None:
         pass
 
+    async def rest(self) -> None:
+        pass
+
     def take_offers(self, cluster_id: ClusterId) -> list[LedgerEntry]:
         return []
 

@@ -10,6 +10,7 @@ from controlplane.agentlink import messages
 from controlplane.domain.clusters import AgentMode
 from controlplane.domain.ledger import Stage
 from controlplane.domain.objects import Change, ObjectName
+from controlplane.domain.reports import Report
 from controlplane.domain.services import ComponentState as State
 from controlplane.domain.services import (
     FieldCondition,
@@ -34,6 +35,7 @@ from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World
 from tests.integration.controlplane.test_agentlink import Hub, listening, registered
 
+NOON_MS = 1_767_225_600_000
 CLAIM = wire.ObjectRef(version="v1", kind="PersistentVolumeClaim", namespace="shop", name="data")
 NAMED = ObjectName("", "", "PersistentVolumeClaim", "shop", "data")
 
@@ -56,7 +58,7 @@ async def service(world: World) -> Service:
 
 async def tell(world: World, cluster_id: Any, number: int, **body: Any) -> None:
     """Let the cluster's agent report, as the link would."""
-    report = wire.Report(number=number, at_ms=1_767_225_600_000, **body)
+    report = wire.Report(number=number, at_ms=NOON_MS, **body)
     limits.check(report)
     await world.agents.record(cluster_id, [messages.report(report)])
 
@@ -165,6 +167,35 @@ async def test_components_are_kept_with_labels_generation_hash_and_finalizers(
     one = found.components[0]
     assert (one.labels, one.generation) == ({"app": "shop"}, 3)
     assert one.hash.startswith("sha256:") and one.finalizers == ("kubernetes.io/pvc-protection",)
+
+
+async def test_inventories_that_are_committed_together_count_in_their_order(
+    world: World, service: Service
+) -> None:
+    """What is told as a whole takes away what reports of the same commit have told before."""
+
+    def inventory(number: int, *names: str, gone: str = "", complete: bool = False) -> Report:
+        place = {"version": "v1", "kind": "Pod", "namespace": "shop"}
+        change = wire.Inventory(
+            service_id=service.id,
+            complete=complete,
+            present=[wire.Component(object=wire.ObjectRef(**place, name=one)) for one in names],
+            gone=[wire.ObjectRef(**place, name=gone)] if gone else [],
+        )
+        return messages.report(wire.Report(number=number, at_ms=NOON_MS, inventory=change))
+
+    async def shown() -> set[str]:
+        async with world.deps.store.read() as tx:
+            return {one.name for one in await tx.components.select(service_id=service.id)}
+
+    async def record(*reports: Report) -> None:
+        await world.agents.record(service.cluster_id, reports)
+
+    await record(inventory(1, "a", "b", complete=True))
+    await record(inventory(2, "c", gone="a"), inventory(3, "b", "d", complete=True))
+    assert await shown() == {"b", "d"}
+    await record(inventory(4, "e", complete=True), inventory(5, "f"), inventory(6, "a", gone="e"))
+    assert await shown() == {"a", "f"}
 
 
 async def test_facts_are_taken_with_the_greeting_and_when_they_change(
