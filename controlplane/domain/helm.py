@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from controlplane.domain.repositories import check_ref
 from fleet.errors import Invalid
-from fleet.source import HelmRelease
+from fleet.source import HelmRelease, chart_ref
 
 _TEXTS = {"chart": 256, "version": 128, "url": 2000, "release": 53, "values": 512 * 1024}
 _FLAGS = ("ignore_hooks", "ignore_crds")
@@ -47,6 +48,25 @@ def release_of(name: str, namespace: str, helm: Mapping[str, Any] | None) -> Hel
         ignore_hooks=bool(given.get("ignore_hooks")),
         ignore_crds=bool(given.get("ignore_crds")),
     )
+
+
+def ref_of(helm: Mapping[str, Any]) -> str:
+    """The ref that stands for the chart and version of some settings. Invalid: no chart."""
+    if not helm.get("chart"):
+        raise Invalid("is needed: which chart of that place?", field="helm.chart")
+    return check_ref(_ref(helm))
+
+
+def follows_chart(ref: str, helm: Mapping[str, Any] | None) -> bool:
+    """Whether a ref is the one of these settings' chart, as of services of a place of charts.
+
+    Beside a repository of git settings name the chart's place by a URL, or a folder.
+    """
+    return bool(helm and helm.get("chart") and "url" not in helm and ref == _ref(helm))
+
+
+def _ref(helm: Mapping[str, Any]) -> str:
+    return chart_ref(helm["chart"], helm.get("version") or "")
 
 
 def _check_url(helm: Mapping[str, Any]) -> None:

@@ -14,6 +14,7 @@ from itertools import product
 from typing import Any
 
 from controlplane.domain.clusters import Cluster
+from controlplane.domain.helm import follows_chart, ref_of
 from controlplane.domain.names import check_label, handle_from
 from controlplane.domain.owners import Definition, Leave
 from controlplane.domain.ownership import OwnerKind
@@ -186,14 +187,16 @@ def filled(template: ServiceTemplate, names: Mapping[str, str]) -> ServiceTempla
     def put(text: str) -> str:
         return _PLACEHOLDER.sub(lambda match: _value(match[1], names), text)
 
+    helm = _mapped(template.helm, put) if template.helm is not None else None
+    of_chart = helm is not None and follows_chart(template.ref, template.helm)
     return replace(
         template,
         name=check_label(put(template.name), "name"),
         namespace=check_label(put(template.namespace), "namespace"),
-        ref=check_ref(put(template.ref)),
+        ref=ref_of(helm) if helm and of_chart else check_ref(put(template.ref)),
         folder=check_folder(put(template.folder)),
         configuration={key: put(value) for key, value in template.configuration.items()},
-        helm=_mapped(template.helm, put) if template.helm is not None else None,
+        helm=helm,
     )
 
 
@@ -208,7 +211,8 @@ def _completed(one: ServiceSet) -> ServiceTemplate:
             template = replace(template, ref="${request.branch}")
         elif folders is not None:
             template = replace(template, ref=folders.ref)
-    if not template.folder and folders is not None:
+    of_chart = follows_chart(template.ref, template.helm)
+    if not template.folder and folders is not None and not of_chart:
         template = replace(template, folder="${folder.path}")
     return template
 

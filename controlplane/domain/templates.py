@@ -4,11 +4,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from controlplane.domain.helm import follows_chart, ref_of
 from controlplane.domain.services import Service, SyncOptions
 from controlplane.domain.verification import Verification
+from fleet.errors import Invalid
 from fleet.source import Renderer
 
 _MERGED = ("configuration", "helm")
+_OF_GIT = ("ref", "folder", "kustomize_path")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,19 @@ def effective(template: ServiceTemplate, override: Override | None) -> ServiceTe
         changed["renderer"] = Renderer.KUSTOMIZE
     if override.helm is not None:
         changed["renderer"] = Renderer.HELM
+        if follows_chart(template.ref, template.helm):
+            changed["ref"] = ref_of(changed["helm"])
     return replace(template, **changed)
+
+
+def check_override(template: ServiceTemplate, override: Override) -> None:
+    """Invalid: a cluster cannot have that otherwise, as the chart comes from a place of charts."""
+    if not follows_chart(template.ref, template.helm):
+        return
+    if given := [name for name in _OF_GIT if getattr(override, name)]:
+        raise Invalid("the service has a chart and no folder of git: leave it out", field=given[0])
+    if "url" in (override.helm or {}):
+        raise Invalid("the place of a chart is the same in all clusters", field="helm.url")
 
 
 def delta(template: ServiceTemplate, override: Override | None) -> tuple[Delta, ...]:

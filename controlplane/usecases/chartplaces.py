@@ -4,14 +4,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from controlplane.domain.access import Actor, Kind, Verb, require
-from controlplane.domain.repositories import Repository, check_ref, origin_of
+from controlplane.domain.helm import ref_of
+from controlplane.domain.repositories import Repository, origin_of
 from controlplane.ports import Transaction
 from controlplane.usecases.deps import Deps
 from controlplane.usecases.repositories import find_repository
 from controlplane.usecases.scopes import project_for
 from fleet.errors import Forbidden, Invalid, NotFound
 from fleet.identity import RepositoryId
-from fleet.source import RepositoryKind, chart_ref
+from fleet.source import RepositoryKind
 
 _OF_GIT = ("folder", "kustomize_path")
 
@@ -55,6 +56,26 @@ async def named(
     return _from(place, settings)
 
 
+async def connected(
+    tx: Transaction,
+    actor: Actor,
+    repository_id: str | None,
+    helm: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """As `placed`, for what services are made from later: no place is connected on the way.
+
+    Invalid: none is connected by the URL.
+    """
+    settings = dict(helm or {})
+    url = settings.get("url")
+    if settings.get("repository_id") or repository_id or not url:
+        return await named(tx, actor, repository_id, settings)
+    place = await tx.repositories.find(url=url)
+    if place is None:
+        raise Invalid(f"no Helm repository is connected by {url}: connect it first", field="url")
+    return _from(_readable(actor, place), settings)
+
+
 async def moved(
     tx: Transaction, repository_id: str | None, columns: dict[str, Any]
 ) -> dict[str, Any]:
@@ -76,13 +97,6 @@ async def moved(
         raise Invalid("the place of a chart cannot be changed: make another service", field="helm")
     settings = {key: value for key, value in helm.items() if key != "url"}
     return {**columns, "helm": settings, "ref": ref_of(settings)}
-
-
-def ref_of(helm: Mapping[str, Any]) -> str:
-    """The ref that stands for the chart and version of some settings. Invalid: no chart."""
-    if not helm.get("chart"):
-        raise Invalid("is needed: which chart of that place?", field="helm.chart")
-    return check_ref(chart_ref(helm["chart"], helm.get("version") or ""))
 
 
 def _from(place: Repository, settings: Mapping[str, Any]) -> dict[str, Any]:

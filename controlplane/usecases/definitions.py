@@ -13,7 +13,7 @@ from controlplane.domain.services import Service
 from controlplane.domain.targets import TargetPlan
 from controlplane.domain.templates import FIELDS, ServiceTemplate
 from controlplane.ports import ANY, Page, PageQuery, Transaction
-from controlplane.usecases.chartplaces import moved, named
+from controlplane.usecases.chartplaces import connected, moved
 from controlplane.usecases.deps import TARGETS, Deps
 from controlplane.usecases.evaluation import Owner, fleet_of
 from controlplane.usecases.repositories import find_repository
@@ -21,6 +21,7 @@ from controlplane.usecases.scopes import find_project
 from controlplane.usecases.services import ServiceChange
 from controlplane.usecases.targets import Targets, forget, rows
 from fleet.errors import Conflict, Invalid, NotFound
+from fleet.source import RepositoryKind
 
 D = TypeVar("D", bound=Owner)
 Fill = Callable[[Transaction, D], Awaitable[D]]
@@ -212,14 +213,18 @@ async def template_from(
     before: ServiceTemplate | None = None,
     *,
     placeholders: bool = False,
+    folders_of: str | None = None,
 ) -> ServiceTemplate:
     """A template as given, over what it was. Names with placeholders are judged when filled in.
+
+    `folders_of` is the repository that it is completed with where it names none.
 
     NotFound, Forbidden: the repository is not the actor's to read.
     """
     if change.context_ids or change.sources:
         raise Invalid("cannot have contexts or further sources yet", field="template")
-    change = replace(change, **await named(tx, actor, change.repository_id, change.helm))
+    beside = change.repository_id or folders_of or await _of_git(tx, before)
+    change = replace(change, **await connected(tx, actor, beside, change.helm))
     columns = {name: value for name, value in change.checked().items() if name in FIELDS}
     for name in ("name", "namespace"):
         if (value := getattr(change, name)) is not None:
@@ -235,3 +240,11 @@ async def template_from(
     if not template.name or not template.namespace:
         raise Invalid("needs a name and a namespace", field="template")
     return template
+
+
+async def _of_git(tx: Transaction, before: ServiceTemplate | None) -> str | None:
+    """The repository of a template as it was, unless that is a place of charts."""
+    if before is None or before.repository_id is None:
+        return None
+    found = await tx.repositories.get(before.repository_id)
+    return found.id if found is not None and found.kind is RepositoryKind.GIT else None

@@ -13,6 +13,7 @@ from controlplane.domain.templates import (
     Delta,
     Override,
     ServiceTemplate,
+    check_override,
     delta,
     effective,
 )
@@ -133,6 +134,7 @@ class Globals(Definitions[GlobalService]):
             row = replace(row, patch=patch, updated_at=now, actor=who)
             await self._keep(tx, before, row)
             template, _ = await template_of(tx, one)
+            check_override(template, patch)
             await self._deps.audit(
                 tx,
                 actor,

@@ -66,15 +66,21 @@ class Sets(Definitions[ServiceSet]):
 
 async def _with(tx: Transaction, actor: Actor, one: ServiceSet, change: SetChange) -> ServiceSet:
     """The set with its template and generator, whose repositories the actor must read."""
+    if change.generator is not None:
+        one = replace(one, generator=change.generator.checked())
+    sources = [s for s in (one.generator.folders, one.generator.requests) if s is not None]
     if change.template is not None:
-        before = one.template if one.template.name else None
-        template = await template_from(tx, actor, change.template, before, placeholders=True)
+        template = await template_from(
+            tx,
+            actor,
+            change.template,
+            one.template if one.template.name else None,
+            placeholders=True,
+            folders_of=sources[0].repository_id if sources else None,
+        )
         one = replace(one, template=template)
-    if change.generator is None:
-        return one
-    generator = change.generator.checked()
-    for source in (generator.folders, generator.requests):
-        if source is not None:
+    if change.generator is not None:
+        for source in sources:
             repository = await find_repository(tx, source.repository_id)
             require(actor, Verb.READ, repository.target)
-    return replace(one, generator=generator)
+    return one

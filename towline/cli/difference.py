@@ -8,7 +8,7 @@ Json = dict[str, Any]
 # Here a manifest names only what it cares about; everywhere else it means the whole.
 _PARTIAL = (
     *("", "git", "kustomize", "helm", "verification", "verification.metric"),
-    *("template verification", "template verification.metric"),
+    *("template helm", "template verification", "template verification.metric"),
 )
 
 

@@ -11,7 +11,13 @@ from fleet.errors import NotFound
 from towline.cli.definitions import find, named
 from towline.cli.fleetdocuments import GLOBALS, GROUPS, NAMESPACES, SETS, Documents
 from towline.cli.places import find_project
-from towline.cli.session import Api, Json, find_cluster, find_repository
+from towline.cli.session import (
+    Api,
+    Json,
+    find_cluster,
+    find_helm_repository,
+    find_repository,
+)
 
 SORTS: Mapping[str, Documents] = {
     "ClusterGroup": GROUPS,
@@ -19,7 +25,7 @@ SORTS: Mapping[str, Documents] = {
     "GlobalService": GLOBALS,
     "ServiceSet": SETS,
 }
-_PLAIN = ("name", "description", "namespace", "onLeave", "onDelete", "deletionBudget")
+_PLAIN = ("name", "description", "namespace", "onLeave", "onDelete", "deletionBudget", "maxChanging")
 _MADE_LATER = "(made by this apply)"
 
 
@@ -33,6 +39,10 @@ class Ids:
     def repository(self, url: str) -> str:
         """NotFound: there is none."""
         return self._id(lambda: find_repository(self._api, url))
+
+    def charts(self, url: str) -> str:
+        """NotFound: there is no such place of charts."""
+        return self._id(lambda: find_helm_repository(self._api, url))
 
     def cluster(self, handle: str) -> str:
         """NotFound: there is none."""
@@ -89,6 +99,8 @@ def as_meant(fields: Mapping[str, Any], ids: Ids) -> Json:
         part = dict(meant.get(name) or {})
         if "repository" in part:
             meant[name] = {**part, "repository": ids.repository(part["repository"])}
+    if "helm" in meant.get("template", {}):
+        meant["template"] = _charts_as_meant(meant["template"], fields, ids)
     for name in ("template", "folders", "requests"):
         # Each field of these is compared alone: what a manifest leaves out is not its concern.
         for key, value in dict(meant.pop(name, None) or {}).items():
@@ -119,6 +131,16 @@ def as_written(found: Json) -> Json:
             part["helm"] = {_camel(key): one for key, one in part["helm"].items() if one}
         written |= {f"{name} {key}": value for key, value in part.items()}
     return written
+
+
+def _charts_as_meant(template: Json, fields: Mapping[str, Any], ids: Ids) -> Json:
+    """A template whose chart is from a place of charts has that as its repository."""
+    helm = dict(template["helm"])
+    named = helm.pop("repository", None)
+    if "repository" not in template and not {"folders", "requests"} & fields.keys():
+        place = named or helm.pop("url", None)
+        template = {**template, **({"repository": ids.charts(place)} if place else {})}
+    return {**template, "helm": helm}
 
 
 def _selector(fields: Mapping[str, Any], ids: Ids) -> Json:
@@ -157,6 +179,9 @@ def _template(fields: Mapping[str, Any], ids: Ids) -> Json:
     given = {key: value for key, value in fields.items() if key != "repository"}
     if "repository" in fields:
         given["repositoryId"] = ids.repository(fields["repository"])
+    if "repository" in fields.get("helm", {}):
+        helm = dict(fields["helm"])
+        given["helm"] = {"repositoryId": ids.charts(helm.pop("repository")), **helm}
     if "configuration" in fields:
         given["configuration"] = named(fields["configuration"])
     return given

@@ -48,6 +48,19 @@ template:
   configuration: {replicas: "2"}
 ---
 apiVersion: towline/v1
+kind: HelmRepository
+url: https://charts.example.org/stable
+---
+apiVersion: towline/v1
+kind: GlobalService
+name: cache
+tags: {tier: prod}
+template:
+  name: cache
+  namespace: cache
+  helm: {repository: https://charts.example.org/stable, chart: redis, version: ^20}
+---
+apiVersion: towline/v1
 kind: ServiceSet
 name: tenants
 deletionBudget: 3
@@ -70,8 +83,8 @@ def test_definitions_are_applied_and_reach_the_clusters(
 
     file = tmp_path / "fleet.yaml"
     file.write_text(FLEET)
-    assert run("apply", "-f", str(file), "--dry-run").stdout.count("would be created") == 7
-    assert run("apply", "-f", str(file)).stdout.count(" created") == 7
+    assert run("apply", "-f", str(file), "--dry-run").stdout.count("would be created") == 9
+    assert run("apply", "-f", str(file)).stdout.count(" created") == 9
     lines = run("apply", "-f", str(file)).stdout.splitlines()
     assert [line for line in lines if not line.startswith("=")] == []
 
@@ -111,5 +124,6 @@ def test_definitions_are_applied_and_reach_the_clusters(
     run("sets", "sync", "tenants", "--confirm", "4")
     until(lambda: services("sets", "tenants"), lambda found: found == [], 30)
 
-    run("globals", "delete", "monitoring")
+    for name in ("monitoring", "cache"):
+        run("globals", "delete", name)
     until(lambda: told("globals", "list"), lambda found: found == [], 30)

@@ -19,9 +19,11 @@ from controlplane.usecases.clusters import ClusterChange
 from controlplane.usecases.definitions import DefinitionChange
 from controlplane.usecases.globals import GlobalChange, Globals
 from controlplane.usecases.projects import ProjectChange
+from controlplane.usecases.repositories import RepositoryChange
 from controlplane.usecases.services import ServiceChange
 from controlplane.usecases.targets import BATCH, Targets
 from fleet.errors import Conflict, Forbidden, Invalid, NotFound
+from fleet.source import RepositoryKind, chart_ref
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World, person
 
@@ -136,6 +138,34 @@ async def test_a_cluster_has_otherwise_what_its_patch_says_and_follows_in_the_re
     await fleet.globals.override(fleet.world.admin, one.id, eu.id, ServiceChange())
     await fleet.look(one)
     assert {str(s.configuration) for s in await fleet.owned(one)} == {"{'replicas': '2'}"}
+
+
+async def test_a_chart_is_named_by_its_place_and_one_cluster_follows_another_version(
+    fleet: Fleet,
+) -> None:
+    """The URL stands for the place that is connected by it; none is connected on the way."""
+    world, url = fleet.world, "https://charts.example.org/stable"
+    east, west = await fleet.clusters("east", "west")
+    template = ServiceChange(
+        name="cache", namespace="cache", helm={"chart": "redis", "version": "^20", "url": url}
+    )
+    change = GlobalChange(DefinitionChange(name="cache"), template=template)
+    with pytest.raises(Invalid, match="connect it first"):
+        await fleet.globals.create(world.admin, change)
+    charts = await world.repositories.create(
+        world.admin, RepositoryChange(url), RepositoryKind.HELM
+    )
+    one = await fleet.globals.create(world.admin, change)
+    older = ServiceChange(helm={"version": "19.6.4"})
+    await fleet.globals.override(world.admin, one.id, west.id, older)
+    with pytest.raises(Invalid, match="no folder of git"):
+        await fleet.globals.override(world.admin, one.id, west.id, ServiceChange(ref="main"))
+    await fleet.look(one)
+    refs = {service.cluster_id: service.ref for service in await fleet.owned(one)}
+    assert refs == {east.id: chart_ref("redis", "^20"), west.id: chart_ref("redis", "19.6.4")}
+    for service in await fleet.owned(one):
+        await world.repositories.follow_for(charts.id, service.id)
+    assert world.manifests.specs[charts.id].refs == set(refs.values())
 
 
 async def test_inherited_fields_refuse_direct_edits_and_say_where_to_go(fleet: Fleet) -> None:

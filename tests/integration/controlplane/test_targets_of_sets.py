@@ -1,6 +1,6 @@
 """Service sets and managed namespaces over a real store: previews, and failures of every source."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
@@ -19,11 +19,13 @@ from controlplane.domain.sets import (
 )
 from controlplane.usecases.definitions import DefinitionChange
 from controlplane.usecases.namespaces import NamespaceChange, Namespaces
+from controlplane.usecases.repositories import RepositoryChange
 from controlplane.usecases.services import ServiceChange
 from controlplane.usecases.sets import SetChange, Sets
 from controlplane.usecases.targets import Targets
 from fleet.errors import Conflict, Invalid, NotFound, Unavailable
 from fleet.identity import RepositoryId
+from fleet.source import RepositoryKind, chart_ref
 from tests.fakes.manifests import Folders, config_map
 from tests.integration.controlplane.conftest import World
 
@@ -147,6 +149,25 @@ async def test_a_folder_that_all_came_from_is_gone_but_not_its_services(stand: S
     await stand.sets.sync(stand.world.admin, one.id, confirm=4)
     await stand.look(one)
     assert await stand.owned(one) == []
+
+
+async def test_versions_of_a_chart_come_from_the_list_of_a_set(stand: Stand) -> None:
+    """A URL alone is what is followed; beside folders of git it is where their chart is from."""
+    world, url = stand.world, "https://charts.example.org/stable"
+    charts = await world.repositories.create(
+        world.admin, RepositoryChange(url), RepositoryKind.HELM
+    )
+    helm = {"chart": "redis", "version": "${item.version}", "url": url}
+    items = ({"name": "new", "version": "^20"}, {"name": "old", "version": "19.6.4"})
+    one = await stand.create(stand.change(Generator(items=items), name="${item.name}", helm=helm))
+    owned = await stand.owned(one)
+    assert {(s.repository_id, s.name, s.ref) for s in owned} == {
+        (charts.id, "new", chart_ref("redis", "^20")),
+        (charts.id, "old", chart_ref("redis", "19.6.4")),
+    }
+    beside = stand.change(folders(stand, "apps/web"), helm={**helm, "version": "^20"})
+    one = await stand.sets.create(world.admin, replace(beside, common=DefinitionChange("beside")))
+    assert (one.template.repository_id, (one.template.helm or {})["url"]) == (None, url)
 
 
 async def test_previews_come_and_go_with_their_requests(stand: Stand) -> None:

@@ -2,11 +2,21 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.domain.templates import Delta, Override, ServiceTemplate, delta, effective, merged
-from fleet.source import Renderer
+from controlplane.domain.templates import (
+    Delta,
+    Override,
+    ServiceTemplate,
+    check_override,
+    delta,
+    effective,
+    merged,
+)
+from fleet.errors import Invalid
+from fleet.source import Renderer, chart_ref
 
 TEMPLATE = ServiceTemplate(
     "web", "shop", "repository", "main", "web", configuration={"replicas": "2", "mode": "plain"}
@@ -45,6 +55,39 @@ def test_what_is_as_in_the_template_is_no_difference() -> None:
 def test_values_of_helm_make_it_a_chart() -> None:
     after = effective(TEMPLATE, Override(helm={"version": "2.0.0"}))
     assert (after.renderer, after.helm) == (Renderer.HELM, {"version": "2.0.0"})
+
+
+CHART = ServiceTemplate(
+    "cache",
+    "cache",
+    "charts",
+    chart_ref("redis", "^20"),
+    renderer=Renderer.HELM,
+    helm={"chart": "redis", "version": "^20"},
+)
+
+
+def test_a_version_that_a_cluster_has_otherwise_is_followed() -> None:
+    """The ref of a place of charts is what its settings say; of git it is what was chosen."""
+    after = effective(CHART, Override(helm={"version": "19.6.4"}))
+    assert after.ref == chart_ref("redis", "19.6.4")
+    assert delta(CHART, Override(helm={"version": "19.6.4"})) == (
+        Delta("ref", chart_ref("redis", "^20"), chart_ref("redis", "19.6.4")),
+        Delta("helm.version", "^20", "19.6.4"),
+    )
+    assert effective(CHART, Override(helm={"values": "a: 1"})).ref == CHART.ref
+    in_git = ServiceTemplate("w", "w", "git", "main", helm={"chart": "web", "version": "1"})
+    assert effective(in_git, Override(helm={"version": "2"})).ref == "main"
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [Override(ref="v2"), Override(folder="x"), Override(helm={"url": "https://other.example.org"})],
+)
+def test_where_a_chart_is_from_is_the_same_in_all_clusters(patch: Override) -> None:
+    with pytest.raises(Invalid):
+        check_override(CHART, patch)
+    check_override(TEMPLATE, patch)
 
 
 @given(words, patches)
