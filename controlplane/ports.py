@@ -131,6 +131,10 @@ class Reading(Protocol[T]):
 class Rows(Reading[T], Protocol[T]):
     """Rows that change."""
 
+    async def lock(self, ids: Collection[str]) -> list[T]:
+        """Rows by their ids, in that order; nobody else writes them until the transaction ends."""
+        ...
+
     async def add(self, one: T) -> None:
         """Insert. Conflict: a row with the same unique name exists."""
         ...

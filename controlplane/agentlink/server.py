@@ -35,6 +35,7 @@ _TIDY_EVERY = 3600.0
 _STOP_SECONDS = 5.0
 _PACE_SECONDS = 0.2
 _REST_SECONDS = 0.05
+_CHECKED_AT_ONCE = 100
 _UPLOADS = 4
 _UPLOAD_SECONDS = 75.0
 _STATUS = {
@@ -67,6 +68,7 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
         self._open: dict[Session, Context] = {}
         self._heard: dict[ClusterId, datetime] = {}
         self._offered: list[LedgerEntry] = []
+        self._revocations = 0
         self._calls: set[asyncio.Task[None]] = set()
         self._linked: set[ClusterId] = set()
         self._any_linked = asyncio.Event()
@@ -152,10 +154,13 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
         """The agent's call for life; see agent.proto."""
         self._remember_call()
         try:
+            revocations = self._revocations
             cluster_id, token_id = await self._authenticate(context)
             hello = await _first(request_iterator)
             session = Session(cluster_id, token_id, self._agents, context, self)
-            await self._hold(session, hello, request_iterator, context)
+            session.instance_id = hello.instance_id
+            self._open[session] = context
+            await self._hold(session, hello, request_iterator, revocations)
         except TowlineError as error:
             await context.abort(_STATUS[error.code], error.message)
 
@@ -220,16 +225,17 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
         session: Session,
         hello: wire.Hello,
         incoming: AsyncIterator[wire.AgentMessage],
-        context: Context,
+        revocations: int,
     ) -> None:
-        """Carry a session to its end.
+        """Carry an open session to its end.
 
-        From here on a revocation finds it; one that came before is found by asking again.
+        From now on a revocation finds it; if one came since these were counted, what its token
+        was found to be may be too old.
         """
-        self._open[session] = context
-        session.instance_id = hello.instance_id
+        context = self._open[session]
         try:
-            await self._authenticate(context)
+            if revocations != self._revocations:
+                await self._authenticate(context)
             await self._take_over(session, hello.instance_id, context.peer())
             await session.run(hello, incoming)
         finally:
@@ -280,6 +286,7 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
 
     async def _look_at_all(self) -> None:
         """Wakes of other replicas may have been lost."""
+        self._revocations += 1
         for session in self._sessions.values():
             session.wake("")
         await self._end_replaced(list(self._sessions))
@@ -301,6 +308,7 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
                 )
 
     def _end_revoked(self, token_id: str) -> None:
+        self._revocations += 1
         for session in self._open:
             if session.token_id == token_id:
                 session.say_goodbye(wire.GOODBYE_REASON_REVOKED, "the deploy token was revoked")
@@ -316,13 +324,19 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
             await self._check_tokens()
 
     async def _check_tokens(self) -> None:
-        for session, context in tuple(self._open.items()):
-            try:
-                await self._authenticate(context)
-            except Unauthenticated as error:
-                session.say_goodbye(wire.GOODBYE_REASON_REVOKED, error.message)
-            except TowlineError as error:
-                log.warning("could not check a deploy token", error=error.message)
+        """Of many at a time, as they are read at once."""
+        calls = list(self._open.items())
+        for start in range(0, len(calls), _CHECKED_AT_ONCE):
+            some = calls[start : start + _CHECKED_AT_ONCE]
+            await asyncio.gather(*(self._check(session, context) for session, context in some))
+
+    async def _check(self, session: Session, context: Context) -> None:
+        try:
+            await self._authenticate(context)
+        except Unauthenticated as error:
+            session.say_goodbye(wire.GOODBYE_REASON_REVOKED, error.message)
+        except TowlineError as error:
+            log.warning("could not check a deploy token", error=error.message)
 
     async def _end_alarms(self) -> None:
         for cluster_id in (*self._rivals.calmed(), *self._paces.calmed()):

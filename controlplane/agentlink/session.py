@@ -153,8 +153,8 @@ class Session:
                 f"the agent speaks protocol {hello.lowest_protocol} to "
                 f"{hello.highest_protocol}, this control plane {PROTOCOL}: upgrade the older one"
             )
-        cluster = await self._agents.connected(self.cluster_id, messages.greeting(hello))
-        self.greeted = True
+        told = await self._agents.connected(self.cluster_id, messages.greeting(hello))
+        self.greeted, cluster = True, told.cluster
         welcome = wire.Welcome(
             protocol=PROTOCOL,
             cluster_id=cluster.id,
@@ -169,7 +169,7 @@ class Session:
         await self._write(wire.HubMessage(welcome=welcome))
         self._sent = {held.service_id: held.sequence for held in hello.held}
         self._rewound = hello.acknowledged > cluster.acknowledged
-        await self._send_all()
+        await self._send_these(told.desired, told.waiting)
 
     async def _send_changes(self) -> None:
         """Send what changes, until goodbye."""
@@ -243,7 +243,12 @@ class Session:
 
     async def _send_all(self) -> None:
         """Send every difference between what the agent holds and what it should."""
-        wanted = await self._wanted()
+        wanted = await self._agents.desired(self.cluster_id)
+        await self._send_these(wanted, await self._agents.waiting_commands(self.cluster_id))
+
+    async def _send_these(self, wanted: list[Service], waiting: Sequence[Command]) -> None:
+        """Send the same, as it was just read."""
+        wanted = await self._counted_on(wanted)
         known = {service.id for service in wanted}
         for service in wanted:
             await self._offer(service)
@@ -251,11 +256,10 @@ class Session:
             sequence = self._sent.pop(service_id)
             await self._write(wire.HubMessage(desired=messages.orphan(service_id, sequence)))
         await self._write(wire.HubMessage(desired_end=wire.DesiredEnd(services=len(wanted))))
-        await self._send_commands(await self._agents.waiting_commands(self.cluster_id))
+        await self._send_commands(waiting)
 
-    async def _wanted(self) -> list[Service]:
+    async def _counted_on(self, wanted: list[Service]) -> list[Service]:
         """What the agent should hold, counted on from what it does hold."""
-        wanted = await self._agents.desired(self.cluster_id)
         if self._rewound or any(one.sequence < self._sent.get(one.id, 0) for one in wanted):
             await self._agents.overtake(self.cluster_id, self._sent, rewound=self._rewound)
             self._rewound = False

@@ -17,6 +17,7 @@ from fleet.runtime.tasks import Tasks
 from fleet.source import RepositoryState
 
 _SWEEP_SECONDS = 60.0
+_GATHER_SECONDS = 0.25
 _UNKNOWN = object()
 
 
@@ -78,12 +79,16 @@ class TargetLoop:
         self._sources = await self._targets.sources()
 
     async def _follow_clusters(self) -> None:
-        """Clusters that change while others are looked at are looked at together."""
+        """Clusters that change while others are looked at, or right after, are looked at together.
+
+        So that a thousand agents that come at once do not have all definitions read as often.
+        """
         while True:
             await self._any_changed.wait()
             self._any_changed.clear()
             changed, self._changed = self._changed, set()
             await patiently("clusters", lambda ids=changed: self._clusters(ids), self._clock)
+            await self._clock.sleep(_GATHER_SECONDS)
 
     async def _clusters(self, ids: set[str]) -> None:
         """Look at all definitions if one of the clusters is another one now for selectors."""

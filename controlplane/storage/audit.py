@@ -168,7 +168,7 @@ class SqlAudit(SqlLog[AuditEntry]):
     async def _whereabouts(self, entries: Iterable[AuditEntry]) -> dict[str, Whereabouts]:
         """What is known of each target that an entry names by its id."""
         ids = {one.target_id for one in entries if one.target_id}
-        touched = {id: await self._connection.touches.touched(id) for id in ids}
+        touched = await self._connection.touches.touched(ids)
         places = {id: place for id, one in touched.items() if (place := _stands(one))}
         if unknown := ids - places.keys():
             places |= await self._places(unknown)

@@ -5,10 +5,9 @@ cancelled in the middle of a statement loses its connection; here each step ends
 the cancellation is felt.
 """
 
-import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Generator, Sequence
+from collections.abc import AsyncGenerator, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, TypeVar
+from typing import Any
 
 from sqlalchemy import CursorResult, Executable
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError
@@ -18,8 +17,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from controlplane.storage.engine import READ_ONLY
 from controlplane.storage.touches import Touches
 from fleet.errors import Invalid, Unavailable
+from fleet.runtime.tasks import finished
 
-T = TypeVar("T")
 # Class 22 of PostgreSQL's error codes: the value is at fault, not the database.
 _DATA_EXCEPTION = "22"
 
@@ -82,17 +81,3 @@ async def _begin(connection: AsyncConnection, read_only: bool) -> None:
     if read_only:
         await connection.execution_options(**READ_ONLY)
     await connection.begin()
-
-
-async def finished(work: Awaitable[T]) -> T:
-    """The result of work that goes on to its end even if the caller is cancelled meanwhile."""
-    task = asyncio.ensure_future(work)
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        raise cancelled
-    return task.result()

@@ -163,6 +163,15 @@ class SqlRows(SqlReading[T]):
 
     async def add(self, one: T) -> None:
         self._connection.touches.wrote(getattr(one, "id", ""), self)
+    async def lock(self, ids: Collection[str]) -> list[T]:
+        found: list[T] = []
+        for some in chunks(sorted(ids)):
+            rows = self._rows.where(self._where({"id": some})).order_by(self._table.c.id)
+            found += await self._fetch(rows.with_for_update(key_share=True))
+        for one in found:
+            self._connection.touches.read(one)
+        return found
+
         try:
             await self._connection.execute(
                 insert(self._table).values(**self._written(self._values(one)))

@@ -4,6 +4,7 @@ References to the values are kept; nothing is computed unless an audit row names
 """
 
 import hashlib
+from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple, Protocol
 
 import orjson
@@ -14,7 +15,7 @@ _OPTIONS = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
 class Rereads(Protocol):
     """Rows that can be read again by id."""
 
-    async def get(self, id: str) -> Any: ...
+    async def select(self, *, id: Collection[str]) -> list[Any]: ...
 
 
 class Touched(NamedTuple):
@@ -44,12 +45,16 @@ class Touches:
         """A row was added, changed or removed."""
         self._written[id] = rows
 
-    async def touched(self, id: str) -> Touched:
-        """The row of this id, if it was written."""
-        rows = self._written.get(id)
-        if rows is None:
-            return Touched(None, None)
-        return Touched(self._before.get(id), await rows.get(id))
+    async def touched(self, ids: Iterable[str]) -> dict[str, Touched]:
+        """The rows of these ids, as far as they were written."""
+        found = dict.fromkeys(ids, Touched(None, None))
+        tables: dict[Rereads, list[str]] = {}
+        for id in found.keys() & self._written.keys():
+            tables.setdefault(self._written[id], []).append(id)
+        for rows, some in tables.items():
+            after = {one.id: one for one in await rows.select(id=some)}
+            found |= {id: Touched(self._before.get(id), after.get(id)) for id in some}
+        return found
 
 
 def _digest(row: Any) -> str:

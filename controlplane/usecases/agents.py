@@ -11,7 +11,6 @@ from typing import Any
 import structlog
 
 from controlplane.domain.clusterjobs import ClusterJob, JobPhase
-from controlplane.domain.clusters import Cluster, Distribution
 from controlplane.domain.commands import Command, CommandKind, CommandState
 from controlplane.domain.ledger import LedgerEntry, Stage
 from controlplane.domain.names import is_label
@@ -34,10 +33,11 @@ from controlplane.ports import ANY, Transaction
 from controlplane.secretports import ServiceSecrets
 from controlplane.usecases import audit_agents, holds
 from controlplane.usecases.clusterjobs import sealed_for_agent
+from controlplane.usecases.connecting import Connected, Connecting, columns_of, desired_of
 from controlplane.usecases.contexts import values_of
 from controlplane.usecases.delivery import parameters_of, render_anew
 from controlplane.usecases.dependencies import wakes
-from controlplane.usecases.deps import CLUSTER, CLUSTER_JOB, DESIRED, LINKED, REVOKED, SERVICE, Deps
+from controlplane.usecases.deps import CLUSTER, CLUSTER_JOB, DESIRED, REVOKED, SERVICE, Deps
 from controlplane.usecases.removal import end_if_empty, erase
 from controlplane.usecases.reportbatch import Bounds, ReportBatch
 from controlplane.usecases.servicesecrets import StoredSecrets, sealed_values
@@ -71,31 +71,12 @@ class Agents:
     ) -> None:
         self._deps = deps
         self._bounds = bounds or Bounds()
+        self._connecting = Connecting(deps)
         self._secrets = secrets or StoredSecrets(deps)
 
-    async def connected(self, cluster_id: ClusterId, agent: Greeting) -> Cluster:
-        """Note that an agent has come, and give what is known of its cluster."""
-        async with self._deps.store.write() as tx:
-            before = await tx.clusters.get(cluster_id)
-            if before is None:
-                raise NotFound("this cluster was deleted")
-            cluster = replace(
-                before,
-                agent_version=agent.agent_version,
-                agent_instance=agent.instance,
-                mode=agent.mode,
-                sealing_key=agent.sealing_key,
-                pinged_at=self._deps.clock.now(),
-                **_columns(agent.about),
-            )
-            await tx.clusters.put(cluster)
-            await tx.audit.append([audit_agents.connected(cluster, self._deps.clock.now())])
-            stale = await render_anew(tx, before, cluster)
-        for topic, key in {(CLUSTER, cluster_id), *stale}:
-            self._deps.bus.publish(topic, key)
-        if before.agent_instance != cluster.agent_instance:
-            self._deps.bus.publish(LINKED, cluster_id)
-        return cluster
+    async def connected(self, cluster_id: ClusterId, agent: Greeting) -> Connected:
+        """Note that an agent has come, and give what it is to be told. NotFound; Unavailable."""
+        return await self._connecting.connected(cluster_id, agent)
 
     async def instances(self, cluster_ids: Collection[ClusterId]) -> Mapping[ClusterId, str]:
         """The agent that has come last for each of these clusters, here or on another replica."""
@@ -112,15 +93,14 @@ class Agents:
         if not heard and not offered:
             return
         async with self._deps.store.write() as tx:
-            for cluster_id, at in heard.items():
-                await tx.clusters.change(cluster_id, pinged_at=at)
+            await tx.clusters.change_each({id: {"pinged_at": at} for id, at in heard.items()})
             await tx.ledger.append(offered)
 
     async def desired(self, cluster_id: ClusterId) -> list[Service]:
         """Everything that the cluster should hold, and what it should let go of."""
         async with self._deps.store.read() as tx:
             services = await tx.services.select(cluster_id=cluster_id, deleted_at=ANY)
-        return [service for service in services if service.sequence > 0 and not service.mirrored]
+        return desired_of(services)
 
     async def overtake(
         self, cluster_id: ClusterId, held: Mapping[str, int], *, rewound: bool = False
@@ -457,10 +437,10 @@ class Agents:
     async def _(self, body: FactsReport, batch: ReportBatch, at: datetime) -> None:
         tx, cluster_id, changed = batch.tx, batch.cluster_id, batch.changed
         before = await tx.clusters.get(cluster_id)
-        await tx.clusters.change(cluster_id, **_columns(body))
+        await tx.clusters.change(cluster_id, **columns_of(body))
         changed.add((CLUSTER, cluster_id))
         if before is not None:
-            changed.update(await render_anew(tx, before, replace(before, **_columns(body))))
+            changed.update(await render_anew(tx, [(before, replace(before, **columns_of(body)))]))
 
     @_take.register
     async def _(self, body: MirrorReport, batch: ReportBatch, at: datetime) -> None:
@@ -485,16 +465,6 @@ def _ended(command: Command, body: CommandReport) -> dict[str, Any]:
     if command.kind is CommandKind.RENDER:
         columns["payload"] = asdict(body.made) if body.made else {}
     return columns
-
-
-def _columns(about: FactsReport) -> dict[str, Any]:
-    """What a cluster's row holds of its facts."""
-    return {
-        "kubernetes_version": about.kubernetes_version,
-        "distribution": Distribution(about.distribution) if about.distribution else None,
-        "nodes": about.nodes,
-        "facts": about.facts,
-    }
 
 
 async def _keep_plan(tx: Transaction, plan: Plan) -> None:

@@ -362,21 +362,25 @@ def parameters_of(
     }
 
 
-async def render_anew(tx: Transaction, before: Cluster, after: Cluster) -> set[tuple[str, str]]:
-    """Mark what may render differently now that a cluster has another version or other APIs.
+async def render_anew(
+    tx: Transaction, clusters: Iterable[tuple[Cluster, Cluster]]
+) -> set[tuple[str, str]]:
+    """Mark what may render differently now that clusters have another version or other APIs.
 
-    The wakes to publish. A service whose result is the same is not rolled out again.
+    Each is given as it was and as it is. The wakes to publish. A service whose result is the same
+    is not rolled out again.
     """
-    if (before.kubernetes_version, before.facts.api_versions) == (
-        after.kubernetes_version,
-        after.facts.api_versions,
-    ):
+    ids = [after.id for before, after in clusters if _rendered_for(before) != _rendered_for(after)]
+    if not ids:
         return set()
-    services = await tx.services.select(cluster_id=after.id, promoted=False, pinned=None)
+    services = await tx.services.select(cluster_id=ids, promoted=False, pinned=None)
     users = [one for one in services if one.repository_id and one.source is not None]
-    for service in users:
-        await tx.services.change(service.id, source=None)
+    await tx.services.change_each({one.id: {"source": None} for one in users})
     return {(DELIVER, f"{one.repository_id}/{one.id}") for one in users}
+
+
+def _rendered_for(cluster: Cluster) -> tuple[str | None, Sequence[str]]:
+    return cluster.kubernetes_version, cluster.facts.api_versions
 
 
 def _revision(outcome: _Outcome, service: Service) -> Revision:

@@ -1,7 +1,7 @@
 """Who is calling: tokens in, actors out; making and revoking tokens and sessions."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -32,6 +32,7 @@ from controlplane.usecases.arrivals import Arrivals
 from controlplane.usecases.deps import Deps
 from controlplane.usecases.federation import Federation
 from controlplane.usecases.scopes import grants_of
+from controlplane.usecases.together import Together
 from controlplane.usecases.tokens import SIGNED_IN, end_tokens, mint, publish_ended
 from fleet.errors import Forbidden, Invalid, NotFound, Unauthenticated, Unavailable
 from fleet.identity import ClusterId, TokenKind, token_hash, token_kind
@@ -55,6 +56,7 @@ class Identity:
         self._federation = federation
         self._recognised: dict[str, tuple[float, Actor]] = {}
         self._arrivals = Arrivals(deps.store)
+        self._first_uses: Together[str, None] = Together(self._note_first_uses)
         self._changes = 0
 
     async def authenticate(self, token: str, source: str = "") -> Actor:
@@ -92,7 +94,7 @@ class Identity:
         if cluster_id is None:
             raise Unauthenticated("the cluster of this deploy token was deleted")
         if row.last_used_at is None:
-            await self._note_first_use(row)
+            await self._first_uses.ask(row.id)
         return cluster_id, row.id
 
     async def actor_of(self, user_id: str, token_id: str | None = None) -> Actor:
@@ -271,13 +273,15 @@ class Identity:
             expires_at=row.expires_at if row else None,
         )
 
-    async def _note_first_use(self, row: Token) -> None:
-        """An agent's token is in use from now on; see `Clusters.deploy_token`."""
+    async def _note_first_uses(self, ids: Sequence[str]) -> Sequence[None]:
+        """Agents' tokens are in use from now on; see `Clusters.deploy_token`."""
+        now = self._deps.clock.now()
         try:
             async with self._deps.store.write() as tx:
-                await tx.tokens.change(row.id, last_used_at=self._deps.clock.now())
+                await tx.tokens.change_each({id: {"last_used_at": now} for id in ids})
         except Unavailable as error:
-            log.warning("could not note a token's use", token=row.id, error=error.message)
+            log.warning("could not note tokens' use", tokens=len(ids), error=error.message)
+        return [None] * len(ids)
 
     async def _note_use(self, actor: Actor, row: Token, now: datetime) -> None:
         """Whoever can be recognised may read, even while the store cannot be written.

@@ -1,15 +1,28 @@
 """Which replica holds which agent's link: claimed by epochs, told to the others."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, fields
 from datetime import timedelta
+from typing import Any
 
 from controlplane.domain.tunnels import Replica, Tunnel
 from controlplane.ports import Transaction
 from controlplane.usecases.deps import TUNNEL, Deps
-from fleet.errors import Conflict, LimitExceeded
+from controlplane.usecases.together import Together
+from fleet.errors import Conflict, LimitExceeded, TowlineError
 from fleet.identity import ClusterId
 
 _FORGOTTEN_AFTER = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A link to cluster `id` is ready at a replica; see `Tunnel`."""
+
+    id: ClusterId
+    replica_id: str
+    instance: str
+    peer: str
 
 
 class Tunnels:
@@ -17,6 +30,8 @@ class Tunnels:
 
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
+        self._claims: Together[Claim, Tunnel] = Together(self._claim)
+        self._releases: Together[tuple[ClusterId, int], None] = Together(self._release)
 
     async def beat(self, id: str, address: str) -> list[Replica]:
         """Say that a replica lives; all that are known."""
@@ -45,24 +60,11 @@ class Tunnels:
 
         LimitExceeded: two agents fight over the cluster; people are told, too.
         """
-        try:
-            async with self._deps.store.write() as tx:
-                after = await self._claimed(tx, cluster_id, replica_id, instance, peer)
-        except LimitExceeded as error:
-            async with self._deps.store.write() as tx:
-                await tx.clusters.change(cluster_id, alarm=error.message)
-            raise
-        self._deps.bus.publish(TUNNEL, f"{cluster_id} {replica_id}")
-        return after
+        return await self._claims.ask(Claim(cluster_id, replica_id, instance, peer))
 
     async def release(self, cluster_id: ClusterId, epoch: int) -> None:
         """A link has ended; nothing happens if a newer one has been claimed."""
-        async with self._deps.store.write() as tx:
-            row = await tx.tunnels.get(cluster_id)
-            if row is None or row.epoch != epoch or row.replica_id is None:
-                return
-            await tx.tunnels.change(cluster_id, replica_id=None)
-        self._deps.bus.publish(TUNNEL, f"{cluster_id} ")
+        await self._releases.ask((cluster_id, epoch))
 
     async def find(self, cluster_id: ClusterId) -> Tunnel | None:
         """Who holds a cluster's link; None: nobody."""
@@ -80,17 +82,47 @@ class Tunnels:
             rows = await tx.tunnels.select(id=doubtful) if doubtful else []
         return [row for row in rows if row.epoch > held[row.id]]
 
-    async def _claimed(
-        self, tx: Transaction, cluster_id: ClusterId, replica_id: str, instance: str, peer: str
-    ) -> Tunnel:
+    async def _claim(self, claims: Sequence[Claim]) -> list[Tunnel | TowlineError]:
         now = self._deps.clock.now()
-        before = await tx.tunnels.get(cluster_id)
-        after = (before or Tunnel(cluster_id, now)).claimed(replica_id, instance, peer, now)
-        if before is not None:
-            await tx.tunnels.put(after)
-            return after
-        try:
-            await tx.tunnels.add(after)
-        except Conflict as error:
-            raise Conflict("two replicas have claimed a new agent at once: try again") from error
-        return after
+        answers: list[Tunnel | TowlineError] = []
+        claimed: dict[str, Tunnel] = {}
+        async with self._deps.store.write() as tx:
+            held = {one.id: one for one in await tx.tunnels.lock({one.id for one in claims})}
+            for one in claims:
+                before = claimed.get(one.id) or held.get(one.id) or Tunnel(one.id, now)
+                try:
+                    after = before.claimed(one.replica_id, one.instance, one.peer, now)
+                except LimitExceeded as error:
+                    await tx.clusters.change(one.id, alarm=error.message)
+                    answers.append(error)
+                else:
+                    claimed[one.id] = after
+                    answers.append(after)
+            await _write(tx, claimed, held)
+        for one in claimed.values():
+            self._deps.bus.publish(TUNNEL, f"{one.id} {one.replica_id}")
+        return answers
+
+    async def _release(self, ended: Sequence[tuple[ClusterId, int]]) -> list[None]:
+        async with self._deps.store.write() as tx:
+            rows = await tx.tunnels.lock({id for id, _ in ended})
+            mine = [one.id for one in rows if one.replica_id and (one.id, one.epoch) in ended]
+            await tx.tunnels.change_each({id: {"replica_id": None} for id in mine})
+        for id in mine:
+            self._deps.bus.publish(TUNNEL, f"{id} ")
+        return [None] * len(ended)
+
+
+async def _write(tx: Transaction, claimed: Mapping[str, Tunnel], known: Container[str]) -> None:
+    """Conflict: another replica has claimed a new agent meanwhile."""
+    await tx.tunnels.change_each({id: _columns(one) for id, one in claimed.items() if id in known})
+    try:
+        for id, one in claimed.items():
+            if id not in known:
+                await tx.tunnels.add(one)
+    except Conflict as error:
+        raise Conflict("two replicas have claimed a new agent at once: try again") from error
+
+
+def _columns(one: Tunnel) -> dict[str, Any]:
+    return {field.name: getattr(one, field.name) for field in fields(one) if field.name != "id"}

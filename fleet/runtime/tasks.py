@@ -6,12 +6,14 @@ should run for ever has ended.
 """
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Awaitable, Coroutine
+from typing import Any, TypeVar
 
 import structlog
 
 log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
 
 
 class Tasks:
@@ -74,3 +76,17 @@ class Tasks:
     def _finished(self, task: asyncio.Task[Any]) -> None:
         if not task.cancelled() and (reason := task.exception()) is not None:
             log.error("task failed", owner=self.owner, task=task.get_name(), exc_info=reason)
+
+
+async def finished(work: Awaitable[T]) -> T:
+    """The result of work that goes on to its end even if the caller is cancelled meanwhile."""
+    task = asyncio.ensure_future(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    return task.result()

@@ -26,6 +26,7 @@ log = structlog.get_logger(__name__)
 
 SERVICE = "fleet.v1.Door"
 RECHECK_SECONDS = 30.0
+CHECKED_AT_ONCE = 100
 SPREAD_SECONDS, SPREAD_PART = 5.0, 0.1
 CLAIM_SECONDS, CLAIM_PAUSE = 15.0, 1.0
 
@@ -208,13 +209,17 @@ class TunnelServer:
         """The net beneath `revoke`: a token that ended without a word ends its links too."""
         while True:
             await self._clock.sleep(RECHECK_SECONDS)
-            for link in tuple(self._open):
-                try:
-                    await self._identify(link.context)
-                except Unauthenticated as error:
-                    link.mux.close(error.message)
-                except TowlineError as error:
-                    log.warning("could not check a deploy token", error=error.message)
+            links = tuple(self._open)
+            for start in range(0, len(links), CHECKED_AT_ONCE):
+                await asyncio.gather(*map(self._check, links[start : start + CHECKED_AT_ONCE]))
+
+    async def _check(self, link: OpenLink) -> None:
+        try:
+            await self._identify(link.context)
+        except Unauthenticated as error:
+            link.mux.close(error.message)
+        except TowlineError as error:
+            log.warning("could not check a deploy token", error=error.message)
 
 
 class _LinkOwner:

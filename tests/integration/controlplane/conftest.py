@@ -89,7 +89,7 @@ class World:
         if connected:
             about = FactsReport("v1.36.3", "GENERIC", 3)
             greeting = Greeting("instance", "0.1.0", about, sealing_key=self.agent_key.public)
-            return await self.agents.connected(cluster.id, greeting)
+            return (await self.agents.connected(cluster.id, greeting)).cluster
         return cluster
 
     async def repository(self, url: str = "https://git.example.org/fleet.git") -> Repository:

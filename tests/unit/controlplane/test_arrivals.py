@@ -59,7 +59,8 @@ async def found(work: "asyncio.Task[Any]") -> str | None:
 async def asked(arrivals: Arrivals, *hashes: str) -> list["asyncio.Task[Any]"]:
     """Each asks in a task of its own; all of them wait when this returns."""
     work = [asyncio.ensure_future(arrivals.find(one)) for one in hashes]
-    await asyncio.sleep(0)
+    for _ in range(3):
+        await asyncio.sleep(0)
     return work
 
 

@@ -1,0 +1,117 @@
+"""Agents that have come; those that come at the same time are taken in by one transaction."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, TypeVar
+
+from controlplane.domain.clusters import Cluster, Distribution
+from controlplane.domain.commands import Command, CommandState
+from controlplane.domain.reports import FactsReport, Greeting
+from controlplane.domain.services import Service
+from controlplane.ports import ANY
+from controlplane.usecases import audit_agents
+from controlplane.usecases.delivery import render_anew
+from controlplane.usecases.deps import CLUSTER, LINKED, Deps
+from controlplane.usecases.together import Together
+from fleet.errors import NotFound, TowlineError
+from fleet.identity import ClusterId
+
+Row = TypeVar("Row", Service, Command)
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """What an agent that has come is to be told.
+
+    `desired`: all that its cluster should hold or let go of. `waiting`: what is to be asked of it,
+    oldest first.
+    """
+
+    cluster: Cluster
+    desired: list[Service]
+    waiting: list[Command]
+
+
+class Connecting:
+    """Notes that agents have come, and finds what they are to be told."""
+
+    def __init__(self, deps: Deps) -> None:
+        self._deps = deps
+        self._together: Together[tuple[ClusterId, Greeting], Connected] = Together(self._take_in)
+
+    async def connected(self, cluster_id: ClusterId, agent: Greeting) -> Connected:
+        """An agent has come. NotFound: its cluster was deleted. Unavailable."""
+        return await self._together.ask((cluster_id, agent))
+
+    async def _take_in(
+        self, coming: Sequence[tuple[ClusterId, Greeting]]
+    ) -> list[Connected | TowlineError]:
+        noted = await self._note(coming)
+        ids = {one.id for one in noted if one is not None}
+        async with self._deps.store.read() as tx:
+            services = await tx.services.select(cluster_id=ids, deleted_at=ANY)
+            commands = await tx.commands.select(cluster_id=ids, state=CommandState.WAITING)
+        desired, waiting = _by_cluster(desired_of(services)), _by_cluster(commands)
+        return [
+            Connected(one, desired.get(one.id, []), waiting.get(one.id, []))
+            if one is not None
+            else NotFound("this cluster was deleted")
+            for one in noted
+        ]
+
+    async def _note(self, coming: Sequence[tuple[ClusterId, Greeting]]) -> list[Cluster | None]:
+        """The clusters as they are from now on; None: deleted."""
+        now = self._deps.clock.now()
+        noted: list[Cluster | None] = []
+        told: dict[str, dict[str, Any]] = {}
+        async with self._deps.store.write() as tx:
+            found = await tx.clusters.lock({id for id, _ in coming})
+            before: dict[str, Cluster] = {one.id: one for one in found}
+            after = dict(before)
+            for id, agent in coming:
+                if id in after:
+                    told[id] = _columns(agent, now)
+                    after[id] = replace(after[id], **told[id])
+                    await tx.audit.append([audit_agents.connected(after[id], now)])
+                noted.append(after.get(id))
+            await tx.clusters.change_each(told)
+            wakes = await render_anew(tx, [(before[id], after[id]) for id in told])
+        wakes |= {(CLUSTER, id) for id in told}
+        moved = (id for id in told if before[id].agent_instance != after[id].agent_instance)
+        for topic, key in (*wakes, *((LINKED, id) for id in moved)):
+            self._deps.bus.publish(topic, key)
+        return noted
+
+
+def desired_of(services: Iterable[Service]) -> list[Service]:
+    """Those of a cluster's services that its agent is to hold or let go of."""
+    return [one for one in services if one.sequence > 0 and not one.mirrored]
+
+
+def columns_of(about: FactsReport) -> dict[str, Any]:
+    """What a cluster's row holds of its facts."""
+    return {
+        "kubernetes_version": about.kubernetes_version,
+        "distribution": Distribution(about.distribution) if about.distribution else None,
+        "nodes": about.nodes,
+        "facts": about.facts,
+    }
+
+
+def _columns(agent: Greeting, now: datetime) -> dict[str, Any]:
+    return {
+        "agent_version": agent.agent_version,
+        "agent_instance": agent.instance,
+        "mode": agent.mode,
+        "sealing_key": agent.sealing_key,
+        "pinged_at": now,
+        **columns_of(agent.about),
+    }
+
+
+def _by_cluster(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for one in rows:
+        found.setdefault(one.cluster_id, []).append(one)
+    return found

@@ -1,0 +1,91 @@
+"""Agents that come at the same time: few transactions, and each its own answer."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any, cast
+
+from controlplane.domain.reports import FactsReport, Greeting
+from controlplane.ports import Store
+from controlplane.usecases.agents import Agents
+from controlplane.usecases.connecting import Connected
+from fleet.errors import NotFound
+from fleet.identity import ClusterId
+from tests.fakes.manifests import config_map
+from tests.integration.controlplane.conftest import World
+
+MANY = 60
+
+
+class CountingStore:
+    """Counts transactions that are begun on a store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.begun = 0
+
+    @asynccontextmanager
+    async def read(self) -> AsyncGenerator[Any, None]:
+        self.begun += 1
+        async with self._store.read() as tx:
+            yield tx
+
+    @asynccontextmanager
+    async def write(self) -> AsyncGenerator[Any, None]:
+        self.begun += 1
+        async with self._store.write() as tx:
+            yield tx
+
+
+def greeting(number: int) -> Greeting:
+    return Greeting(f"instance-{number}", "0.1.0", FactsReport("v1.36.3", "EKS", number))
+
+
+async def test_agents_that_come_at_once_share_transactions(world: World) -> None:
+    """Each is noted as itself, with a row of audit of its own."""
+    ids = [(await world.cluster(f"c{n}", connected=False)).id for n in range(MANY)]
+    store = CountingStore(world.deps.store)
+    agents = Agents(replace(world.deps, store=cast(Store, store)))
+    told = await asyncio.gather(*(agents.connected(id, greeting(n)) for n, id in enumerate(ids)))
+    assert [one.cluster.id for one in told] == ids
+    assert [one.cluster.nodes for one in told] == list(range(MANY))
+    assert store.begun <= 4
+    async with world.deps.store.read() as tx:
+        rows = await tx.audit.select(action="agent.connect")
+    assert [one.target_id for one in rows] == ids
+    assert len({one.after_digest for one in rows}) == MANY
+
+
+async def test_one_whose_cluster_is_gone_stops_nobody(world: World) -> None:
+    first, last = await world.cluster("a"), await world.cluster("b")
+    told = await asyncio.gather(
+        world.agents.connected(first.id, greeting(1)),
+        world.agents.connected(ClusterId("gone"), greeting(2)),
+        world.agents.connected(last.id, greeting(3)),
+        return_exceptions=True,
+    )
+    assert [type(one) for one in told] == [Connected, NotFound, Connected]
+
+
+async def test_of_two_agents_of_a_cluster_the_later_one_stays(world: World) -> None:
+    """Also where both are taken in at once."""
+    first, second = await world.cluster("a"), await world.cluster("b")
+    await asyncio.gather(
+        world.agents.connected(second.id, greeting(0)),
+        *(world.agents.connected(first.id, greeting(n)) for n in (1, 2, 3)),
+    )
+    assert await world.agents.instances([first.id]) == {first.id: "instance-3"}
+
+
+async def test_each_is_told_of_its_own_services(world: World) -> None:
+    repository = await world.repository()
+    clusters = [await world.cluster(name) for name in ("a", "b", "c")]
+    services = [await world.service(one, repository, "shop") for one in clusters[:2]]
+    world.manifests.push(repository.id, {"shop": [config_map("a")]})
+    await world.delivery.deliver(repository.id)
+    told = await asyncio.gather(
+        *(world.agents.connected(one.id, greeting(n)) for n, one in enumerate(clusters))
+    )
+    desired = [[service.id for service in one.desired] for one in told]
+    assert desired == [[services[0].id], [services[1].id], []]
