@@ -34,6 +34,7 @@ describe("a pipeline that is written", () => {
     [GOOD.replace("dev/shop", "dev/none"), "no service dev/none"],
     [GOOD.replace("to: prod", "to: moon"), "no stage moon"],
     [GOOD.replace("APPROVAL", "MAGIC"), "edges[0].gates[0].type: one of APPROVAL"],
+    [GOOD.replace("APPROVAL", "WAIT"), "edges[0].gates[0].type: one of APPROVAL"],
     [GOOD.replace("quorum: 2", "quorum: two"), "edges[0].gates[0].quorum: a whole number is needed"],
     [GOOD.replace("quorum: 2", "quorun: 2"), "edges[0].gates[0].quorun: nothing is called so"],
     [GOOD.replace("quorum: 2", "job: {namespace: x, manifest: text}"), "job.manifest has to be an object"],
@@ -97,8 +98,11 @@ describe("a pipeline that is there", () => {
 describe("a service that is written", () => {
   const draft = draftOf({ cluster: "dev", repository: "https://x", ref: "main", name: "shop", namespace: "shop" });
 
-  it("is complete", () => expect(missing(draft, [{ handle: "dev" }], [{ url: "https://x" }])).toEqual([]));
-  it("says what it lacks", () => expect(missing(draftOf({ namespace: "No Good" }), [], [])).toHaveLength(5));
+  it("is complete", () => expect(missing(draft, { clusterId: "c", repositoryId: "r" })).toEqual([]));
+  it("says what it lacks", () => expect(missing(draftOf({ namespace: "No Good" }), { clusterId: null, repositoryId: null })).toHaveLength(5));
+  it("names what is not here, once that is known", () => {
+    expect(missing(draft, { clusterId: null, repositoryId: undefined })).toEqual(["no cluster dev here"]);
+  });
 });
 
 it("reads tags as people write them", () => {

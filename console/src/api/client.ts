@@ -12,8 +12,8 @@ export const CSRF = { "X-Towline-CSRF": "console" };
 
 const SIGNED_OUT = 4401;
 const NORMAL = 1000;
-
-const socketUrl = () => `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/gql`;
+// graphql-ws ends a connection so for which there was no ticket: why not is told by what was asked for it.
+const NO_TICKET = 4005;
 
 /** A secret that opens one WebSocket: browsers put no headers into its request. */
 export async function ticket(): Promise<string> {
@@ -22,10 +22,20 @@ export async function ticket(): Promise<string> {
   return data.createTicket;
 }
 
+let coming: Promise<string> | undefined;
+
+/** Where the socket is opened; its ticket is asked for meanwhile. */
+function socketUrl(): string {
+  coming = ticket();
+  // Whoever waits for it hears why it does not come.
+  coming.catch(() => undefined);
+  return `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/gql`;
+}
+
 const socket = createSocket({
   url: socketUrl,
   lazyCloseTimeout: 3000,
-  connectionParams: async () => ({ token: await ticket() }),
+  connectionParams: async () => ({ token: await (coming ?? ticket()) }),
   retryAttempts: Number.POSITIVE_INFINITY,
   shouldRetry: () => true,
   // Full jitter, so that a restarted control plane is not met by all consoles at once.
@@ -40,7 +50,7 @@ const socket = createSocket({
     closed: (event) => {
       const code = event instanceof CloseEvent ? event.code : 0;
       if (code === SIGNED_OUT) refused();
-      else if (code !== NORMAL) unreachable();
+      else if (code !== NORMAL && code !== NO_TICKET) unreachable();
     },
   },
 });

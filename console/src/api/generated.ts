@@ -232,7 +232,6 @@ export type GateType =
   | 'VERSION'
   | 'MANUAL'
   | 'EXTERNAL'
-  | 'WAIT'
   | 'WORKFLOW';
 
 export type GateVersionAttributes = {
@@ -411,7 +410,6 @@ export type PipelineEdgeAttributes = {
 
 export type PipelineGateAttributes = {
   name: string;
-  type: GateType;
   quorum?: number | null | undefined;
   notAuthor?: boolean | null | undefined;
   people?: Array<string> | null | undefined;
@@ -430,6 +428,7 @@ export type PipelineGateAttributes = {
   attempts?: number;
   backoffSeconds?: number;
   intervalSeconds?: number;
+  type: GateType;
   steps?: Array<PipelineStepAttributes> | null | undefined;
 };
 
@@ -442,11 +441,11 @@ export type PipelineStageAttributes = {
   verificationSeconds?: number | null | undefined;
   verification?: VerificationAttributes | null | undefined;
   git?: GitWriteAttributes | null | undefined;
+  workflow?: PipelineWorkflowAttributes | null | undefined;
 };
 
 export type PipelineStepAttributes = {
   name: string;
-  type: GateType;
   quorum?: number | null | undefined;
   notAuthor?: boolean | null | undefined;
   people?: Array<string> | null | undefined;
@@ -465,6 +464,7 @@ export type PipelineStepAttributes = {
   attempts?: number;
   backoffSeconds?: number;
   intervalSeconds?: number;
+  type: StepType;
   after?: Array<string> | null | undefined;
 };
 
@@ -481,6 +481,11 @@ export type PipelineTriggerAttributes = {
   chart?: string;
   git?: GitWriteAttributes | null | undefined;
   webhookSecret?: string | null | undefined;
+};
+
+export type PipelineWorkflowAttributes = {
+  steps: Array<PipelineStepAttributes>;
+  timeoutSeconds?: number;
 };
 
 export type PlaceKind =
@@ -690,6 +695,14 @@ export type StageRolloutAttributes = {
 export type StageServiceAttributes = {
   serviceId: string;
 };
+
+export type StepType =
+  | 'APPROVAL'
+  | 'JOB'
+  | 'METRIC'
+  | 'HTTP'
+  | 'VERSION'
+  | 'WAIT';
 
 export type SyncConfigAttributes = {
   createNamespace?: boolean | null | undefined;
@@ -1589,10 +1602,13 @@ export type DetachServiceMutationVariables = Exact<{
 
 export type DetachServiceMutation = { detachServiceDeployment: { id: string } | null };
 
-export type ChoicesQueryVariables = Exact<{ [key: string]: never; }>;
+export type TargetsQueryVariables = Exact<{
+  cluster: string;
+  repository: string;
+}>;
 
 
-export type ChoicesQuery = { clusters: { edges: Array<{ node: { id: string, handle: string } }> }, gitRepositories: { edges: Array<{ node: { id: string, url: string, commits: Array<{ ref: string }> } }> } };
+export type TargetsQuery = { clusters: { edges: Array<{ node: { id: string, handle: string } }> }, gitRepositories: { edges: Array<{ node: { id: string, url: string } }> }, cluster: { id: string } | null, gitRepository: { id: string } | null };
 const AskedText = "fragment Asked on AccessRequest{id scope place minutes reason state decidedBy insertedAt decidedAt expiresAt role{id name}user{id email name}}";
 const RoleFullText = "fragment RoleFull on Role{id name description builtIn rules{verbs kinds}kubernetes{groups impersonate record recordInput rules{verbs groups resources namespaces names}}}";
 const AuditRowText = "fragment AuditRow on AuditLog{id at actor action verdict source target targetId status requestId detail kind number hash}";
@@ -1718,6 +1734,6 @@ export const CreateServiceDocument = typed<CreateServiceMutation, CreateServiceM
 export const UpdateServiceDocument = typed<UpdateServiceMutation, UpdateServiceMutationVariables>("mutation UpdateService($id:ID!$attributes:ServiceUpdateAttributes!){updateServiceDeployment(id:$id attributes:$attributes){...ServiceRow}}" + ServiceRowText);
 export const DeleteServiceDocument = typed<DeleteServiceMutation, DeleteServiceMutationVariables>("mutation DeleteService($id:ID!){deleteServiceDeployment(id:$id){id}}");
 export const DetachServiceDocument = typed<DetachServiceMutation, DetachServiceMutationVariables>("mutation DetachService($id:ID!){detachServiceDeployment(id:$id){id}}");
-export const ChoicesDocument = typed<ChoicesQuery, ChoicesQueryVariables>("query Choices{clusters(first:100){edges{node{id handle}}}gitRepositories(first:100){edges{node{id url commits{ref}}}}}");
+export const TargetsDocument = typed<TargetsQuery, TargetsQueryVariables>("query Targets($cluster:String!$repository:String!){clusters(first:20 q:$cluster){edges{node{id handle}}}gitRepositories(first:20 q:$repository){edges{node{id url}}}cluster(handle:$cluster){id}gitRepository(url:$repository){id}}");
 /** Types without an id of their own. */
 export const KEYLESS: readonly string[] = ["AccessHolder","AccessReason","AiSettings","AnthropicSettings","AppNotificationConnection","AppNotificationEdge","AuditChain","AuditLogConnection","AuditLogEdge","ClaimPattern","ClusterCondition","ClusterConnection","ClusterEdge","ClusterFacts","ClusterGroupConnection","ClusterGroupEdge","ClusterJobConnection","ClusterJobEdge","ClusterJobLog","ClusterMoment","ClusterSelector","ClusterStatus","CommitTrace","CommitWalk","ComponentEvent","ContextValue","DefinitionState","DeliveryCounts","DeliveryReport","DeploymentRecord","DeprecatedApi","DiffNormalizer","DryRunPlan","EncryptionKeys","FieldBlame","FieldChange","FieldDifference","FleetChange","FleetDelta","FleetDiff","FleetDiffGroup","FleetMap","FleetMoment","FlowImport","FlowService","FolderGenerator","FoundObjectConnection","FoundObjectEdge","GateApproval","GateCheck","GateOutput","GitChange","GitRef","GitRepositoryConnection","GitRepositoryEdge","GlobalServiceConnection","GlobalServiceDelta","GlobalServiceEdge","GroupConnection","GroupEdge","HealthCondition","HealthRule","HelmChart","HelmRepositoryConnection","HelmRepositoryEdge","HelmSpec","Installation","KubernetesRightsType","KubernetesRuleType","Kustomize","LedgerEventConnection","LedgerEventEdge","ManagedNamespaceConnection","ManagedNamespaceEdge","Mutation","NamespaceMetadata","NotificationDeliveryConnection","NotificationDeliveryEdge","NotificationFilter","NotificationRouterConnection","NotificationRouterEdge","NotificationSinkConnection","NotificationSinkEdge","ObjectChange","ObjectReference","OpenStreams","OpenaiSettings","PageInfo","PipelineConnection","PipelineEdge","PipelineEvent","PipelineWhatIf","PlannedChange","ProjectConnection","ProjectEdge","Query","RefCommit","RefusedRevision","RequestGenerator","RevisionConnection","RevisionEdge","RoleRule","SecretConnection","SecretEdge","SecretRotation","SecretSource","ServiceConfiguration","ServiceContextConnection","ServiceContextEdge","ServiceDependency","ServiceDeploymentConnection","ServiceDeploymentEdge","ServiceDiff","ServiceError","ServiceExport","ServiceFlow","ServiceHold","ServiceImport","ServiceMetadata","ServiceMetricCheck","ServiceMoment","ServiceRevision","ServiceSetConnection","ServiceSetEdge","ServiceSource","ServiceTemplate","ServiceVerification","SessionRecording","StackOutput","StageRollout","StageService","StageTime","Subscription","SyncConfig","Tag","Taint","TargetPlan","UserConnection","UserEdge","WhatIfStep","WhatIfWaiting"];

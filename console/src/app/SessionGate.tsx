@@ -2,7 +2,7 @@ import { useEffect, type ReactNode } from "react";
 import { useQuery } from "urql";
 import { refresh } from "../api/client";
 import { MeDocument } from "../api/generated";
-import { signedIn, useSession } from "../api/session";
+import { signedIn, useSession, wasSignedIn } from "../api/session";
 import { Skeleton } from "../ui/Skeleton";
 import { Login, LoginAgain } from "./Login";
 
@@ -20,7 +20,7 @@ export function SessionGate({ children }: { readonly children: ReactNode }) {
     refresh();
   };
   if (session === "out") return <Login onDone={done} />;
-  if (!known && error === undefined) return <Skeleton lines={6} />;
+  if (!known && error === undefined && !wasSignedIn()) return <Skeleton lines={6} />;
   return (
     <>
       {children}

@@ -50,7 +50,7 @@ function ThemeButton() {
 }
 
 function Who() {
-  const [{ data }] = useQuery({ query: MeDocument });
+  const [{ data }] = useQuery({ query: MeDocument, requestPolicy: "cache-first" });
   const me = data?.me;
   if (me === undefined) return null;
   return (

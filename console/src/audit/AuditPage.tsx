@@ -100,7 +100,7 @@ export function AuditPage() {
       <div className="bar">
         <h1>Audit</h1>
         <FilterField label="Filter by action or target" />
-        <input aria-label="Who" placeholder="who" defaultValue={actor} onChange={(event) => setActor(event.target.value)} />
+        <input aria-label="Who" placeholder="who" size={12} defaultValue={actor} onChange={(event) => setActor(event.target.value)} />
         <Chips label="Kind" name="kind" options={KINDS} />
         <Chips label="Verdict" name="verdict" options={VERDICTS} />
         <label className="check">

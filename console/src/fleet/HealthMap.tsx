@@ -1,9 +1,9 @@
-import { useEffect, useMemo, useRef, useState, type MouseEvent } from "react";
+import { useEffect, useMemo, useRef, useState, type MouseEvent, type RefObject } from "react";
 import { useThemeName } from "../app/theme";
 import { exactly } from "../text/time";
-import { hit, layOut, type FleetRow, type Hit } from "./layout";
+import { hit, layOut, type FleetRow, type Hit, type Layout } from "./layout";
 import { wordOf } from "./marks";
-import { paint, palette } from "./paint";
+import { paint, palette, type Palette } from "./paint";
 import "./map.css";
 
 type Props = {
@@ -17,6 +17,8 @@ type Props = {
 type Pointed = { readonly hit: Hit; readonly x: number; readonly y: number };
 
 const PATIENCE = 120;
+// The canvas follows the page in steps of so many pixels.
+const STEP = 300;
 
 function useWidth() {
   const holder = useRef<HTMLDivElement>(null);
@@ -46,41 +48,79 @@ function useSettled(rows: readonly FleetRow[], isStale: Props["isStale"]): Settl
   return next;
 }
 
+/** From where to where, in pixels from the top of the map. */
+type Slice = readonly [number, number];
+
+/** The part of the map that is in sight, and some more. */
+function inSight(holder: HTMLElement, height: number): Slice {
+  const { top } = holder.getBoundingClientRect();
+  const within = (at: number) => Math.min(height, Math.max(0, at));
+  return [within((Math.floor(-top / STEP) - 1) * STEP), within((Math.ceil((innerHeight - top) / STEP) + 1) * STEP)];
+}
+
+/** Shows a slice of the map on a canvas of its size. */
+function show(canvas: HTMLCanvasElement, layout: Layout, colours: Palette, [top, bottom]: Slice, width: number, stale: ReadonlySet<string>): void {
+  const context = canvas.getContext("2d");
+  if (context === null) return;
+  canvas.width = width * devicePixelRatio;
+  canvas.height = (bottom - top) * devicePixelRatio;
+  canvas.style.top = `${top}px`;
+  canvas.style.height = `${bottom - top}px`;
+  context.scale(devicePixelRatio, devicePixelRatio);
+  paint(context, layout, colours, top, bottom, (row) => stale.has(row.id));
+}
+
+/** Keeps on the canvas what is in sight: a hundred thousand cells are never painted all at once. */
+function usePainted(holder: RefObject<HTMLElement | null>, canvas: RefObject<HTMLCanvasElement | null>, layout: Layout, stale: ReadonlySet<string>, width: number): void {
+  const theme = useThemeName();
+  useEffect(() => {
+    const frame = holder.current;
+    if (frame === null || width === 0) return undefined;
+    const colours = palette(frame);
+    let painted = "";
+    const look = () => {
+      const slice = inSight(frame, layout.height);
+      if (canvas.current === null || painted === slice.join()) return;
+      painted = slice.join();
+      show(canvas.current, layout, colours, slice, width, stale);
+    };
+    look();
+    addEventListener("scroll", look, { passive: true });
+    addEventListener("resize", look);
+    return () => {
+      removeEventListener("scroll", look);
+      removeEventListener("resize", look);
+    };
+  }, [holder, canvas, layout, stale, width, theme]);
+}
+
 /** One cell a service, one block a cluster. The lists beside it say the same in words. */
 export function HealthMap({ rows, isStale, onOpen, nameOf }: Props) {
   const { holder, width } = useWidth();
-  const theme = useThemeName();
   const canvas = useRef<HTMLCanvasElement>(null);
   const [under, setUnder] = useState<Pointed | null>(null);
   const shown = useSettled(rows, isStale);
   const layout = useMemo(() => layOut(shown.rows, Math.max(width, 200)), [shown, width]);
-  useEffect(() => {
-    const context = canvas.current?.getContext("2d");
-    if (context == null || canvas.current === null || width === 0) return;
-    const ratio = devicePixelRatio;
-    canvas.current.width = width * ratio;
-    canvas.current.height = layout.height * ratio;
-    canvas.current.style.height = `${layout.height}px`;
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    paint(context, layout, palette(holder.current ?? canvas.current), 0, layout.height, (row) => shown.stale.has(row.id));
-  }, [layout, width, shown, theme, holder]);
-  const find = (event: MouseEvent) => hit(layout, event.nativeEvent.offsetX, event.nativeEvent.offsetY);
+  usePainted(holder, canvas, layout, shown.stale, width);
+  const pointed = (event: MouseEvent<HTMLElement>): Pointed | null => {
+    const { left, top } = event.currentTarget.getBoundingClientRect();
+    const [x, y] = [event.clientX - left, event.clientY - top];
+    const found = hit(layout, x, y);
+    return found === null ? null : { hit: found, x, y };
+  };
   return (
-    <div ref={holder} className="map">
-      <canvas
-        ref={canvas}
-        role="img"
-        aria-label="Health of all services; the lists beside it say it in words"
-        onMouseMove={(event) => {
-          const found = find(event);
-          setUnder(found === null ? null : { hit: found, x: event.nativeEvent.offsetX, y: event.nativeEvent.offsetY });
-        }}
-        onMouseLeave={() => setUnder(null)}
-        onClick={(event) => {
-          const found = find(event);
-          if (found !== null) onOpen(found);
-        }}
-      />
+    <div
+      ref={holder}
+      className="map"
+      style={{ height: layout.height }}
+      onMouseMove={(event) => setUnder(pointed(event))}
+      onMouseLeave={() => setUnder(null)}
+      onClick={(event) => {
+        const found = pointed(event);
+        if (found !== null) onOpen(found.hit);
+      }}
+    >
+      <canvas ref={canvas} role="img" aria-label="Health of all services; the lists beside it say it in words" />
       {under !== null && <Tip key={`${under.hit.row.id} ${under.hit.index}`} pointed={under} width={width} nameOf={nameOf} />}
     </div>
   );

@@ -22,7 +22,7 @@ export function Summary({ rows }: { readonly rows: readonly MapRowFragment[] }) 
         <li key={letter}>
           <button
             type="button"
-            className={`tone-${tone}`}
+            className={counts.has(letter) ? `tone-${tone}` : "none"}
             aria-pressed={status === own}
             onClick={() => filter(status === own ? "" : own)}
           >

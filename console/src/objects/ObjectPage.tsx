@@ -70,6 +70,24 @@ function Relatives({ title, of }: { readonly title: string; readonly of: readonl
   );
 }
 
+/** The labels that are not Towline's own. */
+function Labels({ labels }: { readonly labels: Readonly<Record<string, unknown>> }) {
+  const others = Object.entries(labels).filter(([name]) => !name.startsWith("towline.dev/"));
+  if (others.length === 0) return null;
+  return (
+    <>
+      <dt>Labels</dt>
+      <dd>
+        {others.map(([name, value]) => (
+          <code key={name} className="label">
+            {name}={String(value)}
+          </code>
+        ))}
+      </dd>
+    </>
+  );
+}
+
 /** The service that an object belongs to: what is applied bears a label, what it owns has it above. */
 function serviceOf({ component, parents }: Family): string {
   const ids = [component, ...parents].map(({ labels }) => labels["towline.dev/service"]);
@@ -159,16 +177,7 @@ export function ObjectPage() {
             </dd>
           </>
         )}
-        <dt>Labels</dt>
-        <dd>
-          {Object.entries(component.labels)
-            .filter(([name]) => !name.startsWith("towline.dev/"))
-            .map(([name, value]) => (
-            <code key={name} className="label">
-              {name}={String(value)}
-            </code>
-          ))}
-        </dd>
+        <Labels labels={component.labels} />
       </dl>
       <Tabs tabs={tabsOf(data.component, handle)} />
     </article>

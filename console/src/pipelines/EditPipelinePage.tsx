@@ -1,4 +1,4 @@
-import { useId, useState } from "react";
+import { useState } from "react";
 import { useMutation, useQuery } from "urql";
 import { Link, useLocation, useParams } from "wouter";
 import { PipelineDefinitionDocument, SavePipelineDocument, ServiceChoicesDocument, type PipelineDefinitionFragment } from "../api/generated";
@@ -8,6 +8,7 @@ import { Code } from "../ui/Code";
 import { FormBar } from "../ui/FormBar";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
+import { Suggested } from "../ui/Suggested";
 import { toast } from "../ui/toast";
 import { attributesOf, complaints, definitionOf, written, type Choice, type Definition } from "./definition";
 import { begunGate, GateForm } from "./GateForm";
@@ -40,23 +41,13 @@ type FormProps = {
 /** Adds a service that is not among those that are offered, by a part of its name. */
 function AnotherService({ stage, onAdd }: { readonly stage: string; readonly onAdd: (name: string) => void }) {
   const [text, setText] = useState("");
-  const list = useId();
   const found = useFound(text);
   const change = (next: string) => {
     const isOne = found.includes(next);
     setText(isOne ? "" : next);
     if (isOne) onAdd(next);
   };
-  return (
-    <>
-      <input aria-label={`Another service of ${stage}`} placeholder="another one, by a part of its name" list={list} value={text} onChange={(event) => change(event.target.value)} />
-      <datalist id={list}>
-        {found.map((name) => (
-          <option key={name} value={name} />
-        ))}
-      </datalist>
-    </>
-  );
+  return <Suggested label={`Another service of ${stage}`} placeholder="another one, by a part of its name" value={text} offered={found} onChange={change} />;
 }
 
 function StageForm({ definition, offered, onChange }: FormProps) {

@@ -7,6 +7,7 @@ import { Age } from "../ui/Age";
 import { Code } from "../ui/Code";
 import { Confirm } from "../ui/Confirm";
 import { NotThere } from "../ui/NotThere";
+import { Person } from "../ui/Person";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
 import { Status } from "../ui/Status";
@@ -126,7 +127,15 @@ export function GatePage() {
         <Skip gate={gate} edge={edge} />
       </header>
       <section className="card stack">
-        <h2>{edge.release === null ? "No release waits here" : `Release #${edge.release.number} by ${edge.release.author}`}</h2>
+        <h2>
+          {edge.release === null ? (
+            "No release waits here"
+          ) : (
+            <span>
+              Release #{edge.release.number} by <Person author={edge.release.author} />
+            </span>
+          )}
+        </h2>
         {gate.reason !== "" && <p>{gate.reason}</p>}
         {gate.skipped !== null && <p className="status warn">{gate.skipped}</p>}
         {gate.approvals.map(({ actor, at: when, comment }) => (

@@ -47,7 +47,7 @@ function GateLine({ gate, edge, pipelineId }: { readonly gate: Gate; readonly ed
       </p>
       <p className="quiet">
         {gate.type.toLowerCase()}
-        {gate.quorum !== null && gate.type === "APPROVAL" && `, ${gate.approvals.length} of ${gate.quorum}`}
+        {gate.quorum !== null && gate.type === "APPROVAL" && gate.reason === "" && `, ${gate.approvals.length} of ${gate.quorum}`}
         {gate.notAuthor === true && ", not by its author"}
       </p>
       {gate.reason !== "" && <p className="why">{gate.reason}</p>}

@@ -104,7 +104,6 @@ export const GATE_KINDS: Readonly<Record<GateType, GateKind>> = {
       { path: "timeoutSeconds", title: "Give up after", note: "seconds; 0: never", of: "number" },
     ],
   },
-  WAIT: { title: "Wait", what: "so much time goes by", begun: { waitSeconds: 300 }, fields: [{ path: "waitSeconds", title: "Seconds", of: "number" }] },
   WORKFLOW: { title: "Workflow", what: "several of these, in an order", begun: { steps: [{ name: "wait", type: "WAIT", waitSeconds: 60 }] }, fields: [] },
 };
 

@@ -2,6 +2,7 @@ import { Link } from "wouter";
 import type { PipelineBoardFragment } from "../api/generated";
 import { serviceStatus } from "../services/status";
 import { Age } from "../ui/Age";
+import { Person } from "../ui/Person";
 import { Status, type Tone } from "../ui/Status";
 
 export type Stage = PipelineBoardFragment["stages"][number];
@@ -30,7 +31,7 @@ export function StageCard({ stage }: { readonly stage: Stage }) {
         <p className="quiet">no release yet</p>
       ) : (
         <p className="release">
-          <strong>#{stage.release.number}</strong> <span>{stage.release.author}</span> <Age at={stage.release.seenAt} />
+          <strong>#{stage.release.number}</strong> <Person author={stage.release.author} /> <Age at={stage.release.seenAt} />
         </p>
       )}
       {stage.reason !== "" && <p className="why">{stage.reason}</p>}

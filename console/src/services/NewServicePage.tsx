@@ -1,15 +1,15 @@
 import { useState, type SubmitEvent } from "react";
-import { useMutation, useQuery } from "urql";
+import { useMutation } from "urql";
 import { Link, useLocation } from "wouter";
-import { ChoicesDocument, CreateServiceDocument, type ServiceDeploymentAttributes } from "../api/generated";
+import { CreateServiceDocument, type ServiceDeploymentAttributes } from "../api/generated";
 import { judged } from "../text/judge";
 import { toYaml } from "../text/yaml";
 import { Code } from "../ui/Code";
 import { FormBar } from "../ui/FormBar";
-import { Problem } from "../ui/Problem";
-import { Skeleton } from "../ui/Skeleton";
+import { Suggested } from "../ui/Suggested";
 import { toast } from "../ui/toast";
 import { draftOf, missing, type Draft } from "./draft";
+import { useTargets } from "./targets";
 import "../pipelines/pipelines.css";
 
 const BEGUN: Draft = { cluster: "", repository: "", ref: "main", folder: "", name: "", namespace: "" };
@@ -24,30 +24,25 @@ const FIELDS: readonly Field[] = [
 
 /** Defines a service: a form, and the same as YAML beside it. */
 export function NewServicePage() {
-  const [{ data, error }] = useQuery({ query: ChoicesDocument });
   const [created, create] = useMutation(CreateServiceDocument);
   const [text, setText] = useState(toYaml(BEGUN));
   const [, go] = useLocation();
   const { value, problem } = judged(text);
   const draft = draftOf(value);
-  if (error !== undefined && data == null) return <Problem error={error} />;
-  if (data == null) return <Skeleton lines={10} />;
-  const clusters = data.clusters.edges.map(({ node }) => node);
-  const repositories = data.gitRepositories.edges.map(({ node }) => node);
-  const wrong = problem === "" ? missing(draft, clusters, repositories) : [problem];
+  const { handles, urls, clusterId, repositoryId } = useTargets(draft.cluster, draft.repository);
+  const isSought = clusterId === undefined || repositoryId === undefined;
+  const wrong = problem === "" ? missing(draft, { clusterId, repositoryId }) : [problem];
   const set = (key: keyof Draft, next: string) => setText(toYaml({ ...draft, [key]: next }));
   const submit = async (event: SubmitEvent) => {
     event.preventDefault();
-    const cluster = clusters.find(({ handle }) => handle === draft.cluster);
-    const repository = repositories.find(({ url }) => url === draft.repository);
-    if (cluster === undefined || repository === undefined) return;
+    if (clusterId == null || repositoryId == null) return;
     const attributes: ServiceDeploymentAttributes = {
       name: draft.name,
       namespace: draft.namespace,
-      repositoryId: repository.id,
+      repositoryId,
       git: { ref: draft.ref, folder: draft.folder },
     };
-    const result = await create({ clusterId: cluster.id, attributes });
+    const result = await create({ clusterId, attributes });
     if (result.error !== undefined || result.data?.createServiceDeployment == null) return;
     toast(`${draft.name} is defined and being rendered.`);
     go(`/services/${result.data.createServiceDeployment.id}`);
@@ -63,22 +58,12 @@ export function NewServicePage() {
       <div className="editor-pair">
         <form className="form card" onSubmit={(event) => void submit(event)}>
           <label>
-            Cluster
-            <select value={draft.cluster} onChange={(event) => set("cluster", event.target.value)} required>
-              <option value="">choose one</option>
-              {clusters.map(({ id, handle }) => (
-                <option key={id}>{handle}</option>
-              ))}
-            </select>
+            Cluster <small>by a part of its name</small>
+            <Suggested value={draft.cluster} offered={handles} onChange={(next) => set("cluster", next)} />
           </label>
           <label>
-            Repository
-            <select value={draft.repository} onChange={(event) => set("repository", event.target.value)} required>
-              <option value="">choose one</option>
-              {repositories.map(({ id, url }) => (
-                <option key={id}>{url}</option>
-              ))}
-            </select>
+            Repository <small>by a part of its address</small>
+            <Suggested value={draft.repository} offered={urls} onChange={(next) => set("repository", next)} />
           </label>
           {FIELDS.map(({ key, title, note }) => (
             <label key={key}>
@@ -86,7 +71,7 @@ export function NewServicePage() {
               <input value={draft[key]} onChange={(event) => set(key, event.target.value)} maxLength={255} />
             </label>
           ))}
-          <FormBar action="Define it" busy={created.fetching} complaints={wrong} error={created.error} onCancel={() => go("/services")} />
+          <FormBar action="Define it" busy={created.fetching || isSought} isBegun={text !== toYaml(BEGUN)} complaints={wrong} error={created.error} onCancel={() => go("/services")} />
         </form>
         <Code text={text} label="The service as YAML" onChange={setText} />
       </div>

@@ -1,5 +1,6 @@
 import { safeUrl } from "../text/links";
 import { Age } from "../ui/Age";
+import { Person } from "../ui/Person";
 import type { Service } from "./service";
 
 /** A text from outside: a link where a browser may follow it. */
@@ -21,13 +22,16 @@ export function Source({ service }: { readonly service: Service }) {
     <dl className="facts card">
       <dt>From</dt>
       <dd>
-        {repository === null ? "no repository" : <Address text={repository.url} />} <code>{git?.ref}</code> <code>{git?.folder || "/"}</code>
+        {repository === null ? "no repository" : <Address text={repository.url} />} <span className="quiet">at</span> <code>{git?.ref}</code> <span className="quiet">in</span> <code>{git?.folder || "/"}</code>
         {repository?.error != null && <p className="status bad">{repository.error}</p>}
       </dd>
       <dt>Commit</dt>
       <dd>
-        <code>{sha?.slice(0, 12) ?? "none yet"}</code> {revision?.subject} <span className="quiet">{revision?.author}</span>{" "}
-        {revision !== null && <Age at={revision.committedAt} />}
+        <code>{sha?.slice(0, 12) ?? "none yet"}</code> {revision?.subject} {revision !== null && (
+          <span className="quiet">
+            <Person author={revision.author} /> <Age at={revision.committedAt} />
+          </span>
+        )}
       </dd>
       {pinnedSha !== null && (
         <>

@@ -1,4 +1,5 @@
 // A service that is being written.
+import type { Targets } from "./targets";
 
 export type Draft = {
   readonly cluster: string;
@@ -17,13 +18,20 @@ export function draftOf(value: Record<string, unknown>): Draft {
   return { cluster: text("cluster"), repository: text("repository"), ref: text("ref"), folder: text("folder"), name: text("name"), namespace: text("namespace") };
 }
 
+/** Of a thing that is named: what there is to complain of. Nothing while its id is being looked up. */
+function unnamed(what: string, name: string, id: string | null | undefined): readonly string[] {
+  if (name === "") return [`choose a ${what}`];
+  return id === null ? [`no ${what} ${name} here`] : [];
+}
+
 /** What it still lacks, each in a sentence. */
-export function missing(draft: Draft, clusters: readonly { readonly handle: string }[], repositories: readonly { readonly url: string }[]): readonly string[] {
+export function missing(draft: Draft, { clusterId, repositoryId }: Pick<Targets, "clusterId" | "repositoryId">): readonly string[] {
   return [
-    ...(clusters.some(({ handle }) => handle === draft.cluster) ? [] : [draft.cluster === "" ? "choose a cluster" : `no cluster ${draft.cluster} here`]),
-    ...(repositories.some(({ url }) => url === draft.repository) ? [] : [draft.repository === "" ? "choose a repository" : `no repository ${draft.repository} here`]),
+    ...unnamed("cluster", draft.cluster, clusterId),
+    ...unnamed("repository", draft.repository, repositoryId),
     ...(draft.name === "" ? ["give it a name"] : []),
-    ...(LABEL.test(draft.namespace) ? [] : ["namespace: small letters, digits and -, 63 at most"]),
+    ...(draft.namespace === "" ? ["give it a namespace"] : []),
+    ...(draft.namespace === "" || LABEL.test(draft.namespace) ? [] : ["namespace: small letters, digits and -, 63 at most"]),
     ...(draft.ref === "" ? ["say what it follows: a branch, a tag or a commit"] : []),
   ];
 }

@@ -24,6 +24,8 @@ type SpotNode = Node<{ readonly spot: Spot }, "spot">;
 const WIDTH = 200;
 const HEIGHT = 76;
 const RANK = 150;
+const MARGIN = 64;
+const MOST = 420;
 
 function Box({ data: { spot } }: NodeProps<SpotNode>) {
   return (
@@ -61,8 +63,9 @@ export function FlowGraph({ label, spots, ways }: Props) {
   const theme = useThemeName() === "dark" ? "dark" : "light";
   const nodes = useMemo(() => placed(spots, ways), [spots, ways]);
   const edges: Edge[] = useMemo(() => ways.map(({ id, from, to, label: text, moving }) => ({ id, source: from, target: to, animated: moving === true, label: text || undefined })), [ways]);
+  const tallest = Math.max(...nodes.map(({ position }) => position.y)) + HEIGHT;
   return (
-    <div className="graph">
+    <div className="graph" style={{ height: Math.min(MOST, tallest + 2 * MARGIN) }}>
       <ReactFlow
         nodes={nodes}
         edges={edges}

@@ -8,6 +8,8 @@ type Props = {
   readonly busy: boolean;
   /** What is still wrong, each in a sentence; nothing is sent while there is something. */
   readonly complaints?: readonly string[];
+  /** Not yet: what is still wrong is only what there is to do. */
+  readonly isBegun?: boolean;
   readonly error?: CombinedError | undefined;
   readonly onCancel?: (() => void) | undefined;
   /** Without it, the button sends the form that it stands in. */
@@ -16,12 +18,14 @@ type Props = {
 };
 
 /** The foot of every form: what hinders it, what the server said to it, do it, leave it. */
-export function FormBar({ action, busy, complaints = [], error, onCancel, onAction, children }: Props) {
+export function FormBar({ action, busy, complaints = [], isBegun = true, error, onCancel, onAction, children }: Props) {
   return (
     <footer className="form-bar">
-      <ul className="complaints" aria-live="polite">
+      <ul className={isBegun ? "complaints" : "complaints quiet"} aria-live="polite">
         {complaints.map((one) => (
-          <li key={one}>✕ {one}</li>
+          <li key={one}>
+            {isBegun ? "✕" : "○"} {one}
+          </li>
         ))}
       </ul>
       {error !== undefined && <Problem error={error} />}
