@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { hit, LABEL, layOut, type FleetRow } from "../src/fleet/layout";
+import { hit, inSight, LABEL, layOut, type FleetRow } from "../src/fleet/layout";
 import { fitted } from "../src/fleet/paint";
 
 const row = (handle: string, count: number): FleetRow => ({ id: handle, handle, pingedAt: null, services: "H".repeat(count) });
@@ -31,6 +31,17 @@ describe("the map's layout", () => {
     const layout = layOut(rows, 600);
     expect(hit(layout, 1, 1)?.index).toBeNull();
     expect(hit(layout, 599, layout.height + 50)).toBeNull();
+  });
+
+  it("is painted where it is in sight, and little beyond", () => {
+    for (const top of [900, 120, 0, -1, -299, -300, -301, -4_000, -9_000]) {
+      const [begin, end] = inSight(top, 900, 5_000);
+      const [first, last] = [Math.max(0, -top), Math.min(5_000, 900 - top)];
+      if (first < last) expect([begin <= first, end >= last]).toEqual([true, true]);
+      expect(end - begin).toBeLessThanOrEqual(900 + 4 * 300);
+      expect(begin).toBeGreaterThanOrEqual(0);
+      expect(end).toBeLessThanOrEqual(5_000);
+    }
   });
 
   it("lays out a hundred thousand services", () => {

@@ -5,6 +5,7 @@ import { exactly } from "../text/time";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
 import { Status } from "../ui/Status";
+import { Suggested } from "../ui/Suggested";
 import { Table } from "../ui/Table";
 import { useParam } from "../ui/useParam";
 import { KINDS, VERBS } from "./rights";
@@ -33,14 +34,7 @@ function PlaceField({ onChoose }: { readonly onChoose: (kind: ThingKind, id: str
     if (found !== undefined) onChoose(found.kind, found.id);
   };
   return (
-    <>
-      <input aria-label="A certain one, by its name" placeholder="which one? empty: everywhere" list="who-can-places" value={text} onChange={(event) => change(event.target.value)} />
-      <datalist id="who-can-places">
-        {places.map(({ id, title }) => (
-          <option key={id} value={title} />
-        ))}
-      </datalist>
-    </>
+    <Suggested label="A certain one, by its name" placeholder="which one? empty: everywhere" value={text} offered={places.map(({ title }) => title)} onChange={change} />
   );
 }
 

@@ -1,7 +1,7 @@
 import { useEffect, useMemo, useRef, useState, type MouseEvent, type RefObject } from "react";
 import { useThemeName } from "../app/theme";
 import { exactly } from "../text/time";
-import { hit, layOut, type FleetRow, type Hit, type Layout } from "./layout";
+import { hit, inSight, layOut, type FleetRow, type Hit, type Layout, type Slice } from "./layout";
 import { wordOf } from "./marks";
 import { paint, palette, type Palette } from "./paint";
 import "./map.css";
@@ -17,8 +17,6 @@ type Props = {
 type Pointed = { readonly hit: Hit; readonly x: number; readonly y: number };
 
 const PATIENCE = 120;
-// The canvas follows the page in steps of so many pixels.
-const STEP = 300;
 
 function useWidth() {
   const holder = useRef<HTMLDivElement>(null);
@@ -48,16 +46,6 @@ function useSettled(rows: readonly FleetRow[], isStale: Props["isStale"]): Settl
   return next;
 }
 
-/** From where to where, in pixels from the top of the map. */
-type Slice = readonly [number, number];
-
-/** The part of the map that is in sight, and some more. */
-function inSight(holder: HTMLElement, height: number): Slice {
-  const { top } = holder.getBoundingClientRect();
-  const within = (at: number) => Math.min(height, Math.max(0, at));
-  return [within((Math.floor(-top / STEP) - 1) * STEP), within((Math.ceil((innerHeight - top) / STEP) + 1) * STEP)];
-}
-
 /** Shows a slice of the map on a canvas of its size. */
 function show(canvas: HTMLCanvasElement, layout: Layout, colours: Palette, [top, bottom]: Slice, width: number, stale: ReadonlySet<string>): void {
   const context = canvas.getContext("2d");
@@ -79,7 +67,7 @@ function usePainted(holder: RefObject<HTMLElement | null>, canvas: RefObject<HTM
     const colours = palette(frame);
     let painted = "";
     const look = () => {
-      const slice = inSight(frame, layout.height);
+      const slice = inSight(frame.getBoundingClientRect().top, innerHeight, layout.height);
       if (canvas.current === null || painted === slice.join()) return;
       painted = slice.join();
       show(canvas.current, layout, colours, slice, width, stale);

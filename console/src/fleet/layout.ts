@@ -14,6 +14,8 @@ export type Layout = { readonly blocks: readonly Block[]; readonly height: numbe
 export const LABEL = 16;
 const GAP = 10;
 const NARROWEST = 84;
+// What is painted follows the window in steps of so many pixels.
+const STEP = 300;
 
 /** Cell size in pixels: large while the fleet is small, down to 4 for tens of thousands. */
 export function cellSize(services: number): number {
@@ -44,6 +46,15 @@ export function layOut(rows: readonly FleetRow[], width: number): Layout {
     tallest = Math.max(tallest, height);
   }
   return { blocks, height: y + tallest, cell };
+}
+
+/** From where to where, in pixels from the top of the map. */
+export type Slice = readonly [number, number];
+
+/** The part of a map of a height that is in sight, and some more, if the map's top is at `top` of a window so high. */
+export function inSight(top: number, window: number, height: number): Slice {
+  const within = (steps: number) => Math.min(height, Math.max(0, steps * STEP));
+  return [within(Math.floor(-top / STEP) - 1), within(Math.ceil((window - top) / STEP) + 1)];
 }
 
 export type Hit = { readonly row: FleetRow; readonly index: number | null };
