@@ -19,7 +19,7 @@ from gitcache.ports import Decryptor, Egress, LiveDigests
 from gitcache.settings import GitCacheSettings
 from gitcache.sync.cache import GitCache
 from towline.serve.hosting import GitHosts
-from towline.serve.listeners import OFF, Listener, address, serve
+from towline.serve.sockets import OFF, Listener, address, serve
 from towline.settings import ServeSettings, Target
 
 

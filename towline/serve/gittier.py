@@ -14,10 +14,10 @@ from starlette.routing import Mount, Route
 from fleet.runtime.clock import Clock, SystemClock
 from fleet.runtime.tasks import Tasks
 from towline.serve.gitpart import GitPart
-from towline.serve.listeners import OFF, serve
 from towline.serve.loglevel import LogLevels
 from towline.serve.metrics import metrics_listener, registry_of
 from towline.serve.parts import run_until_stopped, wait_failed
+from towline.serve.sockets import OFF, serve
 from towline.settings import ServeSettings
 
 log = structlog.get_logger(__name__)

@@ -1,10 +1,7 @@
-"""The sockets of a process: HTTPS and HTTP through uvicorn, gRPC for agents, metrics."""
+"""The listeners of a control plane: HTTPS and HTTP through uvicorn, gRPC for agents."""
 
 import asyncio
-import socket
 import ssl
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -15,11 +12,10 @@ from starlette.types import ASGIApp
 from controlplane.http.app import MOST_BODY_BYTES
 from fleet.errors import Invalid, Unavailable
 from fleet.runtime.clock import Clock
-from fleet.runtime.tasks import Tasks
 from towline.authority import Authority, Credentials, check, expires, names_of
+from towline.serve.sockets import OFF, Listener, address, bind
 from towline.settings import ServeSettings, TlsSettings
 
-OFF = "off"
 _NEVER_OFF = frozenset({"listen", "listen_agents"})
 _RENEW_DAYS = 30
 # An agent always has a call open; one whose token is refused has none.
@@ -32,41 +28,6 @@ _GRPC_OPTIONS = (
     # Agents ping an idle connection every 120 s; gRPC's default would cut them off for it.
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 30_000),
 )
-
-
-class Listener(uvicorn.Server):
-    """A uvicorn server that leaves signals to the process."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self._ended = asyncio.Event()
-
-    async def run_on(self, bound: socket.socket) -> None:
-        """Serve until `drain`, then idle; it returns only if it has ended unasked."""
-        try:
-            await self.serve(sockets=[bound])
-        finally:
-            bound.close()
-            self._ended.set()
-        if self.should_exit:
-            await asyncio.Event().wait()
-
-    async def drain(self) -> None:
-        """Take no new connection, let open requests end, for the drain time at most."""
-        self.should_exit = True
-        await self._ended.wait()
-
-    @contextmanager
-    def capture_signals(self) -> Generator[None, None, None]:
-        yield
-
-
-def address(text: str, setting: str) -> tuple[str, int]:
-    """(host, port) of `host:port`. Invalid: anything else."""
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > 65535:
-        raise Invalid(f"{text!r} is not host:port", field=setting)
-    return host.strip("[]"), int(port)
 
 
 def check_addresses(settings: ServeSettings) -> None:
@@ -140,18 +101,6 @@ def http_listener(
     return Listener(config)
 
 
-async def serve(tasks: Tasks, name: str, listener: Listener) -> int:
-    """Start a listener and wait until it listens; its port. Unavailable: the port is taken."""
-    config = listener.config
-    bound = _bind((config.host, config.port), name, config.backlog)
-    task = tasks.forever(name, listener.run_on(bound))
-    while not listener.started:
-        if task.done():
-            raise Unavailable(f"the {name} listener ended at start")
-        await asyncio.sleep(0.005)
-    return bound.getsockname()[1]
-
-
 async def agents_server(
     handlers: tuple[grpc.GenericRpcHandler, ...],
     where: tuple[str, int],
@@ -163,7 +112,7 @@ async def agents_server(
     It ends connections on which for `without_call` seconds there was no TLS, or no open call.
     """
     # gRPC binds by itself, and says what hinders it to its own log only.
-    _bind(where, "agents").close()
+    bind(where, "agents").close()
     milliseconds = int(without_call * 1000)
     server = grpc.aio.server(
         options=(
@@ -180,12 +129,3 @@ async def agents_server(
         await server.stop(None)
         raise Unavailable(f"cannot listen on {where[0]}:{where[1]} for agents") from None
     return server, port
-
-
-def _bind(where: tuple[str, int], name: str, backlog: int | None = None) -> socket.socket:
-    family = socket.AF_INET6 if ":" in where[0] else socket.AF_INET
-    try:
-        return socket.create_server(where, family=family, backlog=backlog)
-    except OSError as error:
-        text = f"cannot listen on {where[0]}:{where[1]} for {name}: {error.strerror or error}"
-        raise Unavailable(text) from None

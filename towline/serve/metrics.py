@@ -9,7 +9,7 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from fleet import __version__
-from towline.serve.listeners import Listener, address
+from towline.serve.sockets import Listener, address
 
 
 def registry_of(collectors: Iterable[Collector]) -> CollectorRegistry:

@@ -37,15 +37,11 @@ from towline.serve.door import DoorAccess, DoorAudit, DoorIdentity
 from towline.serve.first import keep_private, leave_first_token, leave_setup_link
 from towline.serve.gitpart import GitPart, git_settings
 from towline.serve.listeners import (
-    OFF,
-    Listener,
-    address,
     agents_server,
     check_addresses,
     credentials,
     http_listener,
     known_hosts,
-    serve,
 )
 from towline.serve.live import StoreLive
 from towline.serve.livedoor import LiveDoor
@@ -54,6 +50,7 @@ from towline.serve.metrics import gauge, metrics_listener, registry_of
 from towline.serve.parts import run_until_stopped, wait_failed
 from towline.serve.readiness import StoreProbe
 from towline.serve.replicas import ReplicaPart
+from towline.serve.sockets import OFF, Listener, address, serve
 from towline.settings import ServeSettings
 
 log = structlog.get_logger(__name__)

@@ -18,7 +18,7 @@ from fleet.runtime.tasks import Tasks
 from gitcache.peers.authority import contexts
 from proxy.compose import Door, Neighbours
 from proxy.domain.places import Neighbour, Place
-from towline.serve.listeners import address
+from towline.serve.sockets import address
 from towline.settings import ServeSettings
 
 log = structlog.get_logger(__name__)
