@@ -20,7 +20,7 @@ from controlplane.domain.dora import Deployment, Figures, Period
 from controlplane.domain.flow import ServiceExport, ServiceImport
 from controlplane.domain.globals import GlobalOverride, GlobalService
 from controlplane.domain.jobs import Job
-from controlplane.domain.ledger import AuditEntry, LedgerEntry, Stage
+from controlplane.domain.ledger import AuditEntry, Edge, LedgerEntry, Stage
 from controlplane.domain.marks import MapRow
 from controlplane.domain.namespaces import ManagedNamespace
 from controlplane.domain.notifications import Delivery, Mark, Notification, Router, Sink
@@ -308,12 +308,13 @@ class Deployments(Protocol):
         """The deployments that became desired last."""
         ...
 
-    async def last_entry(self) -> int:
-        """The number of the ledger's newest row."""
+    async def edge(self) -> Edge:
+        """How far the ledger goes now."""
         ...
 
-    async def ended(self, after: int, most: int) -> tuple[int, list[Ended]]:
-        """What ended for the first time in rows behind `after`; the last row that was looked at."""
+    async def ended(self, after: int, until: int, most: int) -> tuple[int, list[Ended]]:
+        """What ended for the first time in rows behind `after` and up to `until`; the last row
+        that was looked at."""
         ...
 
     async def figures(

@@ -52,6 +52,19 @@ class LedgerEntry:
     id: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """How far the ledger goes at a moment: `last` is the highest number of a row that is seen.
+
+    Transactions before `oldest` have ended, those from `newest` on had not begun; in between some
+    may still add rows, also below `last`.
+    """
+
+    last: int
+    oldest: int
+    newest: int
+
+
 class Verdict(StrEnum):
     """Whether what was asked for was allowed."""
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
+from controlplane.domain.ledger import Edge
 from controlplane.domain.spans import Span, spans_of
 from controlplane.loops.patient import patiently
 from controlplane.ports import SpanSink, Store
@@ -33,7 +34,8 @@ class TraceLoop:
         self._sink = sink
         self._delivers = delivers
         self._clock = clock
-        self._told = 0
+        self._told = self._settled = 0
+        self._waiting: Edge | None = None
         self._refused = 0
         self.tasks = Tasks("traces")
 
@@ -42,20 +44,23 @@ class TraceLoop:
         self.tasks.forever("tell", self._tell())
 
     async def _tell(self) -> None:
-        self._told = await patiently("find the ledger's end", self._last, self._clock)
+        edge = await patiently("find the ledger's end", self._edge, self._clock)
+        self._told = self._settled = edge.last
         while True:
             while await patiently("tell traces", self._tell_some, self._clock):
                 pass
             await self._clock.sleep(_LOOK_SECONDS)
 
-    async def _last(self) -> int:
+    async def _edge(self) -> Edge:
         async with self._store.read() as tx:
-            return await tx.deployments.last_entry()
+            return await tx.deployments.edge()
 
     async def _tell_some(self) -> bool:
         """Whether there may be more."""
+        if self._told == self._settled:
+            self._settle(await self._edge())
         async with self._store.read() as tx:
-            last, ended = await tx.deployments.ended(self._told, _AT_ONCE)
+            last, ended = await tx.deployments.ended(self._told, self._settled, _AT_ONCE)
         mine = [
             one for one in ended if self._delivers(one.repository_id or one.deployment.service_id)
         ]
@@ -63,6 +68,21 @@ class TraceLoop:
             await self._export([span for one in mine for span in spans_of(one)])
         more, self._told = last > self._told, last
         return more
+
+    def _settle(self, edge: Edge) -> None:
+        """Go on to where no transaction that still runs may add a row.
+
+        Rows are numbered as they are written and seen once they are committed: one with a lower
+        number may come later than others.
+        """
+        waited, self._waiting = self._waiting, None
+        if edge.oldest >= edge.newest:
+            self._settled = edge.last
+        elif waited is None or edge.oldest >= waited.newest:
+            self._settled = waited.last if waited is not None else self._settled
+            self._waiting = edge
+        else:
+            self._waiting = waited
 
     async def _export(self, spans: Sequence[Span]) -> None:
         try:

@@ -13,15 +13,18 @@ from typing import Any
 
 import orjson
 from sqlalchemy import (
+    BigInteger,
     Column,
     ColumnElement,
     Executable,
     Float,
     Integer,
+    Text,
     and_,
     bindparam,
     cast,
     func,
+    literal,
     or_,
     select,
     tuple_,
@@ -32,7 +35,7 @@ from sqlalchemy.sql.dml import Update
 
 from controlplane.domain.access import Visible
 from controlplane.domain.dora import Counts, Deployment, Figures, Period, nearest_rank
-from controlplane.domain.ledger import LedgerEntry, Stage
+from controlplane.domain.ledger import Edge, LedgerEntry, Stage
 from controlplane.domain.spans import Ended
 from controlplane.ports import Within
 from controlplane.storage.rows import SqlLog, SqlReading, chunks
@@ -217,17 +220,21 @@ class SqlDeployments(SqlReading[Deployment]):
         found = self._rows.where(*self._inside(within, visible))
         return await self._fetch(found.order_by(_T.desired_at.desc()).limit(most))
 
-    async def last_entry(self) -> int:
-        """The number of the ledger's newest row."""
-        newest = await self._connection.execute(select(func.max(ledger.c.id)))
-        return newest.scalar_one() or 0
+    async def edge(self) -> Edge:
+        """How far the ledger goes now; SQLite has one writer, so nothing is under way there."""
+        found = await self._connection.execute(_EDGES[self._connection.dialect])
+        last, oldest, newest = tuple[Any, ...](found.one())
+        return Edge(last or 0, oldest, newest)
 
-    async def ended(self, after: int, most: int) -> tuple[int, list[Ended]]:
-        """What ended for the first time in rows behind `after`; the last row that was looked at."""
+    async def ended(self, after: int, until: int, most: int) -> tuple[int, list[Ended]]:
+        """What ended for the first time in rows behind `after` and up to `until`; the last row
+        that was looked at."""
+        inside = ledger.c.id.between(after + 1, until)
         rows = await self._connection.execute(
-            select(ledger.c.id).where(ledger.c.id > after).order_by(ledger.c.id).limit(most)
+            select(ledger.c.id).where(inside).order_by(ledger.c.id).limit(most)
         )
-        last = max((id for (id,) in rows), default=after)
+        ids = [id for (id,) in rows]
+        last = ids[-1] if len(ids) == most else max(after, until)
         first = or_(
             and_(ledger.c.stage == Stage.HEALTHY, ledger.c.at == _T.healthy_at),
             and_(ledger.c.stage.in_(_FAILURES), ledger.c.at == _T.failed_at),
@@ -311,6 +318,17 @@ class SqlDeployments(SqlReading[Deployment]):
         return terms
 
 
+def _transaction(edge: str) -> ColumnElement[int]:
+    """The number of a transaction at an edge of the statement's snapshot; see PostgreSQL, 9.27."""
+    snapshot = getattr(func, f"pg_snapshot_{edge}")(func.pg_current_snapshot())
+    return cast(cast(snapshot, Text), BigInteger)
+
+
+_LAST = func.max(ledger.c.id)
+_EDGES = {
+    "postgresql": select(_LAST, _transaction("xmin"), _transaction("xmax")),
+    "sqlite": select(_LAST, literal(0), literal(0)),
+}
 _COUNTS = (
     func.count(),
     func.count(_T.healthy_at),

@@ -131,10 +131,53 @@ async def test_an_end_is_found_with_what_it_is_called(store: SqlStore) -> None:
     await with_services(store)
     await deploy(store, "s1", 1, (Stage.HEALTHY, 1))
     async with store.read() as tx:
-        last, (ended,) = await tx.deployments.ended(0, 100)
-        assert last == await tx.deployments.last_entry()
+        last, (ended,) = await tx.deployments.ended(0, 1000, 100)
+        assert last == 1000
+        edge = await tx.deployments.edge()
+        assert edge.oldest == edge.newest
         assert (ended.service, ended.cluster, ended.repository_id) == ("s1", "prod", "r1")
-        assert await tx.deployments.ended(last, 100) == (last, [])
+        assert await tx.deployments.ended(edge.last, edge.last, 100) == (edge.last, [])
+        assert await tx.deployments.ended(0, edge.last, 1) == (edge.last - 1, [])
+
+
+async def test_what_commits_late_is_told_too(
+    store: SqlStore, collector: tuple[Collector, str]
+) -> None:
+    """A row with a lower number than what has been seen; where one writes at a time, none is."""
+    taken, url = collector
+    await with_services(store)
+    clock, spans = FakeClock(), OtlpSpans(url, {})
+    loop = TraceLoop(store, spans, lambda _: True, clock)
+    written, let_go = asyncio.Event(), asyncio.Event()
+
+    async def slowly() -> None:
+        async with store.write() as tx:
+            stages = (Stage.RENDERED, Stage.HEALTHY)
+            rows = [LedgerEntry("s1", "c1", stage, at(n), 1) for n, stage in enumerate(stages)]
+            await tx.ledger.append(rows)
+            written.set()
+            await let_go.wait()
+
+    loop.start()
+    try:
+        await asleep(clock)
+        slow = asyncio.ensure_future(slowly())
+        await written.wait()
+        quick = asyncio.ensure_future(deploy(store, "s2", 1, (Stage.HEALTHY, 1)))
+        await asyncio.wait([quick], timeout=0.5)
+        for _ in range(3):
+            await clock.advance(5)
+            await asleep(clock)
+        assert taken.spans == []
+        let_go.set()
+        await asyncio.gather(slow, quick)
+        await clock.advance(5)
+        await taken.holds(4)
+    finally:
+        await loop.tasks.stop()
+        spans.close()
+    roots = {one.name for one in taken.spans if not one.parent_span_id}
+    assert roots == {"deploy prod/s1", "deploy prod/s2"}
 
 
 async def test_what_another_replica_delivers_is_left_to_it(
