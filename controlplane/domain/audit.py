@@ -18,6 +18,8 @@ from controlplane.domain.ledger import AuditEntry, Verdict
 
 _FORM = 1
 _SORTED = orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS
+# Raises TypeError where sorting the keys of mappings with text for keys would not do.
+_PLAIN = orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
 _SIGN_INS = frozenset(
     """signIn signOut signOutEverywhere useToken setUp setPassword approveDevice refuseDevice
     exchangeToken renewToken endTokens""".split()
@@ -86,14 +88,17 @@ class Whereabouts(NamedTuple):
 def canonical(entry: AuditEntry) -> bytes:
     """What a row's hash is taken over: its kind, number and content as a JSON array."""
     where = Whereabouts(entry.cluster_id, entry.project_id, entry.before_digest, entry.after_digest)
-    return content(entry, entry.number, where, orjson.dumps(entry.detail, option=_SORTED))
+    detail = orjson.dumps(entry.detail, option=_SORTED)
+    return content(entry, kind_of(entry.action), entry.number, where, detail)
 
 
-def content(entry: AuditEntry, number: int, where: Whereabouts, detail: bytes) -> bytes:
+def content(
+    entry: AuditEntry, kind: AuditKind, number: int, where: Whereabouts, detail: bytes
+) -> bytes:
     """The canonical bytes of a row that gets this number, whereabouts, and detail as text."""
     parts = (
         _FORM,
-        kind_of(entry.action).value,
+        kind.value,
         number,
         entry.at.astimezone(UTC).isoformat(timespec="microseconds"),
         entry.actor,
@@ -114,8 +119,11 @@ def content(entry: AuditEntry, number: int, where: Whereabouts, detail: bytes) -
 
 def detail_text(entry: AuditEntry) -> bytes:
     """A row's detail as it is hashed and kept: plain JSON, its keys sorted."""
-    plain = orjson.loads(orjson.dumps(entry.detail, option=orjson.OPT_NON_STR_KEYS))
-    return orjson.dumps(plain, option=_SORTED)
+    try:
+        return orjson.dumps(entry.detail, option=_PLAIN)
+    except TypeError:
+        plain = orjson.loads(orjson.dumps(entry.detail, option=orjson.OPT_NON_STR_KEYS))
+        return orjson.dumps(plain, option=_SORTED)
 
 
 def link(previous: str, entry: AuditEntry) -> str:

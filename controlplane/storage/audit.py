@@ -137,7 +137,7 @@ class SqlAudit(SqlLog[AuditEntry]):
             for entry in entries[start : start + _AT_ONCE]:
                 number += 1
                 where, detail = _where(entry, known), detail_text(entry)
-                digest = chained(digest, content(entry, number, where, detail))
+                digest = chained(digest, content(entry, kind, number, where, detail))
                 rows.append((*self._columns(entry, where, detail), kind.value, number, digest))
             await insert_rows(self._connection, self._table, rows)
         await self._connection.execute(_MOVE, [{"of": kind, "to": number, "with": digest}])

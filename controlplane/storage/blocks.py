@@ -5,7 +5,7 @@ wait for a busy event loop as often as there are rows.
 """
 
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from itertools import chain
 from typing import Any
@@ -15,7 +15,6 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.postgresql import asyncpg
 from sqlalchemy.engine import Dialect
 
-from controlplane.storage.columns import Utc
 from controlplane.storage.connection import Connection
 
 Row = tuple[Any, ...]
@@ -47,10 +46,13 @@ def _statement(table: Table, dialect: str, rows: int) -> str:
     return str(insert(table).values([row] * rows).compile(dialect=_DIALECTS[dialect]))
 
 
-def _moments(dialect: Dialect) -> Callable[[datetime], Any]:
-    written = Utc().dialect_impl(dialect).bind_processor(dialect)
-    assert written is not None
-    return written
+def _as_text(at: datetime) -> str:
+    """What SQLAlchemy writes for SQLite, in a tenth of the time."""
+    return at.astimezone(UTC).replace(tzinfo=None).isoformat(" ", "microseconds")
 
 
-_MOMENTS = {name: _moments(dialect) for name, dialect in _DIALECTS.items()}
+def _in_utc(at: datetime) -> datetime:
+    return at.astimezone(UTC)
+
+
+_MOMENTS: dict[str, Callable[[datetime], Any]] = {"sqlite": _as_text, "postgresql": _in_utc}
