@@ -8,13 +8,16 @@ from controlplane.domain.access import DEFAULT_PROJECT, Kind, Target
 from controlplane.domain.clusters import Cluster
 from fleet.errors import Conflict
 
+MOST_CHANGING = 10_000
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterGroup:
     """Clusters that belong together: each of `cluster_ids`, and all that have all of `tags`.
 
     Without tags it holds only those named. Of a project it holds only that project's clusters.
-    While it is frozen nothing of its clusters' services changes; `reason` says why.
+    While it is frozen nothing of its clusters' services changes; `reason` says why. Pipelines
+    change at most `max_changing` of its clusters at once, whichever they are; 0: any number.
     """
 
     id: str
@@ -29,6 +32,7 @@ class ClusterGroup:
     reason: str = ""
     frozen_by: str = ""
     frozen_at: datetime | None = None
+    max_changing: int = 0
 
     @property
     def target(self) -> Target:

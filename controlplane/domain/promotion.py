@@ -35,13 +35,15 @@ class Pipeline:
 class PipelineService:
     """A service of a pipeline, so that its pipelines are found by it; `promoted`: not git moves it.
 
-    `id` is `<pipeline id>/<service id>`.
+    `id` is `<pipeline id>/<service id>`. `changing`: it was given a release and is on its way; kept
+    where cluster groups limit how many of their clusters may be.
     """
 
     id: str
     pipeline_id: str
     service_id: str
     promoted: bool
+    changing: bool = False
 
 
 @dataclass(frozen=True, slots=True)

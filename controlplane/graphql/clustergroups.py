@@ -20,7 +20,8 @@ from controlplane.usecases.clustergroups import GroupChange
 @strawberry.type
 class ClusterGroup:
     """Clusters that belong together: those named, and all that have all of the tags. While it is
-    frozen nothing of its clusters' services changes."""
+    frozen nothing of its clusters' services changes. Pipelines change at most `maxChanging` of its
+    clusters at once, 0: any number."""
 
     id: strawberry.ID
     name: str
@@ -32,6 +33,7 @@ class ClusterGroup:
     frozen_reason: str | None
     frozen_by: str | None
     frozen_at: datetime | None
+    max_changing: int
     inserted_at: datetime
     updated_at: datetime
 
@@ -48,6 +50,7 @@ class ClusterGroup:
             frozen_reason=row.reason or None,
             frozen_by=row.frozen_by or None,
             frozen_at=row.frozen_at,
+            max_changing=row.max_changing,
             inserted_at=row.inserted_at,
             updated_at=row.updated_at,
         )
@@ -62,6 +65,7 @@ class ClusterGroupAttributes:
     project_id: strawberry.ID | None = None
     tags: list[TagAttributes] | None = None
     cluster_ids: list[strawberry.ID] | None = None
+    max_changing: int | None = None
 
     def change(self) -> GroupChange:
         return GroupChange(
@@ -70,6 +74,7 @@ class ClusterGroupAttributes:
             self.project_id or None,
             None if self.tags is None else {one.name: one.value for one in self.tags},
             self.cluster_ids,
+            self.max_changing,
         )
 
 

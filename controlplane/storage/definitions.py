@@ -48,6 +48,7 @@ cluster_groups = Table(
     Column("reason", Text, nullable=False),
     Column("frozen_by", String(320), nullable=False),
     Column("frozen_at", Utc),
+    Column("max_changing", Integer, nullable=False),
 )
 
 global_services = Table(

@@ -14,6 +14,7 @@ pipeline_services = Table(
     Column("pipeline_id", String(36), nullable=False, index=True),
     Column("service_id", String(36), nullable=False, index=True),
     Column("promoted", Boolean, nullable=False),
+    Column("changing", Boolean, nullable=False, default=False),
 )
 
 pipeline_events = Table(

@@ -135,6 +135,8 @@ class SqlReading(Generic[T]):
             return and_(True)
         if value is None:
             return column.is_(None)
+        if isinstance(value, range):
+            return column.between(value.start, value.stop - 1)
         if isinstance(value, Collection) and not isinstance(value, str | bytes):
             return column.in_(list(value))
         return column == value

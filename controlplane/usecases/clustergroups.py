@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from controlplane.domain.access import Actor, Kind, Target, Verb, require, require_member
-from controlplane.domain.clustergroups import ClusterGroup
+from controlplane.domain.clustergroups import MOST_CHANGING, ClusterGroup
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.names import check_label, check_text
 from controlplane.domain.ownership import OwnerKind
@@ -29,6 +29,7 @@ class GroupChange:
     project_id: str | None = None
     tags: Mapping[str, str] | None = None
     cluster_ids: Sequence[str] | None = None
+    max_changing: int | None = None
 
     def columns(self) -> dict[str, Any]:
         """The checked fields. Invalid: a value that cannot be."""
@@ -43,6 +44,10 @@ class GroupChange:
             if len(self.cluster_ids) > _MOST_CLUSTERS:
                 raise Invalid(f"{_MOST_CLUSTERS:,} at most", field="clusterIds")
             found["cluster_ids"] = tuple(dict.fromkeys(self.cluster_ids))
+        if self.max_changing is not None:
+            if not 0 <= self.max_changing <= MOST_CHANGING:
+                raise Invalid(f"0 to {MOST_CHANGING:,}", field="maxChanging")
+            found["max_changing"] = self.max_changing
         return found
 
 

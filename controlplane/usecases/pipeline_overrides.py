@@ -75,7 +75,7 @@ class PipelineOverrides:
     async def abort(self, actor: Actor, id: str, stage: str, reason: str = "") -> PipelineView:
         """Stop a roll-out where it is."""
         view = await self._pipelines.get(actor, id)
-        require(actor, Verb.APPROVE, view.row.target)
+        require(actor, Verb.PAUSE, view.row.target)
         found = _stage(view, stage)
         held = view.state.stages.get(found.id)
         if held is None or held.release is None:

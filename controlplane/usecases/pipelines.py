@@ -34,6 +34,7 @@ from controlplane.domain.pipelines.triggers import Trigger, TriggerRule
 from controlplane.domain.promotion import Pipeline, PipelineEvent, RefusedRevision
 from controlplane.domain.services import Service
 from controlplane.ports import Page, PageQuery, Transaction
+from controlplane.usecases.budgets import note_changing, of_budgets
 from controlplane.usecases.clusters import find_cluster
 from controlplane.usecases.deps import DELIVER, PIPELINE, Deps
 from controlplane.usecases.gatesecrets import sealed_rule
@@ -253,13 +254,13 @@ class Pipelines:
     async def pause(self, actor: Actor, id: str, reason: str = "") -> PipelineView:
         """Let nothing enter a stage until `resume`."""
         view = await self.get(actor, id)
-        require(actor, Verb.APPROVE, view.row.target)
+        require(actor, Verb.PAUSE, view.row.target)
         return await self.decide(actor, "pausePipeline", view, ev.Paused(actor.email, reason))
 
     async def resume(self, actor: Actor, id: str) -> PipelineView:
         """Let releases move again."""
         view = await self.get(actor, id)
-        require(actor, Verb.APPROVE, view.row.target)
+        require(actor, Verb.RESUME, view.row.target)
         return await self.decide(actor, "resumePipeline", view, ev.Resumed(actor.email))
 
     async def retry(self, actor: Actor, id: str, stage: str) -> PipelineView:
@@ -338,20 +339,22 @@ class Pipelines:
                 return ()
             row = await self._looked_again(tx, row)
             view = await view_of(tx, row)
-            decisions = _feed(view.spec, view.state, decided, now)
+            budget = await of_budgets(tx, view.spec, view.state, view.services, view.clusters)
+            budgeted = _feed(view.spec, view.state, budget, now)
+            decisions = _feed(view.spec, budgeted.state, decided, now)
             observed = [
                 *await of_surroundings(tx, view.spec, decisions.state, view.services),
                 *of_stages(view.spec, decisions.state, view.services),
                 ev.Tick(),
             ]
             seen = _feed(view.spec, decisions.state, observed, now)
-            for effect in (*decisions.effects, *seen.effects):
+            for effect in (*budgeted.effects, *decisions.effects, *seen.effects):
                 await self._record(tx, id, effect, now)
             ignored = tuple(one.text for one in decisions.effects if isinstance(one, fx.Noted))
             if audit is not None:
                 verdict = Verdict.REFUSED if ignored else Verdict.ALLOWED
                 await tx.audit.append([replace(audit, verdict=verdict)])
-            events = [*decisions.events, *seen.events]
+            events = [*budgeted.events, *decisions.events, *seen.events]
             changed = await self._keep(tx, row, view.state, seen.state, events)
         if changed:
             self._deps.bus.publish(PIPELINE, id)
@@ -404,6 +407,7 @@ class Pipelines:
             return False
         now, version = self._deps.clock.now(), row.version + 1
         await tx.pipelines.put(replace(row, state=body, version=version, updated_at=now))
+        await note_changing(tx, row.id, before, state)
         snapshot = version % _SNAPSHOT_EVERY == 0
         entry = PipelineEvent(
             self._deps.new_id(),

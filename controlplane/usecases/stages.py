@@ -113,8 +113,8 @@ async def _note(tx: Transaction, spec: model.Pipeline, before: model.Pipeline | 
     for id, row in wanted.items():
         if id not in there:
             await tx.pipeline_services.add(row)
-        elif there[id] != row:
-            await tx.pipeline_services.put(row)
+        elif there[id].promoted is not row.promoted:
+            await tx.pipeline_services.change(id, promoted=row.promoted)
 
 
 def _depends(stage: model.Stage) -> bool:

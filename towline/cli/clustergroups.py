@@ -44,6 +44,9 @@ def create_group(
     name: Name,
     tag: Tags = None,
     cluster: Clusters = None,
+    max_changing: Annotated[
+        int, typer.Option(help="So many of its clusters may pipelines change at once; 0: all.")
+    ] = 0,
     output: Output = Format.TABLE,
 ) -> None:
     """Make a group of the clusters that are named, and of those that have all of the tags.
@@ -57,6 +60,7 @@ def create_group(
         "name": name,
         "tags": named(pairs(tag, "tag")),
         "clusterIds": [find_cluster(api, one)["id"] for one in cluster or ()],
+        "maxChanging": max_changing,
     }
     made = api.ask(GROUPS.create, attributes=attributes)["createClusterGroup"]
     show(made, COLUMNS, output, "name")

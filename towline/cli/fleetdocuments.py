@@ -24,7 +24,7 @@ SET = f"""
 NAMESPACE = f"id name namespace labels annotations quota {_SELECTOR} {_TEMPLATE}"
 GROUP = """
     id name description tags { name value } clusterIds project { id name }
-    frozen frozenReason frozenBy frozenAt
+    frozen frozenReason frozenBy frozenAt maxChanging
 """
 
 

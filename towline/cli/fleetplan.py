@@ -25,7 +25,15 @@ SORTS: Mapping[str, Documents] = {
     "GlobalService": GLOBALS,
     "ServiceSet": SETS,
 }
-_PLAIN = ("name", "description", "namespace", "onLeave", "onDelete", "deletionBudget", "maxChanging")
+_PLAIN = (
+    "name",
+    "description",
+    "namespace",
+    "onLeave",
+    "onDelete",
+    "deletionBudget",
+    "maxChanging",
+)
 _MADE_LATER = "(made by this apply)"
 
 

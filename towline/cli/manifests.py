@@ -131,6 +131,7 @@ SHAPES: Mapping[str, Mapping[str, Any]] = {
         "description": str,
         "tags": WORDS,
         "clusters": [str],
+        "maxChanging": int,
     },
     "Namespace": {
         **_DEFINITION,

@@ -150,7 +150,7 @@ EDITOR = Role(
         Rule((Verb.READ,), (Kind.PROJECT,)),
         Rule((Verb.USE,), (Kind.SECRET,)),
         Rule((Verb.CONNECT,), (Kind.CLUSTER,)),
-        Rule((Verb.APPROVE,), (Kind.PIPELINE,)),
+        Rule((Verb.APPROVE, Verb.PAUSE, Verb.RESUME), (Kind.PIPELINE,)),
     ),
     kubernetes=_EDITOR_KUBERNETES,
 )

@@ -33,6 +33,7 @@ class Draft:
         self.releases = dict(state.releases)
         self.known_bad = dict(state.known_bad)
         self.frozen = dict(state.frozen)
+        self.room = state.room
         self.seen = state.seen
         known = {one.id for one in pipeline.triggers}
         self.triggers = {k: v for k, v in state.triggers.items() if k in known}
@@ -129,6 +130,7 @@ class Draft:
             known_bad=self.known_bad,
             paused=self.paused,
             frozen=self.frozen,
+            room=self.room,
             history=tuple(self._history[-HISTORY_LENGTH:]),
             seen=self.seen,
             triggers=self.triggers,

@@ -53,6 +53,7 @@ _TAKE: dict[type, Callable[[Draft, Any], None]] = {
     events.ChangeHinted: landing.hinted,
     events.BaseMoved: landing.base_moved,
     events.Frozen: reports.frozen,
+    events.Budgeted: reports.budgeted,
     events.CheckStarted: reports.check_started,
     events.CheckAnswered: reports.check_answered,
     events.ExternallyAnswered: overrides.externally_answered,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from controlplane.domain.pipelines.checks import Answer
 from controlplane.domain.pipelines.model import GateId, StageId
+from controlplane.domain.pipelines.rollout import Room
 from controlplane.domain.pipelines.state import Change, Digests, Health, ReleaseId, Revisions
 from fleet.identity import ServiceId
 
@@ -151,6 +152,13 @@ class Frozen:
     """Exactly these services are in clusters that must stay as they are, with the reasons."""
 
     services: Mapping[ServiceId, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Budgeted:
+    """What the budgets of cluster groups leave for this pipeline now; None: they have none."""
+
+    room: Room | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +326,7 @@ Event = (
     | ChangeHinted
     | BaseMoved
     | Frozen
+    | Budgeted
     | CheckStarted
     | CheckAnswered
     | ExternallyAnswered

@@ -7,6 +7,7 @@ from controlplane.domain.pipelines.checks import answered, steps_of
 from controlplane.domain.pipelines.draft import Draft, clip
 from controlplane.domain.pipelines.effects import Topic
 from controlplane.domain.pipelines.events import (
+    Budgeted,
     CheckAnswered,
     CheckStarted,
     Frozen,
@@ -93,6 +94,11 @@ def verification_failed(draft: Draft, event: VerificationFailed) -> None:
 def frozen(draft: Draft, event: Frozen) -> None:
     """Which clusters must stay as they are is told as a whole."""
     draft.frozen = {one: clip(reason) for one, reason in event.services.items()}
+
+
+def budgeted(draft: Draft, event: Budgeted) -> None:
+    """What is left of the budgets is told before anything may use it."""
+    draft.room = event.room
 
 
 def check_started(draft: Draft, event: CheckStarted) -> None:

@@ -46,6 +46,7 @@ def standing_of(draft: Draft, stage: Stage, held: StageState) -> Standing:
         frozen=draft.frozen,
         wave_done_at=held.wave_done_at,
         group_of=stage.group_of,
+        room=draft.room,
     )
 
 

@@ -16,6 +16,7 @@ from fleet.identity import ServiceId
 MAX_PAUSE_SECONDS = 30 * 86_400
 MAX_NAMES = 1_000
 MAX_COUNT = 1_000
+_LOOK_FOR_ROOM = timedelta(seconds=5)
 
 
 class Strategy(StrEnum):
@@ -113,11 +114,22 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
+class Room:
+    """What budgets of cluster groups leave: only these services may begin now, and why no others.
+
+    The clusters of a group are changed by many pipelines; each is told what is left for it.
+    """
+
+    free: tuple[ServiceId, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Standing:
     """Where a roll-out stands.
 
     `wave_done_at`: when the newest complete wave became complete. `group_of`: the group of each
-    service that counts against `max_per_group`.
+    service that counts against `max_per_group`. Without `room` no budget holds anything.
     """
 
     waves: Waves
@@ -125,6 +137,7 @@ class Standing:
     frozen: Collection[ServiceId] = ()
     wave_done_at: datetime | None = None
     group_of: Mapping[ServiceId, str] = field(default_factory=dict)
+    room: Room | None = None
 
 
 def next_batch(rollout: Rollout, standing: Standing, now: datetime) -> Batch:
@@ -142,7 +155,12 @@ def next_batch(rollout: Rollout, standing: Standing, now: datetime) -> Batch:
     thawed = [one for one in waiting if one not in standing.frozen]
     if not thawed:
         return Batch(reason=f"{len(waiting)} services are in frozen clusters")
-    chosen = _with_room(rollout, standing, thawed)
+    room = standing.room
+    may = set(thawed if room is None else room.free)
+    free = [one for one in thawed if one in may]
+    if room is not None and not free:
+        return Batch(reason=room.reason, wake=now + _LOOK_FOR_ROOM)
+    chosen = _with_room(rollout, standing, free)
     return Batch(tuple(chosen), _told(standing, number))
 
 

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import NewType
 
 from controlplane.domain.pipelines.model import EdgeId, GateId, StageId
-from controlplane.domain.pipelines.rollout import Progress
+from controlplane.domain.pipelines.rollout import Progress, Room
 from fleet.identity import ServiceId
 
 ReleaseId = NewType("ReleaseId", str)
@@ -272,7 +272,8 @@ class State:
 
     `candidates` has the release in waiting before each edge that has one. `known_bad` maps
     refused commits and digests to the reason. `paused` is the reason while nothing may move,
-    `frozen` has the services whose clusters must stay as they are, with the reason.
+    `frozen` has the services whose clusters must stay as they are, with the reason; `room` what
+    the budgets of their groups leave, if these have any.
     `history` has the newest entry last and `HISTORY_LENGTH` entries at most. `seen` is what waits
     to be made a release, `triggers` is by their ids.
     """
@@ -284,6 +285,7 @@ class State:
     known_bad: Mapping[str, str] = field(default_factory=dict)
     paused: str | None = None
     frozen: Mapping[ServiceId, str] = field(default_factory=dict)
+    room: Room | None = None
     history: tuple[HistoryEntry, ...] = ()
     seen: Seen | None = None
     triggers: Mapping[str, TriggerState] = field(default_factory=dict)

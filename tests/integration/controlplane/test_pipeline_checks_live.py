@@ -13,7 +13,10 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from controlplane.domain.access import INSTALLATION, Grant, Kind, Policy, Verb
 from controlplane.domain.access.roles import BuiltInRole as Role
+from controlplane.domain.access.roles import Role as AccessRole
+from controlplane.domain.access.roles import Rule as AccessRule
 from controlplane.domain.clusterjobs import JobPhase
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.pipelines import effects as fx
@@ -442,6 +445,27 @@ async def test_skipping_is_a_right_of_its_own(stand: Stand) -> None:
     await stand.overrides.skip(stand.world.admin, gate, release, "fire")
     await stand.settle()
     assert await stand.deployed() == [True]
+
+
+async def test_stopping_the_line_and_letting_it_run_are_two_rights(stand: Stand) -> None:
+    """Who is on call may stop it, and not more."""
+    await stand.save(ApprovalRule())
+    await stand.push()
+    pipelines, id = stand.world.pipelines, (await stand.view()).row.id
+    rule = AccessRule((Verb.READ, Verb.PAUSE), (Kind.PIPELINE,))
+    on_call = person(Role.VIEWER, "cy")
+    policy = Policy((Grant(AccessRole("calls", "calls", rules=(rule,)), INSTALLATION),))
+    on_call = replace(on_call, policy=policy)
+    with pytest.raises(Forbidden):
+        await pipelines.pause(person(Role.VIEWER, "eve"), id)
+    await pipelines.pause(on_call, id, "alarm")
+    for refused in (pipelines.resume(on_call, id), pipelines.retry(on_call, id, "prod")):
+        with pytest.raises(Forbidden):
+            await refused
+    with pytest.raises(Conflict, match="not taking in"):
+        await stand.overrides.abort(on_call, id, "dev")
+    await pipelines.resume(person(Role.EDITOR, "bo"), id)
+    assert (await stand.view()).state.paused is None
 
 
 async def test_a_refused_commit_moves_nowhere_until_it_is_lifted(stand: Stand) -> None:

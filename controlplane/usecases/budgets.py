@@ -1,0 +1,109 @@
+"""How many clusters of a group may be changing at once, whichever pipelines change them.
+
+A cluster is changing from the moment that one of its services is given a release until that
+service is healthy or has failed, or its roll-out was aborted.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from controlplane.domain.clustergroups import MOST_CHANGING, ClusterGroup
+from controlplane.domain.clusters import Cluster
+from controlplane.domain.pipelines import events as ev
+from controlplane.domain.pipelines import model
+from controlplane.domain.pipelines.rollout import Progress, Room
+from controlplane.domain.pipelines.state import StageState, State
+from controlplane.domain.services import Service
+from controlplane.ports import Transaction
+from fleet.identity import ServiceId
+
+
+async def of_budgets(
+    tx: Transaction,
+    spec: model.Pipeline,
+    state: State,
+    services: Mapping[str, Service],
+    clusters: Mapping[str, Cluster],
+) -> list[ev.Budgeted]:
+    """What the budgets leave for a pipeline. Until the transaction ends no other takes of it."""
+    groups = await _limited(tx, spec, services, clusters)
+    if not groups:
+        return [ev.Budgeted(None)] if state.room is not None else []
+    own = {services[id].cluster_id for id in _under_way(state) if id in services}
+    busy = await _changing(tx, groups, own)
+    free, full = [], ""
+    for id in _in_turn(spec, state):
+        cluster = clusters.get(services[id].cluster_id) if id in services else None
+        mine = [one for one in groups if cluster is not None and one.holds(cluster)]
+        closed = next((one for one in mine if _is_full(one, busy[one.id], cluster)), None)
+        if closed is not None:
+            full = full or _told(closed)
+            continue
+        free.append(id)
+        for one in mine:
+            busy[one.id].add(cluster.id if cluster else "")
+    return [ev.Budgeted(Room(tuple(free), full))]
+
+
+async def note_changing(tx: Transaction, pipeline_id: str, before: State, after: State) -> None:
+    """Keep which services are on their way, for all that have to do with the same groups."""
+    if before.room is None and after.room is None:
+        return
+    rows = await tx.pipeline_services.select(pipeline_id=pipeline_id)
+    now = set(_under_way(after)) if after.room is not None else set()
+    changed = {
+        row.id: {"changing": row.service_id in now}
+        for row in rows
+        if row.changing is not (row.service_id in now)
+    }
+    await tx.pipeline_services.change_each(changed)
+
+
+async def _limited(
+    tx: Transaction,
+    spec: model.Pipeline,
+    services: Mapping[str, Service],
+    clusters: Mapping[str, Cluster],
+) -> Sequence[ClusterGroup]:
+    """The groups with a budget that have to do with the pipeline, locked."""
+    groups = await tx.cluster_groups.select(max_changing=range(1, MOST_CHANGING + 1))
+    if not groups:
+        return ()
+    behind = {id for stage in spec.stages if stage is not spec.first for id in stage.services}
+    places = {services[id].cluster_id for id in behind if id in services}
+    found = [clusters[one] for one in places if one in clusters]
+    ids = [one.id for one in groups if any(one.holds(cluster) for cluster in found)]
+    return await tx.cluster_groups.lock(ids) if ids else ()
+
+
+async def _changing(
+    tx: Transaction, groups: Sequence[ClusterGroup], own: Collection[str]
+) -> dict[str, set[str]]:
+    """For each group the ids of its clusters that are changing now; `own` are some of them."""
+    rows = await tx.pipeline_services.select(changing=True)
+    services = await tx.services.select(id={row.service_id for row in rows}) if rows else []
+    clusters = await tx.clusters.select(id={*own, *(one.cluster_id for one in services)})
+    return {one.id: {c.id for c in clusters if one.holds(c)} for one in groups}
+
+
+def _in_turn(spec: model.Pipeline, state: State) -> Iterator[ServiceId]:
+    """The services that may be given a release next: first where one is on its way."""
+    later = [stage for stage in spec.order if stage is not spec.first]
+    held = {stage.id: state.stages.get(stage.id, StageState()) for stage in later}
+    for stage in sorted(later, key=lambda one: not held[one.id].promoting):
+        begun = held[stage.id].progress if held[stage.id].promoting else {}
+        for wave in stage.waves or (stage.services,):
+            yield from (id for id in wave if id not in begun and id not in state.frozen)
+
+
+def _under_way(state: State) -> Iterator[ServiceId]:
+    for held in state.stages.values():
+        if not held.stopped:
+            yield from (id for id, how in held.progress.items() if how is Progress.GIVEN)
+
+
+def _is_full(group: ClusterGroup, busy: set[str], cluster: Cluster | None) -> bool:
+    return cluster is not None and cluster.id not in busy and len(busy) >= group.max_changing
+
+
+def _told(group: ClusterGroup) -> str:
+    return f"cluster group {group.name!r}: {group.max_changing} of its clusters change at once"

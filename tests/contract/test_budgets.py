@@ -1,0 +1,130 @@
+"""Budgets of cluster groups: two pipelines at once never change more clusters than a group lets."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from controlplane.domain.ledger import Stage
+from controlplane.domain.services import Service
+from controlplane.events.memory import MemoryBus
+from controlplane.secrets.envelope import EnvelopeSealer
+from controlplane.storage.store import SqlStore
+from controlplane.usecases.clustergroups import ClusterGroups, GroupChange
+from controlplane.usecases.deps import Deps
+from controlplane.usecases.pipelines import (
+    PROMOTE,
+    RENDER,
+    TICK,
+    EdgeDraft,
+    PipelineDraft,
+    StageDraft,
+)
+from tests.fakes.clock import FakeClock
+from tests.fakes.manifests import FakeManifests, config_map
+from tests.integration.controlplane.conftest import World
+
+NAMES = ("shop", "web")
+CLUSTERS, AT_ONCE = 3, 2
+
+
+class Fleet:
+    """Clusters with two services each, which two pipelines bring out; all are of one group."""
+
+    def __init__(self, store: SqlStore) -> None:
+        clock, manifests = FakeClock(), FakeManifests()
+        deps = Deps(store, MemoryBus(), manifests, EnvelopeSealer(b"k" * 32), clock)
+        self.world = World(deps, manifests, clock)
+        self.groups = ClusterGroups(deps)
+        self.pipelines: list[str] = []
+        self.services: list[Service] = []
+        self.is_under_way = False
+
+    async def prepare(self, at_once: int) -> None:
+        world = self.world
+        repository = await world.repository()
+        clusters = [await world.cluster(f"c{n}") for n in range(CLUSTERS + 1)]
+        ids = [one.id for one in clusters[1:]]
+        change = GroupChange(name="eu", cluster_ids=ids, max_changing=at_once)
+        self.group = await self.groups.create(world.admin, change)
+        firsts = []
+        for name in NAMES:
+            made = [await world.service(one, repository, name) for one in clusters]
+            stages = [
+                StageDraft("dev", [made[0].id]),
+                StageDraft("prod", [one.id for one in made[1:]]),
+            ]
+            draft = PipelineDraft(name, stages, [EdgeDraft("dev", "prod")])
+            self.pipelines.append((await world.pipelines.save(world.admin, draft)).row.id)
+            firsts.append(made[0])
+            self.services += made[1:]
+        objects = [config_map("a", v="1")]
+        world.manifests.push(repository.id, dict.fromkeys(NAMES, objects))
+        await world.delivery.deliver(repository.id)
+        for one in firsts:
+            await world.report(one)
+
+    async def go_on(self) -> None:
+        """Both pipelines are looked at beside each other, and workers do what they ask for."""
+        world = self.world
+        await asyncio.gather(*(world.pipelines.advance(one) for one in self.pipelines))
+        works = {
+            RENDER: world.promotions.render,
+            PROMOTE: world.promotions.promote,
+            TICK: world.promotions.tick,
+        }
+        while True:
+            async with world.deps.store.write() as tx:
+                jobs = await tx.jobs.claim(works, "test", world.clock.now(), 100)
+            await asyncio.gather(*(works[job.kind](job) for job in jobs))
+            async with world.deps.store.write() as tx:
+                for job in jobs:
+                    await tx.jobs.finish(job)
+            if not jobs:
+                break
+
+    async def changing(self) -> list[Service]:
+        """The services that were given something of which their agents have not told yet."""
+        rows = [await self.world.get(one) for one in self.services]
+        return [one for one in rows if one.sequence > one.observed]
+
+    async def reasons(self) -> set[str]:
+        views = [await self.world.pipelines.get(self.world.admin, one) for one in self.pipelines]
+        return {one.rollout_reason for view in views for one in view.state.stages.values()}
+
+
+@pytest.fixture
+async def fleet(store: SqlStore) -> AsyncIterator[Fleet]:
+    one = Fleet(store)
+    await one.prepare(AT_ONCE)
+    yield one
+
+
+async def test_no_more_clusters_of_a_group_change_than_it_lets(fleet: Fleet) -> None:
+    """Whatever pipeline changes them; two services of one cluster count once; all come through."""
+    told: set[str] = set()
+    for _ in range(CLUSTERS * len(NAMES) * 3):
+        await fleet.go_on()
+        changing = await fleet.changing()
+        assert len({one.cluster_id for one in changing}) <= AT_ONCE
+        told |= await fleet.reasons()
+        if not changing and fleet.is_under_way:
+            break
+        if changing:
+            fleet.is_under_way = True
+            await fleet.world.report(changing[0])
+        await fleet.world.clock.advance(5)
+    async with fleet.world.deps.store.read() as tx:
+        promoted = await tx.ledger.select(stage=Stage.PROMOTED)
+        assert await tx.pipeline_services.select(changing=True) == []
+    assert sorted(one.service_id or "" for one in promoted) == sorted(s.id for s in fleet.services)
+    assert "cluster group 'eu': 2 of its clusters change at once" in told
+
+
+async def test_without_a_budget_all_change_at_once(fleet: Fleet) -> None:
+    """A budget that is lifted amid roll-outs holds nobody any longer."""
+    await fleet.go_on()
+    change = GroupChange(max_changing=0)
+    await fleet.groups.update(fleet.world.admin, fleet.group.id, change)
+    await fleet.go_on()
+    assert len(await fleet.changing()) == CLUSTERS * len(NAMES)
