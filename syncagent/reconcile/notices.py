@@ -1,5 +1,6 @@
 """Events on objects, where people look: one for each problem, counted up, written rarely."""
 
+import asyncio
 from dataclasses import dataclass
 
 import structlog
@@ -34,6 +35,7 @@ class Notices:
         self._cluster = cluster
         self._clock = clock
         self._kept: dict[tuple[ObjectKey, str, str], _Kept] = {}
+        self._waiting = asyncio.Event()
 
     def add(self, ref: ObjectRef, uid: str, reason: str, message: str, *, warns: bool) -> None:
         """Something was noticed; the oldest notices are forgotten when there are too many."""
@@ -43,14 +45,18 @@ class Notices:
         self._kept[key] = kept
         if len(self._kept) > _MOST_KEPT:
             del self._kept[next(iter(self._kept))]
+        self._waiting.set()
 
     async def run(self) -> None:
         """Write what is due, for ever."""
         while True:
+            await self._waiting.wait()
             await self._clock.sleep(_PAUSE_S)
             due = [kept for kept in self._kept.values() if self._is_due(kept)]
             for kept in due[:_AT_ONCE]:
                 await self._write(kept)
+            if all(kept.count == kept.written for kept in self._kept.values()):
+                self._waiting.clear()
 
     def _is_due(self, kept: _Kept) -> bool:
         return kept.count > kept.written and (self._clock.monotonic() - kept.at >= _AGAIN_AFTER_S)
