@@ -16,6 +16,8 @@ from fleet.bundle import open_bundle
 from fleet.errors import Invalid, NotFound, Unavailable
 
 _PARTIAL = ".part"
+# To hand these to a thread costs more than to write them.
+_SMALL_BYTES = 64 << 10
 
 
 class BundleFiles:
@@ -39,7 +41,10 @@ class BundleFiles:
         return await asyncio.to_thread(self._read, digest)
 
     async def save(self, digest: str, data: bytes) -> None:
-        await asyncio.to_thread(self._write, digest, data)
+        if len(data) <= _SMALL_BYTES:
+            self._write(digest, data)
+        else:
+            await asyncio.to_thread(self._write, digest, data)
 
     def part(self, digest: str, offset: int, length: int) -> bytes:
         try:
