@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from controlplane.agentlink.server import AgentLink
 from controlplane.domain.audit import AuditKind
+from controlplane.domain.signin import Issuer
 from controlplane.events.livelogs import MemoryLiveLogs
 from controlplane.events.memory import MemoryBus
 from controlplane.events.redis import RedisBus
@@ -19,6 +20,7 @@ from controlplane.graphql.schema import schema
 from controlplane.http.audit import AuditExport
 from controlplane.http.browser import Cookies
 from controlplane.http.graphql import GraphQLEndpoint
+from controlplane.http.scim import ScimRoutes
 from controlplane.http.signin import SignInRoutes
 from controlplane.loops.access import AccessLoop
 from controlplane.loops.deliveries import DeliveryOfNews
@@ -30,7 +32,7 @@ from controlplane.loops.targets import TargetLoop
 from controlplane.loops.traces import TraceLoop
 from controlplane.notify.outward import GuardedOutward
 from controlplane.oidc.issuers import Client, OidcIssuers
-from controlplane.ports import GitWriter, Issuer, Lender, Manifests
+from controlplane.ports import GitWriter, Lender, Manifests
 from controlplane.registry.client import RegistryClient
 from controlplane.secretports import KeyEncryption
 from controlplane.secrets.envelope import EnvelopeSealer, load_or_make_key
@@ -65,6 +67,7 @@ from controlplane.usecases.delivery import Delivery
 from controlplane.usecases.deployment import Deployment
 from controlplane.usecases.deps import Deps
 from controlplane.usecases.diffs import Diffs
+from controlplane.usecases.directory import Directory
 from controlplane.usecases.federation import Federation
 from controlplane.usecases.flows import Flows
 from controlplane.usecases.globals import Globals
@@ -141,6 +144,7 @@ class ControlPlane:
     passwords: ArgonPasswords
     signin: SignIn
     signin_routes: SignInRoutes
+    scim: ScimRoutes
     access: AccessLoop
     retention: RetentionLoop
     news: DeliveryOfNews
@@ -251,10 +255,8 @@ async def _joined(
     await repositories.check_key()
     verbs = Verbs(
         identity=identity,
-        people=People(deps),
+        **_for_people(deps),
         accounts=accounts,
-        projects=Projects(deps),
-        rights=Rights(deps),
         requests=requests,
         clusters=Clusters(deps),
         repositories=repositories,
@@ -293,6 +295,7 @@ async def _joined(
         passwords=passwords,
         signin=signin,
         signin_routes=SignInRoutes(signin, identity, accounts, cookies, clock),
+        scim=ScimRoutes(Directory(deps, _pushers(settings.auth)), identity, cookies),
         access=AccessLoop(requests, clock),
         retention=RetentionLoop(records, routing, _kept(settings.audit), clock),
         news=DeliveryOfNews(routing, sending, Watch(deps), bus, clock),
@@ -339,6 +342,11 @@ def _pipeline_loop(
         deps.clock,
         holder=deps.new_id(),
     )
+
+
+def _for_people(deps: Deps) -> dict[str, Any]:
+    """The verbs on who there is, and what they may."""
+    return {"people": People(deps), "projects": Projects(deps), "rights": Rights(deps)}
 
 
 def _for_pipelines(
@@ -441,6 +449,11 @@ def _kept(settings: AuditSettings) -> dict[AuditKind, timedelta]:
         AuditKind.AGENT: settings.agent_days,
     }
     return {kind: timedelta(days=count) for kind, count in days.items() if count}
+
+
+def _pushers(settings: AuthSettings) -> dict[str, str]:
+    """The issuer for which each service account pushes people and groups."""
+    return {one.scim_account: one.issuer for one in settings.oidc if one.scim_account}
 
 
 def _clients(settings: AuthSettings) -> list[Client]:

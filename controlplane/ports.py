@@ -41,7 +41,7 @@ from controlplane.domain.search import Found, Place, Question
 from controlplane.domain.secrets import Secret, SecretUse, SecretVersion
 from controlplane.domain.services import Component, Revision, Service
 from controlplane.domain.sets import OpenRequest, ServiceSet
-from controlplane.domain.signin import Challenge, Failures, TrustRule
+from controlplane.domain.signin import Challenge, Claims, Failures, Issuer, TrustRule
 from controlplane.domain.sources import ServiceSource
 from controlplane.domain.spans import Ended, Span
 from controlplane.domain.tunnels import Replica, Tunnel
@@ -139,6 +139,8 @@ class Rows(Reading[T], Protocol[T]):
         """Insert. Conflict: a row with the same unique name exists."""
         ...
 
+    async def add_each(self, several: Iterable[T]) -> None: ...
+
     async def put(self, one: T) -> None:
         """Write all columns of an existing row."""
         ...
@@ -154,6 +156,8 @@ class Rows(Reading[T], Protocol[T]):
     async def remove(self, id: str) -> None:
         """Delete for good."""
         ...
+
+    async def remove_each(self, ids: Collection[str]) -> None: ...
 
     async def remove_before(self, column: str, moment: datetime) -> None:
         """Delete rows whose time in a column is past."""
@@ -528,30 +532,6 @@ class Bus(Protocol):
         A topic alone means all of its keys. A slow reader gets each pair once, not each time.
         """
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Claims:
-    """What a verified token says. `groups` is None where it says nothing of groups."""
-
-    issuer: str
-    subject: str
-    expires_at: datetime
-    email: str = ""
-    email_verified: bool = False
-    name: str = ""
-    groups: tuple[str, ...] | None = None
-    every: Mapping[str, Any] = field(default_factory=dict, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Issuer:
-    """An identity provider by which people sign in. `required` groups: one of them is needed."""
-
-    name: str
-    url: str
-    title: str = ""
-    required: tuple[str, ...] = ()
 
 
 class Issuers(Protocol):

@@ -25,6 +25,8 @@ class OidcSettings(BaseModel):
     """Who is in none of them is not let in."""
     audience: str = ""
     """Of ID tokens sent as bearer; the client id without."""
+    scim_account: str = ""
+    """The service account whose tokens push people and groups of this provider, by SCIM."""
 
 
 class AuthSettings(BaseModel):

@@ -1,9 +1,10 @@
-"""What is remembered between the steps of a sign-in, and of those that failed."""
+"""Signing in: what is remembered between its steps and of failures; what providers say."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Any
 
 FAILURES_WINDOW = timedelta(minutes=15)
 MOST_FAILURES_OF_ACCOUNT = 10
@@ -65,3 +66,27 @@ class TrustRule:
     claims: Mapping[str, str] = field(default_factory=dict)
     minutes: int = 60
     keys: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """What a verified token says. `groups` is None where it says nothing of groups."""
+
+    issuer: str
+    subject: str
+    expires_at: datetime
+    email: str = ""
+    email_verified: bool = False
+    name: str = ""
+    groups: tuple[str, ...] | None = None
+    every: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Issuer:
+    """An identity provider by which people sign in. `required` groups: one of them is needed."""
+
+    name: str
+    url: str
+    title: str = ""
+    required: tuple[str, ...] = ()

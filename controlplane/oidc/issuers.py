@@ -7,9 +7,9 @@ from urllib.parse import urlencode
 
 import orjson
 
+from controlplane.domain.signin import Claims, Issuer
 from controlplane.oidc.metadata import Fetcher, Metadata, choose, keys_of
 from controlplane.oidc.tokens import header_of, issuer_of, judged, verified
-from controlplane.ports import Claims, Issuer
 from fleet.errors import NotFound, Unauthenticated, Unavailable
 from fleet.runtime.clock import Clock
 

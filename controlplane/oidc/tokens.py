@@ -7,7 +7,7 @@ from typing import Any
 import jwt
 from jwt.types import Options
 
-from controlplane.ports import Claims
+from controlplane.domain.signin import Claims
 from fleet.errors import Unauthenticated
 
 # Only signatures by a private key: a shared secret would let every client sign.

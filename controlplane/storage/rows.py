@@ -183,6 +183,13 @@ class SqlRows(SqlReading[T]):
 
     async def put(self, one: T) -> None:
         values = self._values(one)
+    async def add_each(self, several: Iterable[T]) -> None:
+        rows = [dict(self._written(self._values(one))) for one in several]
+        for row in rows:
+            self._connection.touches.wrote(row["id"], self)
+        if rows:
+            await self._connection.execute(insert(self._table), rows)
+
         await self.change(values.pop("id"), **values)
 
     async def change(self, id: str, **columns: Any) -> bool:
@@ -215,6 +222,12 @@ class SqlRows(SqlReading[T]):
 
     async def remove_before(self, column: str, moment: datetime) -> None:
         past = self._table.c[column] <= moment
+    async def remove_each(self, ids: Collection[str]) -> None:
+        for some in chunks(ids):
+            for id in some:
+                self._connection.touches.wrote(id, self)
+            await self._connection.execute(delete(self._table).where(self._table.c.id.in_(some)))
+
         await self._connection.execute(delete(self._table).where(past))
 
     async def count(self) -> int:

@@ -7,8 +7,8 @@ from fnmatch import fnmatchcase
 from controlplane.domain.access import SYSTEM, Actor, Kind, Target, Verb, require
 from controlplane.domain.names import check_text
 from controlplane.domain.people import Token, UserKind
-from controlplane.domain.signin import TrustRule
-from controlplane.ports import Claims, Issuers
+from controlplane.domain.signin import Claims, TrustRule
+from controlplane.ports import Issuers
 from controlplane.usecases.deps import Deps
 from controlplane.usecases.people import require_covers_user
 from controlplane.usecases.tokens import mint

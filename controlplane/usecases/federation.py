@@ -4,7 +4,8 @@ from datetime import datetime
 
 from controlplane.domain.access import SYSTEM
 from controlplane.domain.people import Group, Login, Membership, User, UserKind
-from controlplane.ports import Claims, Issuers, Transaction
+from controlplane.domain.signin import Claims
+from controlplane.ports import Issuers, Transaction
 from controlplane.usecases.deps import ACCESS, Deps
 from controlplane.usecases.tokens import end_tokens, publish_ended
 from fleet.errors import Conflict, Forbidden
@@ -51,15 +52,8 @@ class Federation:
         if not make:
             return None
         email = claims.email or f"{claims.subject}@{claims.issuer.partition('://')[2]}"
-        user = await tx.users.find(email=email[:320])
-        if user is not None and user.kind is not UserKind.PERSON:
-            raise Conflict(f"{email} is a service account here: nobody signs in as one")
-        if user is not None and not (claims.email and claims.email_verified):
-            raise Conflict(
-                f"an account {email} exists, and {claims.issuer} does not vouch for the address: "
-                "ask an administrator"
-            )
         now = self._deps.clock.now()
+        user = await self._kept(tx, claims) or await self._by_address(tx, claims, email)
         if user is None:
             name = (claims.name or email)[:255]
             user = User(self._deps.new_id(), email[:320], name, now, now)
@@ -69,15 +63,44 @@ class Federation:
         await tx.logins.add(login)
         return user
 
+    async def _kept(self, tx: Transaction, claims: Claims) -> User | None:
+        """Whom the issuer's directory has pushed under the id that it signs in with.
+
+        Entra ID names people to each program otherwise, and by their object id to all.
+        """
+        ids = [claims.subject, claims.every.get("oid")]
+        named = [one for one in ids if isinstance(one, str) and one]
+        return await tx.users.find(issuer=claims.issuer, external_id=named)
+
+    async def _by_address(self, tx: Transaction, claims: Claims, email: str) -> User | None:
+        user = await tx.users.find(email=email[:320])
+        if user is not None and user.kind is not UserKind.PERSON:
+            raise Conflict(f"{email} is a service account here: nobody signs in as one")
+        if user is not None and not (claims.email and claims.email_verified):
+            raise Conflict(
+                f"an account {email} exists, and {claims.issuer} does not vouch for the address: "
+                "ask an administrator"
+            )
+        return user
+
     async def _sync_groups(self, tx: Transaction, user: User, claims: Claims) -> bool:
-        """Make the memberships that came from the issuer what it says now; whether any changed."""
+        """Make the memberships that came from the issuer what it says now; whether any changed.
+
+        Who is in a group that its directory has pushed, only that says.
+        """
         if claims.groups is None:
             return False
-        named = list(claims.groups[:MOST_GROUPS])
-        wanted = await tx.groups.select(issuer=claims.issuer, name=named) if named else []
+        named = frozenset(claims.groups[:MOST_GROUPS])
+        every = await tx.groups.select(issuer=claims.issuer)
+        pushed = {one.id for one in every if one.external_id is not None}
+        wanted = [one for one in every if one.name in named and one.id not in pushed]
         held = await tx.memberships.select(user_id=user.id)
         others = {one.group_id for one in held if one.issuer != claims.issuer}
-        synced = {one.group_id: one for one in held if one.issuer == claims.issuer}
+        synced = {
+            one.group_id: one
+            for one in held
+            if one.issuer == claims.issuer and one.group_id not in pushed
+        }
         ids = {group.id for group in wanted}
         gone = [one for group, one in synced.items() if group not in ids]
         for membership in gone:

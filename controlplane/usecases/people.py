@@ -97,7 +97,7 @@ class People:
         require(actor, Verb.ADMINISTER, Target.whole(Kind.USER))
         async with self._deps.store.write() as tx:
             known = await tx.users.find(email=email)
-            user = known or self._new(check_text(_address(email), "email", 320), name)
+            user = known or self._new(check_address(email), name)
             if known is None:
                 await tx.users.add(user)
             elif name:
@@ -124,7 +124,7 @@ class People:
                 await require_covers_user(tx, actor, before, self._deps.clock.now())
                 if await tx.users.find(email=email) is not None:
                     raise Conflict(f"there is a user {email} already")
-                user = replace(user, email=check_text(_address(email), "email", 320))
+                user = replace(user, email=check_address(email))
             user = replace(user, updated_at=self._deps.clock.now())
             await tx.users.put(user)
             await self._deps.audit(tx, actor, "updateUser", user.email, id)
@@ -172,7 +172,8 @@ class People:
             if user is None:
                 raise NotFound
             await require_covers_user(tx, actor, user, self._deps.clock.now())
-            user = replace(user, disabled_at=now if disabled else None, updated_at=now)
+            at = now if disabled else None
+            user = replace(user, disabled_at=at, disabled_by=None, updated_at=now)
             await tx.users.put(user)
             ended = await end_tokens(tx, self._deps, user_id) if disabled else []
             action = "disableUser" if disabled else "enableUser"
@@ -242,11 +243,7 @@ class People:
         async with self._deps.store.write() as tx:
             group = await find_group(tx, id)
             await self._require_covers_group(tx, actor, id)
-            for membership in await tx.memberships.select(group_id=id):
-                await tx.memberships.remove(membership.id)
-            for binding in await tx.bindings.select(subject_id=id):
-                await tx.bindings.remove(binding.id)
-            await tx.groups.remove(id)
+            await drop_group(tx, id)
             await self._deps.audit(tx, actor, "deleteGroup", group.name, id)
         self._deps.bus.publish(ACCESS)
         return group
@@ -381,6 +378,13 @@ async def find_group(tx: Transaction, id: str) -> Group:
     return group
 
 
+async def drop_group(tx: Transaction, id: str) -> None:
+    """Delete a group, with its memberships and the roles bound to it."""
+    await tx.memberships.remove_each([one.id for one in await tx.memberships.select(group_id=id)])
+    await tx.bindings.remove_each([one.id for one in await tx.bindings.select(subject_id=id)])
+    await tx.groups.remove(id)
+
+
 async def find_user(tx: Transaction, id: str) -> User:
     """The user with this id. NotFound: none."""
     user = await tx.users.get(id)
@@ -389,10 +393,11 @@ async def find_user(tx: Transaction, id: str) -> User:
     return user
 
 
-def _address(email: str) -> str:
+def check_address(email: str) -> str:
+    """An address of a person. Invalid: it is none, or has the form of a service account's."""
     if "@" not in email or email.endswith(f"@{_ACCOUNT_DOMAIN}"):
         raise Invalid("give an e-mail address", field="email")
-    return email
+    return check_text(email, "email", 320)
 
 
 def _changed(group: Group, change: GroupChange) -> Group:

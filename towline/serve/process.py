@@ -250,6 +250,7 @@ class Process:
                 *Hooks(verbs.triggers, verbs.pipeline_overrides, self._clock).routes,
                 agents_route((_own_address(where[0]), port)),
                 *self.plane.signin_routes.routes(),
+                *self.plane.scim.routes,
                 self.plane.audit_export.route,
                 chart_route(),
             ],

@@ -8,8 +8,8 @@ import aiohttp
 from argon2 import PasswordHasher
 
 from controlplane.domain.access import Actor
+from controlplane.domain.signin import Issuer
 from controlplane.oidc.issuers import Client, OidcIssuers
-from controlplane.ports import Issuer
 from controlplane.secrets.passwords import ArgonPasswords
 from controlplane.usecases.accounts import Accounts
 from controlplane.usecases.federation import Federation

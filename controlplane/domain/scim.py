@@ -1,0 +1,241 @@
+"""SCIM 2.0 (RFC 7643, RFC 7644): what a directory says of people and groups, as plain values.
+
+Of a person the address, a name and whether they are active are kept; of a group its name and who
+is in it. All else that directories send is taken and not kept. Names of attributes are read in any
+case, and truth values as text too, since directories in use write them so.
+"""
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from controlplane.domain.names import check_text
+from fleet.errors import Invalid
+
+MOST_EDITS = 1_000
+MOST_MEMBERS = 10_000
+_LONGEST_ID = 255
+_URN = re.compile(r"urn:ietf:params:scim:schemas:core:2\.0:(?:user|group):", re.IGNORECASE)
+_ID = re.compile(r"[\w-]{1,64}")
+_MEMBER = re.compile(r'members\[value eq "([\w-]{1,64})"\]', re.IGNORECASE)
+_FILTER = re.compile(r'\s*(\w{1,40}) eq "([^"\\]{1,320})"\s*', re.IGNORECASE)
+_PATH = re.compile(r"[\w$.:\-]{1,200}(?:\[[^\[\]]{1,400}\][\w.]{0,80})?")
+_NAMES = ("displayname", "name.formatted")
+_TRUTHS = {"true": True, "false": False}
+
+Json = Mapping[str, Any]
+
+
+class HowMembers(StrEnum):
+    """What an edit does with the members it names."""
+
+    ADD = "add"
+    REMOVE = "remove"
+    REPLACE = "replace"
+
+
+class MemberEdit(NamedTuple):
+    """One step of a change of who is in a group, by the ids of people."""
+
+    how: HowMembers
+    ids: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class PersonPush:
+    """What a directory says of a person; None: nothing."""
+
+    address: str | None = None
+    name: str | None = None
+    external_id: str | None = None
+    active: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPush:
+    """What a directory says of a group; None and no edits: nothing."""
+
+    name: str | None = None
+    external_id: str | None = None
+    edits: tuple[MemberEdit, ...] = ()
+
+    def members(self, held: Collection[str]) -> frozenset[str]:
+        """Who is in the group after the edits, in their order."""
+        now = frozenset(held)
+        for how, ids in self.edits:
+            if how is HowMembers.REPLACE:
+                now = ids
+            else:
+                now = now | ids if how is HowMembers.ADD else now - ids
+        return now
+
+
+class Wanted(NamedTuple):
+    """One attribute, in lower case, and the value that it is to have."""
+
+    attribute: str
+    value: str
+
+
+def person(body: Any) -> PersonPush:
+    """A whole person. Invalid: names the attribute."""
+    given = _lowered(body)
+    push = _person(given)
+    if push.address is None:
+        raise Invalid("is missing", field="userName")
+    if push.name is None and (full := _full_name(given.get("name"))):
+        push = replace(push, name=full)
+    return push
+
+
+def person_patch(body: Any) -> PersonPush:
+    """Changes of a person. Invalid: names the operation."""
+    push = PersonPush()
+    for how, path, value in _operations(body):
+        if how is HowMembers.REMOVE:
+            changed = PersonPush(external_id="") if path == "externalid" else PersonPush()
+        else:
+            changed = _person({path: value} if path else _lowered(value))
+        push = _merged(push, changed)
+    return push
+
+
+def group(body: Any) -> GroupPush:
+    """A whole group; without `members`, who is in it stays. Invalid: names the attribute."""
+    push = _group(HowMembers.REPLACE, _lowered(body))
+    if push.name is None:
+        raise Invalid("is missing", field="displayName")
+    return push
+
+
+def group_patch(body: Any) -> GroupPush:
+    """Changes of a group. Invalid: names the operation."""
+    push = GroupPush()
+    for how, path, value in _operations(body):
+        changed = _group_operation(how, path, value)
+        push = GroupPush(
+            changed.name if changed.name is not None else push.name,
+            changed.external_id if changed.external_id is not None else push.external_id,
+            (*push.edits, *changed.edits),
+        )
+    return push
+
+
+def wanted(text: str, known: Collection[str]) -> Wanted | None:
+    """What a filter asks for; None without one. Invalid: it is not `attribute eq "value"`."""
+    if not text.strip():
+        return None
+    found = _FILTER.fullmatch(text)
+    names = {one.lower() for one in known}
+    if found is None or found[1].lower() not in names or not found[2].isprintable():
+        like = " or ".join(f'{one} eq "…"' for one in known)
+        raise Invalid(f"only {like} is understood", field="filter")
+    return Wanted(found[1].lower(), found[2])
+
+
+def _person(given: Json) -> PersonPush:
+    name = next((given[one] for one in _NAMES if given.get(one)), None)
+    return PersonPush(
+        _text(given.get("username"), "userName", 320),
+        _text(name, "displayName", 255),
+        _text(given.get("externalid"), "externalId", _LONGEST_ID),
+        _truth(given.get("active")),
+    )
+
+
+def _group(how: HowMembers, given: Json) -> GroupPush:
+    edits = ()
+    if given.get("members") is not None:
+        edits = (MemberEdit(how, _ids(given["members"])),)
+    return GroupPush(
+        _text(given.get("displayname"), "displayName", 255),
+        _text(given.get("externalid"), "externalId", _LONGEST_ID),
+        edits,
+    )
+
+
+def _group_operation(how: HowMembers, path: str, value: Any) -> GroupPush:
+    one = _MEMBER.fullmatch(path)
+    if one is not None:
+        if how is not HowMembers.REMOVE:
+            raise Invalid("a single member can only be removed", field="path")
+        return GroupPush(edits=(MemberEdit(how, frozenset((one[1],))),))
+    if how is not HowMembers.REMOVE:
+        return _group(how, {path: value} if path else _lowered(value))
+    if path == "members":
+        everybody = MemberEdit(HowMembers.REPLACE, frozenset())
+        return GroupPush(edits=(MemberEdit(how, _ids(value)) if value else everybody,))
+    return GroupPush(external_id="") if path == "externalid" else GroupPush()
+
+
+def _operations(body: Any) -> Iterator[tuple[HowMembers, str, Any]]:
+    """(what, path in lower case without its schema, value) of each operation of a PATCH."""
+    operations = _lowered(body).get("operations")
+    if not isinstance(operations, Sequence) or not 0 < len(operations) <= MOST_EDITS:
+        raise Invalid(f"1 to {MOST_EDITS} of them", field="Operations")
+    for one in map(_lowered, operations):
+        how, path = str(one.get("op", "")).lower(), one.get("path") or ""
+        if how not in list(HowMembers):
+            raise Invalid("is add, remove or replace", field="op")
+        if not isinstance(path, str) or (path and not _PATH.fullmatch(path)):
+            raise Invalid("is no path of an attribute", field="path")
+        if how == HowMembers.REMOVE and not path:
+            raise Invalid("what is removed needs one", field="path")
+        plain = _URN.sub("", path)
+        yield HowMembers(how), plain if "[" in plain else plain.lower(), one.get("value")
+
+
+def _merged(first: PersonPush, then: PersonPush) -> PersonPush:
+    return PersonPush(
+        first.address if then.address is None else then.address,
+        first.name if then.name is None else then.name,
+        first.external_id if then.external_id is None else then.external_id,
+        first.active if then.active is None else then.active,
+    )
+
+
+def _lowered(body: Any) -> dict[str, Any]:
+    """An object with names in lower case and without schemas before them."""
+    if not isinstance(body, Mapping):
+        raise Invalid("is a JSON object", field="body")
+    return {_URN.sub("", str(name)).lower(): value for name, value in body.items()}
+
+
+def _full_name(value: Any) -> str | None:
+    if not isinstance(value, Mapping):
+        return None
+    parts = _lowered(value)
+    whole = parts.get("formatted") or " ".join(
+        str(parts[one]) for one in ("givenname", "familyname") if parts.get(one)
+    )
+    return _text(whole or None, "name", 255)
+
+
+def _ids(value: Any) -> frozenset[str]:
+    """The ids of members: objects with a `value` each."""
+    several = value if isinstance(value, list) else [value]
+    if len(several) > MOST_MEMBERS:
+        raise Invalid(f"{MOST_MEMBERS:,} at most", field="members")
+    ids = [_lowered(one).get("value") for one in several]
+    if not all(isinstance(one, str) and _ID.fullmatch(one) for one in ids):
+        raise Invalid('are objects like {"value": "the id of a person"}', field="members")
+    return frozenset(ids)
+
+
+def _text(value: Any, field: str, longest: int) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise Invalid("is text", field=field)
+    return check_text(value, field, longest) if value else value
+
+
+def _truth(value: Any) -> bool | None:
+    if value is None or isinstance(value, bool):
+        return value
+    truth = _TRUTHS.get(value.lower()) if isinstance(value, str) else None
+    if truth is None:
+        raise Invalid("is true or false", field="active")
+    return truth

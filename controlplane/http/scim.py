@@ -1,0 +1,292 @@
+"""SCIM 2.0 (RFC 7644) at `/scim/v2`: where an identity provider's directory pushes to.
+
+Users and Groups: found by one attribute, made, replaced, patched, deleted; and what a client may
+ask about the service itself. No bulk, no sorting, no passwords.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Any
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from controlplane.domain import scim
+from controlplane.domain.access import Actor
+from controlplane.domain.people import User
+from controlplane.http.browser import Cookies
+from controlplane.http.graphql import token_of
+from controlplane.usecases.directory import Directory, GroupView
+from controlplane.usecases.identity import Identity
+from fleet.errors import Code, Invalid, NotFound, TowlineError, Unauthenticated
+from fleet.identity import TokenKind, token_kind
+
+PATH = "/scim/v2"
+MOST_BYTES = 1 << 20
+MOST_A_PAGE = 100
+_NUMBER = re.compile(r"-?[0-9]{1,9}")
+_ID = re.compile(r"[\w-]{1,64}")
+_USER, _GROUP = "User", "Group"
+_CORE = "urn:ietf:params:scim:schemas:core:2.0"
+_MESSAGES = "urn:ietf:params:scim:api:messages:2.0"
+_STATUS = {
+    Code.UNAUTHENTICATED: 401,
+    Code.FORBIDDEN: 403,
+    Code.NOT_FOUND: 404,
+    Code.INVALID: 400,
+    Code.CONFLICT: 409,
+    Code.LIMIT: 429,
+    Code.UNAVAILABLE: 503,
+}
+_DETAILS = {"filter": "invalidFilter", "path": "invalidPath", "body": "invalidSyntax"}
+
+Json = dict[str, Any]
+Handler = Callable[[Actor, Request], Awaitable[Response]]
+
+
+class ScimRoutes:
+    """The HTTP face of `Directory`; `routes` are for the application."""
+
+    def __init__(self, directory: Directory, identity: Identity, cookies: Cookies) -> None:
+        self._directory = directory
+        self._identity = identity
+        self._cookies = cookies
+        handlers: list[tuple[str, str, Handler]] = [
+            ("GET", "/Users", self._people),
+            ("POST", "/Users", self._add_person),
+            ("GET", "/Users/{id}", self._person),
+            ("PUT", "/Users/{id}", self._replace_person),
+            ("PATCH", "/Users/{id}", self._patch_person),
+            ("DELETE", "/Users/{id}", self._remove_person),
+            ("GET", "/Groups", self._groups),
+            ("POST", "/Groups", self._add_group),
+            ("GET", "/Groups/{id}", self._group),
+            ("PUT", "/Groups/{id}", self._replace_group),
+            ("PATCH", "/Groups/{id}", self._patch_group),
+            ("DELETE", "/Groups/{id}", self._remove_group),
+            ("GET", "/ServiceProviderConfig", self._about),
+            ("GET", "/ResourceTypes", self._kinds),
+        ]
+        self.routes = [
+            Route(f"{PATH}{path}", self._told(work), methods=[how], max_body_size=MOST_BYTES)
+            for how, path, work in handlers
+        ]
+
+    def _told(self, work: Handler) -> Callable[[Request], Awaitable[Response]]:
+        """Failures as section 3.12 wants them."""
+
+        async def handle(request: Request) -> Response:
+            try:
+                return await work(await self._caller(request), request)
+            except TowlineError as error:
+                return _refusal(error)
+
+        return handle
+
+    async def _caller(self, request: Request) -> Actor:
+        token = token_of(request.headers.get("authorization", ""))
+        if not token or token_kind(token) is not TokenKind.SERVICE_ACCOUNT:
+            raise Unauthenticated("a directory sends a token of its service account (tws_…)")
+        source = request.client.host if request.client else ""
+        return await self._identity.authenticate(token, source)
+
+    async def _people(self, actor: Actor, request: Request) -> Response:
+        asked = scim.wanted(_filter(request), ("userName", "externalId"))
+        found = await self._directory.people(actor, asked)
+        page, start = _page(request, found)
+        return _listed([self._shown(request, one) for one in page], start, len(found))
+
+    async def _person(self, actor: Actor, request: Request) -> Response:
+        user = await self._directory.person(actor, _id(request))
+        return _json(self._shown(request, user))
+
+    async def _add_person(self, actor: Actor, request: Request) -> Response:
+        user = await self._directory.add_person(actor, scim.person(await _body(request)))
+        return _made(self._shown(request, user))
+
+    async def _replace_person(self, actor: Actor, request: Request) -> Response:
+        push = scim.person(await _body(request))
+        user = await self._directory.change_person(actor, _id(request), push)
+        return _json(self._shown(request, user))
+
+    async def _patch_person(self, actor: Actor, request: Request) -> Response:
+        push = scim.person_patch(await _body(request))
+        user = await self._directory.change_person(actor, _id(request), push)
+        return _json(self._shown(request, user))
+
+    async def _remove_person(self, actor: Actor, request: Request) -> Response:
+        await self._directory.remove_person(actor, _id(request))
+        return Response(status_code=204)
+
+    async def _groups(self, actor: Actor, request: Request) -> Response:
+        asked = scim.wanted(_filter(request), ("displayName", "externalId"))
+        found = await self._directory.groups(actor, asked)
+        page, start = _page(request, found)
+        viewed = await self._directory.viewed(actor, page)
+        return _listed([self._viewed(request, one) for one in viewed], start, len(found))
+
+    async def _group(self, actor: Actor, request: Request) -> Response:
+        group = await self._directory.group(actor, _id(request))
+        (view,) = await self._directory.viewed(actor, [group])
+        return _json(self._viewed(request, view))
+
+    async def _add_group(self, actor: Actor, request: Request) -> Response:
+        group = await self._directory.add_group(actor, scim.group(await _body(request)))
+        (view,) = await self._directory.viewed(actor, [group])
+        return _made(self._viewed(request, view))
+
+    async def _replace_group(self, actor: Actor, request: Request) -> Response:
+        return await self._change_group(actor, request, scim.group(await _body(request)))
+
+    async def _patch_group(self, actor: Actor, request: Request) -> Response:
+        return await self._change_group(actor, request, scim.group_patch(await _body(request)))
+
+    async def _change_group(self, actor: Actor, request: Request, push: scim.GroupPush) -> Response:
+        group = await self._directory.change_group(actor, _id(request), push)
+        (view,) = await self._directory.viewed(actor, [group])
+        return _json(self._viewed(request, view))
+
+    async def _remove_group(self, actor: Actor, request: Request) -> Response:
+        await self._directory.remove_group(actor, _id(request))
+        return Response(status_code=204)
+
+    async def _about(self, _: Actor, request: Request) -> Response:
+        """Section 5 of RFC 7643."""
+        way = {"type": "oauthbearertoken", "name": "Bearer token", "primary": True}
+        way["description"] = "A token of the service account that the settings name."
+        return _json(
+            {
+                "schemas": [f"{_CORE}:ServiceProviderConfig"],
+                "patch": {"supported": True},
+                "bulk": {"supported": False, "maxOperations": 0, "maxPayloadSize": 0},
+                "filter": {"supported": True, "maxResults": MOST_A_PAGE},
+                "changePassword": {"supported": False},
+                "sort": {"supported": False},
+                "etag": {"supported": False},
+                "authenticationSchemes": [way],
+                "meta": self._meta(request, "ServiceProviderConfig", "ServiceProviderConfig"),
+            }
+        )
+
+    async def _kinds(self, _: Actor, request: Request) -> Response:
+        """Section 6 of RFC 7643."""
+        kinds = [
+            {
+                "schemas": [f"{_CORE}:ResourceType"],
+                "id": kind,
+                "name": kind,
+                "endpoint": f"/{kind}s",
+                "schema": f"{_CORE}:{kind}",
+                "meta": self._meta(request, "ResourceType", f"ResourceTypes/{kind}"),
+            }
+            for kind in (_USER, _GROUP)
+        ]
+        return _listed(kinds, 1, len(kinds))
+
+    def _meta(self, request: Request, kind: str, path: str) -> Json:
+        return {"resourceType": kind, "location": f"{self._cookies.base(request)}{PATH}/{path}"}
+
+    def _shown(self, request: Request, user: User) -> Json:
+        meta = self._meta(request, _USER, f"Users/{user.id}")
+        shown = {
+            "schemas": [f"{_CORE}:User"],
+            "id": user.id,
+            "userName": user.email,
+            "displayName": user.name,
+            "name": {"formatted": user.name},
+            "emails": [{"value": user.email, "type": "work", "primary": True}],
+            "active": user.disabled_at is None,
+            "meta": {**meta, "created": user.inserted_at, "lastModified": user.updated_at},
+        }
+        return {**shown, "externalId": user.external_id} if user.external_id else shown
+
+    def _viewed(self, request: Request, view: GroupView) -> Json:
+        group = view.group
+        meta = self._meta(request, _GROUP, f"Groups/{group.id}")
+        shown: Json = {
+            "schemas": [f"{_CORE}:Group"],
+            "id": group.id,
+            "displayName": group.name,
+            "meta": {**meta, "created": group.inserted_at, "lastModified": group.updated_at},
+        }
+        if group.external_id:
+            shown["externalId"] = group.external_id
+        if "members" in request.query_params.get("excludedAttributes", "").lower().split(","):
+            return shown
+        members = [{"value": id, "type": _USER} for id in sorted(view.members)]
+        return {**shown, "members": members}
+
+
+def _id(request: Request) -> str:
+    id = request.path_params["id"]
+    if not _ID.fullmatch(id):
+        raise NotFound
+    return id
+
+
+def _filter(request: Request) -> str:
+    return request.query_params.get("filter", "")[:500]
+
+
+def _page(request: Request, found: Sequence[Any]) -> tuple[Sequence[Any], int]:
+    """The rows that are asked for, and the number of the first, counted from 1."""
+    start, count = _number(request, "startIndex", 1), _number(request, "count", MOST_A_PAGE)
+    first = max(start, 1)
+    return found[first - 1 : first - 1 + min(max(count, 0), MOST_A_PAGE)], first
+
+
+def _number(request: Request, name: str, default: int) -> int:
+    text = request.query_params.get(name, "")
+    if not text:
+        return default
+    if not _NUMBER.fullmatch(text):
+        raise Invalid("is a number", field=name)
+    return int(text)
+
+
+async def _body(request: Request) -> Any:
+    try:
+        return orjson.loads(await request.body())
+    except orjson.JSONDecodeError:
+        raise Invalid("is a JSON object", field="body") from None
+
+
+def _listed(resources: Collection[Json], start: int, total: int) -> Response:
+    return _json(
+        {
+            "schemas": [f"{_MESSAGES}:ListResponse"],
+            "totalResults": total,
+            "startIndex": start,
+            "itemsPerPage": len(resources),
+            "Resources": resources,
+        }
+    )
+
+
+def _made(shown: Json) -> Response:
+    return _json(shown, 201, {"location": shown["meta"]["location"]})
+
+
+def _refusal(error: TowlineError) -> Response:
+    status = _STATUS.get(error.code, 500)
+    told = {
+        "schemas": [f"{_MESSAGES}:Error"],
+        "status": str(status),
+        "detail": error.message if error.code in _STATUS else "our mistake: the log has it",
+    }
+    if error.code is Code.CONFLICT:
+        told["scimType"] = "uniqueness"
+    if isinstance(error, Invalid):
+        told["scimType"] = _DETAILS.get(error.field or "", "invalidValue")
+    return _json(told, status, {"www-authenticate": "Bearer"} if status == 401 else {})
+
+
+def _json(body: Json, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(
+        orjson.dumps(body, option=orjson.OPT_UTC_Z),
+        status,
+        {"cache-control": "no-store", **(headers or {})},
+        "application/scim+json",
+    )

@@ -1,0 +1,289 @@
+"""Directories: people and groups that an identity provider keeps here itself, by SCIM.
+
+Each provider names one service account, whose tokens push for it. They reach nothing but what its
+own directory keeps: its people, and the groups that get their members from it. What a group may,
+somebody here has bound who holds all of it; who is in it, the directory says.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from controlplane.domain.access import Actor, ActorKind, Kind, Target, Verb, require
+from controlplane.domain.names import check_text
+from controlplane.domain.people import Group, Membership, User, UserKind
+from controlplane.domain.scim import GroupPush, PersonPush, Wanted
+from controlplane.ports import MOST_ROWS_A_PAGE, PageQuery, Transaction
+from controlplane.usecases.deps import ACCESS, Deps
+from controlplane.usecases.people import check_address, drop_group
+from controlplane.usecases.tokens import end_tokens, publish_ended
+from fleet.errors import Conflict, Forbidden, Invalid, NotFound
+
+MOST_TOLD_BY_NAME = 100
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """A group and the ids of those whom its directory has put into it."""
+
+    group: Group
+    members: Collection[str]
+
+
+class Directory:
+    """Verbs of a directory. `accounts`: the issuer for which each service account pushes."""
+
+    def __init__(self, deps: Deps, accounts: Mapping[str, str]) -> None:
+        self._deps = deps
+        self._accounts = accounts
+
+    async def people(self, actor: Actor, wanted: Wanted | None) -> Sequence[User]:
+        """All people of the directory, or those who fit."""
+        issuer = self._issuer(actor, Kind.USER)
+        async with self._deps.store.read() as tx:
+            if wanted is None:
+                found = await tx.users.select(issuer=issuer)
+            elif wanted.attribute == "username":
+                found = [one for one in await _alike(tx, wanted.value) if one.issuer == issuer]
+            else:
+                found = await tx.users.select(issuer=issuer, external_id=wanted.value)
+        return [one for one in found if one.external_id is not None]
+
+    async def person(self, actor: Actor, id: str) -> User:
+        """One of them. NotFound: none, or not of this directory."""
+        issuer = self._issuer(actor, Kind.USER)
+        async with self._deps.store.read() as tx:
+            return await self._person(tx, issuer, id)
+
+    async def add_person(self, actor: Actor, push: PersonPush) -> User:
+        """Make an account, or keep from now on that of somebody who has signed in by the provider.
+
+        Conflict: the address is somebody else's.
+        """
+        issuer = self._issuer(actor, Kind.USER)
+        address, now = check_address(push.address or ""), self._deps.clock.now()
+        async with self._deps.store.write() as tx:
+            known = next(iter(await _alike(tx, address)), None)
+            if known is not None and not await self._may_keep(tx, known, issuer):
+                raise Conflict(f"there is an account {address} that this directory does not keep")
+            before = known or User(self._deps.new_id(), address, address, now, now)
+            kept = replace(before, issuer=issuer, external_id="")
+            user = _applied(kept, replace(push, active=push.active is not False), issuer, now)
+            await (tx.users.add(user) if known is None else tx.users.put(user))
+            ended = await self._ended(tx, before, user)
+            action = "createUser" if known is None else _action(before, user)
+            await self._deps.audit(tx, actor, action, user.email, user.id, directory=issuer)
+        self._tell(user.id, ended)
+        return user
+
+    async def change_person(self, actor: Actor, id: str, push: PersonPush) -> User:
+        """Change what is said; somebody who is not active any more is signed out everywhere."""
+        issuer = self._issuer(actor, Kind.USER)
+        async with self._deps.store.write() as tx:
+            before = await self._person(tx, issuer, id)
+            user = _applied(before, push, issuer, self._deps.clock.now())
+            if user == before:
+                return before
+            if user.email != before.email and await tx.users.find(email=user.email) is not None:
+                raise Conflict(f"there is an account {user.email} already")
+            await tx.users.put(user)
+            ended = await self._ended(tx, before, user)
+            action = _action(before, user)
+            await self._deps.audit(tx, actor, action, user.email, id, directory=issuer)
+        self._tell(id, ended)
+        return user
+
+    async def remove_person(self, actor: Actor, id: str) -> None:
+        """Let somebody go: disabled, in none of its groups, and no longer kept by it."""
+        issuer = self._issuer(actor, Kind.USER)
+        async with self._deps.store.write() as tx:
+            before = await self._person(tx, issuer, id)
+            gone = _applied(before, PersonPush(active=False), issuer, self._deps.clock.now())
+            user = replace(gone, external_id=None)
+            await tx.users.put(user)
+            rows = await tx.memberships.select(user_id=id, issuer=issuer)
+            await tx.memberships.remove_each([one.id for one in rows])
+            ended = await self._ended(tx, before, user)
+            await self._deps.audit(
+                tx, actor, "disableUser", user.email, id, directory=issuer, removed=True
+            )
+        self._tell(id, ended)
+
+    async def groups(self, actor: Actor, wanted: Wanted | None) -> Sequence[Group]:
+        """All groups that get their members from the provider, or those that fit."""
+        issuer = self._issuer(actor, Kind.GROUP)
+        async with self._deps.store.read() as tx:
+            column = "name" if wanted and wanted.attribute == "displayname" else "external_id"
+            fits = {column: wanted.value} if wanted else {}
+            return await tx.groups.select(issuer=issuer, **fits)
+
+    async def viewed(self, actor: Actor, groups: Sequence[Group]) -> list[GroupView]:
+        """Groups with their members."""
+        issuer = self._issuer(actor, Kind.GROUP)
+        async with self._deps.store.read() as tx:
+            ids = [one.id for one in groups if one.issuer == issuer]
+            rows = await tx.memberships.select(group_id=ids, issuer=issuer) if ids else []
+        held: dict[str, list[str]] = {}
+        for row in rows:
+            held.setdefault(row.group_id, []).append(row.user_id)
+        return [GroupView(one, held.get(one.id, ())) for one in groups]
+
+    async def group(self, actor: Actor, id: str) -> Group:
+        """One of them. NotFound: none, or not of this provider."""
+        issuer = self._issuer(actor, Kind.GROUP)
+        async with self._deps.store.read() as tx:
+            return await self._group(tx, issuer, id)
+
+    async def add_group(self, actor: Actor, push: GroupPush) -> Group:
+        """A group without any role, with its members. Conflict: the name is taken."""
+        issuer = self._issuer(actor, Kind.GROUP)
+        name, now = check_text(push.name or "", "displayName"), self._deps.clock.now()
+        group = Group(self._deps.new_id(), name, now, now, issuer=issuer)
+        group = replace(group, external_id=push.external_id or "")
+        async with self._deps.store.write() as tx:
+            await _require_free(tx, name)
+            await tx.groups.add(group)
+            changed = await self._set_members(tx, issuer, group, push)
+            await self._deps.audit(
+                tx, actor, "createGroup", name, group.id, directory=issuer, joined=len(changed)
+            )
+        self._tell_of(changed)
+        return group
+
+    async def change_group(self, actor: Actor, id: str, push: GroupPush) -> Group:
+        """Change the name, or who is in it; from now on sign-ins leave it alone."""
+        issuer = self._issuer(actor, Kind.GROUP)
+        async with self._deps.store.write() as tx:
+            before = await self._group(tx, issuer, id)
+            external = before.external_id if push.external_id is None else push.external_id
+            name = check_text(push.name, "displayName") if push.name else before.name
+            group = replace(before, name=name, external_id=external or "")
+            if name != before.name:
+                await _require_free(tx, name)
+            changed = await self._set_members(tx, issuer, group, push)
+            if group == before and not changed:
+                return before
+            group = replace(group, updated_at=self._deps.clock.now())
+            await tx.groups.put(group)
+            await self._deps.audit(
+                tx, actor, "updateGroup", name, id, directory=issuer, moved=len(changed)
+            )
+        self._tell_of(changed)
+        return group
+
+    async def remove_group(self, actor: Actor, id: str) -> None:
+        """Delete a group and the roles that are bound to it."""
+        issuer = self._issuer(actor, Kind.GROUP)
+        async with self._deps.store.write() as tx:
+            group = await self._group(tx, issuer, id)
+            await drop_group(tx, id)
+            await self._deps.audit(tx, actor, "deleteGroup", group.name, id, directory=issuer)
+        self._deps.bus.publish(ACCESS)
+
+    def _issuer(self, actor: Actor, kind: Kind) -> str:
+        """For whom the caller pushes. Forbidden: for nobody, or without the right."""
+        require(actor, Verb.WRITE, Target.whole(kind))
+        is_account = actor.kind is ActorKind.SERVICE_ACCOUNT
+        issuer = self._accounts.get(actor.email) if is_account else None
+        if issuer is None:
+            raise Forbidden(
+                f"{actor.email or actor.name} is the scim_account of no identity provider"
+            )
+        return issuer
+
+    async def _person(self, tx: Transaction, issuer: str, id: str) -> User:
+        user = await tx.users.get(id)
+        if user is None or user.issuer != issuer or user.external_id is None:
+            raise NotFound(f"this directory keeps nobody with the id {id[:40]}")
+        return user
+
+    async def _group(self, tx: Transaction, issuer: str, id: str) -> Group:
+        group = await tx.groups.get(id)
+        if group is None or group.issuer != issuer:
+            raise NotFound(f"this directory keeps no group with the id {id[:40]}")
+        return group
+
+    async def _may_keep(self, tx: Transaction, user: User, issuer: str) -> bool:
+        """Whether an account is of the provider, and kept by no directory yet."""
+        if user.kind is not UserKind.PERSON or user.external_id is not None:
+            return False
+        login = await tx.logins.find(user_id=user.id, issuer=issuer)
+        return user.issuer == issuer or login is not None
+
+    async def _set_members(
+        self, tx: Transaction, issuer: str, group: Group, push: GroupPush
+    ) -> frozenset[str]:
+        """Those who came or went. Invalid: somebody whom the directory does not keep.
+
+        Whom somebody here has put into the group stays in it.
+        """
+        if not push.edits:
+            return frozenset()
+        rows = await tx.memberships.select(group_id=group.id)
+        synced = {one.user_id: one.id for one in rows if one.issuer == issuer}
+        wanted = push.members(synced)
+        new = wanted - {one.user_id for one in rows}
+        await self._require_kept(tx, issuer, new)
+        now = self._deps.clock.now()
+        await tx.memberships.add_each(
+            Membership(self._deps.new_id(), group.id, id, now, issuer) for id in sorted(new)
+        )
+        gone = frozenset(synced) - wanted
+        await tx.memberships.remove_each([synced[one] for one in gone])
+        return new | gone
+
+    async def _require_kept(self, tx: Transaction, issuer: str, ids: Collection[str]) -> None:
+        known = await tx.users.select(issuer=issuer, id=list(ids)) if ids else []
+        unknown = set(ids) - {one.id for one in known if one.external_id is not None}
+        if unknown:
+            first = min(unknown)
+            raise Invalid(f"nobody here has the id {first}", field="members")
+
+    async def _ended(self, tx: Transaction, before: User, user: User) -> list[str]:
+        if user.disabled_at is None or before.disabled_at is not None:
+            return []
+        return await end_tokens(tx, self._deps, user.id)
+
+    def _tell(self, id: str, ended: Collection[str]) -> None:
+        publish_ended(self._deps, ended)
+        self._deps.bus.publish(ACCESS, id)
+
+    def _tell_of(self, changed: Collection[str]) -> None:
+        for id in changed if len(changed) <= MOST_TOLD_BY_NAME else ("",):
+            self._deps.bus.publish(ACCESS, id)
+
+
+def _applied(user: User, push: PersonPush, issuer: str, now: datetime) -> User:
+    """The account as the directory says; the same if nothing changes.
+
+    Who was disabled by somebody here stays so, whatever the directory says.
+    """
+    changed = user
+    if push.address is not None:
+        changed = replace(changed, email=check_address(push.address))
+    if push.name:
+        changed = replace(changed, name=check_text(push.name, "displayName"))
+    if push.external_id is not None:
+        changed = replace(changed, external_id=push.external_id)
+    if push.active is False and user.disabled_at is None:
+        changed = replace(changed, disabled_at=now, disabled_by=issuer)
+    if push.active and user.disabled_by == issuer:
+        changed = replace(changed, disabled_at=None, disabled_by=None)
+    return user if changed == user else replace(changed, updated_at=now)
+
+
+def _action(before: User, after: User) -> str:
+    if (before.disabled_at is None) == (after.disabled_at is None):
+        return "updateUser"
+    return "enableUser" if after.disabled_at is None else "disableUser"
+
+
+async def _alike(tx: Transaction, address: str) -> list[User]:
+    """The account with an address in whichever case, if there is one."""
+    page = await tx.users.page(PageQuery(MOST_ROWS_A_PAGE, text=address))
+    return [one for one in page.items if one.email.lower() == address.lower()]
+
+
+async def _require_free(tx: Transaction, name: str) -> None:
+    if await tx.groups.find(name=name) is not None:
+        raise Conflict(f"there is a group {name!r} already")

@@ -1,0 +1,201 @@
+"""Directories: whom they may touch, and how what they push meets signing in."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import pytest
+
+from controlplane.domain import scim
+from controlplane.domain.access import Actor, ActorKind, Grant, Kind, Policy, Role, Rule, Verb
+from controlplane.domain.access.roles import BuiltInRole
+from controlplane.domain.people import Group, User
+from controlplane.domain.scim import GroupPush, PersonPush
+from controlplane.usecases.directory import Directory
+from controlplane.usecases.people import GroupChange
+from fleet.errors import Conflict, Forbidden, Invalid, NotFound, Unauthenticated
+from tests.integration.controlplane.conftest import World, person
+from tests.integration.controlplane.signin import Gate, gate
+
+PUSHES = Role("p", "directory", rules=(Rule((Verb.WRITE,), (Kind.USER, Kind.GROUP)),))
+ADA = PersonPush("ada@example.org", "Ada", "u1", True)
+
+
+def account(name: str, *roles: Role) -> Actor:
+    """A service account with roles everywhere."""
+    policy = Policy(tuple(map(Grant, roles)))
+    return Actor(ActorKind.SERVICE_ACCOUNT, name, name, f"{name}@service-accounts", policy)
+
+
+@dataclass
+class Office:
+    """A directory that pushes for the provider of a gate, and one of another provider."""
+
+    gate: Gate
+    verbs: Directory
+    corp: Actor
+    other: Actor
+
+    async def user(self, address: str) -> User:
+        return await self.gate.world.people.user(self.gate.world.admin, address)
+
+    async def members(self, group: Group) -> set[str]:
+        (view,) = await self.verbs.viewed(self.corp, [group])
+        return set(view.members)
+
+
+@pytest.fixture
+async def office(world: World) -> AsyncIterator[Office]:
+    async with gate(world) as opened:
+        issuers = {
+            "corp@service-accounts": opened.issuer.url,
+            "other@service-accounts": "https://x.test",
+        }
+        directory = Directory(world.deps, issuers)
+        yield Office(opened, directory, account("corp", PUSHES), account("other", PUSHES))
+
+
+@pytest.mark.parametrize(
+    ("caller", "says"),
+    [
+        (account("corp"), "may not write users"),
+        (account("nobody", PUSHES), "scim_account of no identity provider"),
+        (person(BuiltInRole.ADMIN), "scim_account of no identity provider"),
+    ],
+)
+async def test_only_the_account_that_is_named_pushes(
+    office: Office, caller: Actor, says: str
+) -> None:
+    """And it needs the right, too."""
+    with pytest.raises(Forbidden, match=says):
+        await office.verbs.add_person(caller, ADA)
+    with pytest.raises(Forbidden):
+        await office.verbs.groups(caller, None)
+
+
+async def test_who_was_pushed_signs_in_without_a_vouched_address(office: Office) -> None:
+    """By the id that directory and token have in common; to Entra's tokens that is `oid`."""
+    ada = await office.verbs.add_person(office.corp, ADA)
+    bo = await office.verbs.add_person(office.corp, PersonPush("bo@example.org", "Bo", "object-2"))
+    office.gate.issuer.claims["email_verified"] = False
+    assert (await office.gate.by_provider()).id == ada.id
+    office.gate.issuer.claims |= {"sub": "pairwise", "oid": "object-2", "email": "x@y.z"}
+    assert (await office.gate.by_provider()).id == bo.id
+
+
+async def test_who_is_not_active_any_more_is_out_and_comes_back(office: Office) -> None:
+    """Sessions end; so does signing in, until the directory says otherwise."""
+    await office.verbs.add_person(office.corp, ADA)
+    actor = await office.gate.by_provider()
+    await office.verbs.change_person(office.corp, actor.id, PersonPush(active=False))
+    assert await office.gate.identity.sessions(actor) == []
+    with pytest.raises(Unauthenticated, match="disabled"):
+        await office.gate.by_provider()
+    await office.verbs.change_person(office.corp, actor.id, PersonPush(active=True))
+    assert (await office.gate.by_provider()).id == actor.id
+
+
+async def test_whom_somebody_here_disabled_no_directory_lets_in(office: Office) -> None:
+    """Each profile that Okta pushes says `active` once more."""
+    ada = await office.verbs.add_person(office.corp, ADA)
+    await office.gate.world.people.disable(office.gate.world.admin, ada.id)
+    told = await office.verbs.change_person(office.corp, ada.id, ADA)
+    assert told.disabled_at is not None
+    await office.gate.world.people.disable(office.gate.world.admin, ada.id, disabled=False)
+    assert (await office.user(ada.email)).disabled_at is None
+
+
+async def test_who_is_removed_is_gone_for_the_directory_and_disabled_here(office: Office) -> None:
+    """Pushed anew, it is the same account."""
+    ada = await office.verbs.add_person(office.corp, ADA)
+    group = await office.verbs.add_group(office.corp, scim.group(
+        {"displayName": "crew", "members": [{"value": ada.id}]}))  # fmt: skip
+    await office.verbs.remove_person(office.corp, ada.id)
+    with pytest.raises(NotFound):
+        await office.verbs.person(office.corp, ada.id)
+    assert await office.verbs.people(office.corp, None) == []
+    assert await office.members(group) == set()
+    assert (await office.user(ada.email)).disabled_at is not None
+    again = await office.verbs.add_person(office.corp, ADA)
+    assert (again.id, again.disabled_at) == (ada.id, None)
+
+
+async def test_accounts_of_others_are_not_taken_over(office: Office) -> None:
+    """Made by hand, a service account, of another directory, in whichever case of letters."""
+    world = office.gate.world
+    await world.people.upsert(world.admin, "Hand@example.org")
+    await world.people.create_account(world.admin, "robot")
+    theirs = await office.verbs.add_person(office.other, PersonPush("eve@example.org"))
+    for address in ("hand@example.org", "Hand@example.org", "EVE@example.org"):
+        with pytest.raises(Conflict):
+            await office.verbs.add_person(office.corp, PersonPush(address))
+    with pytest.raises(Invalid):
+        await office.verbs.add_person(office.corp, PersonPush("robot@service-accounts"))
+    with pytest.raises(NotFound):
+        await office.verbs.change_person(office.corp, theirs.id, PersonPush(active=False))
+    ada = await office.verbs.add_person(office.corp, ADA)
+    with pytest.raises(Conflict, match="eve@example.org"):
+        await office.verbs.change_person(office.corp, ada.id, PersonPush("eve@example.org"))
+
+
+async def test_who_has_signed_in_before_is_kept_from_now_on(office: Office) -> None:
+    actor = await office.gate.by_provider()
+    assert await office.verbs.people(office.corp, None) == []
+    assert (await office.verbs.add_person(office.corp, ADA)).id == actor.id
+    (found,) = await office.verbs.people(office.corp, scim.Wanted("username", "ADA@example.org"))
+    assert found.id == actor.id
+    with pytest.raises(Conflict):
+        await office.verbs.add_person(office.corp, ADA)
+
+
+async def test_sign_ins_leave_pushed_groups_alone(office: Office) -> None:
+    """The directory has the last word on them; other groups follow the claims as before."""
+    world, verbs = office.gate.world, office.verbs
+    ada = await verbs.add_person(office.corp, ADA)
+    url = office.gate.issuer.url
+    claimed = await world.people.create_group(world.admin, GroupChange("platform", issuer=url))
+    crew = await verbs.add_group(office.corp, GroupPush("crew"))
+    edit = scim.group_patch({"Operations": [
+        {"op": "add", "path": "members", "value": [{"value": ada.id}]}]})  # fmt: skip
+    await verbs.change_group(office.corp, crew.id, edit)
+    await office.gate.by_provider()
+    assert await office.members(crew) == {ada.id}
+    assert await office.members(claimed) == {ada.id}
+    office.gate.issuer.claims["groups"] = ["crew"]
+    await office.gate.by_provider()
+    assert (await office.members(crew), await office.members(claimed)) == ({ada.id}, set())
+
+
+async def test_groups_of_others_are_out_of_reach(office: Office) -> None:
+    """Those made here, and those of another provider: neither seen nor changed."""
+    world = office.gate.world
+    ada = await office.verbs.add_person(office.corp, ADA)
+    own = await world.people.create_group(world.admin, GroupChange("admins"))
+    theirs = await office.verbs.add_group(office.other, GroupPush("theirs"))
+    assert await office.verbs.groups(office.corp, None) == []
+    into = scim.group({"displayName": "x", "members": [{"value": ada.id}]})
+    for group in (own, theirs):
+        with pytest.raises(NotFound):
+            await office.verbs.change_group(office.corp, group.id, into)
+        with pytest.raises(NotFound):
+            await office.verbs.remove_group(office.corp, group.id)
+        with pytest.raises(Conflict):
+            await office.verbs.add_group(office.corp, GroupPush(group.name))
+
+
+async def test_members_are_people_of_the_directory(office: Office) -> None:
+    """Whom somebody here has put into a group stays in it, whatever is pushed."""
+    world = office.gate.world
+    ada = await office.verbs.add_person(office.corp, ADA)
+    bo = await world.people.upsert(world.admin, "bo@example.org")
+    with pytest.raises(Invalid, match="nobody here has the id"):
+        await office.verbs.add_group(office.corp, scim.group(
+            {"displayName": "crew", "members": [{"value": bo.id}]}))  # fmt: skip
+    crew = await office.verbs.add_group(office.corp, GroupPush("crew"))
+    await world.people.add_member(world.admin, crew.id, bo.id)
+    whole = scim.group({"displayName": "crew", "members": [{"value": ada.id}]})
+    await office.verbs.change_group(office.corp, crew.id, whole)
+    held = {one.id for one in await world.people.members(world.admin, crew.id)}
+    assert held == {ada.id, bo.id}
+    await office.verbs.remove_group(office.corp, crew.id)
+    with pytest.raises(NotFound):
+        await world.people.group(world.admin, "crew")
