@@ -38,7 +38,7 @@ export function Decision({ gate, edge, verdict, onDone }: Props) {
             <p className="quiet">
               commit <code>{sha.slice(0, 12)}</code> digest <code>{digest.slice(0, 23)}…</code>
             </p>
-            <ServiceChanges serviceId={serviceId} digest={digest} />
+            <ServiceChanges serviceId={serviceId} gitRef={sha} expected={digest} />
           </section>
         ))}
         {edge.digests.length === 0 && <p className="quiet">It is not rendered for this stage yet.</p>}
