@@ -28,7 +28,10 @@ function useLog(id: string, isGoingOn: boolean): string {
 /** The text, its end in sight as it grows. */
 function Lines({ text }: { readonly text: string }) {
   const holder = useRef<HTMLPreElement>(null);
-  useEffect(() => holder.current?.scrollTo({ top: holder.current.scrollHeight }), [text]);
+  useEffect(() => {
+    // Its answer is a promise in newer browsers: an effect must not end by that.
+    holder.current?.scrollTo({ top: holder.current.scrollHeight });
+  }, [text]);
   return (
     <pre ref={holder} className="block job-log" tabIndex={0} role="region" aria-label="Log of the job">
       {text === "" ? "It has said nothing yet." : text}

@@ -1,5 +1,5 @@
 // CodeMirror below a shadow root: there it adopts its style sheets, and needs no inline style.
-import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
+import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
 import { yaml } from "@codemirror/lang-yaml";
 import { foldGutter, HighlightStyle, syntaxHighlighting } from "@codemirror/language";
 import { unifiedMergeView } from "@codemirror/merge";
@@ -40,7 +40,7 @@ function common(label: string, fixed: boolean): Extension {
     syntaxHighlighting(colours),
     look,
     EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0" }),
-    fixed ? [EditorState.readOnly.of(true), EditorView.editable.of(false)] : [history(), keymap.of([...defaultKeymap, ...historyKeymap, indentWithTab])],
+    fixed ? [EditorState.readOnly.of(true), EditorView.editable.of(false)] : [history(), keymap.of([...defaultKeymap, ...historyKeymap])],
   ];
 }
 
