@@ -1,5 +1,5 @@
-import { type SubmitEvent } from "react";
-import { useMutation, useQuery } from "urql";
+import { useState, type SubmitEvent } from "react";
+import { useMutation, useQuery, type CombinedError } from "urql";
 import { ApproveAccessDocument, AskAccessDocument, MeDocument, RefuseAccessDocument, RequestsDocument, RevokeAccessDocument, RolesDocument, type AskedFragment } from "../api/generated";
 import { Age } from "../ui/Age";
 import { textOf } from "../ui/form";
@@ -62,61 +62,65 @@ function Ask({ onDone }: { readonly onDone: () => void }) {
   );
 }
 
+/** Every request that one may see, the own ones among them; what can be decided, beside it. */
+function Asked({ requests, onProblem }: { readonly requests: readonly AskedFragment[]; readonly onProblem: (error: CombinedError | undefined) => void }) {
+  const [me] = useQuery({ query: MeDocument, requestPolicy: "cache-first" });
+  const [, approve] = useMutation(ApproveAccessDocument);
+  const [, refuse] = useMutation(RefuseAccessDocument);
+  const [, revoke] = useMutation(RevokeAccessDocument);
+  const told = ({ error }: { readonly error?: CombinedError | undefined }) => onProblem(error);
+  if (requests.length === 0) return <p className="quiet">Nobody has asked for anything that you may see.</p>;
+  return (
+    <Table label="Requests" titles={["Asked", "Who", "Role", "Where", "Minutes", "Why", "State", ""]}>
+      {requests.map((one) => {
+        const [tone, word] = STATES[one.state];
+        return (
+          <tr key={one.id}>
+            <td>
+              <Age at={one.insertedAt} />
+            </td>
+            <td>{one.user.email}</td>
+            <td>{one.role.name}</td>
+            <td>{one.place}</td>
+            <td className="number">{one.minutes}</td>
+            <td className="wide">{one.reason}</td>
+            <td>
+              <Status tone={tone}>{word}</Status> <span className="quiet">{one.decidedBy}</span>
+            </td>
+            <td>
+              {one.state === "PENDING" && one.user.id !== me.data?.me.id && (
+                <>
+                  <button type="button" className="primary" onClick={() => void approve({ id: one.id }).then(told)}>
+                    Give it
+                  </button>{" "}
+                  <button type="button" onClick={() => void refuse({ id: one.id }).then(told)}>
+                    Refuse
+                  </button>
+                </>
+              )}
+              {one.state === "APPROVED" && (
+                <button type="button" onClick={() => void revoke({ id: one.id }).then(told)}>
+                  Take it back
+                </button>
+              )}
+            </td>
+          </tr>
+        );
+      })}
+    </Table>
+  );
+}
+
 /** Access for some minutes: asked for by one, given by another, ended by itself. */
 export function Requests() {
   const [{ data, error }, again] = useQuery({ query: RequestsDocument, requestPolicy: "network-only" });
-  const [me] = useQuery({ query: MeDocument });
-  const [approved, approve] = useMutation(ApproveAccessDocument);
-  const [refused, refuse] = useMutation(RefuseAccessDocument);
-  const [revoked, revoke] = useMutation(RevokeAccessDocument);
-  const problem = approved.error ?? refused.error ?? revoked.error;
+  const [problem, complain] = useState<CombinedError>();
   return (
     <div className="stack">
       <Ask onDone={() => again({ requestPolicy: "network-only" })} />
       {problem !== undefined && <Problem error={problem} />}
       {error !== undefined && data == null && <Problem error={error} />}
-      {data == null ? (
-        error === undefined && <Skeleton lines={4} />
-      ) : (
-        <Table label="Requests" titles={["Asked", "Who", "Role", "Where", "Minutes", "Why", "State", ""]}>
-          {data.accessRequests.map((one) => {
-            const [tone, word] = STATES[one.state];
-            const isOwn = one.user.id === me.data?.me.id;
-            return (
-              <tr key={one.id}>
-                <td>
-                  <Age at={one.insertedAt} />
-                </td>
-                <td>{one.user.email}</td>
-                <td>{one.role.name}</td>
-                <td>{one.place}</td>
-                <td className="number">{one.minutes}</td>
-                <td className="wide">{one.reason}</td>
-                <td>
-                  <Status tone={tone}>{word}</Status> <span className="quiet">{one.decidedBy}</span>
-                </td>
-                <td>
-                  {one.state === "PENDING" && !isOwn && (
-                    <>
-                      <button type="button" className="primary" onClick={() => void approve({ id: one.id })}>
-                        Give it
-                      </button>{" "}
-                      <button type="button" onClick={() => void refuse({ id: one.id })}>
-                        Refuse
-                      </button>
-                    </>
-                  )}
-                  {one.state === "APPROVED" && (
-                    <button type="button" onClick={() => void revoke({ id: one.id })}>
-                      Take it back
-                    </button>
-                  )}
-                </td>
-              </tr>
-            );
-          })}
-        </Table>
-      )}
+      {data == null ? error === undefined && <Skeleton lines={4} /> : <Asked requests={data.accessRequests} onProblem={complain} />}
     </div>
   );
 }

@@ -86,7 +86,8 @@ function Upkeep({ cluster }: { readonly cluster: Cluster }) {
       </section>
       {error !== undefined && <Problem error={error} />}
       {token != null && <Secret title="The new deploy token" text={token} />}
-      <section className="card">
+      <section className="card stack">
+        <h2>Its agent</h2>
         <div className="bar">
           <button type="button" onClick={() => ask("rotate")}>
             New deploy token…

@@ -2,6 +2,7 @@ import { useState } from "react";
 import { useQuery } from "urql";
 import { ComponentBlameDocument, type ComponentBlameQuery } from "../api/generated";
 import { Age } from "../ui/Age";
+import { Person } from "../ui/Person";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
 import { Table } from "../ui/Table";
@@ -16,7 +17,7 @@ function Who({ field }: { readonly field: Field }) {
   if (field.revision === null) return field.person === null ? <span className="quiet">not by way of Towline</span> : <strong>{field.person}</strong>;
   return (
     <>
-      {field.revision.author} <code>{field.revision.sha.slice(0, 8)}</code> {field.revision.subject}
+      <Person author={field.revision.author} /> <code>{field.revision.sha.slice(0, 8)}</code> {field.revision.subject}
       {field.isOldestRevision && <span className="quiet"> or before</span>}
     </>
   );

@@ -224,8 +224,14 @@ export function SecretPage() {
       )}
       {isSetting !== "" && <ValueForm secret={secret} onDone={() => set("")} />}
       <Rotation secret={secret} uses={secretConsumers} />
-      <Uses uses={secretConsumers} />
-      <Versions secret={secret} versions={secretVersions} used={new Set(secretConsumers.map(({ version }) => version))} />
+      <section className="part">
+        <h2>Who uses it</h2>
+        <Uses uses={secretConsumers} />
+      </section>
+      <section className="part">
+        <h2>Versions</h2>
+        <Versions secret={secret} versions={secretVersions} used={new Set(secretConsumers.map(({ version }) => version))} />
+      </section>
     </article>
   );
 }

@@ -4,6 +4,7 @@ import { HistoryDocument, RollbackDocument, type HistoryQuery } from "../api/gen
 import { Age } from "../ui/Age";
 import { Confirm } from "../ui/Confirm";
 import { PagedTable } from "../ui/PagedTable";
+import { Person } from "../ui/Person";
 import { Problem } from "../ui/Problem";
 import { toast } from "../ui/toast";
 import { ServiceChanges } from "./ServiceChanges";
@@ -21,7 +22,9 @@ function Row({ revision, isNow, onReturn }: { readonly revision: Revision; reado
         <code>{revision.sha.slice(0, 8)}</code>
       </td>
       <td className="wide">{revision.subject}</td>
-      <td>{revision.author}</td>
+      <td>
+        <Person author={revision.author} />
+      </td>
       <td>
         {isNow ? (
           <strong>now</strong>

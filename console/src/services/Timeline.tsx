@@ -3,6 +3,7 @@ import { TimelineDocument, TraceDocument, type TimelineQuery } from "../api/gene
 import { useAgain } from "../live/useAgain";
 import { duration } from "../text/time";
 import { Age } from "../ui/Age";
+import { Person } from "../ui/Person";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
 import { Status } from "../ui/Status";
@@ -56,7 +57,9 @@ function Line({ row, before }: { readonly row: Row; readonly before: Row | undef
       <span className="quiet">{took === null ? "" : took < 1000 ? `+${took} ms` : `+${duration(took)}`}</span>
       <code>{row.sha?.slice(0, 8)}</code>
       <span>{row.message}</span>
-      <span className="quiet">{row.actor}</span>
+      <span className="quiet">
+        <Person author={row.actor} />
+      </span>
     </li>
   );
 }

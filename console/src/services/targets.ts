@@ -12,11 +12,11 @@ export function useTargets(cluster: string, repository: string): Targets {
   const asked = { cluster: useDeferredValue(cluster), repository: useDeferredValue(repository) };
   const [{ data, operation, fetching }] = useQuery({ query: TargetsDocument, variables: asked });
   const of = operation?.variables;
-  const isKnown = !fetching && of?.cluster === cluster && of.repository === repository;
+  const isKnown = data !== undefined && !fetching && of?.cluster === cluster && of.repository === repository;
   return {
     handles: data?.clusters.edges.map(({ node }) => node.handle) ?? [],
     urls: data?.gitRepositories.edges.map(({ node }) => node.url) ?? [],
-    clusterId: isKnown ? (data?.cluster?.id ?? null) : undefined,
-    repositoryId: isKnown ? (data?.gitRepository?.id ?? null) : undefined,
+    clusterId: isKnown ? (data.cluster?.id ?? null) : undefined,
+    repositoryId: isKnown ? (data.gitRepository?.id ?? null) : undefined,
   };
 }
