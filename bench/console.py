@@ -1,0 +1,341 @@
+"""The console in a browser: `python -m bench.console`; BENCH_SMALL=1 for a tenth of the services.
+
+1,000 clusters with 100,000 services in one SQLite store; control plane and headless Chromium on
+the same machine. Times are from the browser's own clock: what is measured is what is seen. The
+browser has been signed in before; of the console's files it has none.
+"""
+
+import asyncio
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    CDPSession,
+    Page,
+    WebSocketRoute,
+    sync_playwright,
+)
+
+from bench.api import CLUSTERS, SERVICES, fill
+from bench.report import Report
+from controlplane.storage.engine import make_engine, sqlite_url
+from fleet.errors import Unavailable
+from towline.client import Client
+from towline.contexts import Target
+from towline.demo.ports import free_ports
+from towline.demo.stage import wait_until
+
+OPENINGS, FILTERS, CHANGES = 5, 8, 12
+HALF_AN_HOUR = 1_800
+"""Changes: as many as the map tells of in half an hour, at most one a second."""
+_BATCH = 60
+_PATIENCE = 60_000
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+_SERVE = [sys.executable, "-c", "from towline.cli import main; main()", "serve"]
+_TOTAL = ".summary strong"
+# Resolves with the time at which something holds, a frame after it does.
+_WHEN = """(holds) => new Promise((done) => {
+  const look = () => requestAnimationFrame(() => holds() ? done(performance.now()) : look());
+  look();
+})"""
+_MAP_IS_THERE = f"""() => ({_WHEN})(() => document.querySelector("{_TOTAL}") !== null
+  && (document.querySelector("canvas")?.style.height ?? "") !== "")"""
+_FRAME_IS_THERE = f'() => ({_WHEN})(() => document.querySelector("main h1") !== null)'
+_ANSWER = f"""(before) => {{
+  const begun = performance.now();
+  return {{ time: ({_WHEN})(() => document.querySelector("{_TOTAL}")?.textContent !== before)
+    .then((end) => end - begun) }};
+}}"""
+_ASKED = """async (q) => {
+  const query = `query ($q: String) { fleetMap(filter: {q: $q}) {
+    rows { id handle name projectId pingedAt services tags { name value } } } }`;
+  const headers = {"Content-Type": "application/json", "X-Towline-CSRF": "console"};
+  const begun = performance.now();
+  const body = JSON.stringify({query, variables: {q}});
+  await (await fetch("/gql", {method: "POST", headers, body})).json();
+  return performance.now() - begun;
+}"""
+_LONG_TASKS = """() => { window.tasks = []; new PerformanceObserver((list) => {
+  for (const { duration } of list.getEntries()) window.tasks.push(duration);
+}).observe({type: "longtask"}); }"""
+_SCRIPT_BYTES = """() => performance.getEntriesByType("resource")
+  .filter(({ name }) => name.endsWith(".js"))
+  .reduce((sum, { encodedBodySize }) => sum + encodedBodySize, 0)"""
+
+
+class Served:
+    """A control plane on a store of many services."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._log = folder / "serve.log"
+        https, http, agents = free_ports(3)
+        self.url = f"http://127.0.0.1:{http}"
+        self._https = f"https://127.0.0.1:{https}"
+        self._command = [*_SERVE, "--data", str(folder), "--listen", f"127.0.0.1:{https}"]
+        self._command += ["--listen-http", f"127.0.0.1:{http}", "--listen-metrics", "off"]
+        self._command += ["--listen-agents", f"127.0.0.1:{agents}"]
+
+    @contextmanager
+    def running(self) -> Generator[None]:
+        """The process, ready to answer."""
+        with self._log.open("ab") as log:
+            process = subprocess.Popen(self._command, stdout=log, stderr=log)
+        try:
+            wait_until("the control plane", lambda: self._answers(process), 60)
+            yield
+        finally:
+            process.terminate()
+            process.wait()
+
+    @property
+    def token(self) -> str:
+        """The administrator's."""
+        return (self.folder / "admin.token").read_text().strip()
+
+    def client(self) -> Client:
+        authority = (self.folder / "tls" / "ca.crt").read_text()
+        return Client(Target(self._https, self.token, authority))
+
+    def fill(self) -> None:
+        """Make clusters and services, while nothing runs."""
+
+        async def filled() -> None:
+            engine = make_engine(sqlite_url(self.folder))
+            await fill(engine, objects=1_000, deployments=5_000)
+            await engine.dispose()
+
+        asyncio.run(filled())
+
+    def _answers(self, process: subprocess.Popen[bytes]) -> bool:
+        if process.poll() is not None:
+            raise Unavailable(f"the control plane has ended:\n{self._log.read_text()[-2000:]}")
+        needed = (self.folder / "tls" / "ca.crt", self.folder / "admin.token")
+        if not all(one.exists() for one in needed):
+            return False
+        self.client().ask("{ me { id } }")
+        return True
+
+
+class Console:
+    """The console in a browser whose user is signed in."""
+
+    def __init__(self, browser: Browser, served: Served) -> None:
+        self._context = _context(browser, served)
+        self._served = served
+        self._open("/", _MAP_IS_THERE)
+
+    def openings(self, path: str, is_there: str) -> list[float]:
+        """Milliseconds from an empty tab to what is to be there, without any file of it."""
+        return [self._open(path, is_there) for _ in range(OPENINGS)]
+
+    @contextmanager
+    def page(self) -> Generator[Page]:
+        """A tab with the map, at rest."""
+        page = self._context.new_page()
+        page.goto("/")
+        page.evaluate(_MAP_IS_THERE)
+        page.wait_for_timeout(1_500)
+        yield page
+        page.close()
+
+    def _open(self, path: str, is_there: str) -> float:
+        page = self._context.new_page()
+        self._context.new_cdp_session(page).send("Network.clearBrowserCache")
+        page.goto(path)
+        taken = page.evaluate(is_there)
+        page.close()
+        return taken
+
+
+def _context(browser: Browser, served: Served) -> BrowserContext:
+    headers = {"Authorization": f"Bearer {served.token}"}
+    context = browser.new_context(
+        viewport={"width": 1440, "height": 900}, extra_http_headers=headers, base_url=served.url
+    )
+    context.set_default_timeout(_PATIENCE)
+    return context
+
+
+def _filters(page: Page) -> tuple[list[float], list[float]]:
+    """Milliseconds from the last letter to the answer, and of the same question as one request."""
+    shown, asked = [], []
+    field = page.get_by_role("searchbox", name="Filter services")
+    for number in range(FILTERS):
+        text = f"{number % 10}{number}"
+        field.focus()
+        answer = page.evaluate_handle(_ANSWER, page.locator(_TOTAL).first.inner_text())
+        page.keyboard.insert_text(text)
+        shown.append(answer.evaluate("({ time }) => time"))
+        asked.append(page.evaluate(_ASKED, text))
+        back = page.evaluate_handle(_ANSWER, page.locator(_TOTAL).first.inner_text())
+        field.fill("")
+        back.evaluate("({ time }) => time")
+        page.wait_for_timeout(300)
+    return shown, asked
+
+
+def _scrolled(page: Page) -> list[float]:
+    """The long tasks, in milliseconds, while the map is scrolled through and back."""
+    page.evaluate(_LONG_TASKS)
+    page.mouse.move(700, 500)
+    for step in range(60):
+        page.mouse.wheel(0, 400 if step < 30 else -400)
+        page.wait_for_timeout(30)
+    return page.evaluate("window.tasks")
+
+
+def _changes(page: Page, change: Callable[[int], None]) -> list[float]:
+    """Milliseconds from the call that changes a service until the map's figures say so."""
+    paused = page.locator(".summary li", has_text="Paused").locator("strong")
+    times = []
+    for number in range(CHANGES):
+        before = paused.inner_text()
+        begun = time.perf_counter()
+        change(number)
+        while paused.inner_text() == before:
+            page.wait_for_timeout(5)
+        times.append((time.perf_counter() - begun) * 1000)
+        page.wait_for_timeout(1_100)
+    return times
+
+
+def _changer(served: Served) -> Callable[[int], None]:
+    """Pauses a service, or lets it go on: the n-th call, service n/2."""
+    client = served.client()
+
+    def change(number: int) -> None:
+        client.ask(
+            "mutation ($id: ID!, $paused: Boolean!) { updateServiceDeployment("
+            "id: $id, attributes: {paused: $paused}) { id } }",
+            id=f"s{1_000_000 + number // 2}",
+            paused=number % 2 == 0,
+        )
+
+    return change
+
+
+class Stream:
+    """The map's messages on their way to a page; as many more as one likes."""
+
+    def __init__(self) -> None:
+        self._route: WebSocketRoute | None = None
+        self._id = ""
+        self._rows: list[dict[str, Any]] = []
+        self.largest = 0
+
+    def pass_on(self, route: WebSocketRoute) -> None:
+        """Let everything through, and look at it."""
+        self._route = route
+        server = route.connect_to_server()
+        server.on_message(self._pass)
+
+    def change(self, number: int) -> None:
+        """Tell the page that the services of one cluster are otherwise; the n-th time."""
+        if self._route is None:
+            raise Unavailable("the page has opened no connection")
+        row = self._rows[number % len(self._rows)]
+        row["services"] = ("Z" if number % 2 else "H") + row["services"][1:]
+        delta = {"data": {"fleetDelta": {"__typename": "FleetDelta", "gone": [], "rows": [row]}}}
+        self._route.send(json.dumps({"id": self._id, "type": "next", "payload": delta}))
+
+    def change_all(self, page: Page, count: int) -> None:
+        """So many changes, as quickly as the page takes them."""
+        for number in range(count):
+            self.change(number)
+            if number % _BATCH == 0:
+                page.evaluate("() => new Promise((done) => requestAnimationFrame(done))")
+        page.wait_for_timeout(500)
+
+    def _pass(self, message: str | bytes) -> None:
+        self.largest = max(self.largest, len(message))
+        told = json.loads(message)
+        if told["type"] == "next" and not self._rows:
+            self._id, self._rows = told["id"], told["payload"]["data"]["fleetDelta"]["rows"]
+        if self._route is not None:
+            self._route.send(message)
+
+
+def _heap(session: CDPSession) -> float:
+    """Megabytes in use by scripts after all that is not needed was given back."""
+    session.send("HeapProfiler.collectGarbage")
+    return session.send("Runtime.getHeapUsage")["usedSize"] / 1e6
+
+
+def _steady(browser: Browser, served: Served) -> tuple[float, float, int]:
+    """The heap before and after half an hour's changes, told at once; the largest message."""
+    stream = Stream()
+    context = _context(browser, served)
+    page = context.new_page()
+    page.route_web_socket("**/gql", stream.pass_on)
+    session = context.new_cdp_session(page)
+    page.goto("/")
+    page.evaluate(_MAP_IS_THERE)
+    # Once round the fleet: each row has then been replaced.
+    stream.change_all(page, CLUSTERS)
+    before = _heap(session)
+    stream.change_all(page, HALF_AN_HOUR)
+    after = _heap(session)
+    context.close()
+    return before, after, stream.largest
+
+
+def measure(browser: Browser, served: Served, report: Report) -> None:
+    """All figures of the fleet page."""
+    console = Console(browser, served)
+    opened = console.openings("/", _MAP_IS_THERE)
+    framed = console.openings("/no/such/page", _FRAME_IS_THERE)
+    report.add("fleet page ready", opened, "ms", goal=1_500)
+    report.add("fleet page beside its frame", opened, "ms",
+               baseline="a page without content", baseline_values=framed)  # fmt: skip
+    with console.page() as page:
+        report.add("script of the fleet page, compressed",
+                   [page.evaluate(_SCRIPT_BYTES) / 1000], "kB", goal=200)  # fmt: skip
+        shown, asked = _filters(page)
+        report.add("filter answered", shown, "ms", goal=300)
+        report.add("filter answered, beside the API", shown, "ms",
+                   baseline="the same map as one request", baseline_values=asked)  # fmt: skip
+        tasks = _scrolled(page)
+        report.add("longest task while scrolling", [max(tasks, default=0.0)], "ms", goal=100)
+        live = _changes(page, _changer(served))
+    p95 = statistics.quantiles(live, n=20, method="inclusive")[-1]
+    report.add("change on the screen, p95", [p95], "ms", goal=1_000)
+    before, after, largest = _steady(browser, served)
+    report.add("the map as one message", [largest / 1000], "kB", goal=500)
+    report.add(f"script memory after {HALF_AN_HOUR:,} changes", [after], "MB",
+               baseline="before them", baseline_values=[before], goal=1.1)  # fmt: skip
+
+
+def main() -> None:
+    """Make the store, serve it, look at it."""
+    program = next(filter(None, map(shutil.which, _BROWSERS)), None)
+    if program is None:
+        print("bench console: Chromium is needed on the PATH", file=sys.stderr)
+        return
+    report = Report("console")
+    with tempfile.TemporaryDirectory() as name:
+        served = Served(Path(name))
+        with served.running():
+            pass
+        served.fill()
+        with served.running(), sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+            measure(browser, served, report)
+            browser.close()
+    print(f"{SERVICES:,} services", file=sys.stderr)
+    report.write()
+
+
+if __name__ == "__main__":
+    main()
