@@ -23,6 +23,7 @@ from sqlalchemy.exc import IntegrityError
 
 from controlplane.domain.access import Visible
 from controlplane.ports import ANY, MOST_COUNTED, MOST_ROWS_A_PAGE, Page, PageQuery
+from controlplane.storage.columns import contains
 from controlplane.storage.connection import Connection
 from controlplane.storage.visibility import condition, tagged
 from fleet.errors import Conflict, Invalid
@@ -121,7 +122,8 @@ class SqlReading(Generic[T]):
         return int(after)
 
     def _contains(self, text: str) -> ColumnElement[bool]:
-        return or_(*(self._table.c[n].icontains(text, autoescape=True) for n in self._searched))
+        dialect = self._connection.dialect
+        return or_(*(contains(self._table.c[n], text, dialect) for n in self._searched))
 
     def _where(self, equals: Any) -> ColumnElement[bool]:
         terms = [self._term(name, value) for name, value in equals.items()]
@@ -163,8 +165,6 @@ class SqlRows(SqlReading[T]):
         self._connection.touches.read(rows[0])
         return rows[0]
 
-    async def add(self, one: T) -> None:
-        self._connection.touches.wrote(getattr(one, "id", ""), self)
     async def lock(self, ids: Collection[str]) -> list[T]:
         found: list[T] = []
         for some in chunks(sorted(ids)):
@@ -174,6 +174,8 @@ class SqlRows(SqlReading[T]):
             self._connection.touches.read(one)
         return found
 
+    async def add(self, one: T) -> None:
+        self._connection.touches.wrote(getattr(one, "id", ""), self)
         try:
             await self._connection.execute(
                 insert(self._table).values(**self._written(self._values(one)))
@@ -181,8 +183,6 @@ class SqlRows(SqlReading[T]):
         except IntegrityError as error:
             raise _conflict(self._table, error) from error
 
-    async def put(self, one: T) -> None:
-        values = self._values(one)
     async def add_each(self, several: Iterable[T]) -> None:
         rows = [dict(self._written(self._values(one))) for one in several]
         for row in rows:
@@ -190,6 +190,8 @@ class SqlRows(SqlReading[T]):
         if rows:
             await self._connection.execute(insert(self._table), rows)
 
+    async def put(self, one: T) -> None:
+        values = self._values(one)
         await self.change(values.pop("id"), **values)
 
     async def change(self, id: str, **columns: Any) -> bool:
@@ -220,14 +222,14 @@ class SqlRows(SqlReading[T]):
         self._connection.touches.wrote(id, self)
         await self._connection.execute(delete(self._table).where(self._table.c.id == id))
 
-    async def remove_before(self, column: str, moment: datetime) -> None:
-        past = self._table.c[column] <= moment
     async def remove_each(self, ids: Collection[str]) -> None:
         for some in chunks(ids):
             for id in some:
                 self._connection.touches.wrote(id, self)
             await self._connection.execute(delete(self._table).where(self._table.c.id.in_(some)))
 
+    async def remove_before(self, column: str, moment: datetime) -> None:
+        past = self._table.c[column] <= moment
         await self._connection.execute(delete(self._table).where(past))
 
     async def count(self) -> int:
