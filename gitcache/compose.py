@@ -198,6 +198,7 @@ def _mirror_options(settings: GitCacheSettings) -> MirrorOptions:
         authority=fetch.authority.read_text() if fetch.authority else None,
         lean_entries=fetch.lean_entries,
         large_file=fetch.large_file,
+        memory=fetch.memory,
         watermark=settings.store.watermark,
         files=settings.render.files,
         total_bytes=settings.render.input_bytes,

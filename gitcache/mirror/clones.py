@@ -32,6 +32,7 @@ log = structlog.get_logger(__name__)
 _TEMPORARY = "tmp-"
 _FULL = re.compile(r"No space left|quota exceeded|File too large|signal 25\b", re.IGNORECASE)
 _REJECTED = re.compile(r"not our ref|fsck error|fsck failed|\berror in (object|tree|commit|tag)\b")
+_TOO_LARGE = re.compile(r"Out of memory|cannot allocate memory", re.IGNORECASE)
 _TIPS_ONLY = re.compile(r"does not allow request for unadvertised object", re.IGNORECASE)
 _LOCKED = re.compile(r"\.lock.*File exists|unable to lock|cannot lock ref", re.IGNORECASE)
 _CORRUPT = re.compile(
@@ -248,7 +249,7 @@ class GitClones:
         self, error: GitError, spec: RepositorySpec, clone: Clone, wants: Mapping[str, str]
     ) -> None:
         """Try once more where the cause is known to be on our side."""
-        if _REJECTED.search(error.message) or _FULL.search(error.message):
+        if any(one.search(error.message) for one in (_REJECTED, _FULL, _TOO_LARGE)):
             raise _named(error) from error
         if _LOCKED.search(error.message):
             await asyncio.to_thread(clone.sweep)
@@ -286,4 +287,6 @@ class GitClones:
 def _named(error: GitError) -> Unavailable:
     if _FULL.search(error.message):
         return Unavailable("the disk of the git cache is full; nothing new can be fetched")
+    if _TOO_LARGE.search(error.message):
+        return Rejected("its pack unpacks to more than git.fetch.memory; a file in it is huge")
     return Rejected(error.message) if _REJECTED.search(error.message) else error

@@ -36,8 +36,8 @@ class MirrorOptions:
 
     `at_once` and `per_second` bound what one server is asked. Repositories of more than
     `lean_entries` files and folders are kept lean. `large_file` bounds one file of Git LFS,
-    `files` and `total_bytes` one folder. Beyond `watermark`, a share of the disk, nothing new
-    is cloned.
+    `memory` one git process, `files` and `total_bytes` one folder. Beyond `watermark`, a share of
+    the disk, nothing new is cloned.
     """
 
     request_seconds: float = 20.0
@@ -50,6 +50,7 @@ class MirrorOptions:
     authority: str | None = None
     lean_entries: int = 20_000
     large_file: int = 64 << 20
+    memory: int = 2 << 30
     watermark: float = 0.85
     files: int = 10_000
     total_bytes: int = 128 << 20
@@ -73,7 +74,7 @@ class Mirror:
             proxy=options.proxy,
             authority=options.authority,
         )
-        self.runner = GitRunner(home)
+        self.runner = GitRunner(home, memory=options.memory)
         access = Access(home, known_hosts=options.known_hosts, ssh=options.ssh)
         self.git = RemoteGit(self.runner, access, self.routes, self.pacing)
         known = KnownCapabilities(self.http, clock)

@@ -3,11 +3,13 @@
 import asyncio
 import os
 import re
+import resource
 import signal
 import subprocess
+import sys
 from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -42,10 +44,13 @@ class GitRunner:
     GitPython hands its process's environment on, so every inherited variable that is not set
     on purpose is blanked: secrets of the server are none of git's business. To git and to TLS an
     empty variable is not the same as none, so theirs are taken away.
+
+    No process has more than `memory` bytes: of what a pack unpacks to, a delta tells any size.
     """
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, *, memory: int = 2 << 30) -> None:
         self._home = home
+        self._memory = memory
         self._threads = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="git")
         self._running: set[int] = set()
 
@@ -92,6 +97,7 @@ class GitRunner:
             started = self._start(arguments, env, stream)
         process: subprocess.Popen[bytes] = started.proc
         self._running.add(process.pid)
+        _bound(process.pid, self._memory)
         try:
             out, err = process.communicate(data, timeout=seconds)
         except subprocess.TimeoutExpired:
@@ -137,6 +143,13 @@ def _input(stdin: Stdin) -> Generator[tuple[Any, bytes | None]]:
             os.close(stdin)
     else:
         yield (subprocess.PIPE, stdin) if stdin else (None, None)
+
+
+def _bound(pid: int, memory: int) -> None:
+    """Limit the memory of a process and of those that it starts, where the system lets others."""
+    if sys.platform == "linux":
+        with suppress(ProcessLookupError):
+            resource.prlimit(pid, resource.RLIMIT_DATA, (memory, memory))
 
 
 def _kill_group(pid: int) -> None:
