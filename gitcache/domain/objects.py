@@ -69,8 +69,10 @@ def check_entry_name(name: str) -> None:
     """Invalid: a name that escapes or hides: `.`, `..`, `.git`, with a slash or not UTF-8."""
     if name in {".", ".."} or name.lower() == ".git" or "/" in name:
         raise Invalid(f"the commit holds a forbidden file name {name!r}")
-    if any("\ud800" <= char <= "\udfff" for char in name):
-        raise Invalid("the commit holds a file name that is not UTF-8")
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise Invalid("the commit holds a file name that is not UTF-8") from None
 
 
 def parse_commit(sha: str, data: bytes) -> CommitRecord:

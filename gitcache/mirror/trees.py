@@ -127,6 +127,8 @@ class GitTrees:
             trees = await self._trees(spec, set(level.values()))
             below: dict[str, str] = {}
             for prefix, tree_id in level.items():
+                if len(files) + len(below) + len(trees[tree_id]) > self._max_files:
+                    raise Invalid(f"the folder holds more than {self._max_files:,} files")
                 for name, entry in trees[tree_id].items():
                     check_entry_name(name)
                     if entry.is_tree:
@@ -135,8 +137,6 @@ class GitTrees:
                         files[prefix + name] = entry
                     elif spec.submodules:
                         below[f"{prefix}{name}/"] = await self._linked(spec, prefix + name, entry)
-                if len(files) + len(below) > self._max_files:
-                    raise Invalid(f"the folder holds more than {self._max_files:,} files")
             level = below
         return files
 
