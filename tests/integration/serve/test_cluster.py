@@ -11,6 +11,7 @@ import pytest
 
 from syncagent.compose import build
 from syncagent.settings import HubSettings, KubernetesSettings, Settings, StateSettings
+from tests.integration.gitcache.chartserver import archive, chart, serving
 from tests.integration.serve.conftest import Json, Running
 from tests.integration.serve.test_git import config
 from tests.integration.serve.waiting import until
@@ -150,3 +151,33 @@ async def test_an_agent_with_a_revoked_token_is_cut_and_told(fleet: Fleet) -> No
     await hub.ask("mutation ($id: ID!) { rotateClusterToken(id: $id) { id } }", id=id)
     await until(ends, lambda seen: seen == (False, False), 5)
     assert await fleet.live("shop") == {"n": "1"}
+
+
+OF_CHART = """mutation ($cluster: ID!, $attributes: ServiceDeploymentAttributes!) {
+  createServiceDeployment(clusterId: $cluster, attributes: $attributes) {
+    id repository { id url } git { ref } } }"""
+SYNC = "mutation ($id: ID!) { syncHelmRepository(id: $id) { id } }"
+
+
+async def test_a_service_of_a_chart_alone_runs_and_follows_its_versions(fleet: Fleet) -> None:
+    """No repository of git: a new version reaches the cluster, and one that is gone stays there."""
+    async with serving() as server:
+        server.publish("web", "1.0.0", archive("web", chart()))
+        helm = {"url": server.http, "chart": "web", "version": "^1", "values": "v: ours"}
+        attributes = {"name": "charted", "namespace": fleet.namespace, "helm": helm}
+        cluster = await fleet.hub.ask("{ clusters(first: 1) { edges { node { id } } } }")
+        id = cluster["clusters"]["edges"][0]["node"]["id"]
+        made = await fleet.hub.ask(OF_CHART, cluster=id, attributes=attributes)
+        service = made["createServiceDeployment"]
+        await fleet.healthy(service["id"])
+        assert await fleet.live("charted-web") == {"v": "ours"}
+        newer = chart(version="1.1.0", **{"templates/other.yaml": config("newer", m="x")})
+        server.publish("web", "1.1.0", archive("web", newer))
+        await fleet.hub.ask(SYNC, id=service["repository"]["id"])
+        await until(lambda: fleet.live("newer"), lambda data: data == {"m": "x"}, 60)
+        del server.archives["web", "1.1.0"], server.archives["web", "1.0.0"]
+        await fleet.hub.ask(SYNC, id=service["repository"]["id"])
+    fleet.repository.commit({"other/a.yaml": config("other", n="9")})
+    await until(lambda: fleet.live("other"), lambda data: data == {"n": "9"}, 60)
+    assert await fleet.live("newer") == {"m": "x"}
+    assert await fleet.live("charted-web") == {"v": "ours"}
