@@ -25,6 +25,7 @@ from urllib.parse import urlsplit
 from fleet.errors import Unavailable
 
 _CHUNK = 64 << 10
+_CONFIG = "[http]\n\treceivepack = true\n[uploadpack]\n\tallowFilter = true\n"
 _AUTHOR = "Towline Demo <demo@towline.invalid>"
 
 
@@ -54,6 +55,8 @@ class Repository:
 
     def resolve(self, ref: str) -> str | None:
         """The sha that a ref points at; None if there is none."""
+        with suppress(OSError):
+            return (self.path / ref).read_text().strip()
         found = _git(self.path, "for-each-ref", "--format=%(objectname)", ref)
         return found.decode().strip() or None
 
@@ -93,7 +96,7 @@ class GitServer:
         self._server = _Server(("127.0.0.1", self.port), self)
         self.port = self._server.server_address[1]
         threading.Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
         ).start()
         return self
 
@@ -125,8 +128,8 @@ class GitServer:
         path = self.folder / f"{name}.git"
         if not path.is_dir():
             _git(self.folder, "init", "--quiet", "--bare", "--initial-branch=main", str(path))
-            _git(path, "config", "http.receivepack", "true")
-            _git(path, "config", "uploadpack.allowFilter", "true")
+            with (path / "config").open("a") as config:
+                config.write(_CONFIG)
         if password is not None:
             pair = f"{username or 'git'}:{password}".encode()
             self.credentials[f"{name}.git"] = "Basic " + base64.b64encode(pair).decode()

@@ -25,6 +25,7 @@ class Stand:
         self,
         *,
         poll: float = 0.2,
+        request_seconds: float = 3.0,
         render_seconds: float = 20.0,
         memory: int = 768 << 20,
         lean_entries: int = 20_000,
@@ -32,7 +33,9 @@ class Stand:
         """A started cache."""
         settings = GitCacheSettings(
             data_dir=self.folder,
-            poll=PollSettings(seconds=poll, seconds_with_webhook=3600, request_seconds=3),
+            poll=PollSettings(
+                seconds=poll, seconds_with_webhook=3600, request_seconds=request_seconds
+            ),
             fetch=FetchSettings(lean_entries=lean_entries),
             render=RenderSettings(workers=1, seconds=render_seconds, memory=memory),
         )
@@ -69,7 +72,7 @@ async def until(
     holds: Callable[[RepositoryState], object],
     *,
     repository_id: str = REPOSITORY,
-    seconds: float = 15.0,
+    seconds: float = 60.0,
 ) -> RepositoryState:
     """Wait until the state of a repository fulfils a condition."""
     async with asyncio.timeout(seconds):

@@ -289,7 +289,7 @@ async def test_a_folder_that_needs_too_much_memory_fails_alone(
 ) -> None:
     cache = await stand.start(memory=160 << 20)
     line = "x" * (15 << 20)
-    big = {f"web/{number}.yaml": config_map(f"c{number}", line) for number in range(6)}
+    big = {f"web/{number}.yaml": config_map(f"c{number}", line) for number in range(4)}
     sha = repository.commit({**big, "api/a.yaml": config_map("a")})
     cache.follow(spec(repository.url))
     await at_commit(cache, sha)

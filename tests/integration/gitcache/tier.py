@@ -78,11 +78,14 @@ class Tier:
 
     def restore(self) -> None:
         """Have all replicas run again."""
+        whole = len(self.members()) == len(self._programs)
         for name, program in self._programs.items():
             program.send_signal(signal.SIGCONT)
             if program.poll() is not None:
                 self.spawn(name)
-        self.wait()
+                whole = False
+        if not whole:
+            self.wait()
 
     def log(self, name: str) -> Path:
         """What a replica has said."""

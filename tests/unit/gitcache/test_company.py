@@ -260,7 +260,7 @@ async def test_an_owner_that_stands_still_is_waited_for_only_while_it_is_the_own
     owner, other = company.owner, company.others()[0]
     peers = company.caches[other]._peers = Still()
     asking = asyncio.ensure_future(company.caches[other].trees(ID, sha, ["web"]))
-    await asyncio.sleep(1.5)
+    await asyncio.sleep(1.1)
     assert not asking.done() and peers.asked == [owner]
     await company.leave(owner, killed=True)
     await until_done(company, asking)

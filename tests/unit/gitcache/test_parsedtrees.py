@@ -1,6 +1,6 @@
 """Large trees are parsed where they have changed, and come out as if parsed whole."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gitcache.domain.objects import parse_tree
@@ -34,6 +34,7 @@ changes = st.lists(
 )
 
 
+@settings(max_examples=30)
 @given(st.lists(changes, min_size=1, max_size=3))
 def test_a_tree_after_another_is_as_if_parsed_whole(commits: list) -> None:
     trees, entries = ParsedTrees(60_000), rows()
