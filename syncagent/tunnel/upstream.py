@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from fleet.runtime.clock import Clock
 from syncagent.tunnel.connection import UpstreamConnection
 
-IDLE_LIMIT = 64
+# As many as answer at once where many users ask at once: fewer would be dialled anew for each
+# wave of requests. The API server itself closes what stays idle (after 90 seconds).
+IDLE_LIMIT = 256
 TOKEN_SECONDS = 30.0
 
 

@@ -16,7 +16,7 @@ from proxy.settings import ProxySettings
 from syncagent.tunnel.guard import Guard, ImpersonationPolicy
 from tests.fakes.door import ANN
 from tests.fakes.tls import TestAuthority
-from tests.integration.proxy.recording import RecordingUpstream, recording_upstream
+from tests.integration.proxy.recording import OK, RecordingUpstream, recording_upstream
 from tests.integration.proxy.stack import Stack, eventually, run_stack
 from tests.integration.proxy.user import PATH, User, request
 
@@ -49,6 +49,26 @@ async def watching(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Non
     writer.write(ENDLESS + b"%x\r\n%s\r\n" % (len(EVENT), EVENT))
     with contextlib.suppress(ConnectionError):
         await asyncio.sleep(30)
+
+
+async def test_waves_of_requests_go_over_the_same_connections(authority: TestAuthority) -> None:
+    """However many are answered at once: to dial anew would cost more than the request."""
+    crowd = 96
+    together = asyncio.Barrier(crowd)
+
+    async def answer_together(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            await together.wait()
+            writer.write(OK)
+            await reader.readuntil(b"\r\n\r\n")
+
+    async with door(authority) as (stack, server), contextlib.AsyncExitStack() as leaving:
+        server.script = answer_together
+        users = [await leaving.enter_async_context(connected(stack)) for _ in range(crowd)]
+        for _ in range(3):
+            answers = await asyncio.gather(*(user.ask(request()) for user in users))
+            assert [status for status, _, _ in answers] == [200] * crowd
+        assert server.connections == crowd
 
 
 @pytest.mark.parametrize(
