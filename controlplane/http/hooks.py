@@ -71,7 +71,7 @@ class Hooks:
         if given is None:
             return Response('not like {"release": "r7-…", "passed": true, "reason": "…"}', 400)
         try:
-            await self._overrides.answer_signed(id, *given)
+            await self._overrides.answer_signed(id, *given, request.headers["webhook-id"])
         except TowlineError as error:
             told = {"error": error.message, "code": error.code.value}
             return JSONResponse(told, _STATUS.get(error.code, 503))
@@ -105,7 +105,7 @@ class Hooks:
         """As Standard Webhooks say: id, time and body by HMAC-SHA256, not older than 5 minutes."""
         stamp, id = headers.get("webhook-timestamp", ""), headers.get("webhook-id", "")
         now = self._clock.now()
-        if not secret or not stamp.isdecimal() or len(stamp) > 12 or len(id) > 256:
+        if not secret or not stamp.isdecimal() or len(stamp) > 12 or not 0 < len(id) <= 256:
             return False
         if abs(int(stamp) - now.timestamp()) > _TOLERANCE:
             return False

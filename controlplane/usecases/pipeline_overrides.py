@@ -60,15 +60,20 @@ class PipelineOverrides:
             return None
         return opened(self._deps.sealer, rule)
 
-    async def answer_signed(self, gate_id: str, release: str, passed: bool, reason: str) -> None:
-        """Decide at a gate as the one who knows its secret. Conflict: it is not taken, and why."""
+    async def answer_signed(
+        self, gate_id: str, release: str, passed: bool, reason: str, call: str
+    ) -> None:
+        """Decide at a gate as the one who knows its secret, once by each call.
+
+        Conflict: it is not taken, and why.
+        """
         async with self._deps.store.read() as tx:
             view, gate = await gate_of(tx, gate_id)
         rule = _rule(view, gate)
         if not isinstance(rule, ExternalRule):
             raise Conflict("this gate asks nobody outside")
         event = ev.ExternallyAnswered(
-            gate, ReleaseId(release[:64]), rule.account, passed, reason[:_LONGEST]
+            gate, ReleaseId(release[:64]), rule.account, passed, reason[:_LONGEST], call
         )
         await self._pipelines.decide_signed(view, event)
 

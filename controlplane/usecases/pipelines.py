@@ -36,7 +36,7 @@ from controlplane.domain.services import Service
 from controlplane.ports import Page, PageQuery, Transaction
 from controlplane.usecases.budgets import note_changing, of_budgets
 from controlplane.usecases.clusters import find_cluster
-from controlplane.usecases.deps import DELIVER, PIPELINE, Deps
+from controlplane.usecases.deps import DELIVER, DESIRED, PIPELINE, Deps
 from controlplane.usecases.gatesecrets import sealed_rule
 from controlplane.usecases.gitplaces import with_places
 from controlplane.usecases.observations import of_stages, of_surroundings
@@ -174,7 +174,7 @@ class Pipelines:
             spec = model.validate(self._spec(id, draft, before, actor))
             spec = await resolved(tx, spec, project)
             await self._check_jobs(tx, actor, spec)
-            await bind(tx, spec, before, actor)
+            left = await bind(tx, spec, before, actor)
             spec = await with_places(tx, actor, spec)
             await check_shared(tx, spec)
             secrets = {one.name: one.webhook_secret for one in draft.triggers}
@@ -193,6 +193,7 @@ class Pipelines:
             await self._deps.audit(tx, actor, "savePipeline", draft.name, id)
             view = _shown(await view_of(tx, row), actor)
         self._deps.bus.publish(PIPELINE, id)
+        self._tell(left)
         return view
 
     async def delete(self, actor: Actor, id: str) -> PipelineView:
@@ -202,13 +203,12 @@ class Pipelines:
             row = await _find(tx, id, None)
             require(actor, Verb.WRITE, row.target)
             view = await view_of(tx, row)
-            await unbind(tx, view.spec)
+            left = await unbind(tx, view.spec)
             await forget_parts(tx, id)
             await tx.pipelines.remove(id)
             await self._deps.audit(tx, actor, "deletePipeline", row.name, id)
         self._deps.bus.publish(PIPELINE, id)
-        for repository in {s.repository_id for s in view.services.values() if s.repository_id}:
-            self._deps.bus.publish(DELIVER, f"{repository}/")
+        self._tell(left)
         return _shown(view, actor)
 
     async def approve(
@@ -337,7 +337,7 @@ class Pipelines:
             row = await tx.pipelines.get(id)
             if row is None:
                 return ()
-            row = await self._looked_again(tx, row)
+            row, left = await self._looked_again(tx, row)
             view = await view_of(tx, row)
             budget = await of_budgets(tx, view.spec, view.state, view.services, view.clusters)
             budgeted = _feed(view.spec, view.state, budget, now)
@@ -358,6 +358,7 @@ class Pipelines:
             changed = await self._keep(tx, row, view.state, seen.state, events)
         if changed:
             self._deps.bus.publish(PIPELINE, id)
+        self._tell(left)
         return ignored
 
     async def decide(
@@ -383,20 +384,29 @@ class Pipelines:
         if ignored:
             raise Conflict("; ".join(ignored))
 
-    async def _looked_again(self, tx: Transaction, row: Pipeline) -> Pipeline:
-        """The row with the services that its selectors choose now."""
+    def _tell(self, left: Sequence[Service]) -> None:
+        """Services that no pipeline promotes any longer follow their refs from now on."""
+        for one in left:
+            self._deps.bus.publish(DESIRED, f"{one.cluster_id}/{one.id}")
+        for repository in {one.repository_id for one in left if one.repository_id}:
+            self._deps.bus.publish(DELIVER, f"{repository}/")
+
+    async def _looked_again(
+        self, tx: Transaction, row: Pipeline
+    ) -> tuple[Pipeline, Sequence[Service]]:
+        """The row with the services that its selectors choose now, and those that have left."""
         before = codec.pipeline_from_json(row.spec)
         now = await resolved(tx, before, row.project_id)
         if now == before:
-            return row
-        await bind(tx, now, before, SYSTEM)
+            return row, ()
+        left = await bind(tx, now, before, SYSTEM)
         after = replace(row, spec=codec.pipeline_to_json(now), version=row.version + 1)
         await tx.pipelines.put(after)
         moment = self._deps.clock.now()
         await tx.pipeline_events.add(
             PipelineEvent(self._deps.new_id(), row.id, moment, [], after.spec, row.state)
         )
-        return after
+        return after, left
 
     async def _keep(
         self, tx: Transaction, row: Pipeline, before: State, state: State, events: list[ev.Event]

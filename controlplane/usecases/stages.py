@@ -43,10 +43,11 @@ def promoted_by(spec: model.Pipeline) -> set[ServiceId]:
 
 async def bind(
     tx: Transaction, spec: model.Pipeline, before: model.Pipeline | None, actor: Actor
-) -> None:
+) -> list[Service]:
     """Have services behind the first stage take commits from this pipeline only.
 
-    Invalid: the actor sees no such service. Conflict: another pipeline promotes one of them.
+    Gives those that it lets go. Invalid: the actor sees no such service. Conflict: another pipeline
+    promotes one of them.
     """
     now, then = promoted_by(spec), promoted_by(before) if before else set()
     wanted = {service for stage in spec.stages for service in stage.services}
@@ -61,9 +62,11 @@ async def bind(
         if (holder := await pipeline_of(tx, id)) is not None:
             raise Conflict(f"service {found[id].name!r} belongs to another pipeline: {holder}")
         await tx.services.change(id, promoted=True, pinned=found[id].sha)
-    for id in then - now:
-        await tx.services.change(id, promoted=False, pinned=None, watch=None)
+    left = [row for row in rows if row.id in then - now]
+    for service in left:
+        await _let_go(tx, service)
     await _note(tx, spec, before)
+    return left
 
 
 async def check_shared(tx: Transaction, spec: model.Pipeline) -> None:
@@ -87,12 +90,26 @@ async def pipeline_of(tx: Transaction, service_id: str) -> str | None:
     return found.name if found else None
 
 
-async def unbind(tx: Transaction, spec: model.Pipeline) -> None:
-    """Let all services of a pipeline follow their refs again."""
-    for service in promoted_by(spec):
-        await tx.services.change(service, promoted=False, pinned=None, watch=None)
+async def unbind(tx: Transaction, spec: model.Pipeline) -> list[Service]:
+    """Let all services of a pipeline follow their refs again; gives them."""
+    left = await tx.services.select(id=promoted_by(spec))
+    for service in left:
+        await _let_go(tx, service)
     for row in await tx.pipeline_services.select(pipeline_id=spec.id):
         await tx.pipeline_services.remove(row.id)
+    return left
+
+
+async def _let_go(tx: Transaction, service: Service) -> None:
+    """Its agent hears of it, if it watched the bundle by a policy of the stage."""
+    is_new = service.watch is not None and service.digest is not None
+    await tx.services.change(
+        service.id,
+        promoted=False,
+        pinned=None,
+        watch=None,
+        sequence=service.sequence + is_new,
+    )
 
 
 async def _note(tx: Transaction, spec: model.Pipeline, before: model.Pipeline | None) -> None:

@@ -35,6 +35,7 @@ class Draft:
         self.frozen = dict(state.frozen)
         self.room = state.room
         self.seen = state.seen
+        self.calls = state.calls
         known = {one.id for one in pipeline.triggers}
         self.triggers = {k: v for k, v in state.triggers.items() if k in known}
         edges = {edge.id for edge in pipeline.edges}
@@ -134,6 +135,7 @@ class Draft:
             history=tuple(self._history[-HISTORY_LENGTH:]),
             seen=self.seen,
             triggers=self.triggers,
+            calls=self.calls,
         )
         return state, tuple(self._effects.values())
 

@@ -185,13 +185,17 @@ class CheckAnswered:
 
 @dataclass(frozen=True, slots=True)
 class ExternallyAnswered:
-    """Somebody else's program has decided about the release at a gate of kind EXTERNAL."""
+    """Somebody else's program has decided about the release at a gate of kind EXTERNAL.
+
+    `call` names a signed call, which counts once however often it comes.
+    """
 
     gate: GateId
     release: ReleaseId
     actor: str
     passed: bool
     reason: str = ""
+    call: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,7 @@
 """What people and their programs do beside approving: skip, abort, answer, leave, look."""
 
+from datetime import timedelta
+
 from controlplane.domain.pipelines.draft import Draft, clip
 from controlplane.domain.pipelines.effects import Topic
 from controlplane.domain.pipelines.events import (
@@ -13,6 +15,8 @@ from controlplane.domain.pipelines.judging import refuse
 from controlplane.domain.pipelines.rules import ExternalRule
 from controlplane.domain.pipelines.seats import put_state, seat_of
 from controlplane.domain.pipelines.state import Approval, Health
+
+_CALLS_FOR = timedelta(minutes=15)
 
 
 def skipped(draft: Draft, event: Skipped) -> None:
@@ -66,6 +70,9 @@ def externally_answered(draft: Draft, event: ExternallyAnswered) -> None:
         return draft.note(f"{event.actor} does not answer at {gate.name}")
     if seat.release != event.release or seat.render is None:
         return draft.note(f"release {event.release} does not wait there")
+    if event.call in draft.calls:
+        return draft.note("this call has been taken already")
+    _remember(draft, event.call)
     if not event.passed:
         edge, _ = draft.pipeline.gate[gate.id]
         return refuse(draft, edge, gate, f"{event.actor}: {event.reason}")
@@ -74,6 +81,13 @@ def externally_answered(draft: Draft, event: ExternallyAnswered) -> None:
     given = Approval(clip(event.actor), draft.now, clip(event.reason), seat.digests)
     put_state(draft, seat, approvals=(given,))
     draft.record(gate.id, seat.release, f"passed: {event.reason}", event.actor)
+
+
+def _remember(draft: Draft, call: str) -> None:
+    """Whoever recorded a call may send it again only while its signature holds."""
+    if call:
+        young = {key: at for key, at in draft.calls.items() if draft.now - at < _CALLS_FOR}
+        draft.calls = {**young, clip(call): draft.now}
 
 
 def approvers_left(draft: Draft, event: ApproversLeft) -> None:

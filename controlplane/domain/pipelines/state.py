@@ -275,7 +275,8 @@ class State:
     `frozen` has the services whose clusters must stay as they are, with the reason; `room` what
     the budgets of their groups leave, if these have any.
     `history` has the newest entry last and `HISTORY_LENGTH` entries at most. `seen` is what waits
-    to be made a release, `triggers` is by their ids.
+    to be made a release, `triggers` is by their ids. `calls` are signed calls that have counted,
+    with their time, for as long as they could be sent again.
     """
 
     number: int = 0
@@ -289,6 +290,7 @@ class State:
     history: tuple[HistoryEntry, ...] = ()
     seen: Seen | None = None
     triggers: Mapping[str, TriggerState] = field(default_factory=dict)
+    calls: Mapping[str, datetime] = field(default_factory=dict)
 
 
 def digests_of(revisions: Revisions) -> Digests:

@@ -1,5 +1,7 @@
 """A release from its first stage through an approval into the next, without edges."""
 
+import asyncio
+
 import pytest
 
 from controlplane.domain.access.roles import BuiltInRole as Role
@@ -7,6 +9,7 @@ from controlplane.domain.ledger import Stage, Verdict
 from controlplane.domain.pipelines.rules import ApprovalRule
 from controlplane.domain.pipelines.state import GateStatus, Health
 from controlplane.domain.services import Phase, Problem, Service, ServiceStatus
+from controlplane.domain.verification import Verification
 from controlplane.ports import PageQuery
 from controlplane.usecases.pipelines import (
     PROMOTE,
@@ -42,12 +45,15 @@ class Line:
         await line.save()
         return line
 
-    async def save(self) -> PipelineView:
-        gate = GateDraft("sign-off", ApprovalRule())
+    async def save(
+        self, quorum: int = 1, watch: Verification | None = None, *, prod: bool = True
+    ) -> PipelineView:
+        gate = GateDraft("sign-off", ApprovalRule(quorum))
+        later = StageDraft("prod", [self.prod.id], verification=watch)
         draft = PipelineDraft(
             "shop",
-            [StageDraft("dev", [self.dev.id]), StageDraft("prod", [self.prod.id])],
-            [EdgeDraft("dev", "prod", [gate])],
+            [StageDraft("dev", [self.dev.id]), *([later] if prod else [])],
+            [EdgeDraft("dev", "prod", [gate])] if prod else [],
         )
         return await self.world.pipelines.save(self.world.admin, draft)
 
@@ -124,6 +130,39 @@ async def test_an_approval_promotes_exactly_what_was_shown(world: World) -> None
     async with world.deps.store.read() as tx:
         entries = await tx.ledger.select(service_id=prod.id)
     assert Stage.PROMOTED in [entry.stage for entry in entries]
+
+
+async def test_two_people_who_approve_at_once_both_count(world: World) -> None:
+    """And whoever clicks twice at once counts once."""
+    line = await Line.make(world)
+    await line.save(quorum=2)
+    await line.push("1")
+    gate, digests = await line.waiting()
+    bo, cy = person(Role.EDITOR, "bo"), person(Role.EDITOR, "cy")
+    approve = world.pipelines.approve
+    told = await asyncio.gather(
+        *(approve(one, gate, digests) for one in (bo, cy, bo)), return_exceptions=True
+    )
+    refused = [one for one in told if isinstance(one, Conflict)]
+    assert [one.message for one in refused] == ["bo@example.org has approved already"]
+    await line.settle()
+    assert (await world.get(line.prod)).digest == digests[line.prod.id]
+
+
+async def test_a_service_that_leaves_is_watched_by_its_own_policy_at_once(world: World) -> None:
+    """Its agent is told anew; one that no policy of a stage watched is not bothered."""
+    line = await Line.make(world)
+    await line.save(watch=Verification(60))
+    await line.push("1")
+    await line.approve()
+    before = await world.get(line.prod)
+    assert before.policy == Verification(60)
+    await line.save(prod=False)
+    after = await world.get(line.prod)
+    assert (after.policy, after.sequence) == (None, before.sequence + 1)
+    await line.save()
+    await world.pipelines.delete(world.admin, (await line.view()).row.id)
+    assert (await world.get(line.prod)).sequence == after.sequence
 
 
 async def test_a_change_after_approval_promotes_nothing(world: World) -> None:

@@ -1,5 +1,6 @@
 """Gates that ask workers: attempts, time limits, workflows, and what may come back."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -112,6 +113,16 @@ def test_no_answer_in_time_is_a_failure(rule: Rule) -> None:
     waiting.line.pass_time(1)
     assert waiting.gate.status is GateStatus.CLOSED
     assert "no answer within 60 s" in waiting.gate.reason
+
+
+def test_a_job_that_never_starts_ends_a_while_after_its_own_time() -> None:
+    """Nobody has said how long the gate may take, and its cluster's agent is away."""
+    waiting = Waiting(JobRule("ci", POD, timeout_seconds=120))
+    waiting.line.pass_time(419)
+    assert waiting.gate.status is GateStatus.RUNNING
+    waiting.line.pass_time(1)
+    assert "no answer within 420 s, last: attempt 1 of 1" in waiting.gate.reason
+    assert not waiting.moved
 
 
 def test_attempts_follow_each_other_with_growing_pauses() -> None:
@@ -269,6 +280,26 @@ def test_only_the_named_account_answers_from_outside() -> None:
     refused.line.send(event)
     assert "ci@example.org: red" in refused.gate.reason
     assert not refused.moved
+
+
+def test_a_signed_call_counts_once_though_the_release_is_tried_again() -> None:
+    """Sent again by whoever has recorded it: neither a no nor a yes is taken a second time."""
+    waiting, ci = Waiting(ExternalRule("ci@example.org")), "ci@example.org"
+    no = ExternallyAnswered(GATE, waiting.release, ci, False, "red", "msg-1")
+    waiting.line.send(no)
+    waiting.line.send(Retried(PROD, waiting.release, "bo"))
+    waiting.line.send(no)
+    assert waiting.line.notes() == ["this call has been taken already"]
+    assert waiting.gate.status is GateStatus.RUNNING
+    yes = ExternallyAnswered(GATE, waiting.release, ci, True, "green", "msg-2")
+    waiting.line.send(yes)
+    assert waiting.moved
+    waiting.line.pass_time(900)
+    waiting.line.health("prod")
+    newer = waiting.line.observe("c2")
+    waiting.line.render("prod", newer)
+    waiting.line.send(replace(yes, release=newer, call="msg-3"))
+    assert list(waiting.line.state.calls) == ["msg-3"], "what is too old to be sent is forgotten"
 
 
 def test_a_gate_is_skipped_for_one_release_only() -> None:
