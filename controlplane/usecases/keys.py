@@ -1,7 +1,7 @@
 """The keys that seal what is sealed in the store: beginning, rotating, sealing anew."""
 
 import secrets
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -10,6 +10,7 @@ from controlplane.domain.datakeys import DataKey
 from controlplane.ports import Rows, Transaction
 from controlplane.secretports import KeyEncryption, KeyRing
 from controlplane.usecases.deps import SECRET, Deps
+from controlplane.usecases.triggerrows import SEALED_AS
 from fleet.errors import Invalid, Unavailable
 
 HEAD_START = timedelta(seconds=60)
@@ -105,17 +106,13 @@ class Keys:
     async def seal_anew(self) -> int:
         """Seal what an older key has sealed with the one of now, some rows a time; how many."""
         async with self._deps.store.read() as tx:
-            behind = [
-                (number, id)
-                for number, place in enumerate(_sealed(tx))
-                async for id in self._behind(place)
-            ]
-        for start in range(0, len(behind), _BATCH):
-            async with self._deps.store.write() as tx:
-                places = tuple(_sealed(tx))
-                for number, id in behind[start : start + _BATCH]:
-                    await self._again(places[number], id)
-        return len(behind)
+            behind = [[id async for id in self._behind(place)] for place in _sealed(tx)]
+        for number, ids in enumerate(behind):
+            for start in range(0, len(ids), _BATCH):
+                async with self._deps.store.write() as tx:
+                    place = tuple(_sealed(tx))[number]
+                    await self._again(place, ids[start : start + _BATCH])
+        return sum(map(len, behind))
 
     async def close(self) -> None:
         """Close all connections of key-encryption keys."""
@@ -128,14 +125,14 @@ class Keys:
             if sealed and not self._deps.sealer.is_current(sealed):
                 yield row.id
 
-    async def _again(self, place: "_Place", id: str) -> None:
-        """Seal one value anew, unless somebody has written another one meanwhile."""
-        row = await place.rows.get(id)
-        sealed = getattr(row, place.column) if row is not None else None
-        if sealed and not self._deps.sealer.is_current(sealed):
-            plain = self._deps.sealer.open(sealed, f"{place.context}:{id}")
-            again = self._deps.sealer.seal(plain, f"{place.context}:{id}")
-            await place.rows.change(id, **{place.column: again})
+    async def _again(self, place: "_Place", ids: Collection[str]) -> None:
+        """Seal some values anew, but for those that somebody has written meanwhile."""
+        sealer, again = self._deps.sealer, {}
+        for row in await place.rows.lock(ids):
+            sealed, context = getattr(row, place.column), place.context_of(row.id)
+            if sealed and not sealer.is_current(sealed):
+                again[row.id] = {place.column: sealer.seal(sealer.open(sealed, context), context)}
+        await place.rows.change_each(again)
 
     async def _made(self, head_start: timedelta) -> DataKey:
         """A new key, wrapped; that it opens again is tried first."""
@@ -168,11 +165,16 @@ class Keys:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A column of sealed values; what each is bound to is `<context>:<id of the row>`."""
+    """A column of sealed values; each is bound to its row, unless told otherwise."""
 
     rows: Rows
     column: str
     context: str
+    is_bound: bool = True
+
+    def context_of(self, id: str) -> str:
+        """What the value of a row is sealed for."""
+        return f"{self.context}:{id}" if self.is_bound else self.context
 
 
 def _sealed(tx: Transaction) -> Iterator[_Place]:
@@ -183,3 +185,4 @@ def _sealed(tx: Transaction) -> Iterator[_Place]:
     yield _Place(tx.cluster_jobs, "sealed", "cluster-job")
     yield _Place(tx.sinks, "sealed", "sink")
     yield _Place(tx.secret_versions, "sealed", "secret")
+    yield _Place(tx.pipeline_triggers, "sealed_webhook", SEALED_AS, is_bound=False)
