@@ -1,0 +1,214 @@
+"""Commit → dev → job gate → prod on two real clusters, stage by stage: `python -m bench.promotion`.
+
+Control plane, two agents, git server and two API servers run on this machine; a webhook hints at
+each push. Our own time is all but the job and the applies. The baseline is what a script would do:
+git fetch, kubectl apply in dev, a job and waiting for it, kubectl apply in prod.
+"""
+
+import hashlib
+import hmac
+import json
+import subprocess
+import sys
+import time
+import urllib.request
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from bench.path import Watcher
+from bench.report import Report
+from towline.demo.stage import DemoStage, Member, wait_until
+
+RUNS = 10
+BASELINE_RUNS = 4
+NAMESPACE = "bench"
+BY_HAND = "by-hand"
+SECRET = "bench"
+NAME = "shop"
+JOB_SECONDS = 1.0
+_LEDGER = """query ($id: ID!) { ledger(serviceId: $id, first: 8)
+  { edges { node { stage at sequence detail } } } }"""
+_PIPELINE = """{ pipeline(name: "shop") { history { at releaseId text }
+  stages { name release { id } } } }"""
+_SAVE = """mutation ($attributes: PipelineAttributes!) {
+  savePipeline(name: "shop", attributes: $attributes) { id } }"""
+_JOB = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "metadata": {"name": "check"},
+    "spec": {
+        "template": {
+            "metadata": {"annotations": {"demo.towline.dev/duration": f"{JOB_SECONDS:g}s"}},
+            "spec": {
+                "restartPolicy": "Never",
+                "containers": [{"name": "main", "image": "check:1"}],
+            },
+        }
+    },
+}
+
+
+def main() -> None:
+    """Measure, print, write."""
+    report = Report("promotion")
+    with DemoStage(lambda text: print(text, file=sys.stderr)) as stage:
+        stage.start()
+        bench = PromotionBench(stage)
+        bench.define()
+        runs = [bench.walk(number) for number in range(1, RUNS + 1)]
+        theirs = bench.by_hand()
+    own = [run.pop("own") for run in runs]
+    report.add("commit to prod, our own time", own, "ms", goal=4_000)
+    report.add(
+        "commit to prod, the job included",
+        [run["object in prod"] for run in runs],
+        "ms",
+        baseline="git, kubectl apply, a job, kubectl apply",
+        baseline_values=theirs,
+    )
+    for name in runs[0]:
+        report.add(f"  until {name}", [run[name] for run in runs], "ms")
+    report.write()
+
+
+class PromotionBench:
+    """A service in each of two clusters, and the pipeline between them."""
+
+    def __init__(self, stage: DemoStage) -> None:
+        self.stage = stage
+        self.members = [stage.members["dev"], stage.members["prod"]]
+        self.services: dict[str, str] = {}
+        self.repository_id = ""
+        self.watcher = Watcher(self.members[1], NAMESPACE)
+
+    def define(self) -> None:
+        """Repository, services, pipeline; until the first release is in prod."""
+        self._commit("0")
+        self.repository_id = self.stage.ask(
+            "mutation ($url: String!, $secret: String!) { createGitRepository(attributes: "
+            "{url: $url, webhookSecret: $secret}) { id } }",
+            url=self.stage.repository.url,
+            secret=SECRET,
+        )["createGitRepository"]["id"]
+        self.services = {one.name: self._service(one) for one in self.members}
+        gate = {"name": "check", "type": "JOB"}
+        job = {"namespace": NAMESPACE, "manifest": json.dumps(_JOB)}
+        stages = [{"name": k, "services": [{"serviceId": v}]} for k, v in self.services.items()]
+        edge = {"from": "dev", "to": "prod", "gates": [{**gate, "job": job}]}
+        self.stage.ask(_SAVE, attributes={"stages": stages, "edges": [edge]})
+        self.members[1].kubectl("create", "namespace", NAMESPACE)
+        self.stage.closing.callback(self.watcher.start().kill)
+        self.watcher.wait(NAME, "0", 60)
+
+    def walk(self, number: int) -> dict[str, float]:
+        """Milliseconds from the push until each thing had come about, and `own`."""
+        value = f"w{number}"
+        self._commit(value)
+        pushed, begun = datetime.now().timestamp(), time.perf_counter()  # noqa: TID251
+        self._hint()
+        total = (self.watcher.wait(NAME, value) - begun) * 1_000
+        dev, prod = self._told("dev"), self._told("prod")
+        ends = {
+            "rendered for dev": dev["rendered"]["at"],
+            "healthy in dev": dev["healthy"]["at"],
+            "the job had passed": self._opened(),
+            "promoted": prod["promoted"]["at"],
+        }
+        found = {name: (_seconds(at) - pushed) * 1_000 for name, at in ends.items()}
+        applies = sum(_apply(one["healthy"]["detail"]) for one in (dev, prod))
+        own = total - JOB_SECONDS * 1_000 - applies
+        return {**found, "object in prod": total, "own": own}
+
+    def by_hand(self) -> list[float]:
+        """Milliseconds that the script takes, in namespaces that nobody else manages."""
+        tree = self.stage.folder / "work-tree"
+        _run("git", "clone", "--quiet", "--depth=1", self.stage.repository.url, str(tree))
+        for member in self.members:
+            member.kubectl("create", "namespace", BY_HAND)
+        return [self._script(tree, number) for number in range(BASELINE_RUNS)]
+
+    def _script(self, tree: Path, number: int) -> float:
+        self._commit(f"b{number}")
+        dev, prod = self.members
+        job = json.dumps({**_JOB, "metadata": {"name": f"check-{number}"}})
+        begun = time.perf_counter()
+        _run("git", "-C", str(tree), "fetch", "--quiet", "--depth=1", "origin", "main")
+        _run("git", "-C", str(tree), "reset", "--quiet", "--hard", "FETCH_HEAD")
+        dev.kubectl("apply", "--server-side", "-n", BY_HAND, "-f", str(tree / "dev"))
+        prod.kubectl("create", "-n", BY_HAND, "-f", "-", stdin=job)
+        condition = ("wait", "--for=condition=complete", "--timeout=60s")
+        prod.kubectl(*condition, "-n", BY_HAND, f"job/check-{number}")
+        prod.kubectl("apply", "--server-side", "-n", BY_HAND, "-f", str(tree / "prod"))
+        return (time.perf_counter() - begun) * 1_000
+
+    def _commit(self, value: str) -> None:
+        map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NAME}}
+        text = yaml.safe_dump({**map, "data": {"v": value}})
+        files: dict[str, str | bytes | None] = {f"{one.name}/0.yaml": text for one in self.members}
+        self.stage.repository.commit(files, f"Set {value}")
+
+    def _hint(self) -> None:
+        """What a git server's webhook sends after a push."""
+        sha = self.stage.repository.resolve("refs/heads/main")
+        body = json.dumps({"ref": "refs/heads/main", "after": sha}).encode()
+        signature = hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
+        headers = {
+            "Content-Type": "application/json",
+            "X-GitHub-Event": "push",
+            "X-Hub-Signature-256": f"sha256={signature}",
+        }
+        url = f"{self.stage.http_url}/webhooks/git/github/{self.repository_id}"
+        urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=10).close()
+
+    def _service(self, member: Member) -> str:
+        attributes = {
+            "name": NAME,
+            "namespace": NAMESPACE,
+            "repositoryId": self.repository_id,
+            "git": {"ref": "main", "folder": member.name},
+        }
+        return self.stage.ask(
+            "mutation ($cluster: ID!, $attributes: ServiceDeploymentAttributes!) "
+            "{ createServiceDeployment(clusterId: $cluster, attributes: $attributes) { id } }",
+            cluster=member.id,
+            attributes=attributes,
+        )["createServiceDeployment"]["id"]
+
+    def _told(self, name: str) -> dict[str, Any]:
+        """The ledger's rows of the newest desired state, by stage, once it is healthy."""
+
+        def rows() -> dict[str, Any]:
+            edges = self.stage.ask(_LEDGER, id=self.services[name])["ledger"]["edges"]
+            newest = max(edge["node"]["sequence"] for edge in edges)
+            nodes = [e["node"] for e in edges if e["node"]["sequence"] == newest]
+            return {node["stage"]: node for node in nodes}
+
+        wait_until(f"the ledger has {name}", lambda: "healthy" in rows())
+        return rows()
+
+    def _opened(self) -> str:
+        """When the gate opened for the release that prod has now."""
+        found = self.stage.ask(_PIPELINE)["pipeline"]
+        held = next(one["release"]["id"] for one in found["stages"] if one["name"] == "prod")
+        texts = [one for one in found["history"] if one["releaseId"] == held]
+        return next(one["at"] for one in texts if one["text"].startswith("gate check opened"))
+
+
+def _apply(detail: dict[str, Any]) -> float:
+    """Milliseconds that an agent was busy with applying."""
+    return (_seconds(detail["applied_at"]) - _seconds(detail["fetched_at"])) * 1_000
+
+
+def _seconds(text: str) -> float:
+    return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+
+
+def _run(*command: str) -> None:
+    subprocess.run(command, check=True, capture_output=True)
+
+
+if __name__ == "__main__":
+    main()
