@@ -24,6 +24,9 @@ metadata: {name: box, namespace: default}
 spec: {containers: [{name: main, image: "box:1"}]}
 """
 
+# As the agent sends requests; that the API server judges twice is no cost of the tunnel.
+IMPERSONATING = "Impersonate-User: bench\r\nImpersonate-Group: system:masters\r\n"
+
 Address = tuple[str, int, ssl.SSLContext]
 
 
@@ -49,20 +52,25 @@ async def _measure_get(stand: Stand, member: Member, report: Report) -> None:
     trusting = ssl.create_default_context(cafile=str(stand.stage.authority))
     door = ("127.0.0.1", stand.https_port, trusting)
     past: list[float] = []
+    impersonated: list[float] = []
     through: list[float] = []
     for _ in range(ROUNDS):
         past += await _latencies(server, OBJECT, token)
+        impersonated += await _latencies(server, OBJECT, token, IMPERSONATING)
         through += await _latencies(door, f"{PREFIX}/dev{OBJECT}", stand.token)
     for part, goal in ((0.5, 1.5), (0.99, 6.0)):
-        added = percentile(through, part) - percentile(past, part)
         name = f"API server: GET p{part * 100:.0f} added"
-        report.add(name, [added * 1000], "ms", goal=goal)
+        quick = percentile(past, part)
+        report.add(name, [(percentile(through, part) - quick) * 1000], "ms", goal=goal)
+        itself = (percentile(impersonated, part) - quick) * 1000
+        report.add(f"{name} by impersonation alone", [itself], "ms")
 
 
-async def _latencies(address: Address, path: str, token: str) -> list[float]:
+async def _latencies(address: Address, path: str, token: str, fields: str = "") -> list[float]:
     host, port, tls = address
     reader, writer = await asyncio.open_connection(host, port, ssl=tls)
-    request = f"GET {path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {token}\r\n\r\n"
+    request = f"GET {path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {token}\r\n"
+    request += f"{fields}\r\n"
     found = []
     for _ in range(REQUESTS):
         began = time.perf_counter()
