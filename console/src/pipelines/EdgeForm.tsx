@@ -1,0 +1,56 @@
+import type { Definition } from "./definition";
+import { begunGate, GateForm } from "./GateForm";
+
+type Props = { readonly definition: Definition; readonly onChange: (next: Definition) => void };
+
+/** The ways from stage to stage, each with its gates. */
+export function EdgeForm({ definition, onChange }: Props) {
+  const names = definition.stages.map(({ name }) => name);
+  const change = (index: number, part: Partial<Definition["edges"][number]>) =>
+    onChange({ ...definition, edges: definition.edges.map((one, at) => (at === index ? { ...one, ...part } : one)) });
+  const end = (index: number, which: "from" | "to", value: string) => (
+    <select aria-label={`${which} of way ${index + 1}`} value={value} onChange={(event) => change(index, { [which]: event.target.value })}>
+      {names.map((name, at) => (
+        <option key={at}>{name}</option>
+      ))}
+    </select>
+  );
+  return (
+    <fieldset>
+      <legend>Ways between them</legend>
+      {definition.edges.map((edge, index) => (
+        <div key={index} className="stage-row">
+          <div className="bar">
+            {end(index, "from", edge.from)} → {end(index, "to", edge.to)}
+            <span className="fill" />
+            <button type="button" onClick={() => onChange({ ...definition, edges: definition.edges.filter((_, at) => at !== index) })}>
+              Remove
+            </button>
+          </div>
+          {edge.gates.map((gate, at) => (
+            <GateForm
+              key={at}
+              gate={gate}
+              onChange={(next) => change(index, { gates: edge.gates.with(at, next) })}
+              onRemove={() => change(index, { gates: edge.gates.toSpliced(at, 1) })}
+            />
+          ))}
+          <div>
+            <button type="button" onClick={() => change(index, { gates: [...edge.gates, begunGate(`gate-${edge.gates.length + 1}`, "APPROVAL")] })}>
+              Add a gate
+            </button>
+          </div>
+        </div>
+      ))}
+      <div>
+        <button
+          type="button"
+          disabled={names.length < 2}
+          onClick={() => onChange({ ...definition, edges: [...definition.edges, { from: names.at(-2) ?? "", to: names.at(-1) ?? "", gates: [] }] })}
+        >
+          Add a way
+        </button>
+      </div>
+    </fieldset>
+  );
+}

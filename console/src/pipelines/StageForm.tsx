@@ -1,0 +1,66 @@
+import { useState } from "react";
+import { Suggested } from "../ui/Suggested";
+import type { Definition } from "./definition";
+import { useFound } from "./services";
+
+// As many as the list of choices holds: there may be more.
+const MOST_OFFERED = 100;
+
+type Props = {
+  readonly definition: Definition;
+  /** What is offered, as `cluster/name`; there may be more. */
+  readonly offered: readonly string[];
+  readonly onChange: (next: Definition) => void;
+};
+
+/** Adds a service that is not among those that are offered, by a part of its name. */
+function AnotherService({ stage, onAdd }: { readonly stage: string; readonly onAdd: (name: string) => void }) {
+  const [text, setText] = useState("");
+  const found = useFound(text);
+  const change = (next: string) => {
+    const isOne = found.includes(next);
+    setText(isOne ? "" : next);
+    if (isOne) onAdd(next);
+  };
+  return <Suggested label={`Another service of ${stage}`} placeholder="another one, by a part of its name" value={text} offered={found} onChange={change} />;
+}
+
+/** The stages of a pipeline with their services. */
+export function StageForm({ definition, offered, onChange }: Props) {
+  const change = (index: number, part: Partial<Definition["stages"][number]>) =>
+    onChange({ ...definition, stages: definition.stages.map((one, at) => (at === index ? { ...one, ...part } : one)) });
+  return (
+    <fieldset>
+      <legend>Stages</legend>
+      {definition.stages.map((stage, index) => (
+        <div key={index} className="stage-row">
+          <div className="bar">
+            <input aria-label={`Name of stage ${index + 1}`} value={stage.name} onChange={(event) => change(index, { name: event.target.value })} />
+            <button type="button" onClick={() => onChange({ ...definition, stages: definition.stages.filter((_, at) => at !== index) })}>
+              Remove
+            </button>
+          </div>
+          <select
+            multiple
+            size={Math.min(6, Math.max(2, offered.length))}
+            aria-label={`Services of ${stage.name || `stage ${index + 1}`}`}
+            value={[...stage.services]}
+            onChange={(event) => change(index, { services: [...event.target.selectedOptions].map(({ value }) => value) })}
+          >
+            {[...new Set([...stage.services, ...offered])].map((name) => (
+              <option key={name} value={name}>
+                {name}
+              </option>
+            ))}
+          </select>
+          {offered.length >= MOST_OFFERED && <AnotherService stage={stage.name} onAdd={(name) => change(index, { services: [...stage.services, name] })} />}
+        </div>
+      ))}
+      <div>
+        <button type="button" onClick={() => onChange({ ...definition, stages: [...definition.stages, { name: `stage-${definition.stages.length + 1}`, services: [] }] })}>
+          Add a stage
+        </button>
+      </div>
+    </fieldset>
+  );
+}
