@@ -35,7 +35,7 @@ function Rotation() {
           <input name="batch" type="number" min={1} max={1000} defaultValue={1} />
         </label>
         <label>
-          Healthy for <small>seconds before the old one goes</small>
+          Healthy for <small>seconds, each</small>
           <input name="soak" type="number" min={0} max={86400} defaultValue={60} />
         </label>
         <label>
