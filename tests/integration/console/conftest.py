@@ -19,6 +19,7 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
+from tests.migrated import put_sqlite
 from towline.demo.stage import DemoStage
 from towline.demo.story import Story
 
@@ -45,6 +46,16 @@ def browser_program() -> str:
     return found
 
 
+def commit(story: Story, files: dict[str, str | bytes | None], message: str) -> None:
+    """Commit, and say so, as a webhook would."""
+    story.stage.repository.commit(files, message)
+    known = story.stage.ask("{ gitRepositories { edges { node { id } } } }")
+    story.stage.ask(
+        "mutation ($id: ID!) { syncGitRepository(id: $id) { id } }",
+        id=known["gitRepositories"]["edges"][0]["node"]["id"],
+    )
+
+
 @dataclass
 class Desk:
     """Somebody at a browser; whatever the page complains of is noted."""
@@ -58,7 +69,7 @@ class Desk:
         return self.stage.http_url
 
     def listen(self) -> None:
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("pageerror", lambda error: self.complaints.append(error.stack or str(error)))
         self.page.on("console", self._note)
         self.page.on("dialog", lambda dialog: self.complaints.append(f"dialog {dialog.message}"))
         self.page.on("request", lambda request: self._check_address(request.url))
@@ -101,6 +112,7 @@ def stage(kubernetes: Path) -> Iterator[DemoStage]:
     """A started stage: two clusters with agents, and an administrator with a password."""
     browser_program()
     with DemoStage(lambda _: None) as made:
+        put_sqlite(made.data)
         made.start()
         _set_up(made)
         yield made
@@ -117,14 +129,15 @@ def story(stage: DemoStage) -> Story:
 
 @pytest.fixture(scope="module")
 def signed_in(chromium: Browser, stage: DemoStage) -> Iterator[BrowserContext]:
-    """The administrator's browser: signed in once, the console's files loaded once."""
+    """The administrator's browser, which has a session."""
     context = chromium.new_context(viewport=SCREEN)
     context.set_default_timeout(PATIENCE)
-    desk = Desk(stage, context.new_page())
-    desk.go("/")
-    desk.sign_in()
-    desk.page.get_by_role("heading", name="Fleet").wait_for()
-    desk.page.close()
+    answer = context.request.post(
+        stage.http_url + "/oauth/session",
+        headers={"X-Towline-CSRF": "console", "Origin": stage.http_url},
+        data={"email": EMAIL, "password": PASSWORD},
+    )
+    assert answer.ok, answer.text()
     yield context
     context.close()
 

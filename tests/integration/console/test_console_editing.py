@@ -1,16 +1,28 @@
-"""Journeys through what is changed: secrets, and values that flow; by keyboard where a person
-would."""
+"""Journeys through what is changed: secrets, values that flow, gates, roles; and all of them by
+keyboard alone."""
 
+import json
 import re
+from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, Page, expect
 
-from tests.integration.console.conftest import Desk
+from tests.integration.console.conftest import EMAIL, PASSWORD, Desk
 from tests.integration.console.furnished import furnish
 from towline.demo.story import Story
 
 pytestmark = pytest.mark.timeout(240)
+
+_SAVE = 'mutation ($a: PipelineAttributes!) { savePipeline(name: "shop", attributes: $a) { id } }'
+_CONTAINER = {"name": "smoke", "image": "busybox", "command": ["true"]}
+_JOB = {
+    "apiVersion": "batch/v1",
+    "kind": "Job",
+    "metadata": {"name": "smoke"},
+    "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [_CONTAINER]}}},
+}
+_MOST_TABS = 120
 
 
 def test_a_secret_is_sealed_rotated_and_never_shown(ada: Desk, story: Story) -> None:
@@ -60,6 +72,69 @@ def test_values_say_where_they_come_from_and_whom_they_reach(ada: Desk, story: S
     expect(page.get_by_role("button", name="Save")).to_be_disabled()
 
 
+@pytest.fixture
+def gated(story: Story) -> Iterator[None]:
+    """The pipeline with a job before its approval; afterwards as it was."""
+    stages = [{"name": n, "services": [{"serviceId": id}]} for n, id in story.services.items()]
+    approval = {"name": "sign-off", "type": "APPROVAL"}
+    job = {"namespace": "default", "manifest": json.dumps(_JOB)}
+    smoke = {"name": "smoke", "type": "JOB", "job": job}
+    for gates in ([smoke, approval], [approval]):
+        edges = [{"from": "dev", "to": "prod", "gates": gates}]
+        story.stage.ask(_SAVE, a={"stages": stages, "edges": edges})
+        if len(gates) > 1:
+            yield
+
+
+def test_a_gate_tells_what_its_job_says(ada: Desk, story: Story, gated: None) -> None:
+    """The board leads to the gate, which has the log of its job, and what it asks."""
+    page = ada.go("/pipelines")
+    page.get_by_role("link", name="smoke").press("Enter")
+    log = page.get_by_role("region", name="Log of the job")
+    expect(log).to_contain_text("line 100 of", timeout=90_000)
+    expect(page.get_by_role("region", name="Job", exact=True)).to_contain_text("Succeeded")
+    expect(page.locator(".cm-content")).to_contain_text("restartPolicy: Never")
+
+
+def test_a_role_is_written_given_and_explained(ada: Desk, story: Story) -> None:
+    """Rights ticked in a grid; somebody is given them, and the page says why they may."""
+    story.stage.ask(
+        'mutation { upsertUser(attributes: {email: "kim@example.org", name: "Kim"}) { id } }'
+    )
+    page = ada.go("/access?tab=roles")
+    page.get_by_role("button", name="New role").press("Enter")
+    page.get_by_role("textbox", name="Name", exact=True).fill("on-call")
+    expect(page.get_by_text("tick at least one right")).to_be_visible()
+    page.get_by_role("checkbox", name="write service").press("Space")
+    page.get_by_role("button", name="Save the role").press("Enter")
+    expect(page.get_by_role("region", name="Roles", exact=True)).to_contain_text("on-call")
+    page.get_by_role("button", name="Give a role").press("Enter")
+    page.locator("select[name=role]").select_option("on-call")
+    page.get_by_role("textbox", name="Who", exact=True).fill("kim@example.org")
+    page.get_by_role("button", name="Give it").press("Enter")
+    expect(page.get_by_role("region", name="Roles given")).to_contain_text("kim@example.org")
+    ada.turn_to("/access?tab=who&person=kim@example.org")
+    explained = page.get_by_role("region", name="Explained")
+    expect(explained).to_contain_text("Yes")
+    expect(explained).to_contain_text("on-call")
+    page.get_by_label("What", exact=True).select_option("ADMINISTER")
+    expect(explained).to_contain_text("No")
+
+
+def test_every_field_has_a_commit_or_a_person(ada: Desk, story: Story) -> None:
+    """What an object's fields come from, found by a part of their names."""
+    known = story.stage.ask(
+        "query ($id: ID!) { serviceDeployment(id: $id) { components { id kind } } }",
+        id=story.services["dev"],
+    )["serviceDeployment"]["components"]
+    (web,) = [one["id"] for one in known if one["kind"] == "Deployment"]
+    page = ada.go(f"/objects/{web}?tab=who")
+    page.get_by_label("Filter fields").fill("image")
+    fields = page.get_by_role("region", name="Fields")
+    expect(fields).to_contain_text("registry.example.org/shop")
+    expect(fields).to_contain_text("Towline Demo")
+
+
 def test_the_keys_are_told_and_lead_where_they_say(ada: Desk, story: Story) -> None:
     """`?` shows every page's key; each key goes there, and the way back is right."""
     page = ada.go("/")
@@ -74,3 +149,133 @@ def test_the_keys_are_told_and_lead_where_they_say(ada: Desk, story: Story) -> N
         expect(page.get_by_role("heading", name=title, level=1)).to_be_visible()
     page.go_back()
     expect(page.get_by_role("heading", name="Contexts", level=1)).to_be_visible()
+
+
+class Keys:
+    """Somebody without a mouse: whatever is reached is reached by Tab, and meant by keys."""
+
+    def __init__(self, page: Page) -> None:
+        self._page = page
+        self.press = page.keyboard.press
+        self.type = page.keyboard.type
+
+    def reach(self, target: Locator) -> None:
+        """Go on by Tab until the target has the focus."""
+        found = target.element_handle()
+        for presses in range(1, _MOST_TABS):
+            # To find it takes longer than to look at it, and pages seldom make it anew meanwhile.
+            if presses % 20 == 0:
+                found = target.element_handle()
+            if found.evaluate("(one) => one === one.getRootNode().activeElement"):
+                return
+            self.press("Tab")
+        raise AssertionError(f"{target} is not reached by Tab")
+
+    def use(self, target: Locator, key: str = "Enter") -> None:
+        """Reach something and press it."""
+        self.reach(target)
+        self.press(key)
+
+    def write(self, target: Locator, text: str) -> None:
+        """Reach a field and have it say this."""
+        self.reach(target)
+        self.press("Control+a")
+        self.type(text)
+
+    def skip(self) -> None:
+        """From the top of the page to its content."""
+        self._page.evaluate("document.activeElement.blur()")
+        self.use(self._page.get_by_role("link", name="To the content"))
+
+    def turn(self, letter: str, title: str) -> None:
+        """To a page by its letter, into its content."""
+        self.press("g")
+        self.press(letter)
+        self._page.get_by_role("heading", name=title, level=1).wait_for()
+        self.skip()
+
+    def find(self, text: str) -> None:
+        """Anywhere, by typing."""
+        self.press("Control+k")
+        self.type(text)
+        self._page.get_by_role("option", name=text).first.wait_for()
+        self.press("Enter")
+
+
+def _button(page: Page, name: str) -> Locator:
+    return page.get_by_role("button", name=re.compile(f"^{name}"))
+
+
+def test_services_are_walked_by_keys_alone(stranger: Desk, story: Story) -> None:
+    """Sign in, filter, travel in time, find a service, its history, an object, its shell."""
+    page = stranger.go("/")
+    keys = Keys(page)
+    keys.write(page.get_by_label("E-mail"), EMAIL)
+    keys.write(page.get_by_label("Password"), PASSWORD)
+    keys.press("Enter")
+    page.get_by_role("heading", name="Fleet").wait_for()
+    keys.press("/")
+    keys.type("shop")
+    expect(page).to_have_url(re.compile(r"q=shop$"))
+    keys.use(page.get_by_role("slider"), "ArrowLeft")
+    keys.use(_button(page, "Back to now"))
+    keys.find("New service")
+    keys.skip()
+    keys.write(page.get_by_role("combobox", name=re.compile("^Cluster")), "dev")
+    keys.press("Escape")
+    keys.write(page.get_by_role("textbox", name=re.compile("^Name unique")), "keys")
+    keys.use(_button(page, "Cancel"))
+    keys.turn("s", "Services")
+    keys.press("j")
+    keys.press("Enter")
+    keys.use(page.get_by_role("tab", selected=True), "ArrowRight")
+    keys.press("ArrowRight")
+    expect(page.get_by_role("tab", name="History", selected=True)).to_be_visible()
+    keys.press("ArrowLeft")
+    keys.press("ArrowLeft")
+    keys.use(page.get_by_role("link", name=re.compile(r"^web-\w+-\w+$")))
+    page.get_by_role("tab", name="Shell").wait_for()
+    keys.use(page.get_by_role("tab", selected=True), "ArrowLeft")
+    keys.use(_button(page, "Open a shell"))
+    expect(page.locator(".xterm-helper-textarea")).to_be_focused()
+    keys.type("echo by-hand")
+    keys.press("Enter")
+    expect(page.locator(".xterm")).to_contain_text("by-hand")
+
+
+def test_changes_are_walked_by_keys_alone(ada: Desk, story: Story) -> None:
+    """Approve, edit a pipeline in form and text, seal a secret, write a role, join a cluster."""
+    page = ada.go("/")
+    keys = Keys(page)
+    page.get_by_role("heading", name="Fleet").wait_for()
+    keys.turn("p", "Pipelines")
+    keys.use(_button(page, "Approve…").first)
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("sha256:")
+    keys.reach(dialog.get_by_role("button", name="Approve exactly this"))
+    keys.press("Escape")
+    expect(dialog).to_be_hidden()
+    keys.use(page.get_by_role("link", name="shop", exact=True))
+    keys.use(page.get_by_role("link", name=re.compile("^(Edit|Change)")))
+    keys.reach(page.locator(".cm-content"))
+    # The text does not keep who goes through it.
+    keys.reach(_button(page, "Save"))
+    keys.use(_button(page, "Cancel"))
+    keys.turn("e", "Secrets")
+    keys.use(_button(page, "New secret"))
+    keys.write(page.get_by_role("textbox", name="Name", exact=True), "by-keys")
+    keys.write(page.get_by_role("textbox", name=re.compile("^Value")), "never-shown")
+    keys.use(_button(page, "Seal it"))
+    keys.use(page.get_by_role("link", name="by-keys"))
+    keys.use(_button(page, "Delete"))
+    keys.write(page.get_by_role("dialog").get_by_role("textbox"), "by-keys")
+    keys.use(page.get_by_role("dialog").get_by_role("button", name=re.compile("^Delete")))
+    page.get_by_role("heading", name="Secrets", level=1).wait_for()
+    keys.turn("i", "Access")
+    keys.use(page.get_by_role("tab", selected=True), "ArrowLeft")
+    keys.use(_button(page, "New role"))
+    keys.use(page.get_by_role("checkbox", name="read project"), "Space")
+    expect(page.get_by_role("checkbox", name="read project")).to_be_checked()
+    keys.find("Join a cluster")
+    keys.write(page.get_by_role("textbox", name=re.compile("^Name")), "by-keys")
+    keys.reach(_button(page, "Register it"))

@@ -1,21 +1,28 @@
 """Every screen in both themes: for everybody (axe-core), within its width, on a picture."""
 
+import base64
 import gzip
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import CDPSession, Page, ViewportSize, expect
 
-from tests.integration.console.conftest import ARTEFACTS, AXE, BUILT, Desk
+from tests.integration.console.conftest import ARTEFACTS, AXE, BUILT, ROOT, Desk, commit
 from tests.integration.console.furnished import furnish
+from towline.demo.sample import shop
 from towline.demo.story import Story
 
 pytestmark = pytest.mark.timeout(180)
 
 THEMES = ("light", "dark")
 MOST_SCRIPT_BYTES = 200_000
-_AXE = """async (rules) => (await axe.run(document, {resultTypes: ["violations"],
+PHONE: ViewportSize = {"width": 390, "height": 844}
+THUMB = 44
+DOCS = ROOT / "docs" / "console.md"
+_PAINTED = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+_AXE = """async ([part, rules]) => (await axe.run(part ?? document, {resultTypes: ["violations"],
     ...(rules === null ? {} : {runOnly: rules})})).violations
   .map(({id, nodes}) => `${id}: ${nodes.slice(0, 3).map((node) => node.html).join(" ")}`)"""
 
@@ -74,46 +81,77 @@ def _settle(page: Page) -> None:
     """Until what the page shows is there: the frame, a title, no grey shapes, all painted."""
     page.get_by_role("heading", level=1).first.wait_for()
     expect(page.locator(".skeleton")).to_have_count(0)
-    page.evaluate(
-        "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
-    )
+    page.evaluate(_PAINTED)
 
 
-def _violations(page: Page, rules: list[str] | None = None) -> list[Any]:
-    """What axe-core finds; all of its rules, or some."""
+def _violations(page: Page, rules: list[str] | None = None, part: str | None = None) -> list[Any]:
+    """What axe-core finds in a page or a part of it; by all of its rules, or some."""
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE.read_text())
-    return page.evaluate(_AXE, rules)
+    return page.evaluate(_AXE, [part, rules])
 
 
 def _wider(page: Page) -> bool:
     return page.evaluate("document.documentElement.scrollWidth > innerWidth")
 
 
+class _Camera:
+    """Takes pictures of a page without the search for the smallest file."""
+
+    def __init__(self, page: Page) -> None:
+        self._page = page
+        self._session: CDPSession = page.context.new_cdp_session(page)
+
+    def take(self, path: Path) -> None:
+        self._page.evaluate(_PAINTED)
+        asked = {"format": "png", "optimizeForSpeed": True}
+        path.write_bytes(
+            base64.b64decode(self._session.send("Page.captureScreenshot", asked)["data"])
+        )
+
+
+def _report(found: dict[str, dict[str, int]]) -> str:
+    """The table of the documentation: violations of each screen in each theme."""
+    rows = [f"| {name} | " + " | ".join(str(n) for n in of.values()) + " |"
+            for name, of in sorted(found.items())]  # fmt: skip
+    return "\n".join([f"| screen | {' | '.join(THEMES)} |", "|---|" + "---|" * len(THEMES), *rows])
+
+
 @pytest.mark.timeout(400)
 def test_every_screen_is_for_everybody(ada: Desk, story: Story) -> None:
-    """axe finds nothing to complain of, nothing is wider than the window; pictures are kept."""
+    """axe finds nothing to complain of, nothing is wider than the window; pictures are kept, and
+    the documentation has the report."""
     ARTEFACTS.mkdir(parents=True, exist_ok=True)
     found: dict[str, list[Any]] = {}
+    counts: dict[str, dict[str, int]] = {}
     page = ada.go("/")
+    camera = _Camera(page)
     for name, path in _screens(story).items():
         ada.turn_to(path)
         _settle(page)
         found[name] = ["wider than the window"] if _wider(page) else []
+        # The frame around the content is the same on all.
+        part = None if path == "/" else "main"
         for theme in THEMES:
             page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
-            page.screenshot(path=ARTEFACTS / f"{name}-{theme}.png")
+            camera.take(ARTEFACTS / f"{name}-{theme}.png")
             # A theme has other colours, and nothing else.
             rules = None if theme == THEMES[0] else ["color-contrast"]
-            found[f"{name} {theme}"] = _violations(page, rules)
+            found[f"{name} {theme}"] = _violations(page, rules, part)
+            counts.setdefault(name, {})[theme] = len(found[f"{name} {theme}"])
     assert {name: what for name, what in found.items() if what} == {}
+    report = _report(counts)
+    (ARTEFACTS / "axe.md").write_text(report + "\n")
+    assert report in (ROOT / "docs" / "console.md").read_text(), (
+        "docs lack artifacts/console/axe.md"
+    )
 
 
 def test_pages_fit_a_phone(ada: Desk, story: Story) -> None:
     """A decision, the fleet and a service, as wide as a hand."""
     ARTEFACTS.mkdir(parents=True, exist_ok=True)
     page = ada.page
-    page.set_viewport_size({"width": 390, "height": 844})
+    page.set_viewport_size(PHONE)
     service = f"/services/{story.services['dev']}"
     ada.go("/access")
     for name, path in (("pipelines", "/pipelines"), ("fleet", "/"), ("service", service)):
@@ -121,6 +159,39 @@ def test_pages_fit_a_phone(ada: Desk, story: Story) -> None:
         _settle(page)
         page.screenshot(path=ARTEFACTS / f"{name}-phone.png")
         assert not _wider(page), name
+
+
+def _too_small(page: Page, within: str) -> list[str]:
+    """What can be touched within an element, but is less than a thumb high."""
+    return page.evaluate(
+        """([within, least]) => [...document.querySelectorAll(
+          ['button', 'a.button', 'input', 'select', 'textarea', 'summary']
+            .map((what) => `${within} ${what}`).join())]
+          .filter((one) => one.checkVisibility() && one.getBoundingClientRect().height < least)
+          .map((one) => one.outerHTML.slice(0, 80))""",
+        [within, THUMB],
+    )
+
+
+def test_a_release_is_approved_on_a_phone(ada: Desk, story: Story) -> None:
+    """From the link of a message to the decision: in sight, large enough, and it counts."""
+    commit(story, shop("3.0"), "Release 3.0")
+    edge = story.waiting_edge()
+    page = ada.page
+    page.set_viewport_size(PHONE)
+    ada.go(f"/pipelines/{story.pipeline()['id']}/gates/{edge['gates'][0]['id']}")
+    approve = page.get_by_role("button", name="Approve…")
+    approve.wait_for()
+    assert _too_small(page, "main") == []
+    approve.click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Deployment web")
+    assert _too_small(page, "dialog") == []
+    assert not _wider(page)
+    page.screenshot(path=ARTEFACTS / "approve-phone.png")
+    dialog.get_by_role("button", name="Approve exactly this").click()
+    expect(page.get_by_text("Approved: exactly these digests")).to_be_visible()
+    story.wait_healthy("prod")
 
 
 @pytest.mark.parametrize("theme", THEMES)
