@@ -1,10 +1,11 @@
 """Search over the inventory and over names: trigrams and keys in PostgreSQL, scans in SQLite."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import orjson
-from sqlalchemy import ColumnElement, and_, case, func, literal, or_, select, type_coerce
+from sqlalchemy import ColumnElement, and_, case, func, literal, or_, select, text, type_coerce
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.types import Text
 
@@ -21,12 +22,14 @@ from controlplane.domain.search import (
 from controlplane.domain.services import Component, ComponentState
 from controlplane.ports import MOST_FOUND, FoundPage
 from controlplane.storage import tables
+from controlplane.storage.columns import contains, is_like
 from controlplane.storage.connection import Connection
 from controlplane.storage.rows import SqlReading
 from controlplane.storage.tables import clusters, components, images, services
 from controlplane.storage.visibility import condition
 
 _C = components.c
+_INDEXES, _ANYTHING = (text(f"SET LOCAL enable_seqscan = {how}") for how in ("off", "on"))
 _MOST_IMAGES = 2_000
 _CANDIDATES = 50
 _PLACES = (
@@ -43,6 +46,7 @@ class SqlSearch:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._dialect = connection.dialect
         self._is_postgres = connection.dialect == "postgresql"
         self._components = SqlReading(connection, components, Component)
 
@@ -56,7 +60,8 @@ class SqlSearch:
         """
         where = and_(condition(components, visible), *await self._terms(question))
         few = select(_C.id).where(where).limit(MOST_FOUND + 1)
-        ids = sorted((await self._connection.execute(few)).scalars())
+        async with self._by_indexes(question):
+            ids = sorted((await self._connection.execute(few)).scalars())
         if len(ids) > MOST_FOUND:
             following = where if after is None else and_(where, _C.id > after)
             page = select(_C.id).where(following).order_by(_C.id).limit(first + 1)
@@ -65,6 +70,21 @@ class SqlSearch:
             shown = [id for id in ids if after is None or id > after][: first + 1]
         rows = await self._found(shown[:first])
         return FoundPage(tuple(rows), len(shown) > first, len(ids))
+
+    @asynccontextmanager
+    async def _by_indexes(self, question: Question) -> AsyncGenerator[None, None]:
+        """Have PostgreSQL not count on finding soon what words and other terms have in common.
+
+        It takes them for independent of each other, and would read the whole table for the few
+        that there are, or none.
+        """
+        several = len(question.words) + len(question.terms) > 1
+        if not (self._is_postgres and several and any(len(w) > 2 for w in question.words)):
+            yield
+            return
+        await self._connection.execute(_INDEXES)
+        yield
+        await self._connection.execute(_ANYTHING)
 
     async def places(self, text: str, allowed: dict[Kind, Visible]) -> list[Place]:
         """Candidates by a part of a name, of each kind the shortest."""
@@ -78,7 +98,7 @@ class SqlSearch:
         self, kind: PlaceKind, table: Any, column: str, text: str, visible: Visible
     ) -> list[Place]:
         name = table.c[column]
-        where = [name.icontains(text, autoescape=True), condition(table, visible)]
+        where = [contains(name, text, self._dialect), condition(table, visible)]
         if "deleted_at" in table.c:
             where.append(table.c.deleted_at.is_(None))
         fits = case((func.lower(name) == text.lower(), 0), else_=1)
@@ -114,11 +134,11 @@ class SqlSearch:
 
     async def _terms(self, question: Question) -> list[ColumnElement[bool]]:
         terms: list[ColumnElement[bool]] = [
-            _C.name.icontains(word, autoescape=True) for word in question.words
+            contains(_C.name, word, self._dialect) for word in question.words
         ]
         terms += [self._of(key, values) for key, values in question.terms.items()]
         if question.images:
-            terms.append(self._has_image(await self._images(question.images)))
+            terms.append(self._has_image(question.images, await self._images(question.images)))
         return terms
 
     def _of(self, key: Key, values: Sequence[str]) -> ColumnElement[bool]:
@@ -132,9 +152,15 @@ class SqlSearch:
             return or_(*(_of_version(one) for one in values))
         if key in _INNER:
             outer, column, name = _INNER[key]
-            within = select(column).where(or_(*(_like(name, one) for one in values)))
+            within = select(column).where(or_(*(self._like(name, one) for one in values)))
             return outer.in_(within)
-        return or_(*(_like(_C[key.value], one) for one in values))
+        return or_(*(self._like(_C[key.value], one) for one in values))
+
+    def _like(self, column: Any, value: str) -> ColumnElement[bool]:
+        """A column that is a value, or as its pattern says; kinds are taken in any case."""
+        if column is _C.kind and "*" not in value:
+            return column.in_({value, value.capitalize(), value[:1].upper() + value[1:]})
+        return is_like(column, _pattern(value), self._dialect) if "*" in value else column == value
 
     async def _images(self, terms: Sequence[ImageTerm]) -> list[str]:
         """The images that are meant: there are few, so versions are compared here."""
@@ -143,12 +169,15 @@ class SqlSearch:
         found = [row.image for row in rows if any(one.matches(row.name, row.tag) for one in terms)]
         return found[:_MOST_IMAGES]
 
-    def _has_image(self, names: list[str]) -> ColumnElement[bool]:
+    def _has_image(self, terms: Sequence[ImageTerm], names: list[str]) -> ColumnElement[bool]:
         if self._is_postgres:
             wanted = literal(names, ARRAY(Text()))
             return type_coerce(_C.images, JSONB).has_any(wanted)
         each = func.json_each(_C.images).table_valued("value", name="image")
-        return select(literal(1)).select_from(each).where(each.c.value.in_(names)).exists()
+        found = select(literal(1)).select_from(each).where(each.c.value.in_(names)).exists()
+        # Most rows are passed over by their text, before it is parsed.
+        held = type_coerce(_C.images, Text)
+        return and_(or_(*(held.like(_pattern(f"*{t.name}*"), escape="\\") for t in terms)), found)
 
     def _has_label(self, text: str) -> ColumnElement[bool]:
         name, equals, value = text.partition("=")
@@ -168,13 +197,6 @@ _INNER = {
     Key.SERVICE: (_C.service_id, services.c.id, services.c.name),
     Key.CLUSTER: (_C.cluster_id, clusters.c.id, clusters.c.handle),
 }
-
-
-def _like(column: Any, value: str) -> ColumnElement[bool]:
-    """A column that is a value, or as its pattern says; kinds are taken in any case."""
-    if column is _C.kind and "*" not in value:
-        return column.in_({value, value.capitalize(), value[:1].upper() + value[1:]})
-    return column.ilike(_pattern(value), escape="\\") if "*" in value else column == value
 
 
 def _pattern(value: str) -> str:

@@ -476,7 +476,17 @@ components = Table(
 
 Index("ix_components_kind_id", components.c.kind, components.c.id)
 Index("ix_components_owner_uid", components.c.owner_uid)
-_parts("components", components.c.name)
+Index(
+    "ix_components_kind_name_parts",
+    components.c.kind,
+    components.c.name,
+    postgresql_using="gin",
+    postgresql_ops={"name": "gin_trgm_ops"},
+).ddl_if(dialect="postgresql")
+# All that words and kinds are looked for in, so that SQLite's scans read no whole objects.
+Index("ix_components_kind_name_id", *(components.c[n] for n in ("kind", "name", "id"))).ddl_if(
+    dialect="sqlite"
+)
 _keys("components", components.c.labels, components.c.images)
 
 images = Table(
