@@ -3,7 +3,7 @@ import { typing } from "../app/keys";
 import { useParam } from "./useParam";
 
 // What is typed in one go is asked for once.
-const PAUSE = 70;
+const PAUSE = 50;
 
 /** The filter of a page, kept in the address; `/` goes into it. */
 export function FilterField({ label }: { readonly label: string }) {
