@@ -46,7 +46,7 @@ it("does not call new what cannot be found", () => {
 
 it("shows a job's log where scrolling answers with a promise", () => {
   vi.spyOn(console, "error");
-  Element.prototype.scrollTo = () => Promise.resolve();
+  Object.defineProperty(Element.prototype, "scrollTo", { value: () => Promise.resolve(), configurable: true });
   const job = { id: "j", clusterId: "c", namespace: "x", phase: "SUCCEEDED", message: "", actor: "", exitCode: 0, insertedAt: "", startedAt: null, finishedAt: null, logTail: "done", object: null };
   const { unmount } = render(
     <Provider value={answering({ clusterJob: job })}>
