@@ -1,10 +1,12 @@
 """Many clusters on one control plane, and on several: `python -m bench.scale GROUP…`.
 
 Agents are simulated: the real link, without Kubernetes. Groups: connect, idle, commit, neighbours,
-replicas; without one, all in turn. Each writes `bench/results/scale_<group>.jsonl` and its plots.
+replicas, rolling; without one, all in turn. Each writes `bench/results/scale_<group>.jsonl` and its
+plots.
 """
 
 import asyncio
+import random
 import statistics
 import sys
 import tempfile
@@ -19,6 +21,7 @@ import aiohttp
 from bench.report import Report
 from bench.stand.programs import cpu_seconds
 from tests.integration.replicas.fleet import Fleet as Replicas
+from tests.integration.replicas.fleet import Replica
 from tests.servers.postgres import Postgres, find_postgres
 from tests.servers.redis import Redis, find_redis
 from towline.contexts import Target
@@ -35,11 +38,13 @@ from towline.simulate.program import stage_for
 from towline.simulate.stage import Plan, Stage
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
-CONNECTED, COMMITTED, BESIDE, SHARED = 2000, 1000, 200, 120
+CONNECTED, COMMITTED, BESIDE, SHARED, ROLLED = 2000, 1000, 200, 120, 500
 COMMITS = 3
 AWAY_S = 10.0
 LOAD_S = 6.0
 USERS = 16
+RATE = 200.0
+NOTICED_S = 0.3
 QUERY = "{ clusters(first: 20) { edges { node { id handle pingedAt } } } }"
 
 Group = Callable[[Report], Coroutine[Any, Any, None]]
@@ -112,6 +117,67 @@ async def replicas(report: Report) -> None:
         await _one_killed(report, fleet, stage)
         await _all_killed(report, fleet, stage)
         await _throughput(report, fleet)
+
+
+async def rolling(report: Report) -> None:
+    """Each replica in turn is drained and started anew, while users ask 200 times a second."""
+    async with _replicated() as (fleet, stage):
+        await stage.grow(ROLLED)
+        users = Users(fleet)
+        working = asyncio.ensure_future(users.work())
+        began = time.monotonic()
+        for one in fleet.replicas:
+            say(f"restarting {one.name}")
+            await _restart(one)
+        took = time.monotonic() - began
+        users.over.set()
+        await working
+        name = f"three replicas restarted in turn, {ROLLED} agents: requests that failed"
+        report.add(name, [users.failed], "", goal=0)
+        report.add("the same, requests", [users.asked], "")
+        report.add("the same, requests a second", [users.asked / took], "1/s")
+        report.add("all agents linked after the last restart", [await stage.until_linked()], "s")
+
+
+async def _restart(one: Replica) -> None:
+    """As a load balancer and a supervisor would: no new requests, an end, a start."""
+    one.is_up = False
+    await asyncio.sleep(NOTICED_S)
+    one.drain()
+    if code := await asyncio.to_thread(one.wait_ended):
+        raise RuntimeError(f"replica {one.name} ended with {code}")
+    one.start()
+    await asyncio.to_thread(one.wait_ready)
+
+
+class Users:
+    """Ask replicas that are up, `RATE` times a second in sum, until it is over."""
+
+    def __init__(self, fleet: Replicas) -> None:
+        self._fleet = fleet
+        self.asked = self.failed = 0
+        self.over = asyncio.Event()
+
+    async def work(self) -> None:
+        """All of them."""
+        async with aiohttp.ClientSession() as http:
+            await asyncio.gather(*(self._user(http) for _ in range(USERS)))
+
+    async def _user(self, http: aiohttp.ClientSession) -> None:
+        while not self.over.is_set():
+            began = time.monotonic()
+            self.failed += not await self._answered(http, random.choice(self._fleet.up))
+            self.asked += 1
+            await asyncio.sleep(began + USERS / RATE - time.monotonic())
+
+    async def _answered(self, http: aiohttp.ClientSession, one: Replica) -> bool:
+        headers = {"authorization": f"Bearer {one.token}"}
+        try:
+            url = f"{one.url}/gql"
+            async with http.post(url, json={"query": QUERY}, headers=headers) as answer:
+                return answer.status == 200 and "errors" not in await answer.json()
+        except aiohttp.ClientError:
+            return False
 
 
 async def _one_killed(report: Report, fleet: Replicas, stage: Stage) -> None:
@@ -241,6 +307,7 @@ GROUPS: Mapping[str, Group] = {
     "commit": commit,
     "neighbours": neighbours,
     "replicas": replicas,
+    "rolling": rolling,
 }
 
 
