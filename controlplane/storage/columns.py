@@ -1,15 +1,17 @@
 """Column types that mean the same on SQLite and PostgreSQL."""
 
 import base64
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
+import orjson
 from pydantic import TypeAdapter
-from sqlalchemy import JSON, ColumnElement, DateTime, String
-from sqlalchemy.dialects.postgresql import JSONB
-from sqlalchemy.types import TypeDecorator
+from sqlalchemy import JSON, ColumnElement, DateTime, String, Text, func, literal, select
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from fleet.attestation import Attestation
 
@@ -32,6 +34,14 @@ def is_like(column: Any, pattern: str, dialect: str) -> ColumnElement[bool]:
     return how(pattern, escape="\\")
 
 
+def among(column: Any, values: Iterable[str], dialect: str) -> ColumnElement[bool]:
+    """Whether a text is one of many: one parameter, and one statement for however many."""
+    if dialect == "postgresql":
+        return column == func.any(literal(list(values), ARRAY(Text())))
+    given = orjson.dumps(list(values)).decode()
+    return column.in_(select(func.json_each(given).table_valued("value").c.value))
+
+
 class Utc(TypeDecorator[datetime]):
     """An aware datetime in UTC; SQLite would give it back naive."""
 
@@ -45,6 +55,29 @@ class Utc(TypeDecorator[datetime]):
         if value is None or value.tzinfo is not None:
             return value
         return value.replace(tzinfo=UTC)
+
+
+class Times(NamedTuple):
+    """How times of very many rows are read past their column's type, which costs more than all
+    the rest of a row."""
+
+    type: TypeEngine[Any]
+    read: Callable[[Any], datetime | None]
+
+
+def _utc(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(f"{text}+00:00")
+
+
+_TIMES = {
+    "sqlite": Times(String(), _utc),
+    "postgresql": Times(DateTime(timezone=True), lambda moment: moment),
+}
+
+
+def times(dialect: str) -> Times:
+    """How a dialect's times are read."""
+    return _TIMES[dialect]
 
 
 class Word(TypeDecorator[StrEnum]):

@@ -5,7 +5,7 @@ with the times that figures need.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from itertools import pairwise
@@ -28,6 +28,7 @@ from sqlalchemy import (
     or_,
     select,
     tuple_,
+    type_coerce,
 )
 from sqlalchemy import update as sql_update
 from sqlalchemy.dialects import postgresql, sqlite
@@ -38,7 +39,8 @@ from controlplane.domain.dora import Counts, Deployment, Figures, Period, neares
 from controlplane.domain.ledger import Edge, LedgerEntry, Stage
 from controlplane.domain.spans import Ended
 from controlplane.ports import Within
-from controlplane.storage.rows import SqlLog, SqlReading, chunks
+from controlplane.storage.columns import among, times
+from controlplane.storage.rows import SqlLog, SqlReading
 from controlplane.storage.tables import clusters, deployments, ledger, services
 from controlplane.storage.visibility import condition
 
@@ -51,10 +53,9 @@ _MILESTONES = {
     Stage.HEALTHY: "healthy_at",
 }
 _FAILURES = (Stage.FAILED, Stage.DEGRADED)
-_NAMES_AT_ONCE = 10_000
 _PARTS = (0.5, 0.9)
-_SHOWN = ("service_id", "sequence", "cluster_id", "stage", "desired_at", "sha", "applied_at",
-          "healthy_at", "failed_at", "restored_at")  # fmt: skip
+_NAMED = ("service_id", "sequence", "cluster_id", "stage", "sha")
+_TIMES = ("desired_at", "applied_at", "healthy_at", "failed_at", "restored_at")
 _T = deployments.c
 _SAME = and_(_T.service_id == bindparam("service"), _T.sequence == bindparam("at_sequence"))
 _MOMENT = bindparam("moment", type_=_T.desired_at.type)
@@ -187,14 +188,16 @@ class SqlDeployments(SqlReading[Deployment]):
             # One index tells which ones; rows are read of these alone.
             keys = select(_T.service_id, _T.sequence).where(stood)
             stood = tuple_(_T.service_id, _T.sequence).in_(keys)
-        # Of a whole fleet only what is shown of it: each time costs as much as all the rest.
+        # Of a whole fleet only what is shown of it, and times as the driver gives them.
+        kept = times(self._connection.dialect)
+        moments = [type_coerce(_T[name], kept.type).label(name) for name in _TIMES]
         rows = await self._connection.execute(
-            select(*(_T[name] for name in _SHOWN))
+            select(*(_T[name] for name in _NAMED), *moments)
             .where(stood, *self._inside(within, visible))
             .order_by(_T.cluster_id, _T.service_id)
             .limit(most)
         )
-        return [Deployment(**dict(zip(_SHOWN, row, strict=True))) for row in rows]
+        return [_shown(tuple(row), kept.read) for row in rows]
 
     async def service_names(self, ids: Collection[str]) -> dict[str, str]:
         return await self._texts(services.c.name, ids)
@@ -203,11 +206,10 @@ class SqlDeployments(SqlReading[Deployment]):
         return await self._texts(clusters.c.handle, ids)
 
     async def _texts(self, column: Column[str], ids: Collection[str]) -> dict[str, str]:
-        id, found = column.table.c.id, {}
-        for part in chunks(ids, _NAMES_AT_ONCE):
-            rows = await self._connection.execute(select(id, column).where(id.in_(part)))
-            found |= {id: text for id, text in map(tuple, rows)}
-        return found
+        id = column.table.c.id
+        wanted = among(id, ids, self._connection.dialect)
+        rows = await self._connection.execute(select(id, column).where(wanted))
+        return dict(map(tuple, rows))
 
     async def of_commit(self, sha: str, visible: Visible) -> list[Deployment]:
         """All deployments of a commit; a beginning of seven characters or more will do."""
@@ -363,6 +365,13 @@ def _by_ranges(inside: ColumnElement[bool], edges: Sequence[datetime]) -> Execut
     parts = select(each.c.key, counted.label("counts")).select_from(each).cte("parts")
     counts = (func.json_extract(parts.c.counts, f"$[{n}]") for n in range(len(_COUNTS)))
     return select(parts.c.key, *counts)
+
+
+def _shown(row: tuple[Any, ...], read: Callable[[Any], datetime | None]) -> Deployment:
+    width = len(_NAMED)
+    told: dict[str, Any] = dict(zip(_NAMED, row[:width], strict=True))
+    told |= zip(_TIMES, map(read, row[width:]), strict=True)
+    return Deployment(**told)
 
 
 def _moment(text: Any) -> datetime | None:
