@@ -97,8 +97,7 @@ class ClusterGroupQuery:
     ) -> relay.Connection[ClusterGroup]:
         asked = relay.query(first, after, q)
         page = await info.context.verbs.cluster_groups.page(info.context.actor, asked)
-        nodes = await _types(info.context, page.items)
-        return relay.connection(nodes, page.more, asked, lambda node: node.id)
+        return await relay.filled(info.context, page, asked, _types)
 
     @strawberry.field(description="The clusters in a group now, by handle.")
     async def cluster_group_clusters(self, info: Info, id: strawberry.ID) -> list[Cluster]:

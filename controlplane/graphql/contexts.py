@@ -96,8 +96,7 @@ class ContextQuery:
     ) -> relay.Connection[ServiceContext]:
         asked = relay.query(first, after, q)
         page = await info.context.verbs.contexts.page(info.context.actor, asked)
-        nodes = await context_types(info.context, page.items)
-        return relay.connection(nodes, page.more, asked, lambda node: node.id)
+        return await relay.filled(info.context, page, asked, context_types)
 
 
 @strawberry.type

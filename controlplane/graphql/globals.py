@@ -192,8 +192,7 @@ class GlobalQuery:
     ) -> relay.Connection[GlobalService]:
         asked = relay.query(first, after, q)
         page = await info.context.verbs.globals.page(info.context.actor, asked)
-        nodes = await global_types(info.context, page.items)
-        return relay.connection(nodes, page.more, asked, lambda node: node.id)
+        return await relay.filled(info.context, page, asked, global_types)
 
     @strawberry.field(description="What each cluster has of a global service, by handle.")
     async def global_service_clusters(

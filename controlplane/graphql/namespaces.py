@@ -117,8 +117,7 @@ class NamespaceQuery:
     ) -> relay.Connection[ManagedNamespace]:
         asked = relay.query(first, after, q)
         page = await info.context.verbs.namespaces.page(info.context.actor, asked)
-        nodes = await _types(info.context, page.items)
-        return relay.connection(nodes, page.more, asked, lambda node: node.id)
+        return await relay.filled(info.context, page, asked, _types)
 
     @strawberry.field(description="The services that hold a managed namespace, and those in it.")
     async def managed_namespace_services(

@@ -1,6 +1,6 @@
 """Relay connections (GraphQL Cursor Connections Specification): paging by id, both ways."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -14,6 +14,7 @@ from fleet.errors import Invalid
 T = TypeVar("T")
 N = TypeVar("N", bound="Node")
 Row = TypeVar("Row")
+C = TypeVar("C")
 
 _LONGEST_SEARCH = 200
 _LONGEST_CURSOR = 64
@@ -172,6 +173,16 @@ def listed(page: Page[Row], asked: PageQuery, make: Callable[[Row], N]) -> Conne
     """A connection of a page of rows, each made a node with an id, which is its cursor."""
     nodes = [make(row) for row in page.items]
     return connection(nodes, page.more, asked, lambda node: node.id, page.count)
+
+
+async def filled(
+    context: C,
+    page: Page[Row],
+    asked: PageQuery,
+    make: Callable[[C, Sequence[Row]], Awaitable[Sequence[N]]],
+) -> Connection[N]:
+    """The same of rows that become nodes together, with what else these show."""
+    return connection(await make(context, page.items), page.more, asked, lambda node: node.id)
 
 
 def _kind(count: int, most: int) -> CountKind:

@@ -317,8 +317,7 @@ class SecretQuery:
     ) -> relay.Connection[Secret]:
         asked = relay.query(first, after, q)
         page = await info.context.verbs.secrets.page(info.context.actor, asked)
-        nodes = await _types(info.context, page.items)
-        return relay.connection(nodes, page.more, asked, lambda node: node.id)
+        return await relay.filled(info.context, page, asked, _types)
 
     @strawberry.field(description="The versions of a secret, newest first.")
     async def secret_versions(self, info: Info, id: strawberry.ID) -> list[SecretVersion]:

@@ -204,8 +204,7 @@ class SetQuery:
     ) -> relay.Connection[ServiceSet]:
         asked = relay.query(first, after, q)
         page = await info.context.verbs.sets.page(info.context.actor, asked)
-        nodes = await _types(info.context, page.items)
-        return relay.connection(nodes, page.more, asked, lambda node: node.id)
+        return await relay.filled(info.context, page, asked, _types)
 
     @strawberry.field(description="The services that come from a set.")
     async def service_set_services(self, info: Info, id: strawberry.ID) -> list[ServiceDeployment]:
