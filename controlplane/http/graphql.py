@@ -7,7 +7,7 @@ import orjson
 from cross_web import HTTPException
 from graphql import GraphQLError
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.websockets import WebSocket
 from strawberry.asgi import GraphQL
 from strawberry.exceptions import ConnectionRejectionError
@@ -37,6 +37,12 @@ _MOST_SUBSCRIPTIONS = 100
 _INIT_SECONDS = 10
 _TOKEN_CHECK_SECONDS = 2.0
 _UNAUTHORIZED = 4401
+_WANTED = 'the body is one JSON object like {"query": "{ me { email } }"}; batches are not taken'
+_REASONS = {
+    "Unable to parse request body as JSON": _WANTED,
+    "No GraphQL query found in the request": _WANTED,
+    "Unsupported content type": "the body is JSON: send Content-Type: application/json",
+}
 
 
 class _Connection(BaseGraphQLTransportWSHandler[Context, None]):
@@ -81,6 +87,17 @@ class GraphQLEndpoint(GraphQL[Context, None]):
         self.clock = clock
         self.meters = ApiMeters()
         self._cookies = cookies or Cookies()
+
+    async def run(self, request: Request | WebSocket, *more: Any, **named: Any) -> Any:
+        """What cannot be read at all is refused in the form of all other errors."""
+        try:
+            return await super().run(request, *more, **named)
+        except HTTPException as error:
+            if isinstance(request, WebSocket):
+                raise
+            told = {"message": _REASONS.get(error.reason, error.reason)}
+            body = {"data": None, "errors": [{**told, "extensions": {"code": "INVALID"}}]}
+            return JSONResponse(body, error.status_code, {"cache-control": "no-store"})
 
     async def get_context(
         self, request: Request | WebSocket, response: Response | WebSocket

@@ -328,9 +328,14 @@ async def _subject(tx: Transaction, draft: BindingDraft) -> tuple[SubjectKind, s
     if bool(draft.user) == bool(draft.group):
         raise Invalid("name a user or a group", field="subject")
     if draft.user:
-        user = await tx.users.find(email=draft.user) or await find_user(tx, draft.user)
+        user = await tx.users.find(email=draft.user) or await tx.users.get(draft.user)
+        if user is None:
+            raise NotFound(f"there is no user {draft.user[:80]!r}")
         return SubjectKind.USER, user.id, user.email
-    group = await tx.groups.find(name=draft.group) or await find_group(tx, draft.group or "")
+    wanted = draft.group or ""
+    group = await tx.groups.find(name=wanted) or await tx.groups.get(wanted)
+    if group is None:
+        raise NotFound(f"there is no group {wanted[:80]!r}")
     return SubjectKind.GROUP, group.id, group.name
 
 

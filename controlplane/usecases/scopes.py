@@ -77,7 +77,7 @@ async def find_role(tx: Transaction, name: str) -> Role:
     """A role by id or name, built-in ones included. NotFound: there is none."""
     role = BUILT_IN.get(name) or await tx.roles.get(name) or await tx.roles.find(name=name)
     if role is None:
-        raise NotFound
+        raise NotFound(f"there is no role {name[:80]!r}")
     return role
 
 

@@ -10,12 +10,12 @@ from typing import Any
 from fleet.errors import NotFound
 from towline.cli.definitions import find, named
 from towline.cli.fleetdocuments import GLOBALS, GROUPS, NAMESPACES, SETS, Documents
-from towline.cli.places import find_project
 from towline.cli.session import (
     Api,
     Json,
     find_cluster,
     find_helm_repository,
+    find_project,
     find_repository,
 )
 

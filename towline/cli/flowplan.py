@@ -9,8 +9,7 @@ from towline.cli import flowdocuments as documents
 from towline.cli.definitions import find
 from towline.cli.fleetdocuments import GROUPS
 from towline.cli.manifests import Manifest
-from towline.cli.places import find_project
-from towline.cli.session import Api, Json, find_cluster, find_service
+from towline.cli.session import Api, Json, find_cluster, find_project, find_service
 
 _CONTEXT = {
     "values": "configuration",

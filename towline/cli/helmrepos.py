@@ -7,9 +7,8 @@ import typer
 
 from towline.cli import documents
 from towline.cli.output import Format, field, show, since
-from towline.cli.places import find_project
 from towline.cli.repos import secret_of
-from towline.cli.session import Output, Search, connect, every, find_helm_repository
+from towline.cli.session import Output, Search, connect, every, find_helm_repository, find_project
 
 app = typer.Typer(no_args_is_help=True, help="Chart repositories and OCI registries.")
 

@@ -1,15 +1,16 @@
 """Naming things on the command line: `project/shop`, `cluster/dev`, `service/dev/web`."""
 
 from fleet.errors import Invalid
-from towline.cli import documents
-from towline.cli.session import Api, find_cluster, find_pipeline, find_repository, find_service
+from towline.cli.session import (
+    Api,
+    find_cluster,
+    find_pipeline,
+    find_project,
+    find_repository,
+    find_service,
+)
 
 EVERYWHERE = "everywhere"
-
-
-def find_project(api: Api, name: str) -> dict:
-    """A project by its name."""
-    return api.ask(documents.PROJECT, name=name)["project"]
 
 
 def kind_and_id(api: Api, place: str) -> tuple[str, str | None]:

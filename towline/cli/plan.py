@@ -17,13 +17,13 @@ from towline.cli.difference import (
 )
 from towline.cli.flowplan import FlowPlan
 from towline.cli.manifests import Manifest
-from towline.cli.places import find_project
 from towline.cli.secretplan import SecretPlan
 from towline.cli.session import (
     Api,
     Json,
     find_cluster,
     find_helm_repository,
+    find_project,
     find_repository,
     find_service,
 )

@@ -6,8 +6,7 @@ import typer
 
 from towline.cli import documents
 from towline.cli.output import Format, field, show, since
-from towline.cli.places import find_project
-from towline.cli.session import Output, Search, connect, every
+from towline.cli.session import Output, Search, connect, every, find_project
 
 app = typer.Typer(no_args_is_help=True, help="Projects: what belongs together.")
 

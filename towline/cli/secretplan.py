@@ -10,8 +10,7 @@ from typing import Any
 from fleet.errors import Invalid, NotFound
 from towline.cli import secretdocuments as documents
 from towline.cli.manifests import Manifest
-from towline.cli.places import find_project
-from towline.cli.session import Api, Json, find_service
+from towline.cli.session import Api, Json, find_project, find_service
 
 _PLAIN = ("description", "refreshSeconds", "rotation")
 

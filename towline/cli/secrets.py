@@ -10,8 +10,17 @@ import typer
 from fleet.errors import Invalid
 from towline.cli import secretdocuments as documents
 from towline.cli.output import Format, field, say, show, since
-from towline.cli.places import find_project
-from towline.cli.session import Api, Json, Output, Search, connect, every, find_service, pairs
+from towline.cli.session import (
+    Api,
+    Json,
+    Output,
+    Search,
+    connect,
+    every,
+    find_project,
+    find_service,
+    pairs,
+)
 
 app = typer.Typer(no_args_is_help=True, help="Values that only agents open.")
 

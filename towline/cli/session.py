@@ -81,6 +81,11 @@ def find_pipeline(api: Api, name: str) -> Json:
     return _find(api, f"pipeline {name}", documents.PIPELINE, {"name": name}, {"id": name})
 
 
+def find_project(api: Api, name: str) -> Json:
+    """A project by its name."""
+    return _find(api, f"project {name}", documents.PROJECT, {"name": name})
+
+
 def every(api: Api, document: str, **variables: Any) -> list[Json]:
     """All nodes of the connection that the document asks for, page by page."""
     nodes: list[Json] = []

@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 import pytest
 
+from tests import migrated
 from towline.cli.waiting import until
 from towline.demo.ports import free_ports
 from towline.demo.processes import ProcessGroup
@@ -95,6 +96,7 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installat
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder / "home")}
     made = Installation(folder, group, environment)
     try:
+        migrated.put_sqlite(made.data)
         made.start()
         made.sign_in()
         yield made

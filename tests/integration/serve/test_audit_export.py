@@ -6,6 +6,7 @@ from datetime import datetime
 
 import orjson
 
+from controlplane.domain.access import SYSTEM
 from controlplane.domain.audit import AuditKind, Chain, ChainCheck
 from controlplane.domain.ledger import AuditEntry, Verdict
 from tests.integration.serve.conftest import Json, Running
@@ -69,8 +70,10 @@ async def test_a_request_to_a_cluster_leaves_one_row(hub: Running) -> None:
 
 async def test_an_export_holds_all_that_verifies_the_chain(hub: Running) -> None:
     """What was exported is enough to prove the trail, without the store."""
-    for number in range(120):  # More than a page.
-        await hub.cluster(f"c{number}")
+    deps = hub.process.plane.deps
+    for number in range(120):  # More than a page, each in a transaction of its own.
+        async with deps.store.write() as tx:
+            await deps.audit(tx, SYSTEM, "createCluster", f"c{number}", f"id-{number}")
     status, text = await export(hub, kind="change")
     lines = [orjson.loads(line) for line in text.splitlines()]
     assert status == 200 and len(lines) >= 120

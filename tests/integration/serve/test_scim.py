@@ -182,7 +182,9 @@ async def test_who_is_let_go_is_out_everywhere(tmp_path: Path, cluster: Cluster)
         headers = {"authorization": f"Bearer {token}"}
 
         async def watch() -> aiohttp.ClientResponse:
-            return await hub.http.get(hub.url + WATCH, headers=headers)
+            answer = await hub.http.get(hub.url + WATCH, headers=headers)
+            stack.callback(answer.close)
+            return answer
 
         opened = await until(watch, lambda answer: answer.status == 200, 30)
         assert await opened.content.readline()

@@ -9,6 +9,7 @@ import aiohttp
 import pytest
 
 from tests.integration.serve.conftest import Json, Running
+from tests.integration.serve.waiting import until
 
 PROTOCOL = "graphql-transport-ws"
 CLUSTERS = "subscription { clusterDelta { id payload { handle version } } }"
@@ -38,6 +39,18 @@ class Socket:
         if got.type is aiohttp.WSMsgType.TEXT:
             return got.json()
         return {"closed": self.raw.close_code}
+
+
+async def follow(hub: Running, one: Socket, document: str, id: str = "1") -> None:
+    """Subscribe, and wait until nothing that happens is missed."""
+    waiting = hub.process.plane.deps.bus._waiting
+
+    async def readers() -> int:
+        return sum(len(found) for found in tuple(waiting.values()))
+
+    before = await readers()
+    await one.subscribe(document, id)
+    await until(readers, lambda now: now > before)
 
 
 @asynccontextmanager
@@ -102,8 +115,7 @@ async def test_events_of_clusters_services_and_pipelines_arrive(
 ) -> None:
     """Each on its own subscription, and on no other."""
     for id, document in (("c", CLUSTERS), ("s", SERVICES), ("p", PIPELINES)):
-        await signed_in.subscribe(document, id)
-    await asyncio.sleep(0.3)
+        await follow(hub, signed_in, document, id)
     cluster = await hub.cluster()
     event = await signed_in.next()
     assert event["id"] == "c"
@@ -127,8 +139,7 @@ async def test_events_of_clusters_services_and_pipelines_arrive(
 
 async def test_a_deleted_thing_is_told_as_gone(hub: Running, signed_in: Socket) -> None:
     cluster = await hub.cluster()
-    await signed_in.subscribe(CLUSTERS)
-    await asyncio.sleep(0.3)
+    await follow(hub, signed_in, CLUSTERS)
     await hub.ask("mutation ($id: ID!) { deleteCluster(id: $id) { id } }", id=cluster["id"])
     told = (await signed_in.next())["payload"]["data"]["clusterDelta"]
     assert told == {"id": cluster["id"], "payload": None}
@@ -140,8 +151,7 @@ async def test_a_deleted_pipeline_is_told_as_gone(hub: Running, signed_in: Socke
     saved = """mutation ($id: ID!) { savePipeline(name: "p", attributes: {stages: [
       {name: "dev", services: [{serviceId: $id}]}], edges: []}) { id } }"""
     made = (await hub.ask(saved, id=service))["savePipeline"]["id"]
-    await signed_in.subscribe(PIPELINES)
-    await asyncio.sleep(0.3)
+    await follow(hub, signed_in, PIPELINES)
     await hub.ask("mutation ($id: ID!) { deletePipeline(id: $id) { id } }", id=made)
     while (told := (await signed_in.next())["payload"]["data"]["pipelineDelta"])["payload"]:
         continue
@@ -203,15 +213,14 @@ async def test_a_thing_that_never_was_is_not_resumed(signed_in: Socket) -> None:
     assert "NOT_FOUND" in str(refused["payload"])
 
 
-async def test_a_revoked_token_ends_its_connection_within_five_seconds(hub: Running) -> None:
+async def test_a_revoked_token_ends_its_connection(hub: Running) -> None:
     """Also when nothing happens that could be told."""
     token = await robot(hub)
     async with socket(hub) as one:
         assert (await one.init(token["token"]))["type"] == "connection_ack"
-        await one.subscribe(CLUSTERS)
-        await asyncio.sleep(0.2)
+        await follow(hub, one, CLUSTERS)
         await revoke(hub, token)
-        assert (await one.next(5)).get("closed") == 4401
+        assert (await one.next()).get("closed") == 4401
 
 
 async def test_a_revoked_token_sees_no_later_event(hub: Running) -> None:
@@ -219,20 +228,22 @@ async def test_a_revoked_token_sees_no_later_event(hub: Running) -> None:
     token = await robot(hub)
     async with socket(hub) as one:
         await one.init(token["token"])
-        await one.subscribe(CLUSTERS)
-        await asyncio.sleep(0.3)
+        await follow(hub, one, CLUSTERS)
         await revoke(hub, token)
         await hub.cluster("unseen")
         seen = []
-        while "closed" not in (message := await one.next(5)):
+        while "closed" not in (message := await one.next()):
             seen.append(message)
         assert "unseen" not in str(seen)
 
 
 async def test_others_go_on_when_one_token_is_revoked(hub: Running, signed_in: Socket) -> None:
-    await signed_in.subscribe(CLUSTERS)
-    await revoke(hub, await robot(hub))
-    await asyncio.sleep(2.5)
+    await follow(hub, signed_in, CLUSTERS)
+    token = await robot(hub)
+    async with socket(hub) as other:
+        await other.init(token["token"])
+        await revoke(hub, token)
+        assert "closed" in await other.next()
     await hub.cluster()
     assert "payload" in await signed_in.next()
 
