@@ -1,7 +1,7 @@
 """Measures the git side: `python -m bench.fetching`. Every figure stands beside git's own.
 
-Polls of a server that always says the same, small changes in a small and in a large
-repository, the first clone of a large one.
+Polls of a server that always says the same, small changes in a small and in large repositories,
+the first clone of a large one, a line of a gigabyte.
 """
 
 import asyncio
@@ -20,6 +20,8 @@ from pathlib import Path
 import uvloop
 from aiohttp import web
 
+from bench.gitstand import hugeline
+from bench.mono import mono, service_folders
 from bench.report import Report
 from fleet.identity import RepositoryId
 from fleet.runtime.clock import SystemClock
@@ -34,7 +36,6 @@ MAIN = "refs/heads/main"
 POLLS = 400
 LISTINGS = 20
 COMMITS = 10
-FOLDERS = 10_000
 SHA = "1" * 40
 ANSWER = pktline.encode(f"{SHA} {MAIN}\n".encode()) + pktline.FLUSH
 ADVERTISED = b"".join(
@@ -67,10 +68,11 @@ def serve(port: int, certificate: str = "", key: str = "") -> None:
 
 
 @asynccontextmanager
-async def mirror() -> AsyncGenerator[Mirror]:
+async def mirror(lean_entries: int = 20_000) -> AsyncGenerator[Mirror]:
     """The git side in a folder of its own."""
+    options = MirrorOptions(per_second=1e6, lean_entries=lean_entries)
     with tempfile.TemporaryDirectory() as folder:
-        one = Mirror(Path(folder) / "home", MirrorOptions(per_second=1e6), SystemClock())
+        one = Mirror(Path(folder) / "home", options, SystemClock())
         await one.open()
         yield one
         await one.close()
@@ -153,10 +155,12 @@ async def _until_up(work: Callable[[], Awaitable[object]]) -> None:
             return
 
 
-async def changes(report: Report, name: str, repository: Repository, path: str) -> None:
+async def changes(
+    report: Report, name: str, repository: Repository, path: str, goal: float | None = None
+) -> None:
     """A commit of one file, fetched by one request, beside `git fetch --depth=1`."""
     quick, ordinary = [], []
-    async with mirror() as one:
+    async with mirror(lean_entries=1_000_000) as one:
         follow = spec(name, repository.url)
         clone = one.clones.clone(follow)
         sha = await asyncio.to_thread(repository.commit, {path: "n: 0\n"})
@@ -175,7 +179,7 @@ async def changes(report: Report, name: str, repository: Repository, path: str) 
         "ms",
         baseline="git fetch --depth=1",
         baseline_values=ordinary,
-        goal=1 / 3,
+        goal=goal,
     )
 
 
@@ -203,7 +207,7 @@ async def first_clone(report: Report, repository: Repository) -> None:
         theirs = (time.perf_counter() - started) * 1000
         whole = await asyncio.to_thread(_size, Path(folder))
     report.add(
-        "first clone, lean, 30,000 entries",
+        "first clone, lean, 100,000 files",
         [ours],
         "ms",
         baseline="git clone --depth=1",
@@ -218,6 +222,20 @@ async def first_clone(report: Report, repository: Repository) -> None:
     )
 
 
+async def huge_line(report: Report, server: GitServer) -> None:
+    """What a line of a gigabyte takes until it is refused."""
+    repository = server.create_repository("huge")
+    await asyncio.to_thread(repository.commit, {"web/a.yaml": "a: 1\n"})
+    await asyncio.to_thread(hugeline.push, repository)
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "bench.gitstand.hugeline", repository.url, folder]
+        ran = await asyncio.to_thread(subprocess.run, command, check=True, capture_output=True)
+    git, own, seconds = map(float, ran.stdout.split()[:3])
+    report.add("a line of 1 GB: memory of git", [git], "MB", goal=110)
+    report.add("  memory of the process that refuses it", [own], "MB", goal=110)
+    report.add("  time until it is on the disk", [seconds], "s")
+
+
 def _size(folder: Path) -> int:
     return sum(one.stat().st_size for one in folder.rglob("*") if one.is_file())
 
@@ -229,17 +247,15 @@ async def main() -> None:
     with GitServer() as server:
         small = server.create_repository("small")
         await changes(report, "small", small, "a.yaml")
+        folders = service_folders()
+        middle = server.create_repository("middle")
+        await asyncio.to_thread(middle.commit, mono(folders[:500]))
+        await changes(report, "5,000-file", middle, f"{folders[7]}/a.yaml")
         large = server.create_repository("large")
-        files = {
-            f"s{n // 100}/t{n:05}/{name}.yaml": f"n: {n}\ntext: {name * 300}\n"
-            for n in range(FOLDERS)
-            for name in ("a", "b")
-        }
-        half = dict(list(files.items())[: FOLDERS // 2])
-        await asyncio.to_thread(large.commit, half)
-        await changes(report, "5,000-file", large, "s7/t00700/a.yaml")
-        await asyncio.to_thread(large.commit, files)
+        await asyncio.to_thread(large.commit, mono(folders))
+        await changes(report, "100,000-file", large, f"{folders[7]}/a.yaml", goal=1 / 3)
         await first_clone(report, large)
+        await huge_line(report, server)
     report.write()
 
 

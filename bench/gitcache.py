@@ -5,7 +5,6 @@ Every figure that has a baseline is measured beside it in the same run.
 
 import asyncio
 import resource
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -14,8 +13,6 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from pathlib import Path
 
-from bench.gitstand.argocd import ArgoCheckout, disk
-from bench.gitstand.replicas import NAMES, Replicas
 from bench.report import Report
 from fleet.identity import RepositoryId
 from fleet.runtime.clock import SystemClock
@@ -32,7 +29,6 @@ FOLDERS = 10_000
 POLLS = 300
 COMMITS = 20
 MANY = 300
-READERS = 1000
 MAIN = "refs/heads/main"
 
 
@@ -199,139 +195,6 @@ async def three_hundred(report: Report, repository: Repository, folder: Path) ->
     report.add(f"{MANY} repositories asked every second", [share], "cores", goal=0.25)
 
 
-async def replicas(report: Report, server: GitServer, folder: Path) -> None:
-    """10,000 services in one repository, three replicas, asked at one that is not the owner."""
-    repository = server.create_repository("fleet")
-    folders = [f"services/s{number:05}" for number in range(FOLDERS)]
-    files = {f"{one}/a.yaml": manifest(one[-6:], 0) for one in folders}
-    files |= {f"{one}/README.md": f"# {one}\n" for one in folders}
-    sha = await asyncio.to_thread(repository.commit, files)
-    argo = await asyncio.to_thread(ArgoCheckout, folder / "argo", repository.url)
-    await asyncio.to_thread(argo.artefact, folders[0])
-    with Replicas(folder) as tier:
-        first = tier.client(*NAMES)
-        await first.start()
-        name = RepositoryId("fleet")
-        first.follow(spec("fleet", repository, folders))
-        await settle_at(first, "fleet", sha)
-        owner = tier.owner(name)
-        other = next(one for one in NAMES if one != owner)
-        client = tier.client(other)
-        await client.start()
-        client.follow(spec("fleet", repository, folders))
-        await settle_at(client, "fleet", sha)
-        await client.bundle((await client.render(RenderRequest(name, sha, folders[1]))).digest)
-        await _commits(report, server, repository, client, argo, folders)
-        sha = repository.resolve(MAIN) or sha
-        await _stampede(report, server, tier, other, client, argo, sha, folders)
-        clone = disk(folder / owner / "git" / "repositories")
-        report.add(
-            "disk of a clone of 20,000 files",
-            [clone / 1e6],
-            "MB",
-            baseline="Argo CD's clone",
-            baseline_values=[argo.size() / 1e6],
-            goal=1 / 8,
-        )
-        report.add("memory of the owner", [tier.memory(owner) / 1e6], "MB", goal=100)
-        await first.stop()
-        await client.stop()
-
-
-async def _apart(work: Callable[[str], object], folder: str) -> object:
-    return await asyncio.to_thread(work, folder)
-
-
-async def _commits(
-    report: Report,
-    server: GitServer,
-    repository: Repository,
-    client: RemoteGitCache,
-    argo: ArgoCheckout,
-    folders: list[str],
-) -> None:
-    """Commit to artefact at a replica that is not the owner, beside Argo CD's way."""
-    name = RepositoryId("fleet")
-    ours, theirs, seen, packs = [], [], [], []
-    for number in range(1, COMMITS // 2 + 1):
-        folder = folders[number * 37]
-        change = {f"{folder}/a.yaml": manifest(folder[-6:], number)}
-        sha = await asyncio.to_thread(repository.commit, change)
-        server.packs.clear()
-        started = time.perf_counter()
-        await client.hint(name, {MAIN: sha})
-        await settle_at(client, "fleet", sha)
-        seen.append((time.perf_counter() - started) * 1000)
-        rendered = await client.render(RenderRequest(name, sha, folder))
-        await client.bundle(rendered.digest)
-        ours.append((time.perf_counter() - started) * 1000)
-        packs.append(len(server.packs))
-        theirs.append(await timed(partial(_apart, argo.artefact, folder)))
-    report.add(
-        f"commit to artefact at another replica, one of {FOLDERS:,}",
-        ours,
-        "ms",
-        baseline="Argo CD's way",
-        baseline_values=theirs,
-        goal=1 / 8,
-    )
-    report.add("  of it, until the commit is known there", seen, "ms")
-    report.add("  fetches from the git server per commit", packs, "packs", goal=1)
-
-
-async def _stampede(
-    report: Report,
-    server: GitServer,
-    tier: Replicas,
-    asked: str,
-    client: RemoteGitCache,
-    argo: ArgoCheckout,
-    sha: str,
-    folders: list[str],
-) -> None:
-    """1,000 readers at once: of services that nobody has rendered, and of one and the same."""
-    name = RepositoryId("fleet")
-    digests: list[str] = []
-
-    async def read(folder: str) -> None:
-        rendered = await client.render(RenderRequest(name, sha, folder))
-        await client.bundle(rendered.digest)
-        digests.append(rendered.digest)
-
-    server.packs.clear()
-    distinct = folders[5000 : 5000 + READERS]
-    cold = await timed(lambda: asyncio.gather(*map(read, distinct)))
-    packs = len(server.packs)
-    third = tier.client(next(one for one in NAMES if one not in (tier.owner(name), asked)))
-    moved = await timed(lambda: asyncio.gather(*map(third.bundle, tuple(digests))))
-    await third.stop()
-    same = await timed(lambda: asyncio.gather(*map(read, distinct)))
-    archive = ["git", "-C", str(argo.folder), "archive", "--format=tar.gz", "HEAD"]
-    each = [
-        await timed(
-            partial(
-                asyncio.to_thread,
-                subprocess.run,
-                [*archive, folder],
-                check=True,
-                capture_output=True,
-            )
-        )
-        for folder in distinct[:20]
-    ]
-    report.add(
-        f"{READERS:,} readers of as many services, rendered for them",
-        [cold],
-        "ms",
-        baseline=f"git archive, {READERS:,} times",
-        baseline_values=[statistics.median(each) * READERS],
-        goal=1,
-    )
-    report.add(f"{READERS:,} bundles, read where none of them was made", [moved], "ms", goal=1500)
-    report.add(f"{READERS:,} readers again", [same], "ms")
-    report.add("  fetches from the git server for all of them", [packs], "packs", goal=0)
-
-
 async def main() -> None:
     """Run all measurements on one server and one cache."""
     with GitServer() as server, tempfile.TemporaryDirectory() as folder:
@@ -346,9 +209,6 @@ async def main() -> None:
         await keys(report, cache, server)
         await cache.stop()
         await three_hundred(report, repository, Path(folder) / "many")
-        tier = Path(folder) / "tier"
-        tier.mkdir()
-        await replicas(report, server, tier)
         report.write()
 
 

@@ -1,0 +1,136 @@
+"""What strangers' webhooks cost everybody else: `python -m bench.webhooks`.
+
+One control plane as a process; small queries of its API are timed alone, and while another
+process sends webhooks with wrong signatures, in turns. All of it shares this machine.
+"""
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from http.client import HTTPConnection, HTTPException
+from pathlib import Path
+
+import orjson
+
+from bench.report import Report
+from towline.demo.ports import free_ports
+from towline.demo.processes import ProcessGroup
+
+QUERIES = 150
+ROUNDS = 4
+PAUSE = 0.01
+RATE = 500
+_PROGRAM = [sys.executable, "-c", "from towline.cli import main; main()"]
+_QUERY = orjson.dumps({"query": "{ clusters(first: 10) { edges { node { id handle } } } }"})
+_CREATE = """mutation { createGitRepository(attributes:
+  {url: "https://git.example.org/shop.git", webhookSecret: "kept"}) { id } }"""
+
+
+class ControlPlane:
+    """A control plane with an empty store, and one connection to its API."""
+
+    def __init__(self, folder: Path) -> None:
+        self.port, agents = free_ports(2)
+        self._folder = folder
+        self._agents = agents
+        self._group = ProcessGroup()
+        self._token = ""
+        self._connection = HTTPConnection("127.0.0.1", self.port, timeout=30)
+
+    def start(self) -> None:
+        """Run it; returns once it answers."""
+        listen = {
+            "TOWLINE_DATA": str(self._folder / "data"),
+            "TOWLINE_LISTEN_HTTP": f"127.0.0.1:{self.port}",
+            "TOWLINE_LISTEN": f"127.0.0.1:{self._agents}",
+            "TOWLINE_LISTEN_METRICS": "off",
+        }
+        log = self._folder / "serve.log"
+        self._group.spawn([*_PROGRAM, "serve"], log=log, env=os.environ | listen)
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            try:
+                self._token = (self._folder / "data" / "admin.token").read_text()
+                self.ask(_QUERY)
+                return
+            except (OSError, HTTPException):
+                self._connection.close()
+                time.sleep(0.1)
+        raise TimeoutError(log.read_text()[-2000:])
+
+    def stop(self) -> None:
+        """End it."""
+        self._connection.close()
+        self._group.stop()
+
+    def ask(self, body: bytes) -> dict:
+        """The answer to a request."""
+        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
+        self._connection.request("POST", "/gql", body, headers)
+        return orjson.loads(self._connection.getresponse().read())
+
+    def times(self, count: int) -> list[float]:
+        """Milliseconds that queries took, one after another."""
+        times = []
+        for _ in range(count):
+            started = time.perf_counter()
+            self.ask(_QUERY)
+            times.append((time.perf_counter() - started) * 1000)
+            time.sleep(PAUSE)
+        return times
+
+    def times_beside(self, rate: int, repository: str) -> tuple[list[float], float]:
+        """The same while so many forged webhooks a second come, and how many were refused."""
+        words = [str(self.port), f"/webhooks/git/github/{repository}", str(rate)]
+        command = [sys.executable, "-m", "bench.gitstand.forger", *words]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as forger:
+            time.sleep(1)
+            found = self.times(QUERIES)
+            out, _ = forger.communicate(b"\n")
+        return found, float(out)
+
+
+def p95(times: list[float]) -> float:
+    """What 95 % of them stay below."""
+    return statistics.quantiles(times, n=20)[-1]
+
+
+def main() -> None:
+    """Measure, print, write."""
+    report = Report("webhooks")
+    with tempfile.TemporaryDirectory() as folder:
+        plane = ControlPlane(Path(folder))
+        try:
+            plane.start()
+            made = plane.ask(orjson.dumps({"query": _CREATE}))["data"]["createGitRepository"]
+            plane.times(QUERIES)
+            alone: list[float] = []
+            beside: dict[int, list[float]] = {RATE: [], 0: []}
+            refused: dict[int, list[float]] = {RATE: [], 0: []}
+            for _ in range(ROUNDS):
+                alone += plane.times(QUERIES)
+                for rate in beside:
+                    times, answered = plane.times_beside(rate, made["id"])
+                    beside[rate] += times
+                    refused[rate].append(answered)
+            for rate, goal in ((RATE, 1.5), (0, None)):
+                name = f"{rate} forged webhooks a second" if rate else "as many as are answered"
+                report.add(
+                    f"API p95 beside {name}",
+                    [p95(beside[rate])],
+                    "ms",
+                    baseline="alone",
+                    baseline_values=[p95(alone)],
+                    goal=goal,
+                )
+                report.add("  forged webhooks refused", refused[rate], "1/s")
+        finally:
+            plane.stop()
+    report.write()
+
+
+if __name__ == "__main__":
+    main()
