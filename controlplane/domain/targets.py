@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.services import Service
 from controlplane.domain.templates import FIELDS, Override, ServiceTemplate, effective
+from fleet.identity import ServiceId
 from fleet.source import Rendered
 
 Place = tuple[str, str]
@@ -60,11 +61,21 @@ class TargetPlan:
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """What there is: services of the definition, places that others have, frozen clusters."""
+    """What there is: services of the definition, places that others have, frozen clusters.
+
+    `uses` has the ids of the secrets of each service by name.
+    """
 
     owned: Sequence[Service] = ()
     taken: Collection[Place] = ()
     frozen: Collection[str] = field(default_factory=frozenset)
+    uses: Mapping[ServiceId, Mapping[str, str]] = field(default_factory=dict)
+
+    def differs(self, service: Service, wanted: Wanted) -> bool:
+        """Whether a service is not as it is wanted."""
+        secrets = wanted.template.secrets
+        others = secrets is not None and secrets != self.uses.get(service.id, {})
+        return others or bool(changed_columns(service, wanted))
 
 
 def desired(evaluation: Evaluation, present: Present, most_removals: int) -> TargetPlan:
@@ -76,7 +87,9 @@ def desired(evaluation: Evaluation, present: Present, most_removals: int) -> Tar
         if place not in owned:
             (collisions if place in present.taken else create).append(one)
     update = [
-        (owned[p], one) for p, one in wanted.items() if p in owned and _differs(owned[p], one)
+        (owned[p], one)
+        for p, one in wanted.items()
+        if p in owned and present.differs(owned[p], one)
     ]
     surplus = [one for place, one in owned.items() if place not in wanted]
     still = [one for one in create if one.cluster_id not in present.frozen]
@@ -110,10 +123,6 @@ def changed_columns(service: Service, wanted: Wanted) -> dict[str, object]:
     if wanted.content is not None:
         columns["digest"] = wanted.content.digest
     return {name: value for name, value in columns.items() if getattr(service, name) != value}
-
-
-def _differs(service: Service, wanted: Wanted) -> bool:
-    return bool(changed_columns(service, wanted))
 
 
 def _by_place(wanted: Collection[Wanted]) -> tuple[dict[Place, Wanted], list[Wanted]]:

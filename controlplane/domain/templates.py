@@ -16,7 +16,10 @@ _OF_GIT = ("ref", "folder", "kustomize_path")
 
 @dataclass(frozen=True, slots=True)
 class ServiceTemplate:
-    """What a service is made from; the fields are those of a service."""
+    """What a service is made from; the fields are those of a service.
+
+    `secrets`: which it uses, as ids by name; None: whatever is said of each service.
+    """
 
     name: str = ""
     namespace: str = ""
@@ -35,6 +38,7 @@ class ServiceTemplate:
     docs_path: str | None = None
     dependencies: tuple[str, ...] = ()
     verification: Verification | None = None
+    secrets: Mapping[str, str] | None = None
 
     @classmethod
     def of(cls, service: Service) -> "ServiceTemplate":
@@ -46,8 +50,8 @@ class ServiceTemplate:
         return {name: getattr(self, name) for name in FIELDS}
 
 
-FIELDS = tuple(one.name for one in fields(ServiceTemplate))
-"""The fields that services inherit."""
+FIELDS = tuple(one.name for one in fields(ServiceTemplate) if one.name != "secrets")
+"""The fields that services inherit; secrets are rows of their own."""
 
 
 @dataclass(frozen=True, slots=True)

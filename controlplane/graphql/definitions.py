@@ -96,6 +96,14 @@ class CascadeAttributes:
 
 
 @strawberry.type
+class TemplateSecret:
+    """A secret that all services of a template use, under the name that objects call it by."""
+
+    name: str
+    secret_id: strawberry.ID
+
+
+@strawberry.type
 class ServiceTemplate:
     """What services are made from."""
 
@@ -112,6 +120,7 @@ class ServiceTemplate:
     dry_run: bool
     dependencies: list[str]
     verification: ServiceVerification | None
+    secrets: list[TemplateSecret]
 
     @classmethod
     def of(cls, row: TemplateRow) -> "ServiceTemplate":
@@ -131,6 +140,10 @@ class ServiceTemplate:
             dry_run=row.dry_run,
             dependencies=list(row.dependencies),
             verification=ServiceVerification.of(row.verification),
+            secrets=[
+                TemplateSecret(name=name, secret_id=strawberry.ID(id))
+                for name, id in (row.secrets or {}).items()
+            ],
         )
 
 

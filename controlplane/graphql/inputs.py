@@ -295,9 +295,27 @@ class ServiceSourceAttributes:
 
 
 @strawberry.input
+class SecretUseAttributes:
+    """A secret under the name that objects call it by; with `version` it stays at that."""
+
+    name: str
+    secret_id: strawberry.ID
+    version: int | None = None
+
+
+def wanted_secrets(uses: list[SecretUseAttributes]) -> dict[str, tuple[str, int | None]]:
+    """Which secrets, by name. Invalid: one name twice."""
+    wanted = {one.name: (str(one.secret_id), one.version) for one in uses}
+    if len(wanted) < len(uses):
+        raise Invalid("each name once", field="uses")
+    return wanted
+
+
+@strawberry.input
 class ServiceDeploymentAttributes:
     """`dependencies`: it waits until these are healthy. `contextBindings`: whose values its
-    templates may use. A list that is given replaces the whole."""
+    templates may use. `secrets`: exactly those that it uses. A list that is given replaces the
+    whole."""
 
     name: str
     namespace: str
@@ -322,6 +340,7 @@ class ServiceDeploymentAttributes:
     write_bindings: list[PolicyBindingAttributes | None] | None = None
     rendered_by: strawberry.ID | None = strawberry.field(default=None, description=_RENDERED_BY)
     verification: VerificationAttributes | None = None
+    secrets: list[SecretUseAttributes] | None = None
 
     def change(self) -> ServiceChange:
         return ServiceChange(
@@ -329,6 +348,7 @@ class ServiceDeploymentAttributes:
             namespace=self.namespace,
             repository_id=self.repository_id or None,
             promoted=self.promoted,
+            uses=None if self.secrets is None else wanted_secrets(self.secrets),
             **_service_fields(self),
         )
 

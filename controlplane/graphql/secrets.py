@@ -19,6 +19,7 @@ from controlplane.graphql.access import Project
 from controlplane.graphql.context import Context, Info
 from controlplane.graphql.definitions import projects_of
 from controlplane.graphql.deltas import RESUMABLE, deltas
+from controlplane.graphql.inputs import SecretUseAttributes, wanted_secrets
 from controlplane.usecases.deps import SECRET
 from controlplane.usecases.keys import KeyState
 from controlplane.usecases.secrets import SecretChange, UseView
@@ -289,15 +290,6 @@ def _value(text: str | None, encoded: str | None) -> bytes | None:
         raise Invalid("is not base64", field="valueBase64") from None
 
 
-@strawberry.input
-class SecretUseAttributes:
-    """A secret under the name that objects call it by; with `version` it stays at that."""
-
-    name: str
-    secret_id: strawberry.ID
-    version: int | None = None
-
-
 @strawberry.type
 class SecretQuery:
     @strawberry.field(description="A secret by id or name, without its value.")
@@ -356,11 +348,8 @@ class SecretMutation:
     async def use_secrets(
         self, info: Info, service_id: strawberry.ID, uses: list[SecretUseAttributes]
     ) -> list[SecretUse]:
-        names = [one.name for one in uses]
-        if len(set(names)) < len(names):
-            raise Invalid("each name once", field="uses")
-        wanted = {one.name: (str(one.secret_id), one.version) for one in uses}
-        views = await info.context.verbs.secrets.use(info.context.actor, service_id, wanted)
+        verbs = info.context.verbs.secrets
+        views = await verbs.use(info.context.actor, service_id, wanted_secrets(uses))
         return [SecretUse.of(one) for one in views]
 
     @strawberry.mutation(description="Destroy the value of a version that nobody uses.")

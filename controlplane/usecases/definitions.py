@@ -20,6 +20,7 @@ from controlplane.usecases.repositories import find_repository
 from controlplane.usecases.scopes import find_project
 from controlplane.usecases.services import ServiceChange
 from controlplane.usecases.targets import Targets, forget, rows
+from controlplane.usecases.templatesecrets import of_template
 from fleet.errors import Conflict, Invalid, NotFound
 from fleet.source import RepositoryKind
 
@@ -234,6 +235,8 @@ async def template_from(
         repository = await find_repository(tx, change.repository_id)
         require(actor, Verb.READ, repository.target)
         columns["repository_id"] = repository.id
+    if change.uses is not None:
+        columns["secrets"] = await of_template(tx, actor, change.uses)
     known = columns.get("repository_id") or (before.repository_id if before else None)
     columns = await moved(tx, known, columns)
     template = replace(before or ServiceTemplate(), **columns)

@@ -24,7 +24,7 @@ async def set_uses(
     if len(wanted) > MOST_USES:
         raise Invalid(f"{MOST_USES} at most", field="uses")
     held = {one.name: one for one in await tx.secret_uses.select(service_id=service.id)}
-    secrets = {name: await _usable(tx, actor, id) for name, (id, _) in sorted(wanted.items())}
+    secrets = {name: await usable(tx, actor, id) for name, (id, _) in sorted(wanted.items())}
     names: list[str] = []
     for name, secret in secrets.items():
         version = await _version(tx, secret, wanted[name][1])
@@ -155,7 +155,8 @@ async def raise_sequence(
     await tx.ledger.append([entry])
 
 
-async def _usable(tx: Transaction, actor: Actor, id: str) -> Secret:
+async def usable(tx: Transaction, actor: Actor, id: str) -> Secret:
+    """A secret that the actor may hand to services. NotFound, Forbidden."""
     secret = await tx.secrets.get(id)
     if secret is None:
         raise NotFound

@@ -20,6 +20,7 @@ from controlplane.usecases.evaluation import Evaluator, Owner
 from controlplane.usecases.freezes import frozen_clusters
 from controlplane.usecases.holds import content_of
 from controlplane.usecases.removal import begin_removal
+from controlplane.usecases.templatesecrets import hand_over, held_by, still_there
 from fleet.identity import ClusterId, RepositoryId, ServiceId
 
 log = structlog.get_logger(__name__)
@@ -71,19 +72,21 @@ class Targets:
         """What would have to be done for a definition as it is given; nothing is changed."""
         evaluation = await self.evaluator.evaluate(one)
         async with self._deps.store.read() as tx:
+            evaluation = await still_there(tx, evaluation)
             owned = await tx.services.select(owner_id=one.id)
             places = {wanted.cluster_id for wanted in evaluation.wanted}
             there: list[Service] = []
             for part in _parts(sorted(places), 200):
                 there += await tx.services.select(cluster_id=part, deleted_at=ANY)
             frozen = frozenset(await frozen_clusters(tx))
+            uses = await held_by(tx, owned)
             taken = {
                 (service.cluster_id, service.name)
                 for service in there
                 if service.owner_id != one.id or service.deleted_at is not None
             }
         limit = MOST_DELETIONS if one.ending_at else max(one.budget, one.confirmed)
-        return desired(evaluation, Present(owned, taken, frozen), limit)
+        return desired(evaluation, Present(owned, taken, frozen, uses), limit)
 
     async def reconcile(self, key: str) -> TargetPlan | None:
         """Look at one definition and do what follows. None: there is none such any more."""
@@ -158,14 +161,16 @@ class Targets:
             service = replace(service, **content)
         await tx.services.add(service)
         await tx.ledger.append([self._entry(one, service, Stage.CREATED)])
+        await hand_over(self._deps, tx, service, wanted.template.secrets)
         return service
 
     async def _update(
         self, tx: Transaction, one: Owner, service: Service, wanted: Wanted
     ) -> Service | None:
         changed: dict[str, Any] = changed_columns(service, wanted)
+        secrets = wanted.template.secrets
         if not changed:
-            return None
+            return service if await hand_over(self._deps, tx, service, secrets) else None
         names = ", ".join(sorted(changed))
         if changed.keys() - _NOT_RENDERED:
             changed["source"] = None
@@ -181,6 +186,7 @@ class Targets:
         after = replace(service, **changed, updated_at=self._deps.clock.now())
         await tx.services.put(after)
         await tx.ledger.append([self._entry(one, after, Stage.CONFIGURED, names)])
+        await hand_over(self._deps, tx, after, secrets)
         return after
 
     async def _remove(

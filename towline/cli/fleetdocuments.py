@@ -11,7 +11,7 @@ _SELECTOR = """
 _TEMPLATE = """
     template {
         name namespace version repositoryId git { ref folder } kustomizePath helm
-        configuration { name value } templated protect dryRun
+        configuration { name value } templated protect dryRun secrets { name secretId }
         verification { soakSeconds maxRestarts metric { address query comparison threshold } }
     }
 """

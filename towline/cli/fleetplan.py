@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fleet.errors import NotFound
+from towline.cli import secretdocuments
 from towline.cli.definitions import find, named
 from towline.cli.fleetdocuments import GLOBALS, GROUPS, NAMESPACES, SETS, Documents
 from towline.cli.session import (
@@ -64,6 +65,10 @@ class Ids:
         """NotFound: there is none."""
         return self._id(lambda: find_project(self._api, name))
 
+    def secret(self, name: str) -> str:
+        """NotFound: there is none."""
+        return self._id(lambda: self._api.ask(secretdocuments.ONE, name=name)["secret"])
+
     def _id(self, look: Any) -> str:
         try:
             return look()["id"]
@@ -107,6 +112,9 @@ def as_meant(fields: Mapping[str, Any], ids: Ids) -> Json:
         part = dict(meant.get(name) or {})
         if "repository" in part:
             meant[name] = {**part, "repository": ids.repository(part["repository"])}
+    if "secrets" in meant.get("template", {}):
+        uses = {name: ids.secret(one) for name, one in meant["template"]["secrets"].items()}
+        meant["template"] = {**meant["template"], "secrets": uses}
     if "helm" in meant.get("template", {}):
         meant["template"] = _charts_as_meant(meant["template"], fields, ids)
     for name in ("template", "folders", "requests"):
@@ -135,6 +143,8 @@ def as_written(found: Json) -> Json:
             part["kustomize"] = {"path": path} if path else None
         if "configuration" in part:
             part["configuration"] = _words(part["configuration"])
+        if "secrets" in part:
+            part["secrets"] = {one["name"]: one["secretId"] for one in part["secrets"]}
         if part.get("helm"):
             part["helm"] = {_camel(key): one for key, one in part["helm"].items() if one}
         written |= {f"{name} {key}": value for key, value in part.items()}
@@ -192,6 +202,9 @@ def _template(fields: Mapping[str, Any], ids: Ids) -> Json:
         given["helm"] = {"repositoryId": ids.charts(helm.pop("repository")), **helm}
     if "configuration" in fields:
         given["configuration"] = named(fields["configuration"])
+    if "secrets" in fields:
+        found = fields["secrets"].items()
+        given["secrets"] = [{"name": k, "secretId": ids.secret(one)} for k, one in found]
     return given
 
 

@@ -43,6 +43,7 @@ _TEMPLATE = {
     "templated": bool,
     "protect": bool,
     "configuration": WORDS,
+    "secrets": WORDS,
     "verification": pipelineplan.VERIFICATION,
 }
 # What all definitions of services for many clusters have.

@@ -60,6 +60,17 @@ secretsByReference: true
 secrets: [{{name: password, value: {{env: API_KEY}}}}]
 overrides:
   - {{layer: cluster, place: dev, values: {{size: 2}}}}
+---
+apiVersion: towline/v1
+kind: GlobalService
+name: agents
+tags: {{tier: none}}
+template:
+  name: agents
+  namespace: agents
+  repository: {url}
+  git: {{ref: main, folder: agents}}
+  secrets: {{key: api-key}}
 """
 
 
@@ -73,9 +84,9 @@ def test_a_secret_from_its_first_value_to_its_end(
     said += run("secrets", "set", "db", stdin=f"{CANARY}\n").stdout
     environ = {"API_KEY": CANARY}
     run("apply", "-f", str(file), "--dry-run", environ=environ)
-    for signs in ("+~+", "==="):
+    for signs in ("+~++", "===="):
         told = run("apply", "-f", str(file), environ=environ).stdout
-        named = ("Secret api-key", "Flow dev/shop", "Context network")
+        named = ("Secret api-key", "Flow dev/shop", "Context network", "GlobalService agents")
         for sign, name in zip(signs, named, strict=True):
             assert f"{sign} {name}" in told
         said += told

@@ -103,24 +103,22 @@ async def test_every_verb_decides_before_it_looks(plane: ControlPlane) -> None:
         object.__setattr__(plane.deps, "store", store)
 
 
-@pytest.mark.parametrize(
-    ("attributes", "why"),
-    [
-        ('{value: "x", valueBase64: "eA=="}', "either"),
-        ('{valueBase64: "?"}', "base64"),
-        ('{value: ""}', "empty"),
-        ('{value: "x", rotation: {batch: 0}}', "1 to 1000"),
-        ('{source: {kind: VAULT, key: "x"}}', "store and path"),
-        ('{source: {kind: KUBERNETES, key: "x", store: "dev", path: "a/b"}}', "service account"),
-        ("{refreshSeconds: 1}", "10 to"),
-    ],
+REFUSED = (
+    ('{value: "x", valueBase64: "eA=="}', "either"),
+    ('{valueBase64: "?"}', "base64"),
+    ('{value: ""}', "empty"),
+    ('{value: "x", rotation: {batch: 0}}', "1 to 1000"),
+    ('{source: {kind: VAULT, key: "x"}}', "store and path"),
+    ('{source: {kind: KUBERNETES, key: "x", store: "dev", path: "a/b"}}', "service account"),
+    ("{refreshSeconds: 1}", "10 to"),
 )
-async def test_what_cannot_be_is_refused_by_name(
-    plane: ControlPlane, attributes: str, why: str
-) -> None:
+
+
+async def test_what_cannot_be_is_refused_by_name(plane: ControlPlane) -> None:
     await ask(plane, 'mutation { saveSecret(name: "db", attributes: {value: "old"}) { id } }')
-    document = f'mutation {{ saveSecret(name: "db", attributes: {attributes}) {{ id }} }}'
-    assert why in await ask(plane, document)
+    for attributes, why in REFUSED:
+        document = f'mutation {{ saveSecret(name: "db", attributes: {attributes}) {{ id }} }}'
+        assert why in await ask(plane, document), attributes
 
 
 async def test_a_store_starts_only_with_its_own_key(plane: ControlPlane, tmp_path: Path) -> None:

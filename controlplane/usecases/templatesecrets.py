@@ -1,0 +1,71 @@
+"""Secrets that definitions hand to the services that they make: by the template, by name."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from controlplane.domain.access import SYSTEM, Actor
+from controlplane.domain.secrets import MOST_USES, Wanted, check_name
+from controlplane.domain.services import Service
+from controlplane.domain.targets import Evaluation
+from controlplane.ports import Transaction
+from controlplane.usecases.deps import Deps
+from controlplane.usecases.secretuses import set_uses, usable
+from fleet.errors import Invalid
+from fleet.identity import ServiceId
+
+Uses = Mapping[str, str]
+"""Ids of secrets by the names that objects call them by."""
+
+
+async def of_template(tx: Transaction, actor: Actor, wanted: Wanted) -> dict[str, str]:
+    """The secrets of a template. NotFound, Forbidden: the actor may not hand one to services.
+
+    Invalid: more than fit, a name that cannot be, a version: services follow the current one.
+    """
+    if len(wanted) > MOST_USES:
+        raise Invalid(f"{MOST_USES} at most", field="template.secrets")
+    found = {}
+    for name, (id, version) in sorted(wanted.items()):
+        if version is not None:
+            raise Invalid("a template's secrets have no version", field="template.secrets")
+        secret = await usable(tx, actor, id)
+        if not secret.current:
+            raise Invalid(f"secret {secret.name!r} has no value yet", field="template.secrets")
+        found[check_name(name, "template.secrets")] = secret.id
+    return found
+
+
+async def held_by(tx: Transaction, services: Sequence[Service]) -> dict[ServiceId, dict[str, str]]:
+    """The secrets of each service that has any."""
+    found: dict[ServiceId, dict[str, str]] = {}
+    rows = await tx.secret_uses.select(service_id={one.id for one in services}) if services else []
+    for row in rows:
+        found.setdefault(ServiceId(row.service_id), {})[row.name] = row.secret_id
+    return found
+
+
+async def still_there(tx: Transaction, evaluation: Evaluation) -> Evaluation:
+    """What is wanted without secrets that are gone, which then are a problem."""
+    named = {id for one in evaluation.wanted for id in (one.template.secrets or {}).values()}
+    if not named:
+        return evaluation
+    known = {one.id for one in await tx.secrets.select(id=named) if one.current}
+    if named <= known:
+        return evaluation
+    wanted = tuple(
+        replace(one, template=replace(one.template, secrets=_known(one.template.secrets, known)))
+        for one in evaluation.wanted
+    )
+    problem = f"{len(named - known)} secrets of the template are gone: name others"
+    return Evaluation(wanted, (*evaluation.problems, problem))
+
+
+async def hand_over(deps: Deps, tx: Transaction, service: Service, secrets: Uses | None) -> bool:
+    """Let a service have exactly the secrets of its template, if that names any."""
+    if secrets is None:
+        return False
+    return await set_uses(deps, tx, SYSTEM, service, {k: (id, None) for k, id in secrets.items()})
+
+
+def _known(secrets: Uses | None, known: set[str]) -> Uses | None:
+    return None if secrets is None else {k: id for k, id in secrets.items() if id in known}
