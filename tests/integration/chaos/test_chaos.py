@@ -1,6 +1,6 @@
 """The whole system under load while everything breaks; afterwards nothing is lost or doubled.
 
-`make chaos SEED=7 MINUTES=10` plays another order, for longer.
+`make chaos SEED=7 MINUTES=10` plays another order, for longer, and tells how long each is felt.
 """
 
 import asyncio
@@ -153,6 +153,15 @@ async def commit_often(place: Place, over: asyncio.Event) -> None:
         await asyncio.sleep(0.7)
 
 
+async def until_calm(place: Place) -> float:
+    """Seconds until every agent is linked and something new has been committed and carried out."""
+    began, before = time.monotonic(), len(place.seen.settled)
+    async with asyncio.timeout(PATIENCE):
+        while (await place.look())["linked"] < AGENTS or len(place.seen.settled) <= before:
+            await asyncio.sleep(0.05)
+    return time.monotonic() - began
+
+
 async def settle(place: Place) -> list[str]:
     """Faults that are left once everything works again; none, as soon as there are none."""
     until = time.monotonic() + PATIENCE
@@ -184,6 +193,8 @@ async def test_nothing_is_lost_or_doubled_while_everything_breaks(running: Place
             print(f"{time.monotonic():.1f} {name}", flush=True)
             await kind()
             await asyncio.sleep(0.2)
+            if MINUTES:
+                print(f"all is well again after {await until_calm(place):.1f} s", flush=True)
         await trouble.mend()
         if time.monotonic() >= until:
             break
