@@ -1,10 +1,12 @@
 // The rights of a role as a grid: which verbs for which kinds of things.
 import type { RoleFullFragment, ThingKind, Verb } from "../api/generated";
+import { ROLE } from "../api/inputs";
 
-export const VERBS: readonly Verb[] = ["READ", "WRITE", "APPROVE", "SKIP", "CONNECT", "USE", "ADMINISTER"];
-export const KINDS: readonly ThingKind[] = [
-  "PROJECT", "CLUSTER", "SERVICE", "PIPELINE", "REPOSITORY", "SECRET", "CONTEXT", "USER", "GROUP", "ROLE", "BINDING", "AUDIT", "NOTIFICATION", "INSTALLATION",
-];
+const named = (type: string): readonly string[] => ROLE.enums[type] ?? [];
+
+/** All that there are in the schema: a right that the grid did not have would be lost to who edits a role. */
+export const VERBS = named("Verb") as readonly Verb[];
+export const KINDS = named("ThingKind") as readonly ThingKind[];
 
 type Rule = RoleFullFragment["rules"][number];
 export type Grid = ReadonlySet<string>;

@@ -770,6 +770,8 @@ export type Verb =
   | 'READ'
   | 'WRITE'
   | 'APPROVE'
+  | 'PAUSE'
+  | 'RESUME'
   | 'SKIP'
   | 'CONNECT'
   | 'USE'
