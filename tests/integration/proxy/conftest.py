@@ -4,6 +4,7 @@ import asyncio
 import base64
 import contextlib
 import json
+import os
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
@@ -152,18 +153,24 @@ class Kubectl:
 
 
 @pytest.fixture
-async def through(
-    stack: Stack, upstream: Upstream, kubernetes: Path, tmp_path: Path
-) -> AsyncIterator[Kubectl]:
-    """kubectl as the user ann, through the door."""
-    await stack.connect(upstream)
-    yield door_kubectl(stack, kubernetes / "kubectl", tmp_path / "door.kubeconfig")
+def kubectl_program(kubernetes: Path) -> Path:
+    """The program; KUBECTL_BINARY names one of another version than the cluster's."""
+    return Path(os.environ.get("KUBECTL_BINARY") or kubernetes / "kubectl")
 
 
 @pytest.fixture
-def direct(cluster: Cluster, kubernetes: Path) -> Kubectl:
+async def through(
+    stack: Stack, upstream: Upstream, kubectl_program: Path, tmp_path: Path
+) -> AsyncIterator[Kubectl]:
+    """kubectl as the user ann, through the door."""
+    await stack.connect(upstream)
+    yield door_kubectl(stack, kubectl_program, tmp_path / "door.kubeconfig")
+
+
+@pytest.fixture
+def direct(cluster: Cluster, kubectl_program: Path) -> Kubectl:
     """kubectl as administrator, straight to the API server."""
-    return Kubectl(kubernetes / "kubectl", cluster.kubeconfig)
+    return Kubectl(kubectl_program, cluster.kubeconfig)
 
 
 def door_kubectl(stack: Stack, program: Path, path: Path, token: str = "ann-token") -> Kubectl:

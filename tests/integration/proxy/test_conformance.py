@@ -145,12 +145,12 @@ VARYING = (
 
 @pytest.fixture
 async def root(
-    stack: Stack, upstream: Upstream, kubernetes: Path, tmp_path: Path
+    stack: Stack, upstream: Upstream, kubectl_program: Path, tmp_path: Path
 ) -> AsyncIterator[Kubectl]:
     """kubectl through the door as somebody who may act as others, who is in the group devs."""
     stack.installation.impersonation["ann"] = stack.installation.impersonation["root"]
     await stack.connect(upstream)
-    yield door_kubectl(stack, kubernetes / "kubectl", tmp_path / "root.kubeconfig")
+    yield door_kubectl(stack, kubectl_program, tmp_path / "root.kubeconfig")
 
 
 def plain(text: str, namespace: str) -> str:

@@ -27,9 +27,9 @@ async def no_token() -> str:
 
 
 @pytest.fixture
-def kubectl(stack: Stack, kubernetes: Path, tmp_path: Path) -> Kubectl:
+def kubectl(stack: Stack, kubectl_program: Path, tmp_path: Path) -> Kubectl:
     """The user ann's, with a discovery cache as cold as can be."""
-    return door_kubectl(stack, kubernetes / "kubectl", tmp_path / "told.kubeconfig")
+    return door_kubectl(stack, kubectl_program, tmp_path / "told.kubeconfig")
 
 
 async def unknown_cluster(stack: Stack, kubectl: Kubectl) -> None:
