@@ -114,7 +114,7 @@ class FakeHub(AgentServicer):
 
     # What a test waits for
 
-    async def until(self, told: Callable[[], Any], seconds: float = 20.0) -> Any:
+    async def until(self, told: Callable[[], Any], seconds: float = 60.0) -> Any:
         """Wait until `told()` is true of what the agent has said; its value."""
         try:
             async with asyncio.timeout(seconds), self._changed:

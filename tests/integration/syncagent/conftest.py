@@ -55,7 +55,7 @@ class Bench:
 
     async def until(self, kind: str, name: str, right: Callable[[Any], Any]) -> Any:
         """Wait until a live object (or None) is as it should be."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not right(live := await self.get(kind, name)):
                 await asyncio.sleep(0.05)
         return live

@@ -107,7 +107,7 @@ async def test_drift_is_healed_while_the_hub_is_down(bench: Bench) -> None:
         await bench.kubectl("delete", "deployment", "d")
         await bench.until("deployment", "d", lambda o: o is not None)
         await hub.start()
-        await hub.until(lambda: len(hub.drifts("alone")) >= 2, 40)
+        await hub.until(lambda: len(hub.drifts("alone")) >= 2)
     assert {(d.object.name, d.deleted) for d in hub.drifts("alone")} == {("c", False), ("d", True)}
 
 
@@ -125,7 +125,7 @@ async def test_a_restart_without_the_hub_heals_what_happened(bench: Bench) -> No
         await bench.until("configmap", "c", lambda o: o["data"] == {"key": "value"})
         await bench.until("configmap", "d", lambda o: o is not None)
         await hub.start()
-        await hub.until(lambda: len(hub.drifts("offline")) >= 2, 40)
+        await hub.until(lambda: len(hub.drifts("offline")) >= 2)
 
 
 async def test_a_restart_writes_nothing_and_keeps_its_times(bench: Bench) -> None:
@@ -210,7 +210,7 @@ async def test_unacknowledged_reports_come_again_once(bench: Bench) -> None:
         hub.reports.clear()
         hub.acknowledging, hub.committed = True, first[0][0]
         await hub.start()
-        await hub.until(lambda: hub.committed >= first[-1][0], 40)
+        await hub.until(lambda: hub.committed >= first[-1][0])
         again = [(r.number, r.SerializeToString()) for r in hub.reports]
     assert again[: len(first) - 1] == first[1:]
     assert [number for number, _ in first] == list(range(1, len(first) + 1))
@@ -226,7 +226,7 @@ async def test_a_refused_token_is_said_and_healing_goes_on(
         await hub.until_phase("known", pb.PHASE_HEALTHY)
     hub.token = "twa_another"
     async with bench.agent():
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while "refuses our token" not in (said := capsys.readouterr().out):
                 await asyncio.sleep(0.05)
         assert "revoked" in said

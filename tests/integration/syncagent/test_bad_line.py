@@ -26,7 +26,7 @@ from tests.fakes.hub import TOKEN, FakeHub
 
 SEED = 20_260_101
 SERVICES = [f"service-{n}" for n in range(10)]
-CHANGES = 200
+CHANGES = 100
 
 
 class Agent:
@@ -89,7 +89,7 @@ def linked(agent: Agent, port: int) -> Link:
 
 
 async def change_much(hub: FakeHub, agent: Agent, chance: random.Random) -> None:
-    """200 changes each way, and some commands, asked for twice when the line allows it."""
+    """100 changes each way, and some commands, asked for twice when the line allows it."""
     for turn in range(CHANGES):
         hub.want(chance.choice(SERVICES), [])
         agent.say(chance.choice(SERVICES))
@@ -106,7 +106,7 @@ async def test_both_ends_agree_after_many_cuts(tmp_path: Path) -> None:
     chance, tasks, agent = random.Random(SEED), Tasks("test"), Agent(tmp_path)
     async with FakeHub() as hub, BadLine(hub.port, delay=0.05, rate=32_000) as line:
         tasks.forever("link", linked(agent, line.port).run())
-        cutting = tasks.spawn("cuts", line.cut_at_random(chance, (0.3, 1.5)))
+        cutting = tasks.spawn("cuts", line.cut_at_random(chance, (0.2, 0.7)))
         await change_much(hub, agent, chance)
         cutting.cancel()
         await hub.until(lambda: agreed(hub, agent), 60)
@@ -136,8 +136,8 @@ async def test_a_line_that_is_reset_is_made_anew_within_seconds(tmp_path: Path) 
         tasks.forever("link", linked(agent, line.port).run())
         await hub.until(lambda: hub.hellos)
         line.cut()
-        await hub.until(lambda: len(hub.hellos) == 2, 10)
+        await hub.until(lambda: len(hub.hellos) == 2)
         agent.say("late")
-        await hub.until(lambda: hub.status("late"), 10)
+        await hub.until(lambda: hub.status("late"))
         await tasks.stop()
     agent.database.close()

@@ -69,6 +69,6 @@ async def test_hooks_around_removal_leave_nothing(bench: Bench) -> None:
         hub.remove("leaving")
         await hub.until_phase("leaving", pb.PHASE_REMOVED)
         assert await bench.get("configmap", "c") is None
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while await bench.get("job", "farewell"):
                 await asyncio.sleep(0.1)

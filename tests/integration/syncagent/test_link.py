@@ -132,7 +132,7 @@ async def test_a_draining_hub_is_left_and_found_again_at_once(hub: FakeHub, link
     """DRAINING is answered by a new call within about a second."""
     await hub.until(lambda: hub.hellos)
     hub.drain()
-    await hub.until(lambda: len(hub.hellos) == 2, 5)
+    await hub.until(lambda: len(hub.hellos) == 2)
 
 
 async def test_a_word_that_makes_no_sense_harms_only_itself(hub: FakeHub, link) -> None:
@@ -213,7 +213,7 @@ async def test_a_small_bundle_that_came_by_itself_is_not_fetched(hub: FakeHub, l
     hub.bundles[bad.digest] = bad.data
     spec = pb.ServiceSpec(name="bad", namespace="n", digest=bad.digest, bundle=b"x")
     hub.send(pb.HubMessage(desired=pb.Desired(service_id="bad", sequence=1, spec=spec)))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while len(listener.told) < 2:
             await asyncio.sleep(0.02)
     assert await fetcher.fetch(good.digest, len(good.data)) == good.data and not hub.fetches
@@ -249,7 +249,7 @@ async def test_tls_is_the_default() -> None:
 
 async def until(right) -> None:
     """Wait until something holds."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not right():
             await asyncio.sleep(0.01)
 

@@ -35,14 +35,14 @@ def want_all(bench: Bench) -> None:
         bench.hub.want(name, [bench.config(name)], namespace=bench.namespace)
 
 
-async def until_all(bench: Bench, phase: int, seconds: float) -> None:
+async def until_all(bench: Bench, phase: int) -> None:
     """Wait until the last word on every service is this phase."""
 
     def reached() -> bool:
         last = [bench.hub.status(name) for name in SERVICES]
         return all(status is not None and status.phase == phase for status in last)
 
-    await bench.hub.until(reached, seconds)
+    await bench.hub.until(reached, 90)
 
 
 def problem_of(bench: Bench, name: str) -> str:
@@ -58,12 +58,12 @@ async def test_first_boot_without_the_api_server(outage: Bench) -> None:
     want_all(outage)
     outage.cluster.kill_apiserver()
     async with outage.agent():
-        await hub.until(lambda: hub.hellos, 5)
-        await until_all(outage, pb.PHASE_FAILED, 10)
+        await hub.until(lambda: hub.hellos)
+        await until_all(outage, pb.PHASE_FAILED)
         assert problem_of(outage, "s0").startswith("cannot reach the API server: 127.0.0.1:")
         assert len({request.digest for request in hub.fetches}) == len(SERVICES)
         await asyncio.to_thread(outage.cluster.restart_apiserver)
-        await until_all(outage, pb.PHASE_HEALTHY, 30)
+        await until_all(outage, pb.PHASE_HEALTHY)
         assert await outage.get("configmap", "s0") is not None
 
 
@@ -75,19 +75,18 @@ async def test_an_api_server_that_dies_is_named_and_recovered_from(outage: Bench
     come_back = cluster.restart_apiserver if how == "killed" else cluster.resume_apiserver
     async with outage.agent():
         want_all(outage)
-        await until_all(outage, pb.PHASE_HEALTHY, 30)
+        await until_all(outage, pb.PHASE_HEALTHY)
         hub.reports.clear()
         leave()
         try:
-            await until_all(outage, pb.PHASE_FAILED, 14)
+            await until_all(outage, pb.PHASE_FAILED)
         finally:
             await asyncio.to_thread(come_back)
         assert problem_of(outage, "s0").startswith("cannot reach the API server: ")
-        await until_all(outage, pb.PHASE_HEALTHY, 30)
+        await until_all(outage, pb.PHASE_HEALTHY)
         assert len(hub.reports) <= 3 * len(SERVICES)
         await outage.kubectl("patch", "configmap", "s0", "-p", '{"data":{"key":"edited"}}')
-        async with asyncio.timeout(40):
-            await hub.until(lambda: hub.drifts("s0"), 40)
+        await hub.until(lambda: hub.drifts("s0"), 90)
 
 
 async def test_a_start_with_hub_and_api_server_down(outage: Bench) -> None:
@@ -95,13 +94,13 @@ async def test_a_start_with_hub_and_api_server_down(outage: Bench) -> None:
     hub = outage.hub
     async with outage.agent():
         want_all(outage)
-        await until_all(outage, pb.PHASE_HEALTHY, 30)
+        await until_all(outage, pb.PHASE_HEALTHY)
     await hub.stop()
     outage.cluster.kill_apiserver()
     hub.reports.clear()
     async with outage.agent():
-        await asyncio.sleep(4)
+        await asyncio.sleep(1)
         await hub.start()
-        await until_all(outage, pb.PHASE_FAILED, 30)
+        await until_all(outage, pb.PHASE_FAILED)
         await asyncio.to_thread(outage.cluster.restart_apiserver)
-        await until_all(outage, pb.PHASE_HEALTHY, 30)
+        await until_all(outage, pb.PHASE_HEALTHY)

@@ -106,14 +106,14 @@ class User:
 
 
 async def until_connected(hub: DoorHub) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not hub.connected:
             await asyncio.sleep(0.02)
 
 
 async def line_of(watch: asyncio.subprocess.Process) -> str:
     assert watch.stdout is not None and watch.stderr is not None
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         line = (await watch.stdout.readline()).decode().strip()
         return line or f"ended: {(await watch.stderr.read()).decode()}"
 

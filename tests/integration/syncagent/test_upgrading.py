@@ -64,11 +64,11 @@ async def test_a_version_that_does_not_connect_is_taken_back_by_itself(bench: Be
         cluster = Playing(client, clock)
         cluster.hangs = NEW
         with pytest.raises(Invalid, match=f"did not connect .*agent is back at {OLD}"):
-            await replace_image(cluster, home, NEW, OLD, clock, patience_s=4)
+            await replace_image(cluster, home, NEW, OLD, clock, patience_s=2)
         live = await bench.until("deployment", "agent", is_available)
         assert image_of(live) == OLD
         cluster.hangs = ""
-        assert "has connected" in await replace_image(cluster, home, NEW, OLD, clock, patience_s=30)
+        assert "has connected" in await replace_image(cluster, home, NEW, OLD, clock, patience_s=90)
     finally:
         await client.close()
     live = await bench.until("deployment", "agent", is_available)
@@ -87,7 +87,7 @@ async def test_an_upgrade_that_is_asked_for_runs_as_a_job_beside_the_agent(bench
         for command_id, image in (("good", NEW), ("evil", "evil.example/towline:1.1")):
             asked = pb.UpgradeAgent(version="1.1", image=image)
             hub.send(pb.HubMessage(command=pb.Command(id=command_id, upgrade=asked)))
-        await hub.until(lambda: hub.results().keys() == {"good", "evil"}, 40)
+        await hub.until(lambda: hub.results().keys() == {"good", "evil"}, 90)
     assert hub.results()["evil"].outcome == pb.OUTCOME_REFUSED
     assert hub.results()["good"].outcome == pb.OUTCOME_SUCCEEDED
     job = await bench.get("job", "towline-job-good")

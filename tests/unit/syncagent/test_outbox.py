@@ -109,7 +109,7 @@ class OutboxMachine(RuleBasedStateMachine):
         return self.database.rows("SELECT body FROM report ORDER BY position")
 
 
-OutboxMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+OutboxMachine.TestCase.settings = settings(max_examples=20, stateful_step_count=30, deadline=None)
 TestOutbox = OutboxMachine.TestCase
 
 
