@@ -12,7 +12,17 @@ from aiohttp import web
 
 from tests.fakes.tls import TestAuthority
 
-_KINDS = {"configmaps": "ConfigMap", "secrets": "Secret", "shops": "Shop", "events": "Event"}
+_KINDS = {
+    "configmaps": "ConfigMap",
+    "secrets": "Secret",
+    "events": "Event",
+    "pods": "Pod",
+    "jobs": "Job",
+    "shops": "Shop",
+}
+_ROOTS = ("/api/v1", "/apis/batch/v1", "/apis/shop.io/v1")
+_OF_OTHER_GROUPS = {"Job", "Shop"}
+_DONE = {"succeeded": 1, "conditions": [{"type": "Complete", "status": "True"}]}
 
 
 @dataclass(frozen=True)
@@ -32,7 +42,9 @@ class FaultyServer:
 
     `failures` maps names to a status, `delays` to seconds, which end early when it is taken out;
     `forbidden` holds plurals, or paths, that may not be listed; with a `token` all others are
-    refused; `busy` requests are put off with 429 and `retry_after` seconds. `signed` are the
+    refused; `busy` requests are put off with 429 and `retry_after` seconds; of `lost` writes the
+    answer is lost on its way. `writes` are method, path and content of what clients have changed;
+    a job that is made is done at once. `signed` are the
     credentials that came, `waiting` counts requests that are being delayed, `asked` are method,
     path and Accept of all, `watches` are open, `objects` are by their path.
     """
@@ -44,7 +56,8 @@ class FaultyServer:
         self.token = ""
         self.signed: list[str] = []
         self.asked: list[tuple[str, str, str]] = []
-        self.busy = 0
+        self.busy = self.lost = 0
+        self.writes: list[tuple[str, str, dict[str, Any]]] = []
         self.retry_after = 0
         self.waiting = 0
         self.watches: list[Watch] = []
@@ -83,7 +96,7 @@ class FaultyServer:
 
     async def until(self, right: Callable[[], object]) -> None:
         """Let requests come until something holds."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not right():
                 await asyncio.sleep(0.01)
 
@@ -99,6 +112,10 @@ class FaultyServer:
         path = f"/api/v1/namespaces/n/configmaps/{name}"
         self._put(path, self.objects.get(path, self.config(name)) | {"data": data})
         await self._tell(path)
+
+    async def remove(self, name: str) -> None:
+        """What somebody else does: a ConfigMap is deleted, and all who watch are told."""
+        await self._delete(f"/api/v1/namespaces/n/configmaps/{name}")
 
     async def complain(self, code: int) -> None:
         """All watches are told of an error, as one that came too late is, and end."""
@@ -127,11 +144,38 @@ class FaultyServer:
             await self._delay(last)
         if last in self.failures:
             return _status(self.failures[last], "InternalError")
+        answer = await self._carried_out(request, last)
+        if self.lost and request.method != "GET":
+            self.lost -= 1
+            assert request.transport is not None
+            request.transport.abort()
+        return answer
+
+    async def _carried_out(self, request: web.Request, last: str) -> web.Response:
+        """The answer; who watches is told of what it has changed."""
         body = await request.read()
+        if request.method == "DELETE":
+            return await self._deleted(request.path)
         answer = self._answer(request.method, request.path, last, body)
         if request.method == "PATCH" and answer.status == 200:
             await self._tell(request.path)
         return answer
+
+    async def _deleted(self, path: str) -> web.Response:
+        if path not in self.objects:
+            return _status(404, "NotFound")
+        self.writes.append(("DELETE", path, {}))
+        return _json(await self._delete(path))
+
+    async def _delete(self, path: str) -> dict[str, Any]:
+        gone = self.objects.pop(path)
+        self._version += 1
+        stamp = {"resourceVersion": str(self._version)}
+        last = gone | {"metadata": gone["metadata"] | stamp}
+        for watch in self.watches:
+            if f"/{watch.plural}/" in path:
+                await watch.tell({"type": "DELETED", "object": last})
+        return last
 
     async def _delay(self, name: str) -> None:
         self.waiting += 1
@@ -175,10 +219,12 @@ class FaultyServer:
             return _json({})
         if path in ("/api", "/apis"):
             return _json(_groups() if path == "/api" else {"items": []})
-        if path in ("/api/v1", "/apis/shop.io/v1"):
+        if path in _ROOTS:
             return _json({"resources": [_resource(plural) for plural in _KINDS]})
         if self.forbidden & {last, path}:
             return _status(403, "Forbidden")
+        if method == "POST":
+            return self._post(path, orjson.loads(body))
         if last in _KINDS:
             version = {"resourceVersion": str(self._version)}
             return _json({"metadata": version, "items": self._all(last)})
@@ -192,6 +238,15 @@ class FaultyServer:
         old = self.objects.get(path, {})
         if not old or any(old.get(part) != one[part] for part in one.keys() - {"metadata"}):
             self._put(path, one)
+            self.writes.append(("PATCH", path, one))
+
+    def _post(self, collection: str, one: dict[str, Any]) -> web.Response:
+        path = f"{collection}/{one['metadata']['name']}"
+        if path in self.objects:
+            return _status(409, "AlreadyExists")
+        self._put(path, one | {"status": _DONE})
+        self.writes.append(("POST", path, one))
+        return _json(self.objects[path])
 
     def _all(self, plural: str) -> list[dict[str, Any]]:
         return [one for path, one in self.objects.items() if f"/{plural}/" in path]
@@ -207,7 +262,7 @@ def _groups() -> dict[str, Any]:
             "verbs": ["list", "patch"],
         }
         for plural, kind in _KINDS.items()
-        if kind != "Shop"
+        if kind not in _OF_OTHER_GROUPS
     ]
     return {"items": [{"metadata": {}, "versions": [{"version": "v1", "resources": resources}]}]}
 
