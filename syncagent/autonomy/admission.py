@@ -11,6 +11,7 @@ from fleet.identity import is_local_id
 from fleet.runtime.clock import Clock
 from fleet.sealing import SealingKey
 from syncagent.autonomy.policy import SourcePolicy
+from syncagent.domain.deletion import SMALLEST_BUDGET
 from syncagent.domain.services import Desired, Phase, Problem, Stamps, Status
 from syncagent.ports import Reconciler, Reports
 
@@ -46,9 +47,10 @@ class Belief:
 class Admission:
     """A `ports.Reconciler` before the real one.
 
-    Without trusted keys everything is believed. With them a removal, which nobody signs, takes
-    ordinary objects only: that a person has confirmed more is the control plane's word alone, and
-    is to be said on the objects themselves (`towline.dev/delete: "true"`). `local` looks at the
+    Without trusted keys everything is believed. With them only ordinary objects go, no more of
+    them at once than by default: that a person has confirmed more is the control plane's word
+    alone, which nobody signs, and is to be said on the objects themselves (`towline.dev/prune:
+    "true"`, `towline.dev/delete: "true"` when the service goes). `local` looks at the
     services that the cluster defines itself; where it is given, the control plane defines none.
     `retell` shows them anew.
     """
@@ -111,10 +113,17 @@ class Admission:
         self._reconciler.refuse(command_id, reason)
 
     def _bounded(self, desired: Desired) -> Desired:
-        if not (self._trusted and desired.confirmed):
+        """Without what would let more objects go than a signature stands for."""
+        if not self._trusted:
             return desired
-        log.warning("confirmed deletions of a removal are not signed", service=desired.service_id)
-        return replace(desired, confirmed=())
+        if desired.agreed:
+            log.warning("confirmed deletions are not signed", service=desired.service_id)
+        if desired.spec is None:
+            return replace(desired, confirmed=())
+        options = desired.spec.options
+        budget = min(options.deletion_budget, SMALLEST_BUDGET)
+        options = replace(options, confirmed=(), deletion_budget=budget)
+        return replace(desired, spec=replace(desired.spec, options=options))
 
     def _refusal(self, desired: Desired, reason: str) -> Status:
         now_ms = int(self._clock.now().timestamp() * 1000)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from syncagent.domain.directives import Directives, Leave
 from syncagent.domain.objects import ObjectKey, ObjectRef
 
-_SMALLEST_BUDGET = 10
+SMALLEST_BUDGET = 10
 _SHARE = 0.3
 # With these goes data, or all that is within.
 _PRECIOUS = {
@@ -28,14 +28,21 @@ class Candidate:
 
 def budget(owned: int, given: int = 0) -> int:
     """How many of `owned` objects may be deleted in one go without a word; `given` overrides."""
-    return given or max(_SMALLEST_BUDGET, int(owned * _SHARE))
+    return given or max(SMALLEST_BUDGET, int(owned * _SHARE))
 
 
 def awaiting(
     candidates: Sequence[Candidate], confirmed: Collection[ObjectKey], most: int
 ) -> list[ObjectRef]:
-    """Those that wait for a person: precious ones, those that ask for it, all if too many."""
-    open_ones = [one for one in candidates if one.ref.key not in confirmed]
+    """Those that wait for a person: precious ones, those that ask for it, all if too many.
+
+    They go once they are confirmed, or once they themselves say so.
+    """
+    open_ones = [
+        one
+        for one in candidates
+        if one.ref.key not in confirmed and one.directives.prune != Leave.AGREED
+    ]
     if len(open_ones) > most:
         return [one.ref for one in open_ones]
     return [one.ref for one in open_ones if needs_word(one)]

@@ -9,6 +9,7 @@ import structlog
 from fleet.errors import TowlineError, Unavailable
 from syncagent.domain.adoption import former_tools, handed_over, relinquished
 from syncagent.domain.deletion import is_precious
+from syncagent.domain.directives import Leave, directives_of
 from syncagent.domain.leaving import given_up, kept
 from syncagent.domain.objects import KubeObject, ObjectRef, metadata_of, resource_version
 from syncagent.domain.ownership import Manifest
@@ -96,9 +97,8 @@ class Writer:
     async def _replace(self, manifest: Manifest) -> KubeObject:
         """Delete and make anew. The pods of a stateful set stay and are taken over."""
         ref, live = manifest.ref, await self.tools.cluster.get(manifest.ref)
-        confirmed = {one.key for one in self.spec.options.confirmed}
         stateful = ref.kind == "StatefulSet"
-        if is_precious(ref) and not stateful and ref.key not in confirmed:
+        if is_precious(ref) and not stateful and not self._is_agreed(ref, live):
             self.service.awaiting = (*self.service.awaiting, ref)
             raise Refused(
                 "must be deleted to be changed, and with it its content: confirm the deletion",
@@ -109,6 +109,11 @@ class Writer:
             await self.tools.cluster.delete(ref, live, orphan=stateful)
             await until_gone(self.tools, ref, metadata_of(live).get("uid") or "")
         return await self._when_served(manifest)
+
+    def _is_agreed(self, ref: ObjectRef, live: KubeObject | None) -> bool:
+        """Whether a person has agreed that an object goes, to us or by a word on it."""
+        confirmed = any(one.key == ref.key for one in self.spec.options.confirmed)
+        return confirmed or live is None or directives_of(live).prune == Leave.AGREED
 
     async def _take_over(self, manifest: Manifest, live: KubeObject) -> KubeObject:
         """Make what another tool applied wholly ours; a new object is nobody else's."""

@@ -8,6 +8,7 @@ never wear out the API server between them.
 from collections.abc import Sequence
 
 from fleet.errors import TowlineError, Unavailable
+from syncagent.domain.directives import Leave, directives_of
 from syncagent.domain.drift import (
     changed_paths,
     field_changes,
@@ -102,12 +103,20 @@ async def _seen(tools: Tools, service: Service, one: Owned, live: KubeObject) ->
     if one.leaving or not one.live or metadata_of(live).get("deletionTimestamp"):
         return 0.0
     manifest = await manifest_for(tools.cluster, tools.bundles, service, one.key)
-    if manifest is None or manifest.digest != one.applied:
+    if manifest is None:
+        one.doubtful = _may_be_pruned(service, one, live)
+        return 0.0
+    if manifest.digest != one.applied:
         return 0.0
     if sealed.live_state(tools, manifest, live) == one.live:
         one.synced, one.told = True, ""
         return 0.0
     return await _react(tools, service, manifest, one, live)
+
+
+def _may_be_pruned(service: Service, one: Owned, live: KubeObject) -> bool:
+    """Whether an object that waits for a person to agree now says by itself that it may go."""
+    return one.ref in service.awaiting and directives_of(live).prune == Leave.AGREED
 
 
 async def _react(

@@ -1,6 +1,7 @@
 """Desired state on disk after the operator has changed which keys count."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,14 @@ from fleet.sealing import SealingKey, seal
 from syncagent.autonomy.admission import Admission, Belief
 from syncagent.autonomy.policy import SourcePolicy
 from syncagent.domain.objects import ObjectRef
-from syncagent.domain.services import Desired, Removal, ServiceSpec, Stamps, Status
+from syncagent.domain.services import (
+    Desired,
+    Removal,
+    ServiceSpec,
+    Stamps,
+    Status,
+    SyncOptions,
+)
 from syncagent.state.database import Database
 from syncagent.state.memory import SqliteMemory
 from tests.fakes.clock import FakeClock
@@ -125,6 +133,34 @@ def test_an_unsigned_removal_confirms_nothing_where_signatures_count(trusted: Tr
     (taken,) = desires.taken
     assert taken.removal is Removal.CASCADE and not desires.refused
     assert taken.confirmed == (() if trusted else (claim,))
+
+
+@pytest.mark.parametrize("trusted", [trust(), trust(SIGNER)], ids=["any", "signed only"])
+def test_unsigned_options_let_no_more_objects_go_where_signatures_count(
+    trusted: TrustedKeys,
+) -> None:
+    """Neither confirmed prunes nor a raised budget; a stricter budget is kept."""
+    desires: Any = Desires()
+    claim = ObjectRef("", "v1", "PersistentVolumeClaim", "prod", "data")
+    for sequence, budget in enumerate((1_000_000, 3, 0), 1):
+        options = SyncOptions(confirmed=(claim,), deletion_budget=budget)
+        word = Desired("s", sequence, replace(signed(SIGNER), options=options))
+        Admission(desires, trusted, desires, FakeClock()).desire(word)
+    assert not desires.refused
+    assert [one.agreed for one in desires.taken] == 3 * [set() if trusted else {claim.key}]
+    budgets = [one.spec.options.deletion_budget for one in desires.taken]
+    assert budgets == ([10, 3, 0] if trusted else [1_000_000, 3, 0])
+
+
+def test_what_the_render_tier_has_signed_of_no_repository_is_of_no_listed_source() -> None:
+    """Who has the API may have any bundle kept and signed: only a list of sources refuses that."""
+    raw = SIGNER.sign(Statement(DIGEST, "", "", "", "raw"))
+    word = Desired("s", 1, spec("s", attestation=raw))
+    for sources, count in ((["*=https://git/x"], 0), ([], 1)):
+        desires: Any = Desires()
+        policy = SourcePolicy.of(sources)
+        Admission(desires, trust(SIGNER), desires, FakeClock(), sources=policy).desire(word)
+        assert len(desires.taken) == count
 
 
 @pytest.mark.parametrize(

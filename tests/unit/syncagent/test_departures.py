@@ -10,6 +10,7 @@ from syncagent.domain.services import Desired, Phase, Removal
 from tests.fakes.engine import Stand, config
 
 WAVE, DELETE = "towline.dev/wave", "towline.dev/delete"
+PRUNE = "towline.dev/prune"
 
 
 @pytest.fixture
@@ -94,6 +95,20 @@ async def test_what_is_precious_goes_where_it_says_so_itself(stand: Stand) -> No
     remove(stand, Removal.CASCADE)
     await stand.phase(Phase.REMOVED)
     assert not stand.cluster.objects
+
+
+async def test_what_waits_to_be_pruned_goes_where_it_says_so_itself(stand: Stand) -> None:
+    """What asks for a word, and each of too many; those that nobody has spoken for stay."""
+    many = [f"c{number}" for number in range(40)]
+    stand.bring([config("a"), config("asked", notes={PRUNE: "confirm"}), *map(config, many)])
+    await stand.phase(Phase.HEALTHY)
+    stand.want("a")
+    assert len((await stand.phase(Phase.AWAITING)).awaiting) == 41
+    for name in ("asked", "c0"):
+        annotate(stand, name, PRUNE, "true")
+    await stand.until(lambda: len(stand.cluster.objects) == 40)
+    assert not {key("asked"), key("c0")} & stand.cluster.objects.keys()
+    assert len((await stand.phase(Phase.AWAITING)).awaiting) == 39
 
 
 async def test_what_is_never_deleted_outlives_its_service_unmarked(stand: Stand) -> None:
