@@ -17,6 +17,7 @@ from fleet.runtime.clock import SystemClock
 from tests.fakes.clock import FakeClock
 from tests.fakes.issuer import CLIENT, FakeIssuer
 from tests.integration.console.conftest import PATIENCE
+from tests.migrated import put_sqlite
 from towline.demo.ports import free_ports
 from towline.demo.stage import wait_until
 
@@ -59,6 +60,7 @@ def issuing() -> Generator[FakeIssuer]:
 def federated(tmp_path: Path) -> Iterator[str]:
     """The address of a control plane to which people come by an identity provider."""
     https, http, agents = free_ports(3)
+    put_sqlite(tmp_path / "data")
     command = [*_SERVE, "--data", str(tmp_path / "data"), "--config", str(tmp_path / "settings")]
     command += ["--listen", f"127.0.0.1:{https}", "--listen-http", f"127.0.0.1:{http}"]
     command += ["--listen-agents", f"127.0.0.1:{agents}", "--listen-metrics", "off"]

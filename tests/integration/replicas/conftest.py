@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.integration.replicas.fleet import Fleet
+from tests.migrated import new_postgres
 from tests.servers.postgres import Postgres
 from tests.servers.redis import Redis, find_redis
 
@@ -23,7 +24,7 @@ def replicas(
     tmp_path_factory: pytest.TempPathFactory, postgres: Postgres, own_redis: Redis
 ) -> Iterator[Fleet]:
     """Three replicas that run."""
-    database = postgres.new_database()
+    database = new_postgres(postgres)
     fleet = Fleet(tmp_path_factory.mktemp("replicas"), database, own_redis.url)
     try:
         fleet.start()

@@ -16,7 +16,7 @@ from tests.integration.replicas.fleet import Agent, Fleet, Replica, an_agent
 from tests.servers.redis import Redis
 
 # Several processes start for these: a busy machine takes its time.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(300), pytest.mark.xdist_group("reach")]
 
 PODS = "/api/v1/namespaces/a/pods"
 WATCH = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{ev}\n\r\n"
@@ -81,21 +81,21 @@ async def http() -> AsyncIterator[aiohttp.ClientSession]:
 
 
 @pytest.fixture
-async def cluster(replicas: Fleet) -> dict[str, Any]:
+async def registered(replicas: Fleet) -> dict[str, Any]:
     return await asyncio.to_thread(replicas.cluster)
 
 
 @pytest.fixture
 async def agent(
-    replicas: Fleet, cluster: dict[str, Any], recorder: RecordingUpstream
+    replicas: Fleet, registered: dict[str, Any], recorder: RecordingUpstream
 ) -> AsyncIterator[Agent]:
-    async with an_agent(replicas, cluster["deployToken"], recorder.upstream) as one:
+    async with an_agent(replicas, registered["deployToken"], recorder.upstream) as one:
         yield one
 
 
 @pytest.fixture
-def door(http: aiohttp.ClientSession, cluster: dict[str, Any]) -> Door:
-    return Door(http, cluster["handle"])
+def door(http: aiohttp.ClientSession, registered: dict[str, Any]) -> Door:
+    return Door(http, registered["handle"])
 
 
 async def test_each_replica_reaches_the_agent_of_one(
@@ -128,13 +128,17 @@ async def test_an_agent_that_moves_is_found_where_it_is(
 
 
 async def test_two_agents_of_one_token_are_told_apart_on_any_replica(
-    replicas: Fleet, agent: Agent, door: Door, cluster: dict[str, Any], recorder: RecordingUpstream
+    replicas: Fleet,
+    agent: Agent,
+    door: Door,
+    registered: dict[str, Any],
+    recorder: RecordingUpstream,
 ) -> None:
     """After three swaps the newcomer is refused; both addresses are named."""
     a, b = replicas.replicas[:2]
     agent.only = a
     await door.until_reached(a)
-    async with an_agent(replicas, cluster["deployToken"], recorder.upstream) as other:
+    async with an_agent(replicas, registered["deployToken"], recorder.upstream) as other:
         other.only = b
         async with asyncio.timeout(30):
             while not any("two agents use" in one.log.read_text() for one in (a, b)):
