@@ -57,7 +57,7 @@ class PeerClient:
     def __init__(self, context: ssl.SSLContext, *, hop: bool, idle: float = ANSWER_SECONDS) -> None:
         self._context = context
         self._timeout = _timeout(idle)
-        self._stream_timeout = _timeout(min(IDLE_SECONDS, idle))
+        self._soon = _timeout(min(IDLE_SECONDS, idle))
         self._headers = {HOP: "1"} if hop else {}
         self._session: aiohttp.ClientSession | None = None
         self._sockets = OpenSockets()
@@ -108,8 +108,9 @@ class PeerClient:
         await self._ask(member.address, "PUT", f"/v1/bundles/{digest}", data)
 
     async def hint(self, member: Member, hint: messages.Hint) -> None:
-        """Pass a hint on. PeerAway."""
-        await self._ask(member.address, "POST", "/v1/hint", messages.HINT.encode(hint))
+        """Pass a hint on, which is answered before anything is done about it. PeerAway."""
+        body = messages.HINT.encode(hint)
+        await self._ask(member.address, "POST", "/v1/hint", body, self._soon)
 
     async def wish(self, member: Member, wishes: messages.Wishes) -> None:
         """Tell what is to be followed and forgotten. PeerAway."""
@@ -128,7 +129,7 @@ class PeerClient:
         """All states that the replica knows, then each as it changes. PeerAway: when it ends."""
         try:
             async with self._open().get(
-                f"https://{member.address}/v1/states", timeout=self._stream_timeout
+                f"https://{member.address}/v1/states", timeout=self._soon
             ) as answer:
                 await _check(answer)
                 async for line in answer.content:
@@ -137,19 +138,34 @@ class PeerClient:
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
             raise PeerAway(f"replica {member.address} is away", retry_after=1.0) from error
 
-    async def _ask(self, address: str, method: str, path: str, body: bytes | None = None) -> bytes:
+    async def _ask(
+        self,
+        address: str,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        patience: aiohttp.ClientTimeout | None = None,
+    ) -> bytes:
         """An answer. One connection that breaks is no replica that is away: asked once more."""
         try:
-            return await self._once(address, method, path, body)
+            return await self._once(address, method, path, body, patience or self._timeout)
         except PeerAway as error:
             if not isinstance(error.__cause__, _BROKEN):
                 raise
-        return await self._once(address, method, path, body)
+        return await self._once(address, method, path, body, patience or self._timeout)
 
-    async def _once(self, address: str, method: str, path: str, body: bytes | None) -> bytes:
+    async def _once(
+        self,
+        address: str,
+        method: str,
+        path: str,
+        body: bytes | None,
+        patience: aiohttp.ClientTimeout,
+    ) -> bytes:
+        url = f"https://{address}{path}"
         try:
             async with self._open().request(
-                method, f"https://{address}{path}", data=body, allow_redirects=False
+                method, url, data=body, timeout=patience, allow_redirects=False
             ) as answer:
                 await _check(answer)
                 return await answer.read()

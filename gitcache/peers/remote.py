@@ -186,7 +186,7 @@ class RemoteGitCache:
         *,
         one_may_have_it: bool = False,
     ) -> Result:
-        """Ask one server after another, always in the same order for a key.
+        """Ask one server after another, always in the same order for a key, silent ones last.
 
         All of them again as long as one is at work, as what is asked for is made once, or does
         not know who is to answer. NotFound, where `one_may_have_it`: each of those that answered
@@ -198,7 +198,7 @@ class RemoteGitCache:
             if now < again:
                 await self._clock.sleep(again - now)
             again, failures = self._clock.monotonic() + _ROUND_SECONDS, []
-            for name in ranked(key, self.servers()):
+            for name in self._ranked(key):
                 try:
                     return await ask(Member(name, name))
                 except PeerAway as error:
@@ -213,6 +213,9 @@ class RemoteGitCache:
                 raise error
         wanting = "has not answered in time" if _patience(failures) else "is away"
         raise Unavailable(f"the git cache {wanting}; it is asked again", retry_after=1.0)
+
+    def _ranked(self, key: str) -> list[str]:
+        return sorted(ranked(key, self.servers()), key=lambda name: self._links[name].is_silent)
 
     async def _look_around(self) -> None:
         """Ask the servers now and then who else is there."""
@@ -257,7 +260,7 @@ def _patience(failures: Collection[TowlineError]) -> float:
 
 
 class _Link:
-    """Keeps one server told and heard."""
+    """Keeps one server told and heard; `is_silent` once it is no longer heard."""
 
     def __init__(
         self, server: Member, client: PeerClient, clock: Clock, remote: RemoteGitCache
@@ -270,6 +273,7 @@ class _Link:
         self._dropped: set[RepositoryId] = set()
         self._wake = asyncio.Event()
         self._running: list[asyncio.Task[None]] = []
+        self.is_silent = False
 
     def start(self, tasks: Tasks, name: str) -> None:
         """Begin to tell and to hear."""
@@ -318,6 +322,7 @@ class _Link:
 
         def take(state: RepositoryState) -> None:
             backoff.reset()
+            self.is_silent = False
             self._remote.take(state)
 
         while True:
@@ -327,4 +332,5 @@ class _Link:
                 await self._client.hear(self._server, take)
             except TowlineError as error:
                 log.info("git cache server lost", server=self._server.name, why=error.message)
+            self.is_silent = True
             await self._clock.sleep(backoff.next())

@@ -2,11 +2,13 @@
 
 import asyncio
 import ssl
+from collections.abc import Callable
 
 import pytest
 
 from fleet.bundle import digest_of
 from fleet.errors import NotFound, TowlineError, Unavailable
+from fleet.source import RepositoryState
 from gitcache.peers.client import PeerClient
 from gitcache.peers.remote import RemoteGitCache
 from gitcache.ports import Member, NotOwner, PeerAway, PeerSlow
@@ -77,6 +79,37 @@ async def test_who_says_at_once_that_it_is_not_sure_is_not_asked_all_the_time() 
     await clock.advance(2)
     with pytest.raises(Unavailable, match="has not answered in time"):
         await asking
+
+
+class Silent(Answers):
+    """One server tells states, of the other nothing is heard; tells who was asked."""
+
+    def __init__(self, clock: FakeClock, speaks: str) -> None:
+        super().__init__(clock, [])
+        self.speaks = speaks
+        self.asked: list[str] = []
+
+    async def hear(self, member: Member, take: Callable[[RepositoryState], None]) -> None:
+        if member.address != self.speaks:
+            raise PeerAway("silent")
+        await asyncio.Event().wait()
+
+    async def bundle(self, member: Member, digest: str) -> bytes:
+        self.asked.append(member.address)
+        return DATA
+
+
+@pytest.mark.parametrize("speaks", SERVERS)
+async def test_a_server_that_is_not_heard_is_asked_last(speaks: str) -> None:
+    """One that was stopped takes connections still, and each question would wait for it."""
+    clock = FakeClock()
+    client = Silent(clock, speaks)
+    cache = RemoteGitCache(client, SERVERS, clock)
+    await cache.start()
+    await clock.advance(0.01)
+    await cache.bundle(digest_of(DATA))
+    await cache.stop()
+    assert client.asked == [speaks]
 
 
 async def test_patience_ends() -> None:
