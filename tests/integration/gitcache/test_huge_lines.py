@@ -17,8 +17,8 @@ from gitcache.ports import Rejected
 from tests.integration.gitcache.hostile import commit, git, tree
 from towline.demo.gitserver import GitServer
 
-_LINE = 72 << 20
-_MOST = 60
+_LINE = b"a: " + b"x" * (100 << 20)
+_MOST = 90
 _FETCH = """
 import asyncio, resource, sys
 from pathlib import Path
@@ -50,8 +50,9 @@ def test_a_pack_of_some_kilobytes_cannot_make_git_fill_the_memory(
     """Large files stream to disk; who reads them is stopped by the bounds of a render."""
     repository = git_server.create_repository("shop")
     repository.commit({"web/a.yaml": "a: 1\n"})
-    huge = b"a: " + b"x" * _LINE
-    repository.commit({"web/a.yaml": "a: 1\n", "web/b.yaml": huge}, branch="huge")
+    git(repository.path, "index-pack", "--stdin", stdin=pack_of(_whole(_LINE)))
+    web = tree(repository, ("100644", "b.yaml", _blob_id(_LINE)))
+    commit(repository, tree(repository, ("40000", "web", web)), "huge")
     command = [sys.executable, "-c", _FETCH, repository.url, str(tmp_path / "home")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -86,10 +87,19 @@ def delta_bomb() -> bytes:
     size = len(_BASE)
     copy = bytes([0x80 | 0x70]) + struct.pack("<I", size)[:3]
     delta = _varint(size) + _varint(size * _COPIES) + copy * _COPIES
-    objects = _head(3, size) + zlib.compress(_BASE)
-    objects += _head(7, len(delta)) + bytes.fromhex(_blob_id(_BASE)) + zlib.compress(delta)
-    pack = b"PACK" + struct.pack(">II", 2, 2) + objects
+    like = bytes.fromhex(_blob_id(_BASE))
+    return pack_of(_whole(_BASE), _head(7, len(delta)) + like + zlib.compress(delta))
+
+
+def pack_of(*objects: bytes) -> bytes:
+    """A pack (gitformat-pack(5)) of objects that are packed already."""
+    pack = b"PACK" + struct.pack(">II", 2, len(objects)) + b"".join(objects)
     return pack + hashlib.sha1(pack).digest()
+
+
+def _whole(data: bytes) -> bytes:
+    """A blob in a pack."""
+    return _head(3, len(data)) + zlib.compress(data, 1)
 
 
 def _blob_id(data: bytes) -> str:
