@@ -78,9 +78,9 @@ def _said(line: str) -> str:
         said = json.loads(line)
     except json.JSONDecodeError:
         return line
-    why = said.get("details") or said.get("why") or ""
+    why = (said.get("details") or said.get("why") or "").partition(";")[0][:70]
     again = f"; again in {said['retry_s']} s" if "retry_s" in said else ""
-    return f"{said['event']}{f': {why[:60]}' if why else ''}{again}"
+    return f"{said['event']}{f': {why}' if why else ''}{again}"
 
 
 def _deliver(stage: DemoStage, member: Member) -> None:
