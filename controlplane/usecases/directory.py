@@ -280,6 +280,9 @@ def _action(before: User, after: User) -> str:
 
 async def _alike(tx: Transaction, address: str) -> list[User]:
     """The account with an address in whichever case, if there is one."""
+    exact = await tx.users.select(email={address, address.lower()})
+    if exact:
+        return sorted(exact, key=lambda one: one.email != address)
     page = await tx.users.page(PageQuery(MOST_ROWS_A_PAGE, text=address))
     return [one for one in page.items if one.email.lower() == address.lower()]
 
