@@ -1,7 +1,7 @@
 """Configuration flow: resolving, order, cycles, who is affected, and where values came from."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controlplane.domain.flow import (
@@ -169,6 +169,7 @@ def graphs(draw: st.DrawFn) -> Graph:
     return graph(*nodes)
 
 
+@settings(max_examples=40)
 @given(graphs())
 def test_every_service_comes_after_all_that_it_imports_from(flow: Graph) -> None:
     """Each once; and nothing is missing where there is no cycle."""
@@ -180,6 +181,7 @@ def test_every_service_comes_after_all_that_it_imports_from(flow: Graph) -> None
     assert resolve(flow).problems == {}
 
 
+@settings(max_examples=40)
 @given(graphs(), st.data())
 def test_a_change_reaches_none_but_those_that_are_affected(
     flow: Graph, data: st.DataObject

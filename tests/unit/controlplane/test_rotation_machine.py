@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -168,3 +169,4 @@ class Rotating(RuleBasedStateMachine):
 
 
 TestRotating = Rotating.TestCase
+TestRotating.settings = settings(max_examples=40)

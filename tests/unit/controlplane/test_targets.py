@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controlplane.domain.services import Service
@@ -68,6 +68,7 @@ def carried_out(plan: TargetPlan, present: Present) -> dict[Place, str]:
     return after
 
 
+@settings(max_examples=40)
 @given(worlds())
 def test_a_plan_leads_to_what_is_wanted_but_for_what_it_names(
     world: tuple[Evaluation, Present, int],
@@ -84,6 +85,7 @@ def test_a_plan_leads_to_what_is_wanted_but_for_what_it_names(
         assert after.get(place) == wishes.get(place)
 
 
+@settings(max_examples=40)
 @given(worlds())
 def test_an_incomplete_evaluation_never_removes(world: tuple[Evaluation, Present, int]) -> None:
     evaluation, present, most = world
@@ -91,6 +93,7 @@ def test_an_incomplete_evaluation_never_removes(world: tuple[Evaluation, Present
     assert desired(incomplete, present, most).remove == ()
 
 
+@settings(max_examples=40)
 @given(worlds())
 def test_no_more_is_removed_than_allowed_and_nothing_by_half(
     world: tuple[Evaluation, Present, int],
@@ -101,6 +104,7 @@ def test_no_more_is_removed_than_allowed_and_nothing_by_half(
     assert not (plan.remove and plan.withheld)
 
 
+@settings(max_examples=40)
 @given(worlds())
 def test_frozen_clusters_and_places_of_others_are_left_alone(
     world: tuple[Evaluation, Present, int],
@@ -114,6 +118,7 @@ def test_frozen_clusters_and_places_of_others_are_left_alone(
     assert len(touched) == len(set(touched)) == plan.size
 
 
+@settings(max_examples=40)
 @given(worlds())
 def test_a_second_plan_has_nothing_to_do(world: tuple[Evaluation, Present, int]) -> None:
     evaluation, present, most = world

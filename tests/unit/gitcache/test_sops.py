@@ -207,7 +207,7 @@ TREES = st.dictionaries(st.text("abcdef", min_size=1), JSON, min_size=1, max_siz
 
 
 @given(TREES)
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
 def test_every_tree_comes_back(tree: dict[str, Any]) -> None:
     data = json.dumps(written(tree)).encode()
     assert json.loads(sops.decrypt(data, "x.json", [IDENTITY])) == tree

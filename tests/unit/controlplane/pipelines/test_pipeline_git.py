@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controlplane.domain.pipelines.effects import FollowChange, Promote
@@ -96,6 +96,7 @@ def test_what_can_never_be_written_is_refused_by_field(write: GitWrite, field: s
     assert error.value.field == field.replace("\\", "")
 
 
+@settings(max_examples=40)
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_any_names_make_a_branch_that_git_takes(pipeline: str, stage: str) -> None:
     values = {"pipeline": pipeline, "stage": stage, "release": "r1-abc"}
@@ -103,6 +104,7 @@ def test_any_names_make_a_branch_that_git_takes(pipeline: str, stage: str) -> No
     assert refs.is_name(f"refs/heads/{branch}")
 
 
+@settings(max_examples=40)
 @given(
     st.from_regex(r"[a-z]{1,5}(:5000)?(/[a-z]{1,5}){1,2}", fullmatch=True),
     st.from_regex(r"[\w][\w.-]{0,9}", fullmatch=True).filter(str.isascii),

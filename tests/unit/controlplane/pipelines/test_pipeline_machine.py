@@ -14,11 +14,13 @@ from controlplane.domain.pipelines.events import (
     Aborted,
     Approved,
     BaseMoved,
+    Budgeted,
     Changed,
     ChangeHinted,
     CheckAnswered,
     Cleared,
     Event,
+    Frozen,
     KnownBad,
     Paused,
     Rejected,
@@ -32,7 +34,16 @@ from controlplane.domain.pipelines.events import (
     Superseded,
 )
 from controlplane.domain.pipelines.gitwrites import FileChange, FileKind, GitWrite
-from controlplane.domain.pipelines.model import Edge, Gate, GateId, Pipeline, StageId, validate
+from controlplane.domain.pipelines.model import (
+    Edge,
+    Gate,
+    GateId,
+    Pipeline,
+    Stage,
+    StageId,
+    validate,
+)
+from controlplane.domain.pipelines.rollout import Room
 from controlplane.domain.pipelines.rules import (
     ApprovalRule,
     HttpRule,
@@ -63,6 +74,7 @@ HTTP_LATER = WorkflowRule(
         Step("then", WaitRule(4), ("first",)),
     )
 )
+OWN = WorkflowRule((Step("look", HttpRule("https://c.example.org")),))
 SHAPES = (
     {"dev prod": [ApprovalRule()]},
     {"dev test": [SoakRule(10)], "test prod": [ApprovalRule(2), SoakRule(5)]},
@@ -85,6 +97,16 @@ def promoted_by_git(pipeline: Pipeline) -> Pipeline:
     return validate(replace(pipeline, stages=(first, *(replace(s, git=WRITE) for s in rest))))
 
 
+def with_workflows(pipeline: Pipeline) -> Pipeline:
+    """The same with a check of their own in the first stage and in the last."""
+    ends = {pipeline.order[0].id, pipeline.order[-1].id}
+    stages = tuple(
+        replace(one, workflow=Gate(GateId(f"own {one.id}"), "own", OWN)) if one.id in ends else one
+        for one in pipeline.stages
+    )
+    return validate(replace(pipeline, stages=stages))
+
+
 class Person:
     """Remembers yes, no and healthy, independently of the engine's own records."""
 
@@ -96,14 +118,21 @@ class Person:
         self.healthy_since: dict[StageId, datetime] = {}
         self.passed: set[tuple[GateId, ReleaseId, tuple]] = set()
         self.skipped: set[tuple[GateId, ReleaseId]] = set()
+        self.proved: set[tuple[GateId, tuple]] = set()
 
 
 class Walk(RuleBasedStateMachine):
     """Any pipeline, any order of events: what must never happen, does not."""
 
-    @initialize(shape=st.sampled_from(SHAPES), services=st.integers(1, 2), by_git=st.booleans())
-    def start(self, shape: dict, services: int, by_git: bool) -> None:
+    @initialize(
+        shape=st.sampled_from(SHAPES),
+        services=st.integers(1, 2),
+        by_git=st.booleans(),
+        works=st.booleans(),
+    )
+    def start(self, shape: dict, services: int, by_git: bool, works: bool) -> None:
         pipeline = make_pipeline(shape, services=services)
+        pipeline = with_workflows(pipeline) if works else pipeline
         self.line = Line(promoted_by_git(pipeline) if by_git else pipeline)
         self.person = Person()
 
@@ -162,6 +191,7 @@ class Walk(RuleBasedStateMachine):
         if answer is Answer.PASSED:
             digests = tuple(sorted(asked.digests.items()))
             self.person.passed.add((asked.gate, asked.release, digests))
+            self.person.proved.add((asked.gate, digests))
         self.take(CheckAnswered(asked.gate, asked.step, asked.attempt_key, answer, "as told"))
 
     @rule(data=st.data(), what=st.sampled_from((*ChangeState, BaseMoved, ChangeHinted)))
@@ -174,18 +204,28 @@ class Walk(RuleBasedStateMachine):
         state = ChangeState(what)
         return self.take(Changed(stage, release, Change(state, "repository", "main", "landed", 7)))
 
-    @precondition(lambda self: self.pipeline.gate)
+    @rule(data=st.data(), what=st.sampled_from((Frozen, Budgeted, Budgeted)))
+    def somebody_holds_clusters(self, data: st.DataObject, what: type) -> None:
+        services = sorted(s for stage in self.pipeline.stages for s in stage.services)
+        some = data.draw(st.lists(st.sampled_from(services), unique=True))
+        if what is Frozen:
+            return self.take(Frozen(dict.fromkeys(some, "sale")))
+        return self.take(Budgeted(Room(tuple(some), "full") if some else None))
+
+    @precondition(lambda self: self.pipeline.asked)
     @rule(data=st.data(), abort=st.booleans())
     def somebody_overrides(self, data: st.DataObject, abort: bool) -> None:
         stage, release = self.pick_stage(data)
         if abort:
             return self.take(Aborted(stage, release, "eve"))
-        gate = data.draw(st.sampled_from(sorted(self.pipeline.gate)))
+        gate = data.draw(st.sampled_from(sorted(one.id for _, one in self.pipeline.asked)))
         self.take(Skipped(gate, release, "eve", "fire"))
 
     @rule()
     def all_is_forgiven(self) -> None:
         for event in (Cleared("c1", "eve"), Cleared("c2", "eve"), Resumed("eve")):
+            self.take(event)
+        for event in (Frozen({}), Budgeted(None)):
             self.take(event)
 
     @rule(content=CONTENTS)
@@ -263,6 +303,7 @@ class Walk(RuleBasedStateMachine):
                 self.forget_other_yes(stage, release, {})
             case Skipped(gate, release):
                 self.person.skipped.add((gate, release))
+                self.person.proved.add((gate, tuple(sorted(self.line.digests_at(gate).items()))))
             case Retried(stage, release):
                 self.person.refused.discard((stage, release))
             case KnownBad(revision):
@@ -285,6 +326,9 @@ class Walk(RuleBasedStateMachine):
 
     def check_all(self, before: State, effects: tuple[Effect, ...]) -> None:
         self.follow_health()
+        self.check_workflows()
+        for stage in self.pipeline.order[1:]:
+            self.check_entry(before.stages.get(stage.id, StageState()), stage)
         for effect in effects:
             if isinstance(effect, Promote):
                 self.check_promotion(before, effect)
@@ -300,6 +344,14 @@ class Walk(RuleBasedStateMachine):
                 self.person.healthy_since[stage.id] = self.line.now
             self.person.was_healthy[stage.id] = content
 
+    def check_workflows(self) -> None:
+        """A stage with steps of its own is healthy only with what these have let pass."""
+        for stage, gate in self.pipeline.workflow.values():
+            held = self.line.stage(stage.id)
+            if held.health is Health.HEALTHY:
+                content = tuple(sorted(digests_of(held.revisions).items()))
+                assert (gate.id, content) in self.person.proved, "healthy without its steps"
+
     def check_source(self, edge: Edge, release: ReleaseId) -> None:
         source = self.line.stage(edge.source)
         assert (source.release, source.health) == (release, Health.HEALTHY)
@@ -308,21 +360,44 @@ class Walk(RuleBasedStateMachine):
         held = before.stages.get(effect.stage, StageState())
         contents = {name for one in effect.revisions.values() for name in (one.commit, one.digest)}
         assert self.line.state.paused is None, "nothing moves while paused"
-        assert not held.promoting or self.has_ended(effect.stage, held), "two in one stage"
         assert not contents & self.person.bad, "a known-bad revision moves"
-        assert set(effect.revisions) == set(self.pipeline.stage[effect.stage].services)
+        self.check_places(held, effect)
         if held.release == effect.release:
-            assert held.health == Health.FAILED, "only what has failed is promoted again"
+            again = set(effect.revisions) & set(held.progress)
+            assert not again or held.health is Health.FAILED, "given to somebody twice"
+        else:
+            assert not held.promoting or self.has_ended(effect.stage, held), "two in one stage"
+
+    def check_places(self, held: StageState, effect: Promote) -> None:
+        """Nobody outside the stage, nobody frozen, nobody beyond the budgets."""
+        given, state = set(effect.revisions), self.line.state
+        assert given <= set(self.pipeline.stage[effect.stage].services)
+        if digests_of(held.revisions) != digests_of(effect.revisions):
+            assert not given & set(state.frozen), "a frozen cluster changes"
+            assert state.room is None or given <= set(state.room.free), "beyond a budget"
+
+    def check_entry(self, held: StageState, stage: Stage) -> None:
+        """Whatever a stage has begun to take in, it was to take in."""
+        now = self.line.stage(stage.id)
+        if now.release in (None, held.release) or isinstance(self.line.log[-1][0], BaseMoved):
             return
-        assert (effect.stage, effect.release) not in self.person.refused, "a refused one moves"
-        self.check_forward(held.release, effect)
-        for edge in self.pipeline.edges_into[effect.stage]:
-            self.check_source(edge, effect.release)
-            if digests_of(held.revisions) != digests_of(effect.revisions):
-                self.check_gates(edge, effect)
+        assert now.release is not None
+        assert (stage.id, now.release) not in self.person.refused, "a refused one moves"
+        self.check_forward(held.release, now.release)
+        for edge in self.pipeline.edges_into[stage.id]:
+            self.check_source(edge, now.release)
+            if digests_of(held.revisions) != digests_of(now.revisions):
+                for gate in edge.gates:
+                    self.check_gate(edge, gate, now.release, digests_of(now.revisions))
 
     def has_ended(self, stage: StageId, held: StageState) -> bool:
-        """The last event itself says that the stage is done with what it was taking in."""
+        """The last event itself says that the stage is done with what it was taking in.
+
+        Or its own steps have passed, and the event lets it go on.
+        """
+        own, content = self.pipeline.stage[stage].workflow, digests_of(held.revisions)
+        if own is not None and (own.id, tuple(sorted(content.items()))) in self.person.proved:
+            return True
         match self.line.log[-1][0]:
             case StageHealth(about, release, Health.HEALTHY | Health.FAILED):
                 return (about, release) == (stage, held.release)
@@ -330,27 +405,20 @@ class Walk(RuleBasedStateMachine):
                 return (about, release) == (stage, held.release)
         return False
 
-    def check_forward(self, held: ReleaseId | None, effect: Promote) -> None:
-        if held is None:
-            return
-        number = self.line.state.releases[effect.release].number
-        assert number > int(held.removeprefix("r").partition("-")[0]), "never backwards"
+    def check_forward(self, held: ReleaseId | None, release: ReleaseId) -> None:
+        if held is not None:
+            number = self.line.state.releases[release].number
+            assert number > int(held.removeprefix("r").partition("-")[0]), "never backwards"
 
-    def check_gates(self, edge: Edge, effect: Promote) -> None:
-        for gate in edge.gates:
-            self.check_gate(edge, gate, effect)
-
-    def check_gate(self, edge: Edge, gate: Gate, effect: Promote) -> None:
-        if (gate.id, effect.release) in self.person.skipped:
+    def check_gate(self, edge: Edge, gate: Gate, release: ReleaseId, digests: Digests) -> None:
+        if (gate.id, release) in self.person.skipped:
             return
         match gate.rule:
             case HttpRule() | WorkflowRule():
-                digests = tuple(sorted(digests_of(effect.revisions).items()))
-                asked = (gate.id, effect.release, digests)
+                asked = (gate.id, release, tuple(sorted(digests.items())))
                 assert asked in self.person.passed, "promoted without an answer"
             case ApprovalRule(quorum=quorum):
-                digests = digests_of(effect.revisions)
-                given = self.person.yes[gate.id, effect.release].values()
+                given = self.person.yes[gate.id, release].values()
                 assert sum(one == digests for one in given) >= quorum, "promoted without a yes"
             case SoakRule(seconds=seconds):
                 soaked = self.line.now - self.person.healthy_since[edge.source]
@@ -382,7 +450,7 @@ class Walk(RuleBasedStateMachine):
 
 
 TestWalk = Walk.TestCase
-TestWalk.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestWalk.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 
 
 @given(

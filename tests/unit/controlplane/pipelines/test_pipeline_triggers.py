@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from semantic_version import Version
 
@@ -161,6 +161,7 @@ def test_a_pause_and_a_freeze_hold_what_was_found() -> None:
     assert written(line) == ["1.0"]
 
 
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("wfxt")), max_size=30))
 def test_no_version_is_written_twice_without_a_failure_between(story: list) -> None:
     """Any order of looks, answers, failures and time; at any point a restart changes nothing."""
@@ -250,6 +251,7 @@ def test_a_schedule_needs_commits_that_are_no_releases() -> None:
         with_trigger(ScheduleRule("0 * * * *"))
 
 
+@settings(max_examples=40)
 @given(st.lists(st.tuples(*[st.integers(0, 12)] * 3), min_size=1, max_size=20))
 def test_the_highest_version_counts_as_versions_do(versions: list[tuple[int, int, int]]) -> None:
     tags = [".".join(map(str, one)) for one in versions]
