@@ -13,7 +13,7 @@ import { useParam } from "../ui/useParam";
 import { partsOf, tagNames } from "./grouping";
 import { HealthMap } from "./HealthMap";
 import { LastHour } from "./LastHour";
-import type { Hit } from "./layout";
+import { cellSize, countOf, type Hit } from "./layout";
 import { namesIn } from "./names";
 import { Summary } from "./Summary";
 import { TimeTravel } from "./TimeTravel";
@@ -75,6 +75,7 @@ function Maps({ rows, filter, now, past }: { readonly rows: readonly MapRowFragm
   const [, go] = useLocation();
   const [{ data }] = useQuery({ query: ProjectsDocument, pause: by !== "project" });
   const projects = useMemo(() => new Map(data?.projects.edges.map(({ node }) => [node.id, node.name])), [data]);
+  const cell = useMemo(() => cellSize(countOf(rows)), [rows]);
   const parts = useMemo(() => partsOf(rows, by, projects), [rows, by, projects]);
   const isStale = useCallback((pingedAt: string | null) => !past && isAway(pingedAt, now), [now, past]);
   const asked = useMemo(() => ({ q: filter.q ?? null, status: filter.status ?? null }), [filter]);
@@ -93,7 +94,7 @@ function Maps({ rows, filter, now, past }: { readonly rows: readonly MapRowFragm
           {title} <small>{part.length} clusters</small>
         </h2>
       )}
-      <HealthMap rows={part} isStale={isStale} onOpen={(hit) => void open(hit)} nameOf={nameOf} />
+      <HealthMap rows={part} cell={cell} isStale={isStale} onOpen={(hit) => void open(hit)} nameOf={nameOf} />
     </section>
   ));
 }

@@ -8,6 +8,8 @@ import "./map.css";
 
 type Props = {
   readonly rows: readonly FleetRow[];
+  /** The size of a cell in pixels. */
+  readonly cell: number;
   readonly isStale: (pingedAt: string | null) => boolean;
   readonly onOpen: (hit: Hit) => void;
   /** The name of the service at a cell; undefined: it is not known. */
@@ -83,12 +85,12 @@ function usePainted(holder: RefObject<HTMLElement | null>, canvas: RefObject<HTM
 }
 
 /** One cell a service, one block a cluster. The lists beside it say the same in words. */
-export function HealthMap({ rows, isStale, onOpen, nameOf }: Props) {
+export function HealthMap({ rows, cell, isStale, onOpen, nameOf }: Props) {
   const { holder, width } = useWidth();
   const canvas = useRef<HTMLCanvasElement>(null);
   const [under, setUnder] = useState<Pointed | null>(null);
   const shown = useSettled(rows, isStale);
-  const layout = useMemo(() => layOut(shown.rows, Math.max(width, 200)), [shown, width]);
+  const layout = useMemo(() => layOut(shown.rows, Math.max(width, 200), cell), [shown, width, cell]);
   usePainted(holder, canvas, layout, shown.stale, width);
   const pointed = (event: MouseEvent<HTMLElement>): Pointed | null => {
     const { left, top } = event.currentTarget.getBoundingClientRect();

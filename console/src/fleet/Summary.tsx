@@ -1,6 +1,7 @@
 import { useMemo } from "react";
 import type { MapRowFragment } from "../api/generated";
 import { useParam } from "../ui/useParam";
+import { countOf } from "./layout";
 import { count, MARKS } from "./marks";
 
 const SHAPES: Record<string, string> = { F: "✕", A: "▲", P: "◐", S: "◐", H: "●", Z: "○" };
@@ -9,7 +10,7 @@ const SHAPES: Record<string, string> = { F: "✕", A: "▲", P: "◐", S: "◐",
 export function Summary({ rows }: { readonly rows: readonly MapRowFragment[] }) {
   const [status, filter] = useParam("status");
   const counts = useMemo(() => count(rows), [rows]);
-  const total = rows.reduce((sum, { services }) => sum + services.length, 0);
+  const total = countOf(rows);
   return (
     <ul className="summary" aria-label="Services by state">
       <li>

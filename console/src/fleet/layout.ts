@@ -25,9 +25,11 @@ export function cellSize(services: number): number {
   return services <= 25_000 ? 7 : 4;
 }
 
-/** Blocks of cells, one a cluster, in rows of the given width. */
-export function layOut(rows: readonly FleetRow[], width: number): Layout {
-  const cell = cellSize(rows.reduce((sum, { services }) => sum + services.length, 0));
+/** How many services rows have. */
+export const countOf = (rows: readonly FleetRow[]): number => rows.reduce((sum, { services }) => sum + services.length, 0);
+
+/** Blocks of cells, one a cluster, in rows of the given width; parts of one fleet have cells of one size. */
+export function layOut(rows: readonly FleetRow[], width: number, cell = cellSize(countOf(rows))): Layout {
   const blocks: Block[] = [];
   let x = 0;
   let y = 0;
