@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 import orjson
 import pytest
+import pytest_asyncio
 
 from tests import migrated
 from tests.integration.serve.waiting import until
@@ -132,6 +133,15 @@ async def running(data: Path, **more: Any) -> AsyncGenerator[Running, None]:
             yield Running(process, addresses, data, http)
     finally:
         await process.stop()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def hub_of_module(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
+    """One for all tests of a module that leave nothing behind which others would meet."""
+    data = tmp_path_factory.mktemp("hub") / "data"
+    migrated.put_sqlite(data)
+    async with running(data) as one:
+        yield one
 
 
 @pytest.fixture

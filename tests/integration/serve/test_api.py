@@ -11,8 +11,14 @@ from graphql import get_introspection_query
 from controlplane.domain.access import SYSTEM
 from tests.integration.serve.conftest import Running
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 ME = "{ me { email } }"
 ABSENT = "00000000-0000-7000-8000-000000000000"
+
+
+@pytest.fixture
+def hub(hub_of_module: Running) -> Running:
+    return hub_of_module
 
 
 async def send(hub: Running, body: Any, **headers: str) -> tuple[int, bytes]:

@@ -10,6 +10,7 @@ import pytest
 from controlplane.graphql.limits import MOST_VALUES
 from tests.integration.serve.conftest import Running
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 GENEROUS = 20.0
 ME = "{ me { email } }"
 CREATE = "mutation ($a: ClusterAttributes!) { createCluster(attributes: $a) { id } }"
@@ -20,6 +21,11 @@ DOUBLING = (
 )
 # As many fragments as there may be, each spread as often as the tokens allow.
 WIDE = "query q { " + "...f " * 2_000 + "} fragment f on Query { " + "me { email } " * 150 + "} "
+
+
+@pytest.fixture
+def hub(hub_of_module: Running) -> Running:
+    return hub_of_module
 
 
 def code(error: dict[str, Any]) -> str:

@@ -24,10 +24,16 @@ from controlplane.graphql.schema import schema
 from fleet.wire.v1 import agent_pb2
 from tests.integration.serve.conftest import Running
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 CORE = schema._schema
 CHART = "/ext/v1/agent/chart"
 PUBLIC = {"/", "/healthz", "/readyz", "/version"}
 VALUES = {"Int": "1", "Float": "1.0", "Boolean": "true", "Json": '"{}"'}
+
+
+@pytest.fixture
+def hub(hub_of_module: Running) -> Running:
+    return hub_of_module
 
 
 def literal(kind: GraphQLInputType) -> str:
@@ -102,6 +108,7 @@ async def test_no_other_path_answers_strangers(hub: Running) -> None:
     paths = ["/k8s", "/k8s/clusters/x/api", "/k8s/clusters/x/", "/metrics", "/gql", "//gql"]
     paths += ["/admin.token", "/../admin.token", "/%2e%2e/admin.token", "/static/", "/docs"]
     paths += ["/openapi.json", "/debug", "/webhooks/git/github/x", "/oauth"]
+    paths += ["/scim/v2/Users", "/scim/v2/Groups/x", "/scim/v2/Schemas"]
     methods = ("GET", "POST", "PUT", "DELETE", "OPTIONS", "TRACE")
     calls = [(path, method) for path in paths for method in methods]
     calls += [(CHART, method) for method in methods if method != "GET"]
