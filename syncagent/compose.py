@@ -2,6 +2,8 @@
 
 import asyncio
 import ssl
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -31,7 +33,7 @@ from syncagent.kube.guarded import GuardedCluster
 from syncagent.kube.impersonator import token_of
 from syncagent.kube.jobs import KubeJobs
 from syncagent.kube.metrics import KubeMetrics
-from syncagent.link.channel import LOOPBACK, Endpoint
+from syncagent.link.channel import LOOPBACK, Endpoint, proxy_to
 from syncagent.link.commands import Commands
 from syncagent.link.connection import Companion
 from syncagent.link.facts import Facts
@@ -261,8 +263,21 @@ def client_of(settings: KubernetesSettings, clock: Clock) -> KubeClient:
 
 def way_of(hub: HubSettings) -> Way:
     """How the doctor reaches the control plane."""
-    endpoint = _endpoint(hub, None)
-    return Way(hub.address, endpoint.ca, hub.server_name, hub.token, endpoint.connect)
+    ca, host = hub.ca_file.read_bytes() if hub.ca_file else None, urlsplit(hub.address).hostname
+
+    @asynccontextmanager
+    async def connect() -> AsyncGenerator[grpc.aio.Channel]:
+        pipe, tasks = _pipe(hub), Tasks("doctor")
+        if pipe is not None:
+            tasks.spawn("pipe", pipe.run())
+        channel = _endpoint(hub, pipe).connect()
+        try:
+            yield channel
+        finally:
+            await channel.close()
+            await tasks.stop()
+
+    return Way(hub.address, ca, hub.server_name, hub.token, connect, proxy_to(host or ""))
 
 
 def _pages(

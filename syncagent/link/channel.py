@@ -58,16 +58,19 @@ class Endpoint:
         return grpc.aio.secure_channel(target, credentials, options)
 
 
+def proxy_to(host: str) -> str:
+    """URL of the proxy that HTTPS_PROXY names for a host; empty if it is reached directly."""
+    url = getproxies().get("https")
+    return "" if url is None or host == LOOPBACK or proxy_bypass(host) else url
+
+
 def _proxy(target: str) -> tuple[str, int | str]:
     """The option that leads through an HTTP CONNECT proxy, or past it.
 
     gRPC by itself reads fewer variables than other programs do.
     """
-    host = target.rpartition(":")[0].strip("[]")
-    url = getproxies().get("https")
-    if url is None or host == LOOPBACK or proxy_bypass(host):
-        return "grpc.enable_http_proxy", 0
-    return "grpc.http_proxy", url
+    url = proxy_to(target.rpartition(":")[0].strip("[]"))
+    return ("grpc.http_proxy", url) if url else ("grpc.enable_http_proxy", 0)
 
 
 def _target(address: str) -> tuple[bool, str]:

@@ -6,6 +6,7 @@ import shutil
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -52,13 +53,26 @@ class ApiServer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How the control plane is reached; the channel is made anew for the question."""
+    """How the control plane is reached; the channel is made anew for the question.
+
+    `proxy`: URL of the HTTP proxy that leads there, and is looked at in its place; empty: none.
+    """
 
     address: str
     ca: bytes | None
     server_name: str | None
     token: str
-    connect: Callable[[], grpc.aio.Channel]
+    connect: Callable[[], AbstractAsyncContextManager[grpc.aio.Channel]]
+    proxy: str = ""
+
+    @property
+    def nearest(self) -> tuple[str, int]:
+        """Host and port of what is connected to first."""
+        return _host_port(self.proxy or self.address)
+
+    @property
+    def whose(self) -> str:
+        return " (the proxy that HTTPS_PROXY names)" if self.proxy else ""
 
 
 async def examine(way: Way, api: ApiServer, folder: Path) -> AsyncIterator[Finding]:
@@ -89,33 +103,38 @@ async def _bounded(step: str, work: Awaitable[Finding]) -> Finding:
 
 
 async def _resolves(way: Way) -> Finding:
-    host, port = _host_port(way.address)
+    host, port = way.nearest
     loop = asyncio.get_running_loop()
     try:
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except socket.gaierror as error:
-        return Finding("resolves", False, f"{host}: {error.strerror}; look at the cluster's DNS")
+        text = f"{host}{way.whose}: {error.strerror}; look at the cluster's DNS"
+        return Finding("resolves", False, text)
     addresses = sorted({one[4][0] for one in found})
-    return Finding("resolves", True, f"{host} is {', '.join(map(str, addresses))}")
+    return Finding("resolves", True, f"{host}{way.whose} is {', '.join(map(str, addresses))}")
 
 
 async def _connects(way: Way) -> Finding:
-    host, port = _host_port(way.address)
+    host, port = way.nearest
+    where = f"{host}:{port}{way.whose}"
     try:
         _, writer = await asyncio.open_connection(host, port)
     except OSError as error:
-        why = error.strerror or type(error).__name__
-        return Finding("connects", False, f"{host}:{port}: {why}; is a firewall in the way?")
+        why = os.strerror(error.errno) if error.errno else type(error).__name__
+        return Finding("connects", False, f"{where}: {why}; is a firewall in the way?")
     writer.close()
-    return Finding("connects", True, f"{host}:{port} takes connections")
+    return Finding("connects", True, f"{where} takes connections")
 
 
 async def _speaks_tls(way: Way) -> Finding:
-    if urlsplit(way.address).scheme == "http":
+    scheme = urlsplit(way.address).scheme
+    if scheme in {"http", "ws"}:
         return Finding("speaks tls", True, "asked for none: whoever listens in reads the token")
+    if way.proxy:
+        return Finding("speaks tls", True, "not looked at through a proxy: signing in tells")
     host, port = _host_port(way.address)
     context = ssl.create_default_context(cadata=way.ca.decode() if way.ca else None)
-    context.set_alpn_protocols(["h2"])
+    context.set_alpn_protocols(["http/1.1" if scheme == "wss" else "h2"])
     name = way.server_name or host
     try:
         _, writer = await asyncio.open_connection(host, port, ssl=context, server_hostname=name)
@@ -128,16 +147,14 @@ async def _speaks_tls(way: Way) -> Finding:
 
 async def _signs_in(way: Way) -> Finding:
     """Asks for a bundle that cannot be: only who is known is told that there is none."""
-    channel = way.connect()
     metadata = (("authorization", f"Bearer {way.token}"),)
     request = pb.FetchRequest(digest="sha256:" + "0" * 64)
-    try:
-        async for _ in AgentStub(channel).Fetch(request, metadata=metadata):
-            pass
-    except grpc.aio.AioRpcError as error:
-        return _answer(error)
-    finally:
-        await channel.close()
+    async with way.connect() as channel:
+        try:
+            async for _ in AgentStub(channel).Fetch(request, metadata=metadata):
+                pass
+        except grpc.aio.AioRpcError as error:
+            return _answer(error)
     return Finding("signs in", True, "the control plane knows this token")
 
 
@@ -183,4 +200,4 @@ def _disk(folder: Path) -> Finding:
 
 def _host_port(address: str) -> tuple[str, int]:
     parts = urlsplit(address if "://" in address else f"https://{address}")
-    return parts.hostname or "", parts.port or 443
+    return parts.hostname or "", parts.port or (80 if parts.scheme in {"http", "ws"} else 443)

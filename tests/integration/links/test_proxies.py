@@ -11,11 +11,15 @@ import pytest
 import uvicorn
 from starlette.applications import Starlette
 
+from fleet.errors import Unavailable
 from fleet.links.grpc_stream import METHOD
 from fleet.links.websocket import Pipe
 from fleet.runtime.tasks import Tasks
 from proxy.tunnel.websocket import agents_route
+from syncagent.compose import way_of
 from syncagent.link.channel import Endpoint
+from syncagent.settings import HubSettings
+from syncagent.upkeep.doctor import examine
 from tests.fakes.tls import TestAuthority
 
 
@@ -41,7 +45,12 @@ class ConnectProxy:
         target = head.split(b" ")[1].decode()
         self.asked.append(head.split(b" ")[0].decode() + " " + target)
         host, _, port = target.rpartition(":")
-        onward = await asyncio.open_connection(host, int(port))
+        try:
+            onward = await asyncio.open_connection(host, int(port))
+        except OSError:
+            writer.write(b"HTTP/1.1 502 Bad Gateway\r\n\r\n")
+            writer.close()
+            return
         writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
         self._tasks.spawn("there", _copy(reader, onward[1]))
         self._tasks.spawn("back", _copy(onward[0], writer))
@@ -122,6 +131,22 @@ async def test_grpc_goes_through_the_proxy_unless_told_not_to(
         assert proxy.asked == [f"CONNECT localhost:{port}"]
         monkeypatch.setenv("NO_PROXY", "localhost")
     await server.stop(0)
+
+
+async def test_the_doctor_looks_at_the_proxy_where_there_is_one(
+    proxy: ConnectProxy, authority: TestAuthority, tmp_path: Path
+) -> None:
+    """What is beyond it cannot be connected to from here: only signing in tells."""
+
+    class NoApiServer:
+        async def request(self, *_: object, **__: object) -> dict[str, object]:
+            raise Unavailable("none here")
+
+    way = way_of(HubSettings("https://localhost:1", "twa_x", authority.ca))
+    found = {one.step: one async for one in examine(way, NoApiServer(), tmp_path)}
+    assert found["connects"].good and "HTTPS_PROXY" in found["connects"].text
+    assert proxy.asked[-1] == "CONNECT localhost:1"
+    assert not found["signs in"].good and not found["API server"].good
 
 
 def _config(app: Starlette, authority: TestAuthority) -> uvicorn.Config:

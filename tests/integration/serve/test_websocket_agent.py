@@ -3,15 +3,20 @@
 import asyncio
 import ssl
 from pathlib import Path
+from typing import Any
 
+from fleet.errors import Unavailable
 from fleet.identity import ClusterId
 from fleet.links.websocket import Pipe
 from fleet.runtime.clock import SystemClock
 from fleet.runtime.tasks import Tasks
+from syncagent.compose import way_of
 from syncagent.link.channel import Endpoint
+from syncagent.settings import HubSettings
 from syncagent.tunnel.client import TunnelClient
 from syncagent.tunnel.guard import ImpersonationPolicy
 from syncagent.tunnel.upstream import Upstream
+from syncagent.upkeep.doctor import examine
 from tests.integration.serve.conftest import running
 from tests.integration.serve.waiting import until
 
@@ -25,12 +30,20 @@ async def _api_server(reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     writer.close()
 
 
+class NoApiServer:
+    """What the doctor asks of the cluster is not looked at here."""
+
+    async def request(self, *_: object, **__: object) -> dict[str, Any]:
+        raise Unavailable("none here")
+
+
 async def _token() -> str:
     return "service-account"
 
 
 async def test_requests_reach_a_cluster_through_the_https_port_alone(tmp_path: Path) -> None:
-    """TLS to the HTTPS port outside, TLS to the agents' listener inside, and a user's request."""
+    """TLS to the HTTPS port outside, TLS to the agents' listener inside, and a user's request. The
+    doctor finds that way well, too."""
     tasks = Tasks("test")
     upstream = await asyncio.start_server(_api_server, "127.0.0.1", 0)
     port = upstream.sockets[0].getsockname()[1]
@@ -55,6 +68,10 @@ async def test_requests_reach_a_cluster_through_the_https_port_alone(tmp_path: P
                 return hub.process.door.is_connected(ClusterId(made["id"]))
 
             await until(connected, bool)
+            way = way_of(HubSettings(f"wss://{hub.addresses.https}", made["deployToken"], ca))
+            found = {one.step: one async for one in examine(way, NoApiServer(), tmp_path)}
+            steps = ("resolves", "connects", "speaks tls", "signs in")
+            assert all(found[step].good for step in steps), found
             url = f"{hub.url}/k8s/clusters/{made['handle']}/api/v1/pods"
             headers = {"authorization": f"Bearer {hub.token}"}
             async with hub.http.get(url, headers=headers) as answer:

@@ -1,10 +1,9 @@
 """Jobs, facts, the local allow-list and signatures: a whole agent on a real API server."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
-import grpc.aio
 import orjson
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -13,12 +12,12 @@ from fleet.attestation import Signer, Statement
 from fleet.runtime.clock import SystemClock
 from fleet.sealing import placeholder, seal
 from fleet.wire.v1 import agent_pb2 as pb
+from syncagent.compose import way_of
 from syncagent.kube.access import from_kubeconfig
 from syncagent.kube.client import KubeClient
 from syncagent.kube.facts import KubeFacts
-from syncagent.link.channel import Endpoint
-from syncagent.settings import AutonomySettings
-from syncagent.upkeep.doctor import Way, examine
+from syncagent.settings import AutonomySettings, HubSettings
+from syncagent.upkeep.doctor import examine
 from tests.fakes.hub import TOKEN, FakeHub
 from tests.integration.syncagent.conftest import Bench
 
@@ -42,7 +41,7 @@ def ask(bench: Bench, manifest: bytes, *secrets: pb.SealedSecret, timeout: int =
 
 async def ended(hub: FakeHub) -> pb.JobStatus:
     """The last word on the job, once its command is answered."""
-    await hub.until(lambda: RUN in hub.results(), 40)
+    await hub.until(lambda: RUN in hub.results())
     return [report.job for report in hub.reports if report.HasField("job")][-1]
 
 
@@ -157,8 +156,8 @@ async def test_facts_are_counted_and_the_doctor_finds_all_well(bench: Bench) -> 
         facts = await KubeFacts(client).look()
         assert facts.version.startswith("v1.") and "apps/v1" in facts.api_versions
         assert facts.nodes and facts.cpu_millis and facts.memory_bytes and facts.pod_capacity
-        endpoint = Way(bench.hub.address, None, None, TOKEN, _channel(bench.hub))
-        found = [one async for one in examine(endpoint, client, bench.state)]
+        way = way_of(HubSettings(bench.hub.address, TOKEN))
+        found = [one async for one in examine(way, client, bench.state)]
     finally:
         await client.close()
     assert [one for one in found if one.needed and not one.good] == []
@@ -171,19 +170,15 @@ async def test_the_doctor_names_the_step_that_fails(bench: Bench) -> None:
     clock = SystemClock()
     client = KubeClient(from_kubeconfig(bench.cluster.kubeconfig, None, clock), clock)
     try:
-        wrong = Way(bench.hub.address, None, None, "twa_wrong", _channel(bench.hub))
+        wrong = way_of(HubSettings(bench.hub.address, "twa_wrong"))
         found = [one async for one in examine(wrong, client, bench.state)]
         signs_in = next(one for one in found if one.step == "signs in")
         assert not signs_in.good and "rotate-token" in signs_in.text
-        nobody = Way("http://127.0.0.1:1", None, None, TOKEN, _channel(bench.hub))
+        nobody = way_of(HubSettings("http://127.0.0.1:1", TOKEN))
         steps = [one.step async for one in examine(nobody, client, bench.state)]
     finally:
         await client.close()
     assert "connects" in steps and "signs in" not in steps and "API server" in steps
-
-
-def _channel(hub: FakeHub) -> Callable[[], grpc.aio.Channel]:
-    return Endpoint(hub.address, TOKEN).connect
 
 
 async def test_services_of_the_cluster_itself_need_no_control_plane(
