@@ -3,6 +3,8 @@
 from collections import Counter
 from dataclasses import replace
 
+import structlog
+
 from fleet.identity import RepositoryId
 from fleet.orders import RenderOrder
 from fleet.runtime.clock import Clock
@@ -14,21 +16,22 @@ from gitcache.sync.cache import GitCache
 from syncagent.settings import Settings
 from towline.agentgit import CredentialFiles
 
+log = structlog.get_logger(__name__)
+
 _POLL_S = 3600
 _IDLE_S = 300.0
 
 
 def build(settings: Settings, clock: Clock) -> "GitRenders":
     """What `syncagent.compose.build` takes; one worker renders, little stays in memory."""
-    cache = compose.build(
-        GitCacheSettings(
-            data_dir=settings.state.directory / "renders",
-            poll=PollSettings(seconds=_POLL_S),
-            render=RenderSettings(workers=1),
-            store=StoreSettings(memory=4 << 20, keep_days=1),
-        ),
-        clock,
+    given = GitCacheSettings(
+        data_dir=settings.state.directory / "renders",
+        poll=PollSettings(seconds=_POLL_S),
+        render=RenderSettings(workers=1),
+        store=StoreSettings(memory=4 << 20, keep_days=1),
     )
+    cache, signer = compose.build(given, clock), compose.signer(given)
+    log.info("renders are signed", key=signer.key_id, public_key=signer.public_pem.decode())
     return GitRenders(cache, CredentialFiles(settings.git.credentials), clock)
 
 

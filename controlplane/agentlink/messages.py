@@ -40,6 +40,7 @@ from controlplane.domain.services import (
     Service,
 )
 from controlplane.domain.verification import MetricCheck
+from fleet.attestation import Attestation
 from fleet.sealing import SealedSecret
 from fleet.thresholds import Comparison
 from fleet.wire.v1 import agent_pb2 as wire
@@ -347,8 +348,9 @@ def _result(message: wire.CommandResult) -> CommandReport:
 
 
 def _made(message: wire.RenderResult) -> RenderMade:
-    reads = tuple(_plain(path) for path in message.reads)
-    return RenderMade(message.digest, message.source, reads)
+    reads, word = tuple(_plain(path) for path in message.reads), message.attestation
+    attestation = Attestation(word.key_id, word.statement, word.signature) if word.key_id else None
+    return RenderMade(message.digest, message.source, reads, attestation)
 
 
 def _verified(message: wire.Verified) -> VerifiedReport:

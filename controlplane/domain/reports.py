@@ -9,6 +9,7 @@ from controlplane.domain.clusters import AgentMode, ClusterFacts
 from controlplane.domain.commands import CommandState
 from controlplane.domain.objects import FieldChange, ObjectKey, ObjectName, PlannedChange
 from controlplane.domain.services import ComponentState, Phase, Problem
+from fleet.attestation import Attestation
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,7 @@ class RenderMade:
     digest: str
     source: str
     reads: tuple[str, ...]
+    attestation: Attestation | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import singledispatchmethod
 from typing import Any
@@ -39,6 +39,7 @@ from controlplane.usecases.delivery import parameters_of, render_anew
 from controlplane.usecases.dependencies import wakes
 from controlplane.usecases.deps import CLUSTER, CLUSTER_JOB, DESIRED, REVOKED, SERVICE, Deps
 from controlplane.usecases.removal import end_if_empty, erase
+from controlplane.usecases.renders import made_to_json
 from controlplane.usecases.reportbatch import Bounds, ReportBatch
 from controlplane.usecases.servicesecrets import StoredSecrets, sealed_values
 from controlplane.usecases.sources import sources_of, take
@@ -463,7 +464,7 @@ def _ended(command: Command, body: CommandReport) -> dict[str, Any]:
     """What a command's row holds of its answer; of a render the result takes the order's place."""
     columns: dict[str, Any] = {"state": body.state, "message": body.message}
     if command.kind is CommandKind.RENDER:
-        columns["payload"] = asdict(body.made) if body.made else {}
+        columns["payload"] = made_to_json(body.made) if body.made else {}
     return columns
 
 

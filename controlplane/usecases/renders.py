@@ -10,12 +10,15 @@ import base64
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.commands import Command, CommandKind, CommandState
+from controlplane.domain.reports import RenderMade
 from controlplane.domain.repositories import Repository
 from controlplane.ports import MISSED, Lender, Manifests, Wake
 from controlplane.usecases.deps import CLUSTER_JOB, DESIRED, Deps
+from fleet.attestation import Attestation
 from fleet.bundle import open_bundle
 from fleet.errors import Conflict, Invalid, NotFound, Unavailable
 from fleet.identity import ClusterId, RepositoryId
@@ -104,6 +107,7 @@ class PlacedManifests:
             bundle.count,
             cached=False,
             reads=tuple(done.payload["reads"]),
+            attestation=_attestation(done.payload.get("attestation")),
         )
 
     async def _ordered(self, by: ClusterId, request: RenderRequest) -> Command:
@@ -200,3 +204,21 @@ class PlacedManifests:
                     payload={},
                     finished_at=self._deps.clock.now(),
                 )
+
+
+def made_to_json(made: RenderMade) -> dict[str, Any]:
+    """What the row of an order holds of its result."""
+    word = made.attestation and {
+        "key_id": made.attestation.key_id,
+        "statement": base64.b64encode(made.attestation.statement).decode(),
+        "signature": base64.b64encode(made.attestation.signature).decode(),
+    }
+    return {"digest": made.digest, "source": made.source, "reads": made.reads, "attestation": word}
+
+
+def _attestation(word: dict[str, str] | None) -> Attestation | None:
+    """The word of the agent that has rendered; whether it counts, the one that applies decides."""
+    if word is None:
+        return None
+    statement, signature = (base64.b64decode(word[name]) for name in ("statement", "signature"))
+    return Attestation(word["key_id"], statement, signature)

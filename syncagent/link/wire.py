@@ -184,12 +184,18 @@ def done_to_wire(done: CommandDone) -> pb.Report:
 
 
 def _render(rendered: Rendered) -> pb.RenderResult:
+    word = rendered.attestation
     return pb.RenderResult(
         digest=rendered.digest,
         source=rendered.source,
         size=rendered.size,
         count=rendered.count,
         reads=rendered.reads,
+        attestation=pb.Attestation(
+            key_id=word.key_id, statement=word.statement, signature=word.signature
+        )
+        if word
+        else None,
     )
 
 

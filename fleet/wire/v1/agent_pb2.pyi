@@ -660,18 +660,20 @@ class CommandResult(_message.Message):
     def __init__(self, command_id: _Optional[str] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., message: _Optional[str] = ..., render: _Optional[_Union[RenderResult, _Mapping]] = ...) -> None: ...
 
 class RenderResult(_message.Message):
-    __slots__ = ("digest", "source", "size", "count", "reads")
+    __slots__ = ("digest", "source", "size", "count", "reads", "attestation")
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
     READS_FIELD_NUMBER: _ClassVar[int]
+    ATTESTATION_FIELD_NUMBER: _ClassVar[int]
     digest: str
     source: str
     size: int
     count: int
     reads: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, digest: _Optional[str] = ..., source: _Optional[str] = ..., size: _Optional[int] = ..., count: _Optional[int] = ..., reads: _Optional[_Iterable[str]] = ...) -> None: ...
+    attestation: Attestation
+    def __init__(self, digest: _Optional[str] = ..., source: _Optional[str] = ..., size: _Optional[int] = ..., count: _Optional[int] = ..., reads: _Optional[_Iterable[str]] = ..., attestation: _Optional[_Union[Attestation, _Mapping]] = ...) -> None: ...
 
 class Drift(_message.Message):
     __slots__ = ("service_id", "object", "manager", "paths", "deleted", "healed", "changes")

@@ -13,6 +13,7 @@ from controlplane.domain.commands import Command, CommandKind, CommandState
 from controlplane.domain.reports import CommandReport, RenderMade, Report
 from controlplane.usecases.renders import PlacedManifests
 from controlplane.usecases.services import ServiceChange
+from fleet.attestation import Attestation
 from fleet.bundle import make_bundle
 from fleet.errors import Invalid, NotFound, Unavailable
 from fleet.identity import RepositoryId
@@ -23,6 +24,7 @@ from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World, person
 
 LENT = GitCredentials(username="x-access-token", password="ghs_canary", authority="PEM")
+WORD = Attestation("sha256:key", b"\xff statement", b"\x00 signature")
 BUNDLE = make_bundle([config_map("a", n="1")])
 
 
@@ -94,9 +96,9 @@ async def test_an_order_is_made_by_its_agent_and_leaves_no_secret(
             "https://g.example/o.git": LENT,
         }
         digest = await world.agents.keep_render(cluster.id, command.id, BUNDLE.data)
-        await answer(world, command, RenderMade(digest, "sha256:in", ("shop",)))
+        await answer(world, command, RenderMade(digest, "sha256:in", ("shop",), WORD))
     assert rendering.result() == Rendered(
-        "sha256:in", BUNDLE.digest, len(BUNDLE.data), 1, cached=False, reads=("shop",)
+        "sha256:in", BUNDLE.digest, len(BUNDLE.data), 1, False, ("shop",), attestation=WORD
     )
     async with world.deps.store.read() as tx:
         (done,) = await tx.commands.select(kind=CommandKind.RENDER)

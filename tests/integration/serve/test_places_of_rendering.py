@@ -124,13 +124,15 @@ async def places(
 
 
 async def test_switching_the_place_writes_nothing(places: Places) -> None:
-    """Own agent, another one and the control plane give one digest: no object is touched."""
+    """Own agent, another one and the control plane give one digest: no object is touched. Each
+    signs with a key of its own."""
     before, first = await places.live(), await places.seen()
     assert (first["renderedBy"], await places.orders()) == (None, [])
     for count, place in enumerate((places.own, places.other), 1):
         await places.move(place)
         orders = await places.ordered(count)
         assert {one.payload["digest"] for one in orders} == {first["digest"]}
+        assert len({one.payload["attestation"]["key_id"] for one in orders}) == count
         seen = await places.healthy(first["sha"])
         assert (seen["digest"], seen["renderedBy"]) == (first["digest"], place)
     await places.move("")
