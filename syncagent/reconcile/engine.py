@@ -181,13 +181,11 @@ class Engine:
 
     def sync_now(self, command_id: str, service_id: str) -> None:
         """Check a service against the cluster; answered when done, and only done once."""
-        answer = self._memory.answered(command_id)
-        service = self._registry.get(service_id)
-        if answer is not None:
-            self._reports.done(answer)
-        elif service is None or service.desired.spec is None:
-            self._answer(CommandDone(command_id, Outcome.REFUSED, "no such service here"))
-        elif service.desired.spec.options.paused:
+        service = self._asked(command_id, service_id)
+        spec = service.desired.spec if service is not None else None
+        if service is None or spec is None:
+            return
+        if spec.options.paused:
             self._answer(CommandDone(command_id, Outcome.REFUSED, "the service is paused"))
         elif command_id not in service.commands:
             service.asked_again, service.stopped = True, 0
@@ -196,13 +194,8 @@ class Engine:
 
     def terminate(self, command_id: str, service_id: str) -> None:
         """Put an end to a sync, running hooks included; objects stay as they are by then."""
-        answer = self._memory.answered(command_id)
-        service = self._registry.get(service_id)
-        if answer is not None:
-            self._reports.done(answer)
-        elif service is None or service.desired.spec is None:
-            self._answer(CommandDone(command_id, Outcome.REFUSED, "no such service here"))
-        elif command_id not in service.commands:
+        service = self._asked(command_id, service_id)
+        if service is not None and command_id not in service.commands:
             service.stopped = service.desired.sequence
             service.commands.append(command_id)
             self._now(service)
@@ -210,6 +203,18 @@ class Engine:
     def refuse(self, command_id: str, reason: str) -> None:
         """Answer a command that this agent does not know."""
         self._answer(CommandDone(command_id, Outcome.REFUSED, reason))
+
+    def _asked(self, command_id: str, service_id: str) -> Service | None:
+        """The service that a command is about; None: it is answered, here or before."""
+        answer = self._memory.answered(command_id)
+        service = self._registry.get(service_id)
+        if answer is not None:
+            self._reports.done(answer)
+        elif service is not None and service.desired.spec is not None:
+            return service
+        else:
+            self._answer(CommandDone(command_id, Outcome.REFUSED, "no such service here"))
+        return None
 
     def _take_up(self) -> None:
         for service in self._registry:
