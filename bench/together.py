@@ -35,8 +35,8 @@ SERVICES, EACH = 500, 5
 NAMESPACE, BARE, FOREIGN = "together", "bare", "foreign"
 EDGE, WEB = "edge", "web"
 AT_ONCE = 25
-SETTLE_S, IDLE_S = 5.0, 24.0
-TURNS, BETWEEN_TURNS_S = 16, 0.5
+SETTLE_S, IDLE_S = 4.0, 20.0
+TURNS, BETWEEN_TURNS_S = 12, 0.4
 DEPLOYMENTS, REPLICAS, CHURNS = 6, 3, 12
 _SERVICES = """query ($after: String) { serviceDeployments(first: 100, after: $after)
   { edges { node { sha } } pageInfo { hasNextPage endCursor } } }"""
@@ -66,7 +66,7 @@ def main() -> None:
         for scene in (bench.first_sync, bench.idle, bench.health, bench.churn):
             scene(report)
             print(f"{scene.__name__} is measured", file=sys.stderr)
-    report.write()
+        report.write()
 
 
 def bare() -> None:
