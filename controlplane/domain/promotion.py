@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from controlplane.domain.access import Kind, Target
@@ -69,6 +69,14 @@ class PipelineTrigger:
     next_at: datetime | None = None
     error: str = ""
     sealed_webhook: bytes | None = field(default=None, repr=False)
+
+    @property
+    def held_until(self) -> datetime | None:
+        """Until when a server wants not to be asked: it said so if that is past the interval."""
+        if self.checked_at is None or self.next_at is None:
+            return None
+        said = self.next_at - self.checked_at > timedelta(seconds=self.interval_s)
+        return self.next_at if said else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,15 +91,19 @@ class Triggers:
         return self._deps.sealer.open(row.sealed_webhook, SEALED_AS).decode()
 
     async def hint(self, trigger_id: str) -> None:
-        """There may be news: look soon, though never twice within some seconds."""
+        """There may be news: look soon, but not twice within some seconds.
+
+        Nor before the time that a registry has named when it refused the last look.
+        """
         now = self._deps.clock.now()
         async with self._deps.store.write() as tx:
             row = await tx.pipeline_triggers.get(trigger_id)
             if row is None:
                 return
-            pause = timedelta(seconds=_HINT_SECONDS)
-            wait = row.checked_at + pause - now if row.checked_at else timedelta()
-            await look_at(self._deps, tx, row.pipeline_id, row.id, max(wait.total_seconds(), 0))
+            rested = (row.checked_at or now) + timedelta(seconds=_HINT_SECONDS)
+            soonest = max(now, row.held_until or now, rested if row.checked_at else now)
+            seconds = (soonest - now).total_seconds()
+            await look_at(self._deps, tx, row.pipeline_id, row.id, seconds)
         self._deps.bus.publish(PIPELINE, row.pipeline_id)
 
     async def look(self, job: Job) -> None:
@@ -157,8 +161,8 @@ class Triggers:
             row = await tx.pipeline_triggers.get(trigger.id)
             if row is None:
                 return
-            interval = SOONEST if is_new else min(row.interval_s * 2, LATEST)
-            seconds = max(interval, pause)
+            interval = SOONEST if is_new or pause else min(row.interval_s * 2, LATEST)
+            seconds = max(interval + 1, pause) if pause else interval
             next_at = now + timedelta(seconds=seconds)
             looked = replace(
                 row, interval_s=interval, checked_at=now, next_at=next_at, error=error[:1000]
