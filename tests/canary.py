@@ -2,13 +2,13 @@
 
 A canary is a text like `canary-9f31-of-the-store`. Whatever a test says (its output, its log, the
 answers of the API) is looked through after each test; its temporary files are, where the test's
-file has canaries. What a test itself writes down belongs into a file whose name begins with
-`given`.
+file has canaries; so is what notifications, gates and traces send. What a test itself writes down
+belongs into a file whose name begins with `given`.
 """
 
 import re
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,13 @@ CANARY = re.compile(rb"canary-[0-9a-f]{4}-[a-z]+")
 _MARK = b"canary-"
 _MOST_BYTES = 64 << 20
 _GIVEN = "given"
+_SENDS = (
+    ("controlplane.notify.outward", "GuardedOutward", "post"),
+    ("controlplane.notify.outward", "GuardedOutward", "ask"),
+    ("controlplane.notify.outward", "GuardedOutward", "syslog"),
+    ("controlplane.telemetry.otlp", "OtlpSpans", "export"),
+)
+"""What leaves the product for others: notifications, questions of gates, traces."""
 
 
 def canaries_in(data: bytes) -> list[str]:
@@ -52,6 +59,10 @@ class CanaryWatch:
         module = sys.modules.get("controlplane.graphql.schema")
         if module is not None:
             self._watch(module.Schema)
+        for place, kind, method in _SENDS:
+            module = sys.modules.get(place)
+            if module is not None:
+                self._watch_sent(getattr(module, kind), method)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> Generator[None, Any, Any]:
@@ -73,6 +84,18 @@ class CanaryWatch:
             report.outcome = "failed"
             report.longrepr = f"secret values came out: {'; '.join(leaks[:10])}"
         return report
+
+    def _watch_sent(self, kind: Any, method: str) -> None:
+        """Look at what a method sends, but for headers, which sign in."""
+        send = getattr(kind, method)
+
+        async def sent(own: Any, *given: Any, **named: Any) -> Any:
+            bodies = [one for one in (*given, *named.values()) if not isinstance(one, Mapping)]
+            told = repr(bodies).encode(errors="replace")
+            self._leaks += [f"{one} in what {method} sends" for one in canaries_in(told)]
+            return await send(own, *given, **named)
+
+        setattr(kind, method, sent)
 
     def _watch(self, schema: Any) -> None:
         asked = schema.execute

@@ -19,6 +19,7 @@ def pytest_configure(config):
 TESTS = f"""
 import asyncio, logging, strawberry
 from controlplane.graphql.schema import Schema
+from controlplane.notify.outward import GuardedOutward
 
 VALUE = {VALUE!r}
 
@@ -31,6 +32,12 @@ def test_it_prints(): print(VALUE)
 def test_it_logs(): logging.getLogger("x").warning(VALUE)
 def test_it_writes(tmp_path): (tmp_path / "state.db").write_text(VALUE)
 def test_it_answers(): assert asyncio.run(Schema(query=Query).execute("{{ x }}")).data
+def test_it_sends():
+    away = GuardedOutward()
+    try:
+        asyncio.run(away.ask("POST", "https://127.0.0.1:9/", {{}}, VALUE.encode()))
+    except Exception:
+        pass
 def test_it_keeps(tmp_path): (tmp_path / "given.txt").write_text(VALUE)
 """
 
@@ -51,8 +58,8 @@ def test_a_test_that_lets_a_canary_out_fails(tmp_path: Path) -> None:
         check=False,
     ).stdout
     failed = re.findall(r"^(?:FAILED|ERROR) test_leak.py::test_it_(\w+)", found, re.MULTILINE)
-    assert sorted(set(failed)) == ["answers", "logs", "prints", "writes"], found
-    assert found.count("secret values came out") >= 4
+    assert sorted(set(failed)) == ["answers", "logs", "prints", "sends", "writes"], found
+    assert found.count("secret values came out") >= 5
 
 
 def test_canaries_are_found_in_any_bytes(tmp_path: Path) -> None:
