@@ -130,12 +130,14 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
 
     async def admit(self, cluster_id: ClusterId, waiting: int) -> int:
         """As `Observer.admit`."""
-        while not (most := self._paces.take(cluster_id, waiting)):
-            if self._paces.slow(cluster_id):
+        while True:
+            most = self._paces.take(cluster_id, waiting)
+            if most < waiting and self._paces.slow(cluster_id):
                 log.warning("agent slowed down", action="agent.slowed", cluster=cluster_id)
                 await self._agents.alarm(cluster_id, SLOWED)
+            if most:
+                return most
             await self._clock.sleep(_PACE_SECONDS)
-        return most
 
     def slowed(self, cluster_id: ClusterId) -> None:
         self._paces.slow(cluster_id)
