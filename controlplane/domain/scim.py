@@ -218,9 +218,12 @@ def _ids(value: Any) -> frozenset[str]:
     several = value if isinstance(value, list) else [value]
     if len(several) > MOST_MEMBERS:
         raise Invalid(f"{MOST_MEMBERS:,} at most", field="members")
-    ids = [_lowered(one).get("value") for one in several]
-    if not all(isinstance(one, str) and _ID.fullmatch(one) for one in ids):
-        raise Invalid('are objects like {"value": "the id of a person"}', field="members")
+    ids: set[str] = set()
+    for one in several:
+        id = _lowered(one).get("value")
+        if not isinstance(id, str) or not _ID.fullmatch(id):
+            raise Invalid('are objects like {"value": "the id of a person"}', field="members")
+        ids.add(id)
     return frozenset(ids)
 
 

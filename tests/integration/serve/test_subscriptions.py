@@ -8,6 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from controlplane.events.memory import MemoryBus
 from tests.integration.serve.conftest import Json, Running
 from tests.integration.serve.waiting import until
 
@@ -43,10 +44,11 @@ class Socket:
 
 async def follow(hub: Running, one: Socket, document: str, id: str = "1") -> None:
     """Subscribe, and wait until nothing that happens is missed."""
-    waiting = hub.process.plane.deps.bus._waiting
+    bus = hub.process.plane.deps.bus
+    assert isinstance(bus, MemoryBus)
 
     async def readers() -> int:
-        return sum(len(found) for found in tuple(waiting.values()))
+        return sum(len(found) for found in tuple(bus._waiting.values()))
 
     before = await readers()
     await one.subscribe(document, id)
