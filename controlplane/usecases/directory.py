@@ -84,8 +84,8 @@ class Directory:
             user = _applied(before, push, issuer, self._deps.clock.now())
             if user == before:
                 return before
-            if user.email != before.email and await tx.users.find(email=user.email) is not None:
-                raise Conflict(f"there is an account {user.email} already")
+            if user.email != before.email:
+                await _require_unused(tx, user)
             await tx.users.put(user)
             ended = await self._ended(tx, before, user)
             action = _action(before, user)
@@ -285,6 +285,11 @@ async def _alike(tx: Transaction, address: str) -> list[User]:
         return sorted(exact, key=lambda one: one.email != address)
     page = await tx.users.page(PageQuery(MOST_ROWS_A_PAGE, text=address))
     return [one for one in page.items if one.email.lower() == address.lower()]
+
+
+async def _require_unused(tx: Transaction, user: User) -> None:
+    if any(one.id != user.id for one in await _alike(tx, user.email)):
+        raise Conflict(f"there is an account {user.email} already")
 
 
 async def _require_free(tx: Transaction, name: str) -> None:

@@ -29,7 +29,8 @@ class Federation:
         """The user whom claims speak of, made if new, in the groups that the claims name.
 
         Forbidden: in none of the groups that the issuer's users need; their sessions end.
-        Conflict: somebody else has the address, and the issuer does not vouch for it.
+        Conflict: somebody else has the address, and the issuer does not vouch for it; or a
+        directory keeps the account, and somebody else signs in to it.
         """
         required = next((i.required for i in self.issuers.known() if i.url == claims.issuer), ())
         admitted = not required or not set(required).isdisjoint(claims.groups or ())
@@ -59,6 +60,12 @@ class Federation:
             user = User(self._deps.new_id(), email[:320], name, now, now)
             await tx.users.add(user)
             await self._deps.audit(tx, SYSTEM, "createUser", email, user.id, issuer=claims.issuer)
+        elif user.issuer is not None and await tx.logins.find(user_id=user.id) is not None:
+            # A directory says which id and address an account has, but not whose it is.
+            raise Conflict(
+                f"somebody else signs in to the account {user.email}: an administrator can give "
+                "that one another address, and the directory push you anew"
+            )
         login = Login(self._deps.new_id(), claims.issuer, claims.subject, user.id, now)
         await tx.logins.add(login)
         return user

@@ -1,7 +1,7 @@
 """Directories: whom they may touch, and how what they push meets signing in."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -133,8 +133,9 @@ async def test_accounts_of_others_are_not_taken_over(office: Office) -> None:
     with pytest.raises(NotFound):
         await office.verbs.change_person(office.corp, theirs.id, PersonPush(active=False))
     ada = await office.verbs.add_person(office.corp, ADA)
-    with pytest.raises(Conflict, match="eve@example.org"):
-        await office.verbs.change_person(office.corp, ada.id, PersonPush("eve@example.org"))
+    for address in ("eve@example.org", "EVE@example.org", "hand@example.org"):
+        with pytest.raises(Conflict, match=address):
+            await office.verbs.change_person(office.corp, ada.id, PersonPush(address))
 
 
 async def test_who_has_signed_in_before_is_kept_from_now_on(office: Office) -> None:
@@ -145,6 +146,25 @@ async def test_who_has_signed_in_before_is_kept_from_now_on(office: Office) -> N
     assert found.id == actor.id
     with pytest.raises(Conflict):
         await office.verbs.add_person(office.corp, ADA)
+
+
+async def test_no_directory_hands_an_account_to_somebody_else(office: Office) -> None:
+    """Neither by the id that it gives to one who signs in already, nor by the address."""
+    ada = await office.gate.by_provider()
+    await office.verbs.add_person(office.corp, replace(ADA, external_id="eve"))
+    office.gate.issuer.claims |= {"sub": "eve", "email": "eve@example.org"}
+    with pytest.raises(Conflict, match="somebody else signs in to the account"):
+        await office.gate.by_provider()
+    renamed = PersonPush("eve@example.org", external_id="u1")
+    await office.verbs.change_person(office.corp, ada.id, renamed)
+    with pytest.raises(Conflict):
+        await office.gate.by_provider()
+    await office.verbs.remove_person(office.corp, ada.id)
+    with pytest.raises(Conflict):
+        await office.gate.by_provider()
+    office.gate.issuer.claims |= {"sub": "u1"}
+    await office.verbs.add_person(office.corp, renamed)
+    assert (await office.gate.by_provider()).id == ada.id
 
 
 async def test_sign_ins_leave_pushed_groups_alone(office: Office) -> None:
