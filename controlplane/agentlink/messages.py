@@ -111,8 +111,8 @@ def greeting(hello: wire.Hello) -> Greeting:
     autonomous = hello.mode == wire.MODE_AUTONOMOUS
     sealing_key = hello.sealing_key if len(hello.sealing_key) == _SEALING_KEY_BYTES else None
     return Greeting(
-        instance=hello.instance_id,
-        agent_version=hello.agent_version,
+        instance=_plain(hello.instance_id),
+        agent_version=_plain(hello.agent_version),
         about=_facts(hello.facts),
         mode=AgentMode.AUTONOMOUS if autonomous else AgentMode.MANAGED,
         sealing_key=sealing_key,
@@ -394,16 +394,16 @@ def _facts(message: wire.ClusterFacts) -> FactsReport:
     """An unknown distribution counts as none."""
     distribution = message.distribution.upper()
     return FactsReport(
-        kubernetes_version=message.kubernetes_version,
+        kubernetes_version=_plain(message.kubernetes_version),
         distribution=distribution if distribution in set(Distribution) else "",
         nodes=message.nodes,
         facts=ClusterFacts(
             cpu_millis=message.cpu_millis,
             memory_bytes=message.memory_bytes,
             pod_capacity=message.pod_capacity,
-            api_versions=tuple(message.api_versions),
+            api_versions=tuple(map(_plain, message.api_versions)),
             deprecated=tuple(
-                DeprecatedApi(one.group, one.version, one.resource, one.removed_in)
+                DeprecatedApi(*map(_plain, (one.group, one.version, one.resource, one.removed_in)))
                 for one in message.deprecated
             ),
         ),

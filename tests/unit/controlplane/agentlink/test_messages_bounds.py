@@ -44,3 +44,13 @@ def test_nul_in_a_clusters_texts_is_replaced() -> None:
     drift = messages.report(wire.Report(drift=wire.Drift(manager="\0", paths=["\0"]))).body
     assert isinstance(drift, DriftReport)
     assert (drift.manager, drift.paths) == ("�", ("�",))
+
+
+def test_nul_in_a_greeting_is_replaced() -> None:
+    """Agents that come at once are kept together: what one says must not fail all others."""
+    deprecated = [wire.DeprecatedApi(group="\0", version="\0", resource="\0", removed_in="\0")]
+    facts = wire.ClusterFacts(
+        kubernetes_version="\0", api_versions=["\0"], deprecated=deprecated, distribution="\0"
+    )
+    told = messages.greeting(wire.Hello(instance_id="\0", agent_version="\0", facts=facts))
+    assert "\0" not in f"{told!r}".replace("\\x00", "\0")
