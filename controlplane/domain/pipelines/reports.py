@@ -151,7 +151,8 @@ def render_failed(draft: Draft, event: RenderFailed) -> None:
 def _find_check(
     draft: Draft, event: CheckStarted | CheckAnswered
 ) -> tuple[Seat, Step, CheckState] | str:
-    seat = seat_of(draft, event.gate)
+    # A look is answered once: what comes while a service is not healthy would be missed for good.
+    seat = seat_of(draft, event.gate, unsettled=True)
     if isinstance(seat, str):
         return "nothing waits for this answer"
     check = seat.state.checks.get(event.step)

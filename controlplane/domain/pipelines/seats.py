@@ -33,10 +33,13 @@ class Seat:
         return digests_of(self.render or {})
 
 
-def seat_of(draft: Draft, id: GateId) -> Seat | str:
-    """What a gate is asked now, or why it is asked nothing."""
+def seat_of(draft: Draft, id: GateId, *, unsettled: bool = False) -> Seat | str:
+    """What a gate is asked now, or why it is asked nothing.
+
+    `unsettled`: also what a stage's own steps have asked whose services are not healthy any more.
+    """
     if id in draft.pipeline.workflow:
-        return _within(draft, id)
+        return _within(draft, id, unsettled=unsettled)
     found = draft.pipeline.gate.get(id)
     if found is None:
         return f"there is no gate {id}"
@@ -61,10 +64,11 @@ def put_state(draft: Draft, seat: Seat, **changes: object) -> None:
     draft.change_candidate(edge.id, gates={**draft.candidates[edge.id].gates, gate.id: state})
 
 
-def _within(draft: Draft, id: GateId) -> Seat | str:
+def _within(draft: Draft, id: GateId, *, unsettled: bool) -> Seat | str:
     stage, gate = draft.pipeline.workflow[id]
     held = draft.stage(stage.id)
     state = held.workflow or GateState()
-    if held.release is None or not held.settled or state.status is not GateStatus.RUNNING:
+    asks = held.settled or (unsettled and not held.stopped)
+    if held.release is None or not asks or state.status is not GateStatus.RUNNING:
         return f"the steps of {stage.name} ask nothing now"
     return Seat(gate, stage.id, held.release, held.attempt, state, held.revisions)

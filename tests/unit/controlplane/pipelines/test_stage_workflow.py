@@ -104,6 +104,16 @@ def test_no_step_runs_before_the_services_are_healthy() -> None:
     assert not [one for one in line.effects if isinstance(one, RunCheck)]
 
 
+def test_an_answer_counts_that_comes_while_a_service_is_not_healthy() -> None:
+    """It comes once; the step goes on as soon as the services are healthy again."""
+    line = InProd(with_workflow(LOOK))
+    line.health("prod", Health.PROGRESSING)
+    line.answer(Answer.PASSED)
+    assert (line.stage("prod").health, line.notes()) == (Health.PROGRESSING, [])
+    line.health("prod")
+    assert (line.stage("prod").health, line.asked()) == (Health.HEALTHY, ["look"])
+
+
 def test_a_step_that_fails_fails_the_stage_until_somebody_retries() -> None:
     line = InProd(with_workflow(LOOK))
     line.answer(Answer.FAILED)
