@@ -50,17 +50,18 @@ describe("a pipeline that is there", () => {
   const rollout: PipelineDefinitionFragment["stages"][number]["rollout"] = { strategy: "ROLLING", maxUnavailable: 2, maxPerGroup: 0, maxFailed: 0, pauseSeconds: 0, canaries: [], canaryCount: 0, groups: [], waveSize: 0 };
   const gate = { id: "g", name: "smoke", type: "JOB", settings: '{"job":{"namespace":"x","manifest":{"kind":"Job"}},"attempts":3}' } as const;
   const service = { id: "1", name: "shop", cluster: { id: "c", handle: "dev" } };
-  const dev = { id: "a", name: "dev", serviceNames: [], verification: { soakSeconds: 60, maxRestarts: 0, metric: null }, git: null, services: [{ service }], selector: null, rollout };
+  const dev = { id: "a", name: "dev", serviceNames: [], verification: { soakSeconds: 60, maxRestarts: 0, metric: null }, git: null, workflow: null, services: [{ service }], selector: null, rollout };
   const selector = { tags: [{ name: "stage", value: "prod" }], distro: null, projectId: null, groupIds: [], ignoredClusterIds: [] };
   const metric = { __typename: "ServiceMetricCheck", address: "shop/metrics:80", query: "up", comparison: "AT_LEAST", threshold: 1 } as const;
   const verification = { soakSeconds: 5, maxRestarts: 3, metric };
   const git = '{"changes":[{"kind":"IMAGE","path":"a.yaml","image":"shop"}]}';
-  const prod = { ...dev, id: "b", name: "prod", services: [], serviceNames: ["shop"], verification, git, selector };
+  const workflow = { id: "w", settings: '{"steps":[{"name":"test","type":"JOB","job":{"namespace":"x","manifest":{"kind":"Job"}}}],"timeoutSeconds":60}' };
+  const prod = { ...dev, id: "b", name: "prod", services: [], serviceNames: ["shop"], verification, git, workflow, selector };
   const trigger = { id: "t", name: "nightly", type: "SCHEDULE", settings: '{"cron":"0 3 * * *"}', git } as const;
   const there = { id: "p", name: "shop", onCommit: false, triggers: [trigger], stages: [dev, prod], edges: [{ id: "e", from: { id: "a", name: "dev" }, to: { id: "b", name: "prod" }, gates: [gate] }] };
   const definition = definitionOf(judged(written(there)).value);
 
-  it("is written and sent with all that it has: roll-outs, selectors, proofs, git, gates of every kind, triggers", () => {
+  it("is written and sent with all that it has: roll-outs, selectors, proofs, git, workflows, gates of every kind, triggers", () => {
     expect(complaints(definition, SERVICES)).toEqual([]);
     expect(attributesOf(definition, SERVICES)).toEqual({
       stages: [
@@ -72,6 +73,7 @@ describe("a pipeline that is there", () => {
           rollout: { strategy: "ROLLING", maxUnavailable: 2 },
           verification: { soakSeconds: 5, maxRestarts: 3, metric: { address: "shop/metrics:80", query: "up", comparison: "AT_LEAST", threshold: 1 } },
           git: { changes: [{ kind: "IMAGE", path: "a.yaml", image: "shop" }] },
+          workflow: { steps: [{ name: "test", type: "JOB", job: { namespace: "x", manifest: '{"kind":"Job"}' } }], timeoutSeconds: 60 },
         },
       ],
       edges: [{ from: "dev", to: "prod", gates: [{ name: "smoke", type: "JOB", attempts: 3, job: { namespace: "x", manifest: '{"kind":"Job"}' } }] }],

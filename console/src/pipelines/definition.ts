@@ -1,5 +1,5 @@
 // A pipeline as somebody writes it: what is wrong with it, and what the API is told.
-import type { GateType, PipelineAttributes, PipelineDefinitionFragment, PipelineGateAttributes } from "../api/generated";
+import type { GateType, PipelineAttributes, PipelineDefinitionFragment, PipelineGateAttributes, PipelineWorkflowAttributes } from "../api/generated";
 import { PIPELINE } from "../api/inputs";
 import { conform } from "../text/conform";
 import { toYaml } from "../text/yaml";
@@ -83,6 +83,7 @@ export function attributesOf({ stages, edges, ...begun }: Definition, services: 
     stages: stages.map(({ services: chosen, ...rest }) => ({
       ...rest,
       ...(rest["selector"] === undefined ? { services: chosen.map((one) => ({ serviceId: ids.get(one) ?? "" })) } : {}),
+      ...(isMap(rest["workflow"]) ? { workflow: sent(rest["workflow"]) as PipelineWorkflowAttributes } : {}),
     })),
     edges: edges.map((edge) => ({ ...edge, gates: edge.gates.map((gate) => sent(gate) as PipelineGateAttributes) })),
   };
@@ -106,7 +107,7 @@ function proofText({ soakSeconds, maxRestarts, metric }: NonNullable<Stage["veri
   return { soakSeconds, maxRestarts, metric: { address, query, comparison, threshold } };
 }
 
-function stageText({ name, services, serviceNames, selector, rollout, verification, git }: Stage): Rest {
+function stageText({ name, services, serviceNames, selector, rollout, verification, git, workflow }: Stage): Rest {
   const how = told(rollout);
   const members =
     selector === null
@@ -118,6 +119,7 @@ function stageText({ name, services, serviceNames, selector, rollout, verificati
     ...(Object.keys(how).length === 0 ? {} : { rollout: how }),
     ...(verification === null ? {} : { verification: proofText(verification) }),
     ...(git === null ? {} : { git: parsed(git) }),
+    ...(workflow === null ? {} : { workflow: parsed(workflow.settings) }),
   };
 }
 
