@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from fleet.errors import TowlineError
 from syncagent.domain.deletion import is_precious
+from syncagent.domain.directives import Leave, directives_of
 from syncagent.domain.health import Health, Verdict
 from syncagent.domain.hooks import Cleaning, Moment, ended
 from syncagent.domain.objects import KubeObject, ObjectKey, ObjectRef, metadata_of, ref_of
@@ -52,7 +53,7 @@ async def clean_up(
             continue
         live = await tools.cluster.get(ref)
         if live is not None and _is_ours(live, service):
-            if not _may_go(service, ref):
+            if not _may_go(service, ref, live):
                 service.awaiting = (*service.awaiting, ref)
                 continue
             await tools.cluster.delete(ref, live)
@@ -68,7 +69,7 @@ async def halt(tools: Tools, service: Service) -> None:
     for name in set(run.begun) - run.ended.keys():
         ref = run.made[name]
         live = await tools.cluster.get(ref)
-        if live is not None and _is_ours(live, service) and _may_go(service, ref):
+        if live is not None and _is_ours(live, service) and _may_go(service, ref, live):
             await tools.cluster.delete(ref, live)
         run.ended[name] = _STOPPED
     run.stopped = True
@@ -109,7 +110,7 @@ async def _has_ended(
     why = "" if verdict.health == Health.HEALTHY else await _why(tools, live, verdict)
     _end(tools, service, run, name, hook, why)
     cleans = (Cleaning.FAILED if why else Cleaning.SUCCEEDED) in hook.hook.cleaning
-    if cleans and _may_go(service, hook.ref):
+    if cleans and _may_go(service, hook.ref, live):
         await tools.cluster.delete(hook.ref, live)
         run.made.pop(name, None)
         tools.memory.runs.keep(run)
@@ -143,9 +144,12 @@ def _is_ours(live: KubeObject, service: Service) -> bool:
     return (run_of(live) or "").startswith(f"{service.id}.")
 
 
-def _may_go(service: Service, ref: ObjectRef) -> bool:
-    """Whether an object needs nobody's word to be deleted, or has it."""
-    return not is_precious(ref) or ref.key in service.desired.agreed
+def _may_go(service: Service, ref: ObjectRef, live: KubeObject) -> bool:
+    """Whether an object needs nobody's word to be deleted, or has it, be it on itself."""
+    if not is_precious(ref) or ref.key in service.desired.agreed:
+        return True
+    said = directives_of(live)
+    return Leave.AGREED in {said.prune, said.delete}
 
 
 def _is_current(live: KubeObject, run: Run) -> bool:
@@ -175,7 +179,7 @@ async def _start(
 async def _clear(tools: Tools, service: Service, hook: HookManifest, live: KubeObject) -> None:
     """Delete what an earlier run left where a hook's object is to be made, and see it gone."""
     if not metadata_of(live).get("deletionTimestamp"):
-        if not _may_go(service, hook.ref):
+        if not _may_go(service, hook.ref, live):
             service.awaiting = (*service.awaiting, hook.ref)
             raise Refused(
                 "must be deleted for its hook to run again, and with it its content: "

@@ -103,6 +103,19 @@ async def test_what_a_dropped_precious_hook_left_waits_for_a_word(stand: Stand) 
     assert CLAIM.key not in stand.cluster.objects
 
 
+@pytest.mark.parametrize("note", ["prune", "delete"])
+async def test_a_precious_hook_goes_where_it_says_so_itself(stand: Stand, note: str) -> None:
+    """Where signatures count no confirmation does: the word is on the object."""
+    stand.bring([claim(), config("y")])
+    await bind(stand)
+    first = stand.cluster.objects[CLAIM.key]
+    notes = first["metadata"]["annotations"] | {f"towline.dev/{note}": "true"}
+    stand.cluster.put(first | {"metadata": first["metadata"] | {"annotations": notes}})
+    stand.bring([config("z", notes=HOOK), config("y")])
+    await stand.phase(Phase.HEALTHY)
+    assert CLAIM.key not in stand.cluster.objects
+
+
 async def test_a_hook_takes_over_nobodys_fields_where_the_service_may_not(stand: Stand) -> None:
     """`force` is the service's own option, for hooks as well."""
     stand.bring([config("x", notes=HOOK), config("y")], force=False)
