@@ -148,7 +148,8 @@ def _input(stdin: Stdin) -> Generator[tuple[Any, bytes | None]]:
 def _bound(pid: int, memory: int) -> None:
     """Limit the memory of a process and of those that it starts, where the system lets others."""
     if sys.platform == "linux":
-        with suppress(ProcessLookupError):
+        # Not permitted: it has a lower limit already, as we have, and may not raise it.
+        with suppress(ProcessLookupError, PermissionError):
             resource.prlimit(pid, resource.RLIMIT_DATA, (memory, memory))
 
 

@@ -98,6 +98,18 @@ async def serve(handler: object) -> AsyncIterator[str]:
     await running.cleanup()
 
 
+async def test_git_runs_where_its_memory_is_limited_already(
+    runner: GitRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A limit that is lower than ours may not be raised: git has that one then."""
+
+    def refused(*_: object) -> None:
+        raise PermissionError("not permitted")
+
+    monkeypatch.setattr("resource.prlimit", refused)
+    await runner.check_version()
+
+
 async def test_a_server_of_the_old_protocol_is_asked_by_git_itself(
     git_server: GitServer, old_server: str, cache: GitCache
 ) -> None:
