@@ -62,7 +62,7 @@ async def bind(
         if (holder := await pipeline_of(tx, id)) is not None:
             raise Conflict(f"service {found[id].name!r} belongs to another pipeline: {holder}")
         await tx.services.change(id, promoted=True, pinned=found[id].sha)
-    left = [row for row in rows if row.id in then - now]
+    left = await tx.services.lock(then - now)
     for service in left:
         await _let_go(tx, service)
     await _note(tx, spec, before)
@@ -92,7 +92,7 @@ async def pipeline_of(tx: Transaction, service_id: str) -> str | None:
 
 async def unbind(tx: Transaction, spec: model.Pipeline) -> list[Service]:
     """Let all services of a pipeline follow their refs again; gives them."""
-    left = await tx.services.select(id=promoted_by(spec))
+    left = await tx.services.lock(promoted_by(spec))
     for service in left:
         await _let_go(tx, service)
     for row in await tx.pipeline_services.select(pipeline_id=spec.id):

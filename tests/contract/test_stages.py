@@ -1,0 +1,42 @@
+"""Services that a pipeline lets go while somebody else changes them."""
+
+import asyncio
+from dataclasses import replace
+
+from controlplane.domain.verification import Verification
+from controlplane.events.memory import MemoryBus
+from controlplane.secrets.envelope import EnvelopeSealer
+from controlplane.storage.store import SqlStore
+from controlplane.usecases.deps import Deps
+from controlplane.usecases.stages import unbind
+from tests.fakes.clock import FakeClock
+from tests.fakes.manifests import FakeManifests
+from tests.fakes.pipelines import make_pipeline
+from tests.integration.controlplane.conftest import World
+
+
+async def test_what_is_let_go_takes_back_no_sequence(store: SqlStore) -> None:
+    """A delivery at the same time raises it, too: the agent hears of both."""
+    clock, manifests = FakeClock(), FakeManifests()
+    deps = Deps(store, MemoryBus(), manifests, EnvelopeSealer(b"k" * 32), clock)
+    world = World(deps, manifests, clock)
+    service = await world.service(await world.cluster("c"), await world.repository(), "shop")
+    spec = make_pipeline({"dev prod": []})
+    first, last = spec.stages
+    spec = replace(spec, stages=(first, replace(last, services=(service.id,))))
+
+    async def let_go() -> None:
+        async with store.write() as tx:
+            await unbind(tx, spec)
+
+    async with store.write() as tx:
+        await tx.services.change(service.id, watch=Verification(60), digest="d", sequence=7)
+    async with store.write() as tx:
+        held = await tx.services.get(service.id)
+        assert held is not None
+        leaving = asyncio.ensure_future(let_go())
+        await asyncio.wait([leaving], timeout=0.3)
+        await tx.services.change(service.id, sequence=held.sequence + 1)
+    await leaving
+    after = await world.get(service)
+    assert (after.sequence, after.watch) == (9, None)
