@@ -114,10 +114,10 @@ class Tunnels:
 
 
 async def _write(tx: Transaction, claimed: Mapping[str, Tunnel], known: Container[str]) -> None:
-    """Conflict: another replica has claimed a new agent meanwhile."""
+    """In the order of ids. Conflict: another replica has claimed a new agent meanwhile."""
     await tx.tunnels.change_each({id: _columns(one) for id, one in claimed.items() if id in known})
     try:
-        for id, one in claimed.items():
+        for id, one in sorted(claimed.items()):
             if id not in known:
                 await tx.tunnels.add(one)
     except Conflict as error:
