@@ -41,6 +41,7 @@ def metrics_listener(app: Any, text: str) -> Listener:
             lifespan="off",
             access_log=False,
             log_config=None,
+            date_header=False,
             timeout_graceful_shutdown=1,
         )
     )
