@@ -143,8 +143,10 @@ async def test_two_people_who_approve_at_once_both_count(world: World) -> None:
     told = await asyncio.gather(
         *(approve(one, gate, digests) for one in (bo, cy, bo)), return_exceptions=True
     )
-    refused = [one for one in told if isinstance(one, Conflict)]
-    assert [one.message for one in refused] == ["bo@example.org has approved already"]
+    (refused,) = [one for one in told if isinstance(one, Conflict)]
+    # The gate may be open by the time that the second click is judged.
+    late = "nothing waits at gate sign-off"
+    assert refused.message in ("bo@example.org has approved already", late)
     await line.settle()
     assert (await world.get(line.prod)).digest == digests[line.prod.id]
 

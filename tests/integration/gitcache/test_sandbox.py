@@ -91,14 +91,14 @@ def is_ready(pid: int) -> bool:
 async def killed(pool: WorkerPool, times: int, how: signal.Signals) -> asyncio.Task:
     """A slow job whose worker is killed so many times."""
     job = asyncio.ensure_future(pool.render(SLOW))
+    gone: set[int] = set()
     for _ in range(times):
-        while not any(map(is_ready, workers())):
+        while not (ready := {pid for pid in workers() if pid not in gone and is_ready(pid)}):
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.1)
-        for pid in workers():
+        for pid in ready:
             os.kill(pid, how)
-        while not job.done() and not workers():
-            await asyncio.sleep(0.01)
+        gone |= ready
     return job
 
 

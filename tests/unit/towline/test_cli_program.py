@@ -214,19 +214,26 @@ def gate(name: str, release: str | None, kind: str = "APPROVAL") -> dict:
 
 
 def test_the_only_gate_that_waits_for_approval_needs_no_name() -> None:
-    pipeline = {"edges": [gate("soak", "r1", "SOAK"), gate("eu", None), gate("us", "r1")]}
+    edges = [gate("soak", "r1", "SOAK"), gate("eu", None), gate("us", "r1")]
+    pipeline = {"edges": edges, "stages": [{"workflow": None}]}
     assert find_gate(pipeline, None)[1]["name"] == "us"
     assert find_gate(pipeline, "id-eu")[1]["name"] == "eu"
     with pytest.raises(NotFound, match="no gate asia"):
         find_gate(pipeline, "asia")
 
 
+def test_a_workflow_of_a_stage_is_found_as_a_gate_is() -> None:
+    own = {"id": "id-w", "name": "migrate", "type": "WORKFLOW", "state": "RUNNING"}
+    pipeline = {"edges": [gate("eu", None)], "stages": [{"workflow": None}, {"workflow": own}]}
+    assert find_gate(pipeline, None)[1] is find_gate(pipeline, "migrate")[1] is own
+
+
 def test_with_several_gates_the_name_is_asked_for() -> None:
-    pipeline = {"edges": [gate("eu", "r1"), gate("us", "r1")]}
+    pipeline = {"edges": [gate("eu", "r1"), gate("us", "r1")], "stages": []}
     with pytest.raises(Invalid, match="say which gate: eu"):
         find_gate(pipeline, None)
     with pytest.raises(NotFound, match="nothing waits for approval"):
-        find_gate({"edges": []}, None)
+        find_gate({"edges": [], "stages": []}, None)
 
 
 def test_why_names_what_a_promoted_commit_waits_for() -> None:
