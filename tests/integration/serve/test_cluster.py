@@ -181,3 +181,34 @@ async def test_a_service_of_a_chart_alone_runs_and_follows_its_versions(fleet: F
     await until(lambda: fleet.live("other"), lambda data: data == {"n": "9"}, 60)
     assert await fleet.live("newer") == {"m": "x"}
     assert await fleet.live("charted-web") == {"v": "ours"}
+
+
+PROMOTED = """mutation ($dev: ID!, $prod: ID!) { savePipeline(name: "charts", attributes: {
+  stages: [{name: "dev", services: [{serviceId: $dev}]}
+           {name: "prod", services: [{serviceId: $prod}]}]
+  edges: [{from: "dev", to: "prod"}]}) { id } }"""
+
+
+async def test_new_versions_of_a_chart_of_an_http_repository_are_released(fleet: Fleet) -> None:
+    """The first stage follows a range; each version that runs there goes on to the next one."""
+    async with serving() as server:
+        server.publish("web", "1.0.0", archive("web", chart()))
+        helm = {"url": server.http, "chart": "web", "version": "^1"}
+        cluster = await fleet.hub.ask("{ clusters(first: 1) { edges { node { id } } } }")
+        id = cluster["clusters"]["edges"][0]["node"]["id"]
+        made: list[Json] = []
+        for name in ("dev", "prod"):
+            values = helm | {"values": f"v: {name}"}
+            attributes = {"name": name, "namespace": fleet.namespace, "helm": values}
+            told = await fleet.hub.ask(OF_CHART, cluster=id, attributes=attributes)
+            made.append(told["createServiceDeployment"])
+            await fleet.healthy(made[-1]["id"])
+        await fleet.hub.ask(PROMOTED, dev=made[0]["id"], prod=made[1]["id"])
+        newer = chart(version="1.1.0")
+        template = newer["templates/map.yaml"]
+        newer["templates/map.yaml"] = template.replace("{v:", "{of: {{ .Chart.Version }}, v:")
+        server.publish("web", "1.1.0", archive("web", newer))
+        await fleet.hub.ask(SYNC, id=made[0]["repository"]["id"])
+        for name in ("dev", "prod"):
+            await until(lambda of=name: fleet.live(f"{of}-web"), lambda seen: "of" in seen, 60)
+            assert await fleet.live(f"{name}-web") == {"of": "1.1.0", "v": name}
