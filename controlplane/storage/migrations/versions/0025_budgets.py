@@ -12,16 +12,13 @@ _STOP_AND_GO = ("pause", "resume")
 
 
 def upgrade() -> None:
+    """The defaults stay: replicas of the version before go on adding rows without the columns."""
     with op.batch_alter_table("cluster_groups") as batch:
         batch.add_column(sa.Column("max_changing", sa.Integer, nullable=False, server_default="0"))
-    with op.batch_alter_table("cluster_groups") as batch:
-        batch.alter_column("max_changing", server_default=None)
     with op.batch_alter_table("pipeline_services") as batch:
         batch.add_column(
             sa.Column("changing", sa.Boolean, nullable=False, server_default=sa.false())
         )
-    with op.batch_alter_table("pipeline_services") as batch:
-        batch.alter_column("changing", server_default=None)
     _keep_rights()
 
 
