@@ -3,7 +3,7 @@
 Nobody hands out what they do not hold: each grant is held against the giver's own policy.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -232,6 +232,7 @@ class Rights:
         changed: list[Binding] = []
         async with self._deps.store.write() as tx:
             target = await self._place(tx, actor, scope)
+            await _check_subjects(tx, wanted.values())
             for name, subjects in wanted.items():
                 role = await find_role(tx, name)
                 changes = await self._replace(tx, actor, scope, role, subjects)
@@ -250,9 +251,10 @@ class Rights:
         """Add and remove bindings of a role until the subjects are these; what was changed."""
         held = await tx.bindings.select(scope=scope, role_id=role.id, expires_at=None)
         known = {(one.subject_kind, one.subject_id): one for one in held}
-        users = [(SubjectKind.USER, (await find_user(tx, id)).id) for id in subjects.users]
-        groups = [(SubjectKind.GROUP, (await find_group(tx, id)).id) for id in subjects.groups]
-        asked = {*users, *groups}
+        asked = {
+            *((SubjectKind.USER, id) for id in subjects.users),
+            *((SubjectKind.GROUP, id) for id in subjects.groups),
+        }
         gone = [one for key, one in known.items() if key not in asked]
         for one in gone:
             await tx.bindings.remove(one.id)
@@ -321,6 +323,19 @@ class Rights:
 def _may_see(actor: Actor, one: BindingView) -> bool:
     is_own = one.row.subject_id == actor.id
     return is_own or actor.may(Verb.READ, one.target.below(Kind.BINDING))
+
+
+async def _check_subjects(tx: Transaction, wanted: Iterable[Subjects]) -> None:
+    """NotFound: one is not there.
+
+    Groups first, then users, as where members are put into groups: what is read stays locked, and
+    of two transactions that lock in different orders one fails.
+    """
+    several = tuple(wanted)
+    for id in sorted({id for one in several for id in one.groups}):
+        await find_group(tx, id)
+    for id in sorted({id for one in several for id in one.users}):
+        await find_user(tx, id)
 
 
 async def _subject(tx: Transaction, draft: BindingDraft) -> tuple[SubjectKind, str, str]:
