@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from fleet.bundle import digest_of
 from fleet.errors import Invalid, Unavailable
 from fleet.runtime.clock import Clock
+from fleet.runtime.flights import Flights
 from fleet.source import Rendered, Renderer, RenderRequest, RepositorySpec, SourceFolder
 from gitcache.domain import paths
 from gitcache.domain.objects import Entry
@@ -20,7 +21,6 @@ from gitcache.ports import (
     Workers,
 )
 from gitcache.sync.files import contents
-from gitcache.sync.flights import Flights
 from gitcache.sync.groups import Groups
 from gitcache.sync.plans import Origin, Part, Plan, Planner
 
@@ -59,7 +59,7 @@ class Renders:
         self._clock = clock
         self._failure_seconds = failure_seconds
         self._failures: OrderedDict[str, tuple[float, str]] = OrderedDict()
-        self._flights: Flights[Rendered | None] = Flights()
+        self._flights: Flights[str, Rendered | None] = Flights()
 
     async def render(
         self,

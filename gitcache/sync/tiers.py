@@ -7,9 +7,9 @@ from contextlib import suppress
 import structlog
 
 from fleet.errors import TowlineError, Unavailable
+from fleet.runtime.flights import Flights
 from fleet.runtime.tasks import Tasks
 from gitcache.ports import ContentStore
-from gitcache.sync.flights import Flights
 
 log = structlog.get_logger(__name__)
 
@@ -34,7 +34,7 @@ class TieredContent:
         self._nearest = nearest
         self._farther = farther
         self._make_room = make_room
-        self._flights: Flights[bytes | None] = Flights()
+        self._flights: Flights[str, bytes | None] = Flights()
         self._waiting = 0
         self._copied = asyncio.Event()
         self.tasks = Tasks("content")

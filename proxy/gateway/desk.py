@@ -7,6 +7,7 @@ from urllib.parse import unquote
 from fleet.errors import Forbidden, Invalid, LimitExceeded, Unauthenticated, Unavailable
 from fleet.identity import ClusterId, TokenKind, token_kind
 from fleet.runtime.clock import Clock
+from fleet.runtime.flights import Flights
 from proxy.domain.access import (
     Credential,
     CredentialKind,
@@ -21,7 +22,7 @@ from proxy.domain.limits import StreamLimits, Timeouts
 from proxy.domain.terminal import TERMINALS, TerminalSession
 from proxy.gateway.answers import age
 from proxy.gateway.counting import OpenRequests
-from proxy.gateway.memory import Memory, Questions
+from proxy.gateway.memory import Memory
 from proxy.gateway.meters import Meters
 from proxy.ports import (
     AgentPresence,
@@ -90,9 +91,10 @@ class Desk:
         self._limits = limits
         self._identities: Memory[bytes, Identity] = Memory(clock, timeouts.identity_cache)
         self._grants: Memory[_Question, Grant] = Memory(clock, timeouts.verdict_cache)
-        # With `changes` in the key: nobody is told an answer to what was asked before a change.
-        self._who: Questions[tuple[int, bytes], Identity] = Questions()
-        self._may: Questions[tuple[int, _Question], Grant] = Questions()
+        # When a verdict gets too old, all requests of a busy connection pool miss it at once. With
+        # `changes` in the key nobody is told an answer to what was asked before a change.
+        self._who: Flights[tuple[int, bytes], Identity] = Flights()
+        self._may: Flights[tuple[int, _Question], Grant] = Flights()
         self.requests = requests or OpenRequests(limits)
         self.changes = 0
 
@@ -136,7 +138,7 @@ class Desk:
         identity = self._identities.get(digest)
         if identity is None or self._expired(identity):
             before = self.changes
-            identity = await self._who.ask(
+            identity = await self._who.once(
                 (before, digest),
                 lambda: self._authenticator.authenticate(credential, source=source),
             )
@@ -226,7 +228,7 @@ class Desk:
         grant = self._grants.get(question)
         if grant is None:
             before = self.changes
-            grant = await self._may.ask(
+            grant = await self._may.once(
                 (before, question),
                 lambda: self._authorizer.authorize(identity, handle, attributes),
             )

@@ -1,7 +1,6 @@
-"""Verdicts remembered for a short while, and asked for once however many wait for them."""
+"""Verdicts remembered for a short while."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 from fleet.runtime.clock import Clock
@@ -56,35 +55,3 @@ class Memory(Generic[Key, Value]):
     def clear(self) -> None:
         """Forget everything."""
         self._values.clear()
-
-
-class Questions(Generic[Key, Value]):
-    """Questions under way: whoever asks the same meanwhile waits for the same answer.
-
-    When a verdict gets too old, all requests of a busy connection pool miss it at once.
-    """
-
-    def __init__(self) -> None:
-        self._open: dict[Key, asyncio.Future[Value]] = {}
-
-    async def ask(self, key: Key, question: Callable[[], Awaitable[Value]]) -> Value:
-        """The answer, or what `question` raises. Where the asker goes away, another one asks."""
-        while (asked := self._open.get(key)) is not None:
-            await asyncio.wait([asked])
-            if not asked.cancelled():
-                return asked.result()
-        answer: asyncio.Future[Value] = asyncio.get_running_loop().create_future()
-        self._open[key] = answer
-        try:
-            value = await question()
-        except Exception as error:
-            answer.set_exception(error)
-            # Retrieved: where nobody else waits, it is no failure that nobody has seen.
-            answer.exception()
-            raise
-        else:
-            answer.set_result(value)
-            return value
-        finally:
-            answer.cancel()
-            del self._open[key]
