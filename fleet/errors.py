@@ -21,6 +21,18 @@ class Code(StrEnum):
     INTERNAL = "INTERNAL"
 
 
+HTTP_STATUS: Mapping[Code, int] = {
+    Code.UNAUTHENTICATED: 401,
+    Code.FORBIDDEN: 403,
+    Code.NOT_FOUND: 404,
+    Code.INVALID: 400,
+    Code.CONFLICT: 409,
+    Code.LIMIT: 429,
+    Code.UNAVAILABLE: 503,
+    Code.INTERNAL: 500,
+}
+
+
 class TowlineError(Exception):
     """A failure with a code and a sentence that may be shown to the caller.
 

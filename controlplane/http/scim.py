@@ -20,7 +20,7 @@ from controlplane.http.browser import Cookies
 from controlplane.http.graphql import token_of
 from controlplane.usecases.directory import Directory, GroupView
 from controlplane.usecases.identity import Identity
-from fleet.errors import Code, Invalid, NotFound, TowlineError, Unauthenticated
+from fleet.errors import HTTP_STATUS, Code, Invalid, NotFound, TowlineError, Unauthenticated
 from fleet.identity import TokenKind, token_kind
 
 PATH = "/scim/v2"
@@ -31,15 +31,6 @@ _ID = re.compile(r"[\w-]{1,64}")
 _USER, _GROUP = "User", "Group"
 _CORE = "urn:ietf:params:scim:schemas:core:2.0"
 _MESSAGES = "urn:ietf:params:scim:api:messages:2.0"
-_STATUS = {
-    Code.UNAUTHENTICATED: 401,
-    Code.FORBIDDEN: 403,
-    Code.NOT_FOUND: 404,
-    Code.INVALID: 400,
-    Code.CONFLICT: 409,
-    Code.LIMIT: 429,
-    Code.UNAVAILABLE: 503,
-}
 _DETAILS = {"filter": "invalidFilter", "path": "invalidPath", "body": "invalidSyntax"}
 
 Json = dict[str, Any]
@@ -270,11 +261,11 @@ def _made(shown: Json) -> Response:
 
 
 def _refusal(error: TowlineError) -> Response:
-    status = _STATUS.get(error.code, 500)
+    status = HTTP_STATUS[error.code]
     told = {
         "schemas": [f"{_MESSAGES}:Error"],
         "status": str(status),
-        "detail": error.message if error.code in _STATUS else "our mistake: the log has it",
+        "detail": "our mistake: the log has it" if error.code is Code.INTERNAL else error.message,
     }
     if error.code is Code.CONFLICT:
         told["scimType"] = "uniqueness"

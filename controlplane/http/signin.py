@@ -18,7 +18,7 @@ from controlplane.usecases.accounts import Accounts
 from controlplane.usecases.identity import Identity
 from controlplane.usecases.renewals import Given
 from controlplane.usecases.signin import DEVICE_LIFE, DevicePending, SignIn
-from fleet.errors import Code, Invalid, TowlineError, Unauthenticated
+from fleet.errors import HTTP_STATUS, Code, Invalid, TowlineError, Unauthenticated
 from fleet.runtime.clock import Clock
 
 MOST_FORM_BYTES = 64 << 10
@@ -30,15 +30,6 @@ _SUBJECT_TYPES = frozenset(
     f"urn:ietf:params:oauth:token-type:{name}" for name in ("jwt", "id_token", "access_token")
 )
 _ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"
-_STATUS = {
-    Code.UNAUTHENTICATED: 401,
-    Code.FORBIDDEN: 403,
-    Code.NOT_FOUND: 404,
-    Code.INVALID: 400,
-    Code.CONFLICT: 409,
-    Code.LIMIT: 429,
-    Code.UNAVAILABLE: 503,
-}
 _OAUTH_ERRORS = {
     Code.UNAUTHENTICATED: "invalid_grant",
     Code.FORBIDDEN: "access_denied",
@@ -256,7 +247,7 @@ def _told(work: Handler) -> Handler:
         try:
             return await work(request)
         except TowlineError as error:
-            return pages.message("Not done", error.message, _STATUS.get(error.code, 500))
+            return pages.message("Not done", error.message, HTTP_STATUS[error.code])
 
     return handle
 

@@ -4,19 +4,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from http import HTTPStatus
 
-from fleet.errors import Code, TowlineError
+from fleet.errors import HTTP_STATUS, TowlineError
 from proxy.gateway.status import Encoding, encode_status
 
-_STATUS_OF = {
-    Code.UNAUTHENTICATED: 401,
-    Code.FORBIDDEN: 403,
-    Code.NOT_FOUND: 404,
-    Code.INVALID: 400,
-    Code.CONFLICT: 409,
-    Code.LIMIT: 429,
-    Code.UNAVAILABLE: 503,
-    Code.INTERNAL: 500,
-}
 _REASONS = {
     400: "BadRequest",
     401: "Unauthorized",
@@ -45,7 +35,7 @@ class Refusal:
 
 def refusal_of(error: TowlineError) -> Refusal:
     """How an error of the family is told over HTTP."""
-    return Refusal(_STATUS_OF[error.code], error.message)
+    return Refusal(HTTP_STATUS[error.code], error.message)
 
 
 def encode(
