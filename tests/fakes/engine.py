@@ -111,8 +111,11 @@ class Stand:
         return bundle
 
     async def until(self, right: Callable[[], Any]) -> None:
-        """Let time pass, a quarter of a second at a time, until something holds."""
-        for _ in range(400):
+        """Let time pass, a quarter of a second at a time, until something holds.
+
+        250 s at most: more than the longest wait before another try.
+        """
+        for _ in range(1000):
             if right():
                 return
             # Bundles go through threads, which the fake clock does not wait for.

@@ -188,8 +188,11 @@ async def test_without_desired_state_nothing_is_touched(bench: Bench) -> None:
         hub.want("stray", [bench.config("a")], namespace=bench.namespace)
         await hub.until_phase("stray", pb.PHASE_HEALTHY)
     shutil.rmtree(bench.state)
+    # What the first agent had still to say ends with the listening.
+    await hub.stop()
     hub.desired.clear()
     hub.reports.clear()
+    await hub.start()
     async with bench.agent():
         await hub.until(lambda: len(hub.hellos) == 2)
         await asyncio.sleep(1)
