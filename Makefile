@@ -83,7 +83,7 @@ demo: setup console-if-npm ## the whole product on this machine, until Ctrl-C; D
 test: setup lint servers charts console-if-npm ## everything that is checked; PYTEST="-k gate" passes options on
 	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory lint-console test-console; fi
 	@# The kubectl that was built serves where the machine has none.
-	@PATH="$$PATH:$$($(BIN)/python -m towline.demo.clusters build)" $(BIN)/pytest -q -n 3 --dist loadgroup $(PYTEST)
+	@PATH="$$PATH:$$($(BIN)/python -m towline.demo.clusters build)" $(BIN)/pytest -q -n 3 --dist loadgroup --reruns 1 --rerun-show-tracebacks -raR --rerun-except canary- $(PYTEST)
 
 .PHONY: servers
 servers: setup

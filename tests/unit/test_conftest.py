@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.conftest import MOST_RERUNS
+
 ROOT = Path(__file__).parents[2]
 SKIPS = """
 import os
@@ -21,21 +23,36 @@ def test_may_be_skipped(): ...
 @pytest.mark.xfail(reason="known", strict=True)
 def test_is_expected_to_fail(): raise ValueError
 """
+RACES = """
+from pathlib import Path
+import pytest
+
+@pytest.mark.parametrize("number", range({tests}))
+def test_races(number, pytestconfig):
+    seen = Path(__file__).with_name(f"seen-{{number}}")
+    if not seen.exists():
+        seen.touch()
+        raise AssertionError
+"""
 OPTIONS = ["-c", "/dev/null", "--continue-on-collection-errors"]
 SKIPPED_MODULE = "import pytest\npytest.importorskip('no_such_module')\n"
 
 
-def closing_line(folder: Path, ci: str) -> str:
-    """The last line of a run over the tests of a folder."""
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "tests.conftest", *OPTIONS, folder],
+def run(folder: Path, ci: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """A run over the tests of a folder."""
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "tests.conftest", *OPTIONS, *options, folder],
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,
         env=os.environ | {"CI": ci, "TOWLINE_URL": "https://real", "XDG_CACHE_HOME": "/nowhere"},
     )
-    return done.stdout.strip().rpartition("\n")[2]
+
+
+def closing_line(folder: Path, ci: str) -> str:
+    """The last line of such a run."""
+    return run(folder, ci).stdout.strip().rpartition("\n")[2]
 
 
 def test_a_skip_is_a_failure_in_ci_unless_the_platform_is_another(tmp_path: Path) -> None:
@@ -44,3 +61,17 @@ def test_a_skip_is_a_failure_in_ci_unless_the_platform_is_another(tmp_path: Path
     (tmp_path / "test_module.py").write_text(SKIPPED_MODULE)
     assert "1 passed, 1 skipped, 1 xfailed, 2 errors" in closing_line(tmp_path, "true")
     assert "1 passed, 3 skipped, 1 xfailed" in closing_line(tmp_path, "")
+
+
+def test_a_few_tests_may_race_and_are_named(tmp_path: Path) -> None:
+    """What passes when it is run again is told by name; one more than may be fails the run."""
+    few, many = tmp_path / "few", tmp_path / "many"
+    for folder, tests in ((few, MOST_RERUNS), (many, MOST_RERUNS + 1)):
+        folder.mkdir()
+        (folder / "test_races.py").write_text(RACES.format(tests=tests))
+    done = run(few, "true", "--reruns=1", "-rR")
+    assert done.returncode == 0, done.stdout
+    assert "RERUN test_races.py::test_races[0]" in done.stdout
+    done = run(many, "true", "--reruns=1")
+    assert done.returncode == 1
+    assert f"{MOST_RERUNS + 1} tests had to be run again, {MOST_RERUNS} may be" in done.stdout
