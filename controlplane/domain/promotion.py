@@ -7,6 +7,8 @@ from typing import Any
 
 from controlplane.domain.access import Kind, Target
 
+MOST_MEASURED = 240
+
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
@@ -47,11 +49,29 @@ class PipelineService:
 
 
 @dataclass(frozen=True, slots=True)
+class Measurement:
+    """What a metric gave when a gate, or a step of it, asked; the first series, if several.
+
+    `release` is the number of the release that waited, 0 of one that has gone meanwhile.
+    """
+
+    at: datetime
+    step: str
+    release: int
+    passed: bool
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class PipelineGate:
-    """A gate, so that its pipeline is found by it."""
+    """A gate, so that its pipeline is found by it.
+
+    `measured` has the newest answers of its metrics, the newest last, `MOST_MEASURED` at most.
+    """
 
     id: str
     pipeline_id: str
+    measured: tuple[Measurement, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,8 +29,11 @@ from controlplane.domain.pipelines.rules import (
     WaitRule,
     WindowRule,
     WorkflowRule,
+    rules_of,
 )
 from controlplane.domain.pipelines.state import CheckState, GateState, GateStatus
+from controlplane.domain.promotion import Measurement
+from controlplane.graphql.context import Info
 from fleet.errors import Invalid
 from fleet.identity import ClusterId
 from fleet.thresholds import Comparison
@@ -56,6 +59,27 @@ class GateOutput:
 
     name: str
     value: str
+
+
+@strawberry.type
+class GateMeasurement:
+    """What a metric gave for a release: the first ten series, over the baseline if there is one."""
+
+    at: datetime
+    step: str
+    release: int
+    passed: bool
+    values: list[float]
+
+    @classmethod
+    def of(cls, one: Measurement) -> "GateMeasurement":
+        return cls(
+            at=one.at,
+            step=one.step,
+            release=one.release,
+            passed=one.passed,
+            values=list(one.values),
+        )
 
 
 @strawberry.type
@@ -88,7 +112,7 @@ class PipelineGate:
     """`digests` of the edge are what an approval is bound to.
 
     `settings` is what the gate asks, as JSON in the words of PipelineGateAttributes, without
-    what is the default.
+    what is the default. `awaitsDecision`: it is a person's turn to approve or to reject.
     """
 
     id: strawberry.ID
@@ -103,6 +127,15 @@ class PipelineGate:
     skipped: str | None
     settings: str
     checks: list[GateCheck]
+    awaits_decision: bool
+    rule: strawberry.Private[Rule]
+
+    @strawberry.field(description="What its metrics gave, the newest last: 240 answers at most.")
+    async def measured(self, info: Info) -> list[GateMeasurement]:
+        if not any(isinstance(one, MetricRule) for one in rules_of(self.rule)):
+            return []
+        rows = await info.context.verbs.pipelines.measured(self.id)
+        return [GateMeasurement.of(one) for one in rows]
 
     @classmethod
     def of(cls, gate: model.Gate, state: GateState) -> "PipelineGate":
@@ -124,7 +157,21 @@ class PipelineGate:
             skipped=state.skipped or None,
             settings=orjson.dumps(_settings(rule, gate.patience)).decode(),
             checks=[GateCheck.of(step, check) for step, check in state.checks.items()],
+            awaits_decision=_awaits_decision(rule, state),
+            rule=rule,
         )
+
+
+def _awaits_decision(rule: Rule, state: GateState) -> bool:
+    if state.status is not GateStatus.RUNNING:
+        return False
+    if not isinstance(rule, WorkflowRule):
+        return isinstance(rule, ApprovalRule | ManualRule)
+    people = [one.name for one in rule.steps if isinstance(one.rule, ApprovalRule)]
+    return any(
+        step in people and check.status is GateStatus.RUNNING
+        for step, check in state.checks.items()
+    )
 
 
 @strawberry.input

@@ -4,6 +4,7 @@ from typing import Any
 
 from sqlalchemy import Boolean, Column, Index, Integer, LargeBinary, String, Table, Text
 
+from controlplane.domain.promotion import Measurement
 from controlplane.storage.columns import Shape, Utc
 from controlplane.storage.tables import metadata
 
@@ -34,6 +35,7 @@ pipeline_gates = Table(
     metadata,
     Column("id", String(36), primary_key=True),
     Column("pipeline_id", String(36), nullable=False, index=True),
+    Column("measured", Shape(tuple[Measurement, ...]), nullable=False, default=()),
 )
 
 pipeline_triggers = Table(

@@ -17,7 +17,7 @@ from controlplane.domain.notification_bodies import signature
 from controlplane.domain.pipelines import codec, model
 from controlplane.domain.pipelines import effects as fx
 from controlplane.domain.pipelines import events as ev
-from controlplane.domain.pipelines.checks import Answer
+from controlplane.domain.pipelines.checks import Answer, Finding
 from controlplane.domain.pipelines.metrics import judge_metric, samples
 from controlplane.domain.pipelines.rules import (
     HttpRule,
@@ -37,7 +37,6 @@ from controlplane.usecases.observations import job_key
 from controlplane.usecases.pipelines import Pipelines
 from fleet.errors import Conflict, Invalid, TowlineError, Unavailable
 
-Found = tuple[Answer, str]
 _NOT_YET = frozenset((202, 409, 425, 429, 503))
 
 
@@ -68,9 +67,9 @@ class Checks:
         try:
             event = await self._event(spec, effect)
         except Unavailable as error:
-            event = _answered(effect, (Answer.UNDECIDED, error.message))
+            event = _answered(effect, Finding(Answer.UNDECIDED, error.message))
         except TowlineError as error:
-            event = _answered(effect, (Answer.FAILED, error.message))
+            event = _answered(effect, Finding(Answer.FAILED, error.message))
         await self._pipelines.advance(pipeline, event)
 
     async def _event(self, spec: model.Pipeline, effect: fx.RunCheck) -> ev.Event:
@@ -110,7 +109,7 @@ class Checks:
             raise Conflict("the stage has no service, so there is no cluster for the job")
         return services[0].cluster_id
 
-    async def _measure(self, spec: model.Pipeline, rule: MetricRule) -> Found:
+    async def _measure(self, spec: model.Pipeline, rule: MetricRule) -> Finding:
         values = samples(await self._query(spec, rule, rule.query))
         if not rule.baseline:
             return judge_metric(rule, values)
@@ -137,7 +136,7 @@ class Checks:
             raise Conflict(f"{spec.owner.email or 'who saved the pipeline'} has left: save it anew")
         return Actor(ActorKind.USER, id=user.id, name=user.name, email=user.email)
 
-    async def _ask(self, spec: model.Pipeline, effect: fx.RunCheck, rule: HttpRule) -> Found:
+    async def _ask(self, spec: model.Pipeline, effect: fx.RunCheck, rule: HttpRule) -> Finding:
         body = orjson.dumps(
             {
                 "type": "pipeline.gate",
@@ -155,36 +154,47 @@ class Checks:
         reply = await self._outward.ask("POST", rule.url, headers, body)
         return _judge_reply(rule, reply.status, reply.body)
 
-    async def _look(self, spec: model.Pipeline, effect: fx.RunCheck, rule: VersionRule) -> Found:
+    async def _look(self, spec: model.Pipeline, effect: fx.RunCheck, rule: VersionRule) -> Finding:
         async with self._deps.store.read() as tx:
             members = await tx.services.select(id=spec.stage[effect.stage].services)
             clusters = {one.cluster_id for one in members}
             found = await tx.services.select(cluster_id=clusters, name=rule.service)
         missing = clusters - {one.cluster_id for one in found}
         if missing:
-            return Answer.UNDECIDED, f"{len(missing)} clusters have no service {rule.service}"
+            return Finding(
+                Answer.UNDECIDED, f"{len(missing)} clusters have no service {rule.service}"
+            )
         for one in found:
             if not rule.holds(one.version):
                 told = f"{rule.service} has version {one.version}, wanted {rule.range}"
-                return Answer.UNDECIDED, told
+                return Finding(Answer.UNDECIDED, told)
             if one.status is not ServiceStatus.HEALTHY:
-                return Answer.UNDECIDED, f"{rule.service} is {one.status.value}"
-        return Answer.PASSED, f"{rule.service} is healthy with {found[0].version}"
+                return Finding(Answer.UNDECIDED, f"{rule.service} is {one.status.value}")
+        return Finding(Answer.PASSED, f"{rule.service} is healthy with {found[0].version}")
 
 
-def _answered(effect: fx.RunCheck, found: Found) -> ev.CheckAnswered:
-    return ev.CheckAnswered(effect.gate, effect.step, effect.attempt_key, *found)
+def _answered(effect: fx.RunCheck, found: Finding) -> ev.CheckAnswered:
+    return ev.CheckAnswered(
+        effect.gate,
+        effect.step,
+        effect.attempt_key,
+        found.answer,
+        found.reason,
+        measured=found.measured,
+    )
 
 
-def _judge_reply(rule: HttpRule, status: int, body: bytes) -> Found:
+def _judge_reply(rule: HttpRule, status: int, body: bytes) -> Finding:
     good = status == rule.status if rule.status else 200 <= status <= 299
     if status in _NOT_YET and status != rule.status:
-        return Answer.UNDECIDED, f"answered {status}: not yet"
+        return Finding(Answer.UNDECIDED, f"answered {status}: not yet")
     if not good:
-        return Answer.FAILED, f"answered {status}"
+        return Finding(Answer.FAILED, f"answered {status}")
     if rule.contains and rule.contains not in body.decode(errors="replace"):
-        return Answer.FAILED, f"answered {status}, without {rule.contains[:80]!r} in the body"
-    return Answer.PASSED, f"answered {status}"
+        return Finding(
+            Answer.FAILED, f"answered {status}, without {rule.contains[:80]!r} in the body"
+        )
+    return Finding(Answer.PASSED, f"answered {status}")
 
 
 def _json(body: bytes, status: int) -> Mapping[str, Any]:

@@ -18,6 +18,7 @@ from controlplane.domain.notifications import Notification, NotificationKind, no
 from controlplane.domain.pipelines import codec, model
 from controlplane.domain.pipelines import effects as fx
 from controlplane.domain.pipelines import events as ev
+from controlplane.domain.pipelines.checks import Answer
 from controlplane.domain.pipelines.engine import step
 from controlplane.domain.pipelines.gitwrites import GitWrite
 from controlplane.domain.pipelines.rollout import Rollout
@@ -31,7 +32,13 @@ from controlplane.domain.pipelines.state import (
     digests_of,
 )
 from controlplane.domain.pipelines.triggers import Trigger, TriggerRule
-from controlplane.domain.promotion import Pipeline, PipelineEvent, RefusedRevision
+from controlplane.domain.promotion import (
+    MOST_MEASURED,
+    Measurement,
+    Pipeline,
+    PipelineEvent,
+    RefusedRevision,
+)
 from controlplane.domain.services import Service
 from controlplane.ports import Page, PageQuery, Transaction
 from controlplane.usecases.budgets import note_changing, of_budgets
@@ -276,6 +283,12 @@ class Pipelines:
         event = ev.Retried(found.id, release, actor.email)
         return await self.decide(actor, "retryPipeline", view, event)
 
+    async def measured(self, gate_id: str) -> Sequence[Measurement]:
+        """What the metrics of a gate that the caller was shown have measured, the newest last."""
+        async with self._deps.store.read() as tx:
+            row = await tx.pipeline_gates.get(gate_id)
+        return row.measured if row else ()
+
     def gates_of(
         self, spec: model.Pipeline, draft: PipelineDraft
     ) -> dict[model.EdgeId, tuple[model.Gate, ...]]:
@@ -355,6 +368,7 @@ class Pipelines:
                 verdict = Verdict.REFUSED if ignored else Verdict.ALLOWED
                 await tx.audit.append([replace(audit, verdict=verdict)])
             events = [*budgeted.events, *decisions.events, *seen.events]
+            await _note_measured(tx, view, decisions.events, now)
             changed = await self._keep(tx, row, view.state, seen.state, events)
         if changed:
             self._deps.bus.publish(PIPELINE, id)
@@ -646,6 +660,27 @@ def _waiting(view: PipelineView, gate: model.GateId) -> tuple[ReleaseId | None, 
     if candidate is None or stage is None:
         return None, {}
     return candidate.release, digests_of(stage.rendered.get(candidate.release, {}))
+
+
+async def _note_measured(
+    tx: Transaction, view: PipelineView, taken: Iterable[ev.Event], now: datetime
+) -> None:
+    """Keep beside their gates what answers that the engine has taken measured."""
+    for event in taken:
+        if not isinstance(event, ev.CheckAnswered) or not event.measured:
+            continue
+        row = await tx.pipeline_gates.get(event.gate)
+        release = view.state.releases.get(_waiting(view, event.gate)[0] or ReleaseId(""))
+        if row is None:
+            continue
+        one = Measurement(
+            now,
+            event.step,
+            release.number if release else 0,
+            event.answer is Answer.PASSED,
+            event.measured,
+        )
+        await tx.pipeline_gates.change(row.id, measured=(*row.measured, one)[-MOST_MEASURED:])
 
 
 def _release_to_retry(view: PipelineView, stage: model.StageId) -> ReleaseId | None:

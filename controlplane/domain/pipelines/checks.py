@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import NamedTuple
 
 from controlplane.domain.pipelines.rules import (
     ApprovalRule,
@@ -33,6 +34,14 @@ class Answer(StrEnum):
     PASSED = "PASSED"
     FAILED = "FAILED"
     UNDECIDED = "UNDECIDED"
+
+
+class Finding(NamedTuple):
+    """What one look at something gave, and why; `measured` are the values that a metric had."""
+
+    answer: Answer
+    reason: str
+    measured: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

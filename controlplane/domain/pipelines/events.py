@@ -173,7 +173,10 @@ class CheckStarted:
 
 @dataclass(frozen=True, slots=True)
 class CheckAnswered:
-    """What came out of an attempt of a check; `key` is that of the attempt."""
+    """What came out of an attempt of a check; `key` is that of the attempt.
+
+    `measured` are the values of a metric, for people: the engine goes by the answer.
+    """
 
     gate: GateId
     step: str
@@ -181,6 +184,7 @@ class CheckAnswered:
     answer: Answer
     reason: str = ""
     outputs: Mapping[str, str] = field(default_factory=dict)
+    measured: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

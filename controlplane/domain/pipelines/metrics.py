@@ -4,11 +4,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from controlplane.domain.pipelines.checks import Answer
+from controlplane.domain.pipelines.checks import Answer, Finding
 from controlplane.domain.pipelines.rules import MetricRule, Several
 from fleet.errors import Invalid
 
 MOST_SERIES = 1_000
+MOST_SHOWN = 10
+"""Of more series than this only the first are kept for people to look at."""
 
 
 def samples(answer: Mapping[str, Any]) -> list[float]:
@@ -33,26 +35,30 @@ def samples(answer: Mapping[str, Any]) -> list[float]:
 
 def judge_metric(
     rule: MetricRule, values: Sequence[float], baseline: Sequence[float] | None = None
-) -> tuple[Answer, str]:
+) -> Finding:
     """Whether the values pass; `baseline` are those of the rule's second query."""
     if not values:
         told = "the query gives no series"
-        return (Answer.PASSED if rule.empty_passes else Answer.FAILED), told
+        return Finding(Answer.PASSED if rule.empty_passes else Answer.FAILED, told)
     if len(values) > 1 and rule.several is Several.ERROR:
-        return Answer.FAILED, f"the query gives {len(values)} series, where one is asked for"
+        told = f"the query gives {len(values)} series, where one is asked for"
+        return Finding(Answer.FAILED, told)
     base = 1.0
     if baseline is not None:
         if len(baseline) != 1 or not math.isfinite(baseline[0]) or baseline[0] == 0:
-            return Answer.FAILED, f"the baseline gives {_listed(baseline)}: one number is needed"
+            told = f"the baseline gives {_listed(baseline)}: one number is needed"
+            return Finding(Answer.FAILED, told)
         base = baseline[0]
     ratios = [value / base for value in values]
     if any(math.isnan(one) for one in ratios):
-        return Answer.FAILED, "the query gives NaN"
+        return Finding(Answer.FAILED, "the query gives NaN")
     good = [one for one in ratios if rule.comparison.holds(one, rule.threshold)]
     passed = bool(good) if rule.several is Several.ANY else len(good) == len(ratios)
     what = f"{_listed(ratios)}{' of the baseline' if baseline is not None else ''}"
     wanted = f"{rule.comparison.lower().replace('_', ' ')} {rule.threshold:g}"
-    return (Answer.PASSED if passed else Answer.FAILED), f"{what}, wanted {wanted}"
+    shown = tuple(one for one in ratios[:MOST_SHOWN] if math.isfinite(one))
+    answer = Answer.PASSED if passed else Answer.FAILED
+    return Finding(answer, f"{what}, wanted {wanted}", shown)
 
 
 def _listed(values: Sequence[float]) -> str:

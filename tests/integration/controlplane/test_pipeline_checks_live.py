@@ -246,6 +246,28 @@ async def test_a_metric_as_a_real_prometheus_answers_it(
     assert passes or told in (await stand.gate()).reason
 
 
+async def test_what_a_metric_measures_is_kept_beside_its_gate(
+    stand: Stand, prometheus: Prometheus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each answer with its release, failed ones too; numbers that are none are not kept; of many
+    the newest stay, also when the pipeline is saved anew, and none outlives its gate."""
+    world = stand.world
+    monkeypatch.setattr("controlplane.usecases.pipelines.MOST_MEASURED", 2)
+    twice = "vector(1) / 0 or label_replace(vector(2), 'a', 'b', '', '')"
+    seen = []
+    for release, query in enumerate(("vector(1.5)", twice, "vector(0.5)"), 1):
+        await stand.save(metric(prometheus, query))
+        await stand.push(str(release))
+        gate = (await stand.view()).spec.edges[0].gates[0].id
+        seen.append(
+            [(one.release, one.passed, one.values) for one in await world.pipelines.measured(gate)]
+        )
+    first, second, third = (1, False, (1.5,)), (2, False, (2.0,)), (3, True, (0.5,))
+    assert seen == [[first], [first, second], [second, third]]
+    await world.pipelines.delete(world.admin, (await stand.view()).row.id)
+    assert await world.pipelines.measured(gate) == ()
+
+
 async def test_a_metric_of_a_cluster_is_asked_as_who_saved_the_pipeline(world: World) -> None:
     """Through the API server's proxy of services; and no longer once they have left."""
     asked: list[tuple[str, str, str]] = []
