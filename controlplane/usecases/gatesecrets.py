@@ -1,21 +1,25 @@
 """Signing secrets of gates: given once in plain text, kept sealed, opened to sign."""
 
 import base64
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
 from controlplane.domain.notification_bodies import key_of
+from controlplane.domain.pipelines import model
 from controlplane.domain.pipelines.rules import (
     ExternalRule,
     HttpRule,
     Rule,
     Step,
     WorkflowRule,
+    rules_of,
 )
 from controlplane.secretports import Sealer
 
 _CONTEXT = "pipeline-gate"
-S = TypeVar("S", bound=HttpRule | ExternalRule)
+Signing = HttpRule | ExternalRule
+S = TypeVar("S", bound=Signing)
 
 
 def sealed_rule(sealer: Sealer, rule: Rule, before: Rule | None) -> Rule:
@@ -23,7 +27,7 @@ def sealed_rule(sealer: Sealer, rule: Rule, before: Rule | None) -> Rule:
 
     Invalid: a secret is none of Standard Webhooks.
     """
-    if isinstance(rule, HttpRule | ExternalRule):
+    if isinstance(rule, Signing):
         return _sealed(sealer, rule, before)
     if not isinstance(rule, WorkflowRule):
         return rule
@@ -33,11 +37,58 @@ def sealed_rule(sealer: Sealer, rule: Rule, before: Rule | None) -> Rule:
     return replace(rule, steps=tuple(steps))
 
 
-def opened(sealer: Sealer, rule: HttpRule | ExternalRule) -> str:
+def opened(sealer: Sealer, rule: Signing) -> str:
     """The signing secret of a rule; empty: it has none."""
     if not rule.sealed:
         return ""
     return sealer.open(base64.b64decode(rule.sealed), _CONTEXT).decode()
+
+
+def is_behind(sealer: Sealer, spec: model.Pipeline) -> bool:
+    """Whether another key than that of now has sealed a secret of a pipeline."""
+    rules = [rule for _, gate in spec.asked for rule in rules_of(gate.rule)]
+    return any(_is_behind(sealer, one) for one in rules if isinstance(one, Signing))
+
+
+def sealed_anew(sealer: Sealer, spec: model.Pipeline) -> model.Pipeline:
+    """The pipeline with all its secrets sealed by the key of now."""
+
+    def again(rule: Signing) -> Signing:
+        behind = _is_behind(sealer, rule)
+        return replace(rule, sealed=_box(sealer, opened(sealer, rule))) if behind else rule
+
+    return _with_signing(spec, again)
+
+
+def without_secrets(spec: model.Pipeline) -> model.Pipeline:
+    """The pipeline as records of what has happened keep it."""
+    return _with_signing(spec, lambda rule: replace(rule, sealed=""))
+
+
+def _with_signing(spec: model.Pipeline, change: Callable[[Signing], Signing]) -> model.Pipeline:
+    """The pipeline with each rule changed that may have a secret."""
+
+    def changed(gate: model.Gate) -> model.Gate:
+        rule = gate.rule
+        if isinstance(rule, Signing):
+            return replace(gate, rule=change(rule))
+        if not isinstance(rule, WorkflowRule):
+            return gate
+        steps = (
+            replace(step, rule=change(step.rule)) if isinstance(step.rule, HttpRule) else step
+            for step in rule.steps
+        )
+        return replace(gate, rule=replace(rule, steps=tuple(steps)))
+
+    edges = (replace(one, gates=tuple(map(changed, one.gates))) for one in spec.edges)
+    stages = (
+        replace(one, workflow=changed(one.workflow)) if one.workflow else one for one in spec.stages
+    )
+    return replace(spec, edges=tuple(edges), stages=tuple(stages))
+
+
+def _is_behind(sealer: Sealer, rule: Signing) -> bool:
+    return bool(rule.sealed) and not sealer.is_current(base64.b64decode(rule.sealed))
 
 
 def _sealed_step(sealer: Sealer, step: Step, before: object) -> Step:
@@ -49,13 +100,16 @@ def _sealed_step(sealer: Sealer, step: Step, before: object) -> Step:
 def _sealed(sealer: Sealer, rule: S, before: object) -> S:
     """`sealed` comes in as plain text."""
     if not rule.sealed:
-        same = isinstance(before, HttpRule | ExternalRule) and _whose(before) == _whose(rule)
+        same = isinstance(before, Signing) and _whose(before) == _whose(rule)
         return replace(rule, sealed=before.sealed if same else "")
     key_of(rule.sealed)
-    sealed = sealer.seal(rule.sealed.encode(), _CONTEXT)
-    return replace(rule, sealed=base64.b64encode(sealed).decode())
+    return replace(rule, sealed=_box(sealer, rule.sealed))
 
 
-def _whose(rule: HttpRule | ExternalRule) -> str:
+def _box(sealer: Sealer, plain: str) -> str:
+    return base64.b64encode(sealer.seal(plain.encode(), _CONTEXT)).decode()
+
+
+def _whose(rule: Signing) -> str:
     """Whom a secret was told to: no other gets it."""
     return rule.url if isinstance(rule, HttpRule) else rule.account

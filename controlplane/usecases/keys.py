@@ -4,13 +4,16 @@ import secrets
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import Any, Protocol
 
 from controlplane.domain.access import Actor, Kind, Target, Verb, require
 from controlplane.domain.datakeys import DataKey
+from controlplane.domain.pipelines import codec
 from controlplane.ports import Rows, Transaction
-from controlplane.secretports import KeyEncryption, KeyRing
+from controlplane.secretports import KeyEncryption, KeyRing, Sealer
 from controlplane.usecases.deps import SECRET, Deps
-from controlplane.usecases.triggerrows import SEALED_AS
+from controlplane.usecases.gatesecrets import is_behind, sealed_anew
+from controlplane.usecases.triggerrows import SEALED_AS, opened_webhook
 from fleet.errors import Invalid, Unavailable
 
 HEAD_START = timedelta(seconds=60)
@@ -121,18 +124,14 @@ class Keys:
 
     async def _behind(self, place: "_Place") -> AsyncIterator[str]:
         for row in await place.rows.select():
-            sealed = getattr(row, place.column)
-            if sealed and not self._deps.sealer.is_current(sealed):
+            if place.is_behind(self._deps.sealer, row):
                 yield row.id
 
     async def _again(self, place: "_Place", ids: Collection[str]) -> None:
         """Seal some values anew, but for those that somebody has written meanwhile."""
-        sealer, again = self._deps.sealer, {}
-        for row in await place.rows.lock(ids):
-            sealed, context = getattr(row, place.column), place.context_of(row.id)
-            if sealed and not sealer.is_current(sealed):
-                again[row.id] = {place.column: sealer.seal(sealer.open(sealed, context), context)}
-        await place.rows.change_each(again)
+        sealer = self._deps.sealer
+        rows = [one for one in await place.rows.lock(ids) if place.is_behind(sealer, one)]
+        await place.rows.change_each({one.id: place.again(sealer, one) for one in rows})
 
     async def _made(self, head_start: timedelta) -> DataKey:
         """A new key, wrapped; that it opens again is tried first."""
@@ -163,26 +162,68 @@ class Keys:
         return len(rows)
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """A column of sealed values; each is bound to its row, unless told otherwise."""
+class _Place(Protocol):
+    """Where the store holds sealed values."""
+
+    rows: Rows
+
+    def is_behind(self, sealer: Sealer, row: Any) -> bool:
+        """Whether another key than that of now has sealed a value of a row."""
+        ...
+
+    def again(self, sealer: Sealer, row: Any) -> Mapping[str, Any]:
+        """The columns of a row, sealed by the key of now."""
+        ...
+
+
+@dataclass(slots=True)
+class _Column:
+    """A column of sealed values, each bound to its row by `context:id`."""
 
     rows: Rows
     column: str
     context: str
-    is_bound: bool = True
 
-    def context_of(self, id: str) -> str:
-        """What the value of a row is sealed for."""
-        return f"{self.context}:{id}" if self.is_bound else self.context
+    def is_behind(self, sealer: Sealer, row: Any) -> bool:
+        sealed = getattr(row, self.column)
+        return bool(sealed) and not sealer.is_current(sealed)
+
+    def again(self, sealer: Sealer, row: Any) -> Mapping[str, Any]:
+        bound = f"{self.context}:{row.id}"
+        return {self.column: sealer.seal(self.open(sealer, row), bound)}
+
+    def open(self, sealer: Sealer, row: Any) -> bytes:
+        return sealer.open(getattr(row, self.column), f"{self.context}:{row.id}")
+
+
+class _Webhooks(_Column):
+    """The secrets of triggers' webhooks: old ones are bound to no row."""
+
+    def open(self, sealer: Sealer, row: Any) -> bytes:
+        return opened_webhook(sealer, row)
+
+
+@dataclass(slots=True)
+class _Gates:
+    """The signing secrets within the rules of pipelines."""
+
+    rows: Rows
+
+    def is_behind(self, sealer: Sealer, row: Any) -> bool:
+        return is_behind(sealer, codec.pipeline_from_json(row.spec))
+
+    def again(self, sealer: Sealer, row: Any) -> Mapping[str, Any]:
+        spec = sealed_anew(sealer, codec.pipeline_from_json(row.spec))
+        return {"spec": codec.pipeline_to_json(spec), "version": row.version + 1}
 
 
 def _sealed(tx: Transaction) -> Iterator[_Place]:
     """Every place in the store that holds sealed values."""
-    yield _Place(tx.repositories, "sealed", "repository")
-    yield _Place(tx.repositories, "sealed_webhook", "webhook")
-    yield _Place(tx.contexts, "sealed", "context")
-    yield _Place(tx.cluster_jobs, "sealed", "cluster-job")
-    yield _Place(tx.sinks, "sealed", "sink")
-    yield _Place(tx.secret_versions, "sealed", "secret")
-    yield _Place(tx.pipeline_triggers, "sealed_webhook", SEALED_AS, is_bound=False)
+    yield _Column(tx.repositories, "sealed", "repository")
+    yield _Column(tx.repositories, "sealed_webhook", "webhook")
+    yield _Column(tx.contexts, "sealed", "context")
+    yield _Column(tx.cluster_jobs, "sealed", "cluster-job")
+    yield _Column(tx.sinks, "sealed", "sink")
+    yield _Column(tx.secret_versions, "sealed", "secret")
+    yield _Webhooks(tx.pipeline_triggers, "sealed_webhook", SEALED_AS)
+    yield _Gates(tx.pipelines)

@@ -7,6 +7,7 @@ transaction, and workers carry the effects out (`usecases.promotions`).
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 import structlog
 
@@ -44,7 +45,7 @@ from controlplane.ports import Page, PageQuery, Transaction
 from controlplane.usecases.budgets import note_changing, of_budgets
 from controlplane.usecases.clusters import find_cluster
 from controlplane.usecases.deps import DELIVER, DESIRED, PIPELINE, Deps
-from controlplane.usecases.gatesecrets import sealed_rule
+from controlplane.usecases.gatesecrets import sealed_rule, without_secrets
 from controlplane.usecases.gitplaces import with_places
 from controlplane.usecases.observations import of_stages, of_surroundings
 from controlplane.usecases.scopes import project_for
@@ -195,7 +196,7 @@ class Pipelines:
                 row = replace(row, spec=body, updated_at=now, version=row.version + 1)
                 await tx.pipelines.put(row)
             await tx.pipeline_events.add(
-                PipelineEvent(self._deps.new_id(), id, now, [], row.spec, row.state)
+                PipelineEvent(self._deps.new_id(), id, now, [], _recorded(row.spec), row.state)
             )
             await self._deps.audit(tx, actor, "savePipeline", draft.name, id)
             view = _shown(await view_of(tx, row), actor)
@@ -418,7 +419,7 @@ class Pipelines:
         await tx.pipelines.put(after)
         moment = self._deps.clock.now()
         await tx.pipeline_events.add(
-            PipelineEvent(self._deps.new_id(), row.id, moment, [], after.spec, row.state)
+            PipelineEvent(self._deps.new_id(), row.id, moment, [], _recorded(after.spec), row.state)
         )
         return after, left
 
@@ -438,7 +439,7 @@ class Pipelines:
             row.id,
             now,
             [codec.event_to_json(one) for one in events],
-            row.spec if snapshot else None,
+            _recorded(row.spec) if snapshot else None,
             row.state if snapshot else None,
         )
         await tx.pipeline_events.add(entry)
@@ -621,6 +622,11 @@ async def view_of(tx: Transaction, row: Pipeline) -> PipelineView:
         {service.id: service for service in services},
         {cluster.id: cluster for cluster in clusters},
     )
+
+
+def _recorded(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A pipeline's row as its history keeps it: signing secrets stay out of there."""
+    return codec.pipeline_to_json(without_secrets(codec.pipeline_from_json(spec)))
 
 
 def _shown(view: PipelineView, actor: Actor) -> PipelineView:

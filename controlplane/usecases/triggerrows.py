@@ -7,7 +7,9 @@ from controlplane.domain.jobs import Job
 from controlplane.domain.pipelines import model
 from controlplane.domain.promotion import PipelineGate, PipelineTrigger
 from controlplane.ports import Transaction
+from controlplane.secretports import Sealer
 from controlplane.usecases.deps import Deps
+from fleet.errors import TowlineError
 
 TRIGGER = "pipeline.trigger"
 SOONEST = 60
@@ -33,13 +35,27 @@ async def note_parts(
         await tx.pipeline_triggers.remove(id)
     for id, trigger in now.items():
         plain = secrets.get(trigger.name)
-        sealed = deps.sealer.seal(plain.encode(), SEALED_AS) if plain else None
+        sealed = deps.sealer.seal(plain.encode(), f"{SEALED_AS}:{id}") if plain else None
         if id not in before:
             row = PipelineTrigger(id, spec.id, SOONEST, sealed_webhook=sealed)
             await tx.pipeline_triggers.add(row)
         elif sealed is not None:
             await tx.pipeline_triggers.change(id, sealed_webhook=sealed)
         await look_at(deps, tx, spec.id, id)
+
+
+def opened_webhook(sealer: Sealer, row: PipelineTrigger) -> bytes:
+    """The secret that signs hints to a trigger; empty: it takes none.
+
+    Bound to its row; what was sealed before that was so opens until it is sealed anew.
+    """
+    sealed = row.sealed_webhook
+    if sealed is None:
+        return b""
+    try:
+        return sealer.open(sealed, f"{SEALED_AS}:{row.id}")
+    except TowlineError:
+        return sealer.open(sealed, SEALED_AS)
 
 
 async def forget_parts(tx: Transaction, pipeline_id: str) -> None:

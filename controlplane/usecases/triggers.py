@@ -34,7 +34,7 @@ from controlplane.usecases.gitplaces import check_writable, place_of
 from controlplane.usecases.gitpromotions import GitPromotions, Place
 from controlplane.usecases.pipelines import Pipelines, PipelineView, view_of
 from controlplane.usecases.repositories import Repositories
-from controlplane.usecases.triggerrows import SEALED_AS, SOONEST, look_at
+from controlplane.usecases.triggerrows import SOONEST, look_at, opened_webhook
 from fleet.errors import Conflict, Invalid, NotFound, TowlineError, Unavailable
 
 LATEST = 900
@@ -88,7 +88,7 @@ class Triggers:
             row = await tx.pipeline_triggers.get(trigger_id)
         if row is None or row.sealed_webhook is None:
             return None
-        return self._deps.sealer.open(row.sealed_webhook, SEALED_AS).decode()
+        return opened_webhook(self._deps.sealer, row).decode()
 
     async def hint(self, trigger_id: str) -> None:
         """There may be news: look soon, but not twice within some seconds.

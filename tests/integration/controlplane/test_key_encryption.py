@@ -1,5 +1,6 @@
 """Key-encryption keys of every kind, and rotating both sorts of keys over a real store."""
 
+import base64
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -9,20 +10,42 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from controlplane.domain.pipelines import codec, model
+from controlplane.domain.pipelines.gitwrites import FileChange, FileKind, GitWrite
+from controlplane.domain.pipelines.rules import (
+    ExternalRule,
+    HttpRule,
+    Step,
+    WaitRule,
+    WorkflowRule,
+    rules_of,
+)
+from controlplane.domain.pipelines.triggers import ImageRule
 from controlplane.secretports import KeyEncryption
 from controlplane.secrets.envelope import EnvelopeSealer
 from controlplane.secrets.hooks import CommandKek, HttpKek
 from controlplane.secrets.keks import AgeKek, LocalKek, age_identity, key_of
 from controlplane.secrets.vault import TransitKek, Vault
 from controlplane.usecases.contexts import ContextChange, Contexts
+from controlplane.usecases.gatesecrets import opened, sealed_anew, without_secrets
 from controlplane.usecases.keys import HEAD_START, Keys
+from controlplane.usecases.pipelines import (
+    EdgeDraft,
+    GateDraft,
+    PipelineDraft,
+    Pipelines,
+    StageDraft,
+    TriggerDraft,
+)
 from controlplane.usecases.secrets import SecretChange, Secrets
+from controlplane.usecases.triggerrows import opened_webhook
 from fleet.age import AgeIdentity
 from fleet.errors import Forbidden, Invalid, TowlineError, Unavailable
 from tests.fakes.vault import TOKEN, FakeVault, running_vault
 from tests.integration.controlplane.conftest import Role, World, person
 
 KEY = bytes(range(32))
+SIGNING = "whsec_" + base64.b64encode(b"s" * 32).decode()
 # The hook of a test: it turns the bytes round, and keeps the context in front of them.
 HOOK = """
 import base64, json, sys
@@ -169,6 +192,70 @@ async def test_both_keys_are_rotated_while_everything_stays_readable(
         assert all(one.wrapped.startswith(b"vault:v2:") for one in await tx.data_keys.select())
     assert third.ring.open(version.sealed or b"", version.context) == b"first"
     await signed_in.close()
+
+
+async def test_secrets_of_gates_and_webhooks_are_sealed_anew(world: World) -> None:
+    """Those of steps and of a stage's own workflow too; records of pipelines keep none."""
+    sealing = Sealing(world, LocalKek(b"k" * 32))
+    await sealing.keys.begin()
+    await sealing.keys.load()
+    pipelines = Pipelines(sealing.deps)
+    row = (await pipelines.save(world.admin, await signing_pipeline(world))).row
+    old = (await pipelines.get(world.admin, row.id)).spec
+    await sealing.keys.rotate(world.admin)
+    await world.clock.advance(HEAD_START / timedelta(seconds=1))
+    await sealing.keys.load()
+    assert (await sealing.keys.state(world.admin)).behind == 2
+    assert await sealing.keys.seal_anew() == 2
+    assert await sealing.keys.seal_anew() == 0
+    after = (await pipelines.get(world.admin, row.id)).spec
+    assert [one.sealed for one in signing(after)] != [one.sealed for one in signing(old)]
+    assert [opened(sealing.ring, one) for one in signing(after)] == [SIGNING] * 4
+    assert after == sealed_anew(sealing.ring, after), "nothing but its secrets changes"
+    assert without_secrets(after) == without_secrets(old)
+    async with world.deps.store.read() as tx:
+        (trigger,) = await tx.pipeline_triggers.select()
+        records = await tx.pipeline_events.select()
+    assert opened_webhook(sealing.ring, trigger) == b"hook"
+    kept = [codec.pipeline_from_json(one.spec) for one in records if one.spec]
+    assert kept and not any(rule.sealed for one in kept for rule in signing(one))
+
+
+async def test_a_webhooks_secret_opens_in_its_own_row_only(world: World) -> None:
+    """One that was sealed before it was bound to a row opens until it is given or sealed anew."""
+    sealing = Sealing(world, LocalKek(b"k" * 32))
+    await Pipelines(sealing.deps).save(world.admin, await signing_pipeline(world))
+    async with world.deps.store.read() as tx:
+        (row,) = await tx.pipeline_triggers.select()
+    with pytest.raises(TowlineError, match="another row"):
+        opened_webhook(sealing.ring, replace(row, id="another"))
+    old = replace(row, sealed_webhook=sealing.ring.seal(b"older", "pipeline-trigger"))
+    assert opened_webhook(sealing.ring, old) == b"older"
+    assert opened_webhook(sealing.ring, replace(row, sealed_webhook=None)) == b""
+
+
+async def signing_pipeline(world: World) -> PipelineDraft:
+    """A webhook, and four rules that sign: two gates, a step of a gate and one of a stage."""
+    cluster = await world.cluster()
+    repository = await world.repository()
+    dev, prod = [(await world.service(cluster, repository, name)).id for name in ("dev", "prod")]
+    http = HttpRule("https://gate.example.org", sealed=SIGNING)
+    gates = [
+        GateDraft("http", http),
+        GateDraft("ci", ExternalRule("ci@example.org", sealed=SIGNING)),
+        GateDraft("flow", WorkflowRule((Step("ask", http), Step("wait", WaitRule(1))))),
+    ]
+    own = GateDraft("own", WorkflowRule((Step("ask", http),)))
+    stages = [StageDraft("dev", [dev]), StageDraft("prod", [prod], workflow=own)]
+    write = GitWrite((FileChange(FileKind.IMAGE, "shop.yaml", image="example.org/shop"),))
+    image = TriggerDraft("image", ImageRule("example.org/shop", range="^1"), write, "hook")
+    return PipelineDraft("shop", stages, [EdgeDraft("dev", "prod", gates)], triggers=[image])
+
+
+def signing(spec: model.Pipeline) -> list[HttpRule | ExternalRule]:
+    """The rules of a pipeline that may sign."""
+    rules = [rule for _, gate in spec.asked for rule in rules_of(gate.rule)]
+    return [one for one in rules if isinstance(one, HttpRule | ExternalRule)]
 
 
 async def test_a_key_of_elsewhere_is_named(world: World) -> None:
