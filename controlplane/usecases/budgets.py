@@ -44,6 +44,16 @@ async def of_budgets(
     return [ev.Budgeted(Room(tuple(free), full))]
 
 
+def awaits_room(state: State) -> bool:
+    """Whether a budget holds some service of a pipeline."""
+    return state.room is not None and bool(state.room.reason)
+
+
+def frees_room(before: State, after: State) -> bool:
+    """Whether a service that counted in a budget no longer does."""
+    return before.room is not None and bool(set(_under_way(before)) - set(_under_way(after)))
+
+
 async def note_changing(tx: Transaction, pipeline_id: str, before: State, after: State) -> None:
     """Keep which services are on their way, for all that have to do with the same groups."""
     if before.room is None and after.room is None:

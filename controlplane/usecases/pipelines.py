@@ -42,7 +42,7 @@ from controlplane.domain.promotion import (
 )
 from controlplane.domain.services import Service
 from controlplane.ports import Page, PageQuery, Transaction
-from controlplane.usecases.budgets import note_changing, of_budgets
+from controlplane.usecases.budgets import awaits_room, frees_room, note_changing, of_budgets
 from controlplane.usecases.clusters import find_cluster
 from controlplane.usecases.deps import DELIVER, DESIRED, PIPELINE, Deps
 from controlplane.usecases.gatesecrets import sealed_rule, without_secrets
@@ -153,6 +153,7 @@ class Pipelines:
 
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
+        self._awaiting_room: set[str] = set()
 
     async def page(self, actor: Actor, query: PageQuery) -> Page[PipelineView]:
         require_member(actor)
@@ -216,6 +217,7 @@ class Pipelines:
             await tx.pipelines.remove(id)
             await self._deps.audit(tx, actor, "deletePipeline", row.name, id)
         self._deps.bus.publish(PIPELINE, id)
+        self._pass_room_on(id, view.state, State())
         self._tell(left)
         return _shown(view, actor)
 
@@ -373,6 +375,7 @@ class Pipelines:
             changed = await self._keep(tx, row, view.state, seen.state, events)
         if changed:
             self._deps.bus.publish(PIPELINE, id)
+        self._pass_room_on(id, view.state, seen.state)
         self._tell(left)
         return ignored
 
@@ -405,6 +408,15 @@ class Pipelines:
             self._deps.bus.publish(DESIRED, f"{one.cluster_id}/{one.id}")
         for repository in {one.repository_id for one in left if one.repository_id}:
             self._deps.bus.publish(DELIVER, f"{repository}/")
+
+    def _pass_room_on(self, id: str, before: State, after: State) -> None:
+        """Have those look again that a budget holds, as far as this process knows, once a place
+        is free."""
+        known = self._awaiting_room
+        (known.add if awaits_room(after) else known.discard)(id)
+        if frees_room(before, after):
+            for one in known - {id}:
+                self._deps.bus.publish(PIPELINE, one)
 
     async def _looked_again(
         self, tx: Transaction, row: Pipeline

@@ -1,14 +1,16 @@
 """Budgets of cluster groups: two pipelines at once never change more clusters than a group lets."""
 
 import asyncio
+from collections.abc import AsyncIterator
 
 from controlplane.domain.ledger import Stage
 from controlplane.domain.services import Service
 from controlplane.events.memory import MemoryBus
+from controlplane.ports import Wake
 from controlplane.secrets.envelope import EnvelopeSealer
 from controlplane.storage.store import SqlStore
 from controlplane.usecases.clustergroups import ClusterGroups, GroupChange
-from controlplane.usecases.deps import Deps
+from controlplane.usecases.deps import PIPELINE, Deps
 from controlplane.usecases.pipelines import (
     PROMOTE,
     RENDER,
@@ -84,9 +86,12 @@ class Fleet:
         rows = [await self.world.get(one) for one in self.services]
         return [one for one in rows if one.sequence > one.observed]
 
+    async def reason(self, pipeline: str) -> str:
+        view = await self.world.pipelines.get(self.world.admin, pipeline)
+        return view.state.stages[view.spec.stages[1].id].rollout_reason
+
     async def reasons(self) -> set[str]:
-        views = [await self.world.pipelines.get(self.world.admin, one) for one in self.pipelines]
-        return {one.rollout_reason for view in views for one in view.state.stages.values()}
+        return {await self.reason(one) for one in self.pipelines}
 
 
 async def test_no_more_clusters_of_a_group_change_than_it_lets(store: SqlStore) -> None:
@@ -102,7 +107,7 @@ async def test_no_more_clusters_of_a_group_change_than_it_lets(store: SqlStore) 
         assert 0 < len({one.cluster_id for one in changing}) <= AT_ONCE
         told |= await fleet.reasons()
         await fleet.world.report(changing[0])
-        await fleet.world.clock.advance(5)
+        await fleet.world.clock.advance(60)
     assert "cluster group 'eu': 2 of its clusters change at once" in told
     change = GroupChange(max_changing=0)
     await fleet.groups.update(fleet.world.admin, fleet.group.id, change)
@@ -111,3 +116,26 @@ async def test_no_more_clusters_of_a_group_change_than_it_lets(store: SqlStore) 
         promoted = await tx.ledger.select(stage=Stage.PROMOTED)
         assert await tx.pipeline_services.select(changing=True) == []
     assert sorted(one.service_id or "" for one in promoted) == sorted(s.id for s in fleet.services)
+
+
+async def test_a_place_that_frees_wakes_who_waits_for_it(store: SqlStore) -> None:
+    """Whether a service came through or its whole pipeline went; nobody waits for a clock."""
+    fleet = Fleet(store)
+    await fleet.prepare(at_once=1)
+    await fleet.go_on()
+    shop, web = fleet.pipelines
+    assert "eu" in await fleet.reason(shop) and "eu" in await fleet.reason(web)
+    heard = fleet.world.deps.bus.subscribe(PIPELINE)
+    await fleet.world.report(*[one for one in await fleet.changing() if one.name == "shop"])
+    await fleet.world.pipelines.advance(shop)
+    assert await is_woken(heard, web)
+    await fleet.world.pipelines.delete(fleet.world.admin, web)
+    assert await is_woken(heard, shop)
+
+
+async def is_woken(heard: AsyncIterator[Wake], pipeline: str) -> bool:
+    async with asyncio.timeout(30):
+        async for _, key in heard:
+            if key == pipeline:
+                return True
+    return False

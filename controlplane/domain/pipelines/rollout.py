@@ -16,7 +16,8 @@ from fleet.identity import ServiceId
 MAX_PAUSE_SECONDS = 30 * 86_400
 MAX_NAMES = 1_000
 MAX_COUNT = 1_000
-_LOOK_FOR_ROOM = timedelta(seconds=5)
+_LOOK_FOR_ROOM = timedelta(seconds=60)
+"""The net beneath the wakes that come when a place is free."""
 
 
 class Strategy(StrEnum):
