@@ -46,6 +46,7 @@ from controlplane.domain.sources import ServiceSource
 from controlplane.domain.spans import Ended, Span
 from controlplane.domain.tunnels import Replica, Tunnel
 from fleet.changes import Edit, MergeRequest
+from fleet.errors import Unavailable
 from fleet.identity import RepositoryId
 from fleet.source import (
     Commit,
@@ -109,6 +110,10 @@ class Reading(Protocol[T]):
 
     async def find(self, **equals: Any) -> T | None:
         """The one row whose columns equal the values."""
+        ...
+
+    async def peek(self, **equals: Any) -> T | None:
+        """As `find`, of a row that is only looked at: others may write it meanwhile."""
         ...
 
     async def select(self, **equals: Any) -> list[T]:
@@ -503,6 +508,13 @@ class SpanSink(Protocol):
         ...
 
 
+class Collided(Unavailable):
+    """A transaction and others waited for each other; nothing of it was written.
+
+    It may be begun again at once: `controlplane.usecases.retrying` does so.
+    """
+
+
 class Store(Protocol):
     """Where everything is kept."""
 
@@ -511,7 +523,10 @@ class Store(Protocol):
         ...
 
     def write(self) -> AbstractAsyncContextManager[Transaction]:
-        """A transaction that may write; committed when the block ends without an error."""
+        """A transaction that may write; committed when the block ends without an error.
+
+        Collided: others were written in its place.
+        """
         ...
 
 

@@ -94,10 +94,15 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Fail a test that was skipped in CI."""
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Fail a test that was skipped in CI; show which transactions waited for each other."""
     report = yield
     _refuse_skip(report)
+    server = getattr(item, "funcargs", {}).get("postgres")
+    if report.failed and isinstance(server, Postgres) and (told := server.deadlocks()):
+        report.sections.append(("deadlocks in PostgreSQL", told))
     return report
 
 

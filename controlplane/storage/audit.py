@@ -45,6 +45,7 @@ _SEARCHED = ("actor", "action", "target")
 _CHAIN = select(*tables.audit_chains.c)
 _NOWHERE = Whereabouts()
 _AT_ONCE = 512
+_EXPIRED = "expireAudit"
 Place = tuple[str, str]
 
 
@@ -93,7 +94,7 @@ class SqlAudit(SqlLog[AuditEntry]):
         )
 
     async def cut(self, kind: AuditKind, before: datetime, now: datetime, most: int) -> int:
-        chain = await self._end(kind)
+        chain = (await self._ends({kind, kind_of(_EXPIRED)}))[kind]
         last = min(await self._last_before(chain, before), chain.floor + most)
         if last <= chain.floor:
             return 0
@@ -110,7 +111,7 @@ class SqlAudit(SqlLog[AuditEntry]):
         )
         removed = last - chain.floor
         detail = {"rows": removed, "up_to": last, "hash": row.hash, "until": row.at.isoformat()}
-        entry = AuditEntry(now, SYSTEM.name, "expireAudit", Verdict.ALLOWED, SYSTEM.id)
+        entry = AuditEntry(now, SYSTEM.name, _EXPIRED, Verdict.ALLOWED, SYSTEM.id)
         await self.append([replace(entry, target=kind.value, detail=detail)])
         return removed
 
@@ -164,6 +165,10 @@ class SqlAudit(SqlLog[AuditEntry]):
         locked = _CHAIN.where(tables.audit_chains.c.kind == kind).with_for_update()
         result = await self._connection.execute(locked)
         return Chain(*result.one())
+
+    async def _ends(self, kinds: Collection[AuditKind]) -> dict[AuditKind, Chain]:
+        """The ends of some chains, locked in the order in which all lock them."""
+        return {kind: await self._end(kind) for kind in sorted(kinds)}
 
     async def _whereabouts(self, entries: Iterable[AuditEntry]) -> dict[str, Whereabouts]:
         """What is known of each target that an entry names by its id."""

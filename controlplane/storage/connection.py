@@ -14,13 +14,16 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingErr
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
+from controlplane.ports import Collided
 from controlplane.storage.engine import READ_ONLY
 from controlplane.storage.touches import Touches
 from fleet.errors import Invalid, Unavailable
 from fleet.runtime.tasks import finished
 
-# Class 22 of PostgreSQL's error codes: the value is at fault, not the database.
+# PostgreSQL's error codes. Class 22: the value is at fault, not the database.
 _DATA_EXCEPTION = "22"
+_COLLISIONS = ("40P01", "40001")
+_SOON = 1.0
 
 
 class Connection:
@@ -61,14 +64,19 @@ async def transaction(engine: AsyncEngine, *, read_only: bool) -> AsyncGenerator
 def failures_named(done: str) -> Generator[None, None, None]:
     """Raise Unavailable for a database that is away, full or broken: it cannot be `done` now.
 
-    Invalid: a value cannot be kept. Mistakes in statements of our own stay what they are.
+    Collided: it was given up for another one. Invalid: a value cannot be kept. Mistakes in
+    statements of our own stay what they are.
     """
     try:
         yield
     except (IntegrityError, ProgrammingError, DataError):
         raise
     except DBAPIError as error:
-        if str(getattr(error.orig, "sqlstate", "")).startswith(_DATA_EXCEPTION):
+        state = str(getattr(error.orig, "sqlstate", ""))
+        if state in _COLLISIONS:
+            said = f"others change the same at once, so the store cannot be {done}: try again"
+            raise Collided(said, retry_after=_SOON) from error
+        if state.startswith(_DATA_EXCEPTION):
             raise Invalid("a value is too long, or holds what the store cannot keep") from error
         raise Unavailable(f"the store cannot be {done}: {error.orig}") from error
     except (OSError, PoolTimeout) as error:

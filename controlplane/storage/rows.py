@@ -58,6 +58,9 @@ class SqlReading(Generic[T]):
         return await self.find(id=id)
 
     async def find(self, **equals: Any) -> T | None:
+        return await self.peek(**equals)
+
+    async def peek(self, **equals: Any) -> T | None:
         rows = await self._fetch(self._rows.where(self._where(equals)).limit(1))
         return rows[0] if rows else None
 
@@ -152,7 +155,8 @@ class SqlRows(SqlReading[T]):
     """Reads and writes rows.
 
     What a writing transaction reads by name stays locked until its end, so that reading, then
-    writing, loses no update. SQLite has one writer at a time and passes over the lock.
+    writing, loses no update; what it only looks at is peeked at. SQLite has one writer at a time
+    and passes over the lock.
     """
 
     async def find(self, **equals: Any) -> T | None:

@@ -11,6 +11,7 @@ from controlplane.domain.signin import Claims, TrustRule
 from controlplane.ports import Issuers
 from controlplane.usecases.deps import Deps
 from controlplane.usecases.people import require_covers_user
+from controlplane.usecases.retrying import retried
 from controlplane.usecases.tokens import mint
 from fleet.errors import Invalid, NotFound, Unauthenticated
 from fleet.identity import TokenKind
@@ -21,6 +22,7 @@ _MOST_MINUTES = 24 * 60
 _REFUSED = "no rule trusts this token"
 
 
+@retried
 class Accounts:
     """Verbs on rules of trust, and the exchange itself."""
 

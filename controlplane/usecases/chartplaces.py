@@ -83,7 +83,7 @@ async def moved(
 
     Invalid: something that only folders of git have.
     """
-    repository = await tx.repositories.get(repository_id) if repository_id else None
+    repository = await tx.repositories.peek(id=repository_id) if repository_id else None
     if repository is None or repository.kind is RepositoryKind.GIT:
         return columns
     if columns.get("rendered_by"):

@@ -12,6 +12,7 @@ from controlplane.domain.ownership import OwnerKind
 from controlplane.domain.selectors import Selector
 from controlplane.ports import Page, PageQuery, Transaction
 from controlplane.usecases.deps import DELIVER, TARGETS, Deps
+from controlplane.usecases.retrying import retried
 from controlplane.usecases.scopes import find_project
 from controlplane.usecases.targets import rows
 from fleet.errors import Conflict, Invalid, NotFound
@@ -51,6 +52,7 @@ class GroupChange:
         return found
 
 
+@retried
 class ClusterGroups:
     """Verbs on cluster groups. Rights on one are rights on clusters of its project."""
 

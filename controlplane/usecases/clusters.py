@@ -13,6 +13,7 @@ from controlplane.ports import Page, PageQuery, Transaction
 from controlplane.usecases.deps import CLUSTER, DELIVER, DESIRED, REVOKED, Deps
 from controlplane.usecases.freezes import check_thawed
 from controlplane.usecases.removal import begin_removal, end_if_empty, revoke_tokens
+from controlplane.usecases.retrying import retried
 from controlplane.usecases.scopes import project_for
 from controlplane.usecases.tokens import mint
 from fleet.errors import Conflict, Invalid, NotFound
@@ -49,6 +50,7 @@ class ClusterChange:
         return columns
 
 
+@retried
 class Clusters:
     """Verbs on clusters."""
 
@@ -194,6 +196,17 @@ async def find_cluster(tx: Transaction, id: str | None, handle: str | None = Non
         cluster = await tx.clusters.get(id)
     elif handle:
         cluster = await tx.clusters.find(handle=handle)
+    if cluster is None:
+        raise NotFound
+    return cluster
+
+
+async def cluster_of(tx: Transaction, id: str) -> Cluster:
+    """A cluster that is only looked at: whoever holds its services does not wait for it.
+
+    NotFound: there is none.
+    """
+    cluster = await tx.clusters.peek(id=id)
     if cluster is None:
         raise NotFound
     return cluster

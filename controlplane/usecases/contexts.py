@@ -17,6 +17,7 @@ from controlplane.usecases.freezes import check_thawed
 from controlplane.usecases.importing import flow_values
 from controlplane.usecases.layers import check_place, check_types, check_values, layers_of
 from controlplane.usecases.references import check_references, note_users, opened, reference
+from controlplane.usecases.retrying import retried
 from controlplane.usecases.scopes import project_for
 from controlplane.usecases.secretuses import raise_sequence, wake
 from fleet.errors import Conflict, Invalid, NotFound
@@ -42,6 +43,7 @@ class ContextChange:
     by_reference: bool | None = None
 
 
+@retried
 class Contexts:
     """Verbs on service contexts."""
 
@@ -223,7 +225,7 @@ async def bind(
     if len(context_ids) > MOST_BOUND:
         raise Invalid(f"{MOST_BOUND} at most", field="contextBindings")
     held = {one.context_id: one for one in await tx.context_bindings.select(service_id=service.id)}
-    for id in set(context_ids) - held.keys():
+    for id in sorted(set(context_ids) - held.keys()):
         context = await tx.contexts.get(id)
         if context is None:
             raise NotFound

@@ -17,6 +17,7 @@ from controlplane.usecases.chartplaces import connected, moved
 from controlplane.usecases.deps import TARGETS, Deps
 from controlplane.usecases.evaluation import Owner, fleet_of
 from controlplane.usecases.repositories import find_repository
+from controlplane.usecases.retrying import retried
 from controlplane.usecases.scopes import find_project
 from controlplane.usecases.services import ServiceChange
 from controlplane.usecases.targets import Targets, forget, rows
@@ -59,6 +60,7 @@ class DefinitionChange:
         return found
 
 
+@retried
 class Definitions(Generic[D]):
     """Verbs that global services, service sets and managed namespaces share.
 

@@ -7,6 +7,7 @@ from controlplane.domain.access.actor import require_any
 from controlplane.domain.deployment import SETTINGS_ID, DeploymentSettings
 from controlplane.ports import Transaction
 from controlplane.usecases.deps import Deps
+from controlplane.usecases.retrying import retried
 from fleet.errors import Invalid
 
 _LONGEST_VALUES = 64 * 1024
@@ -20,6 +21,7 @@ class SettingsChange:
     agent_values_templated: bool | None = None
 
 
+@retried
 class Deployment:
     """Verbs on the deployment settings."""
 

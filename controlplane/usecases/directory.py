@@ -16,6 +16,7 @@ from controlplane.domain.scim import GroupPush, PersonPush, Wanted
 from controlplane.ports import MOST_ROWS_A_PAGE, PageQuery, Transaction
 from controlplane.usecases.deps import ACCESS, Deps
 from controlplane.usecases.people import check_address, drop_group
+from controlplane.usecases.retrying import retried
 from controlplane.usecases.tokens import end_tokens, publish_ended
 from fleet.errors import Conflict, Forbidden, Invalid, NotFound
 
@@ -30,6 +31,7 @@ class GroupView:
     members: Collection[str]
 
 
+@retried
 class Directory:
     """Verbs of a directory. `accounts`: the issuer for which each service account pushes."""
 

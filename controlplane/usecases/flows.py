@@ -33,6 +33,7 @@ from controlplane.usecases.importing import (
     refuse_in_use,
     upstream,
 )
+from controlplane.usecases.retrying import retried
 from controlplane.usecases.services import find_defined, find_service
 from fleet.errors import Conflict, Invalid, NotFound
 
@@ -48,6 +49,7 @@ class FlowView:
     problem: str
 
 
+@retried
 class Flows:
     """Verbs on configuration flow."""
 

@@ -9,7 +9,7 @@ from controlplane.ports import Transaction
 async def check_thawed(tx: Transaction, cluster_id: str) -> None:
     """Conflict: the cluster is frozen; says by whom, why, and what to do."""
     groups = await tx.cluster_groups.select(frozen=True)
-    cluster = await tx.clusters.get(cluster_id) if groups else None
+    cluster = await tx.clusters.peek(id=cluster_id) if groups else None
     for group in groups:
         if cluster is not None and group.holds(cluster):
             raise group.refusal(cluster)

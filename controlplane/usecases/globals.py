@@ -27,6 +27,7 @@ from controlplane.usecases.definitions import (
 )
 from controlplane.usecases.evaluation import template_of
 from controlplane.usecases.freezes import check_thawed
+from controlplane.usecases.retrying import retried
 from controlplane.usecases.services import ServiceChange, find_service
 from fleet.errors import Conflict, Invalid
 
@@ -63,6 +64,7 @@ class ClusterView:
     override: GlobalOverride | None
 
 
+@retried
 class Globals(Definitions[GlobalService]):
     """Verbs on global services."""
 

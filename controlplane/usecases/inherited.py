@@ -34,7 +34,7 @@ async def check_deletable(tx: Transaction, service: Service) -> None:
     """Conflict: the cluster is frozen, or the service would be made anew, or is handed on."""
     await check_thawed(tx, service.cluster_id)
     if service.owner_id is not None and service.owner_kind is not None:
-        owner = await rows(tx, service.owner_kind).get(service.owner_id)
+        owner = await rows(tx, service.owner_kind).peek(id=service.owner_id)
         if owner is not None:
             raise Conflict(
                 f"service {service.name!r} comes from {service.owner_kind.noun} {owner.name!r} and "
@@ -49,7 +49,7 @@ async def check_deletable(tx: Transaction, service: Service) -> None:
 async def _check_own(tx: Transaction, service: Service, inherited: list[str]) -> None:
     if service.owner_id is None or service.owner_kind is None:
         return
-    owner = await rows(tx, service.owner_kind).get(service.owner_id)
+    owner = await rows(tx, service.owner_kind).peek(id=service.owner_id)
     if owner is None:
         return
     fields = ", ".join(inherited)

@@ -12,12 +12,14 @@ from controlplane.domain.services import Confirmation, Service
 from controlplane.usecases.clusters import find_cluster
 from controlplane.usecases.deps import CLUSTER, DESIRED, SERVICE, Deps
 from controlplane.usecases.freezes import check_thawed
+from controlplane.usecases.retrying import retried
 from controlplane.usecases.services import find_defined, find_service
 from fleet.errors import Conflict, Invalid
 
 _MOST_CONFIRMED = 1000
 
 
+@retried
 class Interventions:
     """Verbs of people on what agents do."""
 

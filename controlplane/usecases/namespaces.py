@@ -13,6 +13,7 @@ from controlplane.usecases.definitions import (
     Definitions,
     template_from,
 )
+from controlplane.usecases.retrying import retried
 from controlplane.usecases.services import ServiceChange
 
 
@@ -34,6 +35,7 @@ class NamespaceChange:
         return {name: value for name, value in given.items() if value is not None}
 
 
+@retried
 class Namespaces(Definitions[ManagedNamespace]):
     """Verbs on managed namespaces."""
 

@@ -32,6 +32,7 @@ from controlplane.domain.notifications import (
 from controlplane.ports import Page, PageQuery, Transaction
 from controlplane.secretports import Sealer
 from controlplane.usecases.deps import NEWS, Deps
+from controlplane.usecases.retrying import retried
 from controlplane.usecases.scopes import find_project
 from fleet.errors import Conflict, Invalid, NotFound
 
@@ -69,6 +70,7 @@ class RouterDraft:
     project_id: str | None = field(default=None)
 
 
+@retried
 class Notifying:
     """Verbs on sinks, routers, notifications and deliveries."""
 

@@ -34,6 +34,7 @@ from controlplane.domain.people import (
 )
 from controlplane.ports import Page, PageQuery, Transaction
 from controlplane.usecases.deps import ACCESS, Deps
+from controlplane.usecases.retrying import retried
 from controlplane.usecases.scopes import as_grants, grants_of, scope_target
 from controlplane.usecases.tokens import end_tokens, mint, publish_ended
 from fleet.errors import Conflict, Forbidden, Invalid, NotFound
@@ -53,6 +54,7 @@ class GroupChange:
     issuer: str | None = None
 
 
+@retried
 class People:
     """Verbs on users, service accounts and groups."""
 

@@ -8,6 +8,7 @@ from controlplane.domain.bindings import Project
 from controlplane.domain.names import check_text
 from controlplane.ports import Page, PageQuery, Transaction
 from controlplane.usecases.deps import Deps
+from controlplane.usecases.retrying import retried
 from controlplane.usecases.scopes import find_project
 from fleet.errors import Conflict, Invalid
 
@@ -32,6 +33,7 @@ class ProjectChange:
         return project
 
 
+@retried
 class Projects:
     """Verbs on projects."""
 

@@ -13,6 +13,7 @@ from controlplane.domain.repositories import GitHealth, Repository, origin_of
 from controlplane.domain.sources import ServiceSource
 from controlplane.ports import ANY, Page, PageQuery, RegistryAccount, Transaction
 from controlplane.usecases.deps import DELIVER, Deps
+from controlplane.usecases.retrying import retried
 from controlplane.usecases.scopes import project_for
 from fleet.errors import Conflict, Invalid, NotFound
 from fleet.identity import ClusterId, RepositoryId
@@ -47,6 +48,7 @@ class RepositoryChange:
         return {name: text or None for name, text in given.items() if text is not None}
 
 
+@retried
 class Repositories:
     """Verbs on repositories, and keeping the git cache told of what to follow.
 
@@ -349,7 +351,7 @@ def _is_asked(state: RepositoryState) -> bool:
 async def _check_via(tx: Transaction, actor: Actor, change: RepositoryChange) -> None:
     """NotFound: no such cluster. Forbidden: its network is not the actor's to reach."""
     if change.via:
-        cluster = await tx.clusters.get(change.via)
+        cluster = await tx.clusters.peek(id=change.via)
         if cluster is None:
             raise NotFound
         require(actor, Verb.WRITE, cluster.target)

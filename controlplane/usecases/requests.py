@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from controlplane.domain.access import (
+    BUILT_IN,
     Actor,
     Kind,
     Role,
@@ -24,7 +25,8 @@ from controlplane.domain.names import check_text
 from controlplane.domain.people import User
 from controlplane.ports import Transaction
 from controlplane.usecases.deps import ACCESS, Deps
-from controlplane.usecases.people import find_user, require_covers
+from controlplane.usecases.people import require_covers
+from controlplane.usecases.retrying import retried
 from controlplane.usecases.scopes import find_role, scope_target
 from fleet.errors import Conflict, Forbidden, Invalid, LimitExceeded, NotFound
 
@@ -32,6 +34,7 @@ _MOST_PENDING = 20
 _LONGEST_REASON = 1000
 
 
+@retried
 class AccessRequests:
     """Verbs on requests for access."""
 
@@ -151,7 +154,7 @@ class AccessRequests:
         if not over:
             return 0
         async with self._deps.store.write() as tx:
-            for row in over:
+            for row in sorted(over, key=lambda one: one.id):
                 await tx.bindings.remove(row.id)
         for row in over:
             is_user = row.subject_kind is SubjectKind.USER
@@ -191,8 +194,11 @@ class AccessRequests:
         self, tx: Transaction, row: AccessRequest
     ) -> tuple[AccessRequest, User, Role, Target] | None:
         """A request with its names; None if one of them is gone."""
+        user = await tx.users.peek(id=row.user_id)
+        role = BUILT_IN.get(row.role_id) or await tx.roles.peek(id=row.role_id)
+        if user is None or role is None:
+            return None
         try:
-            user, role = await find_user(tx, row.user_id), await find_role(tx, row.role_id)
             return row, user, role, await scope_target(tx, row.scope)
         except NotFound:
             return None

@@ -29,6 +29,7 @@ from controlplane.domain.people import Group, User, UserKind
 from controlplane.ports import Transaction
 from controlplane.usecases.deps import ACCESS, Deps
 from controlplane.usecases.people import find_group, find_user, require_covers
+from controlplane.usecases.retrying import retried
 from controlplane.usecases.scopes import as_grants, find_role, scope_target, target_of
 from fleet.errors import Conflict, Invalid, NotFound
 
@@ -102,6 +103,7 @@ class Holder:
     grants: Sequence[Grant]
 
 
+@retried
 class Rights:
     """Verbs on roles and bindings, and questions about rights."""
 
@@ -301,7 +303,7 @@ class Rights:
 
     async def _place(self, tx: Transaction, actor: Actor, scope: Scope) -> Target:
         """Where a role is given. NotFound: there is no such place, or not for this actor."""
-        target = await scope_target(tx, scope)
+        target = await scope_target(tx, scope, held=True)
         if target.id and not actor.may(Verb.READ, target):
             raise NotFound
         require(actor, Verb.ADMINISTER, target.below(Kind.BINDING))
@@ -329,7 +331,7 @@ async def _check_subjects(tx: Transaction, wanted: Iterable[Subjects]) -> None:
     """NotFound: one is not there.
 
     Groups first, then users, as where members are put into groups: what is read stays locked, and
-    of two transactions that lock in different orders one fails.
+    of two transactions that lock in different orders one has to begin again.
     """
     several = tuple(wanted)
     for id in sorted({id for one in several for id in one.groups}):

@@ -20,8 +20,12 @@ from controlplane.ports import ANY, Transaction
 from fleet.errors import Invalid, NotFound
 
 
-async def target_of(tx: Transaction, kind: Kind, id: str) -> Target:
-    """The thing of this kind and id; without an id, all of them. NotFound: there is none."""
+async def target_of(tx: Transaction, kind: Kind, id: str, *, held: bool = False) -> Target:
+    """The thing of this kind and id; without an id, all of them. NotFound: there is none.
+
+    `held`: nobody else writes it until the transaction ends. Rights of others are looked up in
+    the middle of a transaction, in whichever order they were given, and hold nothing.
+    """
     if not id:
         return Target.whole(kind)
     rows = {
@@ -37,20 +41,20 @@ async def target_of(tx: Transaction, kind: Kind, id: str) -> Target:
     if rows is None:
         return Target.whole(kind, id)
     deleted = {"deleted_at": ANY} if kind is Kind.SERVICE else {}
-    row = await rows.find(id=id, **deleted)
+    row = await (rows.find if held else rows.peek)(id=id, **deleted)
     if row is None:
         raise NotFound
     return row.target
 
 
-async def scope_target(tx: Transaction, scope: Scope) -> Target:
+async def scope_target(tx: Transaction, scope: Scope, *, held: bool = False) -> Target:
     """What a scope names. NotFound: it does not exist. Invalid: it is no scope."""
     if scope == INSTALLATION:
         return Target.whole(Kind.INSTALLATION)
     kind, _, id = scope.partition(":")
     if kind not in ("project", "cluster", "service", "pipeline", "repository") or not id:
         raise Invalid(f"{scope[:80]!r} is not installation or like project:ID", field="scope")
-    return await target_of(tx, Kind(kind), id)
+    return await target_of(tx, Kind(kind), id, held=held)
 
 
 async def project_for(

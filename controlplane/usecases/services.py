@@ -23,7 +23,7 @@ from controlplane.domain.sources import ServiceSource
 from controlplane.domain.verification import Verification
 from controlplane.ports import ANY, Page, PageQuery, Transaction
 from controlplane.usecases.chartplaces import moved, named, placed
-from controlplane.usecases.clusters import find_cluster
+from controlplane.usecases.clusters import cluster_of, find_cluster
 from controlplane.usecases.contexts import bind
 from controlplane.usecases.dependencies import check_dependencies, check_names, check_not_needed
 from controlplane.usecases.deps import DELIVER, DESIRED, SERVICE, Deps
@@ -33,6 +33,7 @@ from controlplane.usecases.importing import check_not_imported
 from controlplane.usecases.inherited import check_changeable, check_deletable
 from controlplane.usecases.removal import begin_removal
 from controlplane.usecases.repositories import find_repository
+from controlplane.usecases.retrying import retried
 from controlplane.usecases.secretuses import set_uses
 from controlplane.usecases.sources import SourceChange, set_sources, sources_of
 from controlplane.usecases.stages import pipeline_of
@@ -147,6 +148,7 @@ class Related:
     sources: dict[str, list[ServiceSource]] = field(default_factory=dict)
 
 
+@retried
 class Services:
     """Verbs on services."""
 
@@ -319,7 +321,7 @@ class Services:
             await check_deletable(tx, service)
             await check_not_needed(tx, service)
             await check_not_imported(tx, service)
-            cluster = await find_cluster(tx, service.cluster_id)
+            cluster = await cluster_of(tx, service.cluster_id)
             await begin_removal(self._deps, tx, actor, service, removal, cluster)
             await self._deps.audit(
                 tx, actor, "deleteServiceDeployment", service.name, id, removal=removal.value
@@ -562,7 +564,7 @@ def _readables(actor: Actor, rows: Sequence[Any]) -> dict[str, Any]:
 async def _check_renders(tx: Transaction, actor: Actor, columns: Mapping[str, Any]) -> None:
     """NotFound: no such cluster. Forbidden: its agent is not the actor's to have work done by."""
     if cluster_id := columns.get("rendered_by"):
-        cluster = await find_cluster(tx, cluster_id)
+        cluster = await cluster_of(tx, cluster_id)
         require(actor, Verb.WRITE, cluster.target)
 
 

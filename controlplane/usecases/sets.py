@@ -15,6 +15,7 @@ from controlplane.usecases.definitions import (
     template_from,
 )
 from controlplane.usecases.repositories import find_repository
+from controlplane.usecases.retrying import retried
 from controlplane.usecases.services import ServiceChange
 from fleet.errors import Invalid
 
@@ -28,6 +29,7 @@ class SetChange:
     template: ServiceChange | None = None
 
 
+@retried
 class Sets(Definitions[ServiceSet]):
     """Verbs on service sets."""
 

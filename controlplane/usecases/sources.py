@@ -58,8 +58,9 @@ async def set_sources(
         return False
     for row in held:
         await tx.service_sources.remove(row.id)
+    found = {one.id: one for one in await tx.repositories.lock({one[0] for one in wanted})}
     for place, (repository_id, ref, folder, path) in enumerate(wanted):
-        repository = await tx.repositories.get(repository_id)
+        repository = found.get(RepositoryId(repository_id))
         if repository is None:
             raise NotFound(f"there is no repository {repository_id[:80]!r}")
         require(actor, Verb.READ, repository.target)

@@ -113,6 +113,7 @@ class Targets:
                     c.id: c for c in await tx.clusters.select(id={step.cluster_id for step in part})
                 }
                 frozen = await frozen_clusters(tx)
+                await tx.services.lock({step.service.id for step in part if step.service})
                 for step in part:
                     cluster = clusters.get(ClusterId(step.cluster_id))
                     if cluster is None or cluster.ending_at or cluster.id in frozen:
@@ -138,7 +139,7 @@ class Targets:
         self, tx: Transaction, one: Owner, wanted: Wanted, cluster: Cluster
     ) -> Service | None:
         name = wanted.template.name
-        if await tx.services.find(cluster_id=cluster.id, name=name, deleted_at=ANY) is not None:
+        if await tx.services.peek(cluster_id=cluster.id, name=name, deleted_at=ANY) is not None:
             return None
         now = self._deps.clock.now()
         columns = wanted.template.columns()

@@ -28,8 +28,12 @@ _FAST = {
     "shared_buffers": "32MB",
     # Files instead of shared memory, so that a killed test run leaves none behind.
     "dynamic_shared_memory_type": "mmap",
+    # Who waited for whom stands in the log, and soon: see `deadlocks`.
+    "deadlock_timeout": "200ms",
+    "log_lock_waits": "on",
 }
 _PATIENCE = 30.0
+_MOST_TOLD = 3
 
 
 def find_postgres() -> Path | None:
@@ -90,6 +94,14 @@ class Postgres:
     def url(self, database: str) -> str:
         """The SQLAlchemy URL of a database."""
         return f"postgresql+asyncpg://towline@127.0.0.1:{self.port}/{database}"
+
+    def deadlocks(self) -> str:
+        """What the log says of transactions that waited for each other; its end."""
+        log = self._folder / "log"
+        lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+        found = [number for number, line in enumerate(lines) if "deadlock detected" in line]
+        told = sorted({near for one in found[-_MOST_TOLD:] for near in range(one - 8, one + 14)})
+        return "\n".join(lines[number] for number in told if 0 <= number < len(lines))
 
     def execute(self, statement: str) -> None:
         """Run a statement as the owner of the server, from any thread, with or without a loop."""

@@ -47,6 +47,7 @@ from fleet.sealing import SealingKey
 from tests import migrated
 from tests.fakes.clock import FakeClock
 from tests.fakes.manifests import FakeManifests
+from tests.servers.postgres import Postgres
 
 
 def person(role: Role | None, name: str = "ada", scope: Scope = INSTALLATION) -> Actor:
@@ -135,7 +136,22 @@ class World:
 async def world(tmp_path: Path) -> AsyncIterator[World]:
     """An empty control plane."""
     store = SqlStore(make_engine(migrated.put_sqlite(tmp_path)))
+    yield world_of(store)
+    await store.close()
+
+
+@pytest.fixture
+async def postgres_world(postgres: Postgres) -> AsyncIterator[World]:
+    """An empty control plane on PostgreSQL, where several write at once."""
+    url = migrated.new_postgres(postgres)
+    store = SqlStore(make_engine(url))
+    yield world_of(store)
+    await store.close()
+    postgres.drop_database(url)
+
+
+def world_of(store: SqlStore) -> World:
+    """A control plane on a migrated store."""
     clock, manifests = FakeClock(), FakeManifests()
     sealer = EnvelopeSealer(b"k" * 32)
-    yield World(Deps(store, MemoryBus(), manifests, sealer, clock), manifests, clock)
-    await store.close()
+    return World(Deps(store, MemoryBus(), manifests, sealer, clock), manifests, clock)

@@ -1,0 +1,42 @@
+"""Verbs whose transaction the database gave up for another one's sake are begun again.
+
+Nothing of such a transaction was written or published: done once more, it is as if the caller had
+come a moment later. A verb here writes in one transaction at most.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from typing import Any, TypeVar
+
+from controlplane.ports import Collided
+from controlplane.usecases.deps import Deps
+from fleet.runtime.backoff import Backoff
+
+C = TypeVar("C")
+
+MOST_TRIES = 4
+_FIRST_WAIT, _LONGEST_WAIT = 0.05, 1.0
+
+
+def retried(verbs: type[C]) -> type[C]:
+    """A class of verbs, each of which is tried up to four times. It keeps its `Deps` in `_deps`."""
+    for name, one in list(vars(verbs).items()):
+        if inspect.iscoroutinefunction(one) and not name.startswith("_"):
+            setattr(verbs, name, _again(one))
+    return verbs
+
+
+def _again(verb: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    @wraps(verb)
+    async def tried(self: Any, *args: Any, **kwargs: Any) -> Any:
+        deps: Deps = self._deps
+        waits = Backoff(_FIRST_WAIT, _LONGEST_WAIT)
+        for _ in range(MOST_TRIES - 1):
+            try:
+                return await verb(self, *args, **kwargs)
+            except Collided:
+                await deps.clock.sleep(waits.next())
+        return await verb(self, *args, **kwargs)
+
+    return tried

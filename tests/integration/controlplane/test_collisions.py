@@ -1,0 +1,148 @@
+"""Changes at the same time on PostgreSQL: none waits for what it only looks at, none is lost."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from controlplane.domain.access.roles import BuiltInRole as Role
+from controlplane.domain.bindings import SubjectKind
+from controlplane.domain.clustergroups import ClusterGroup
+from controlplane.domain.people import Group
+from controlplane.ports import Collided
+from controlplane.usecases.deps import Deps
+from controlplane.usecases.people import GroupChange
+from controlplane.usecases.projects import ProjectChange
+from controlplane.usecases.retrying import retried
+from controlplane.usecases.rights import Subjects
+from controlplane.usecases.services import ServiceChange
+from fleet.runtime.clock import SystemClock
+from tests.integration.controlplane.conftest import World
+
+PATIENCE = 60.0
+
+
+@retried
+class Crossing:
+    """A verb that holds one row and then wants another one."""
+
+    def __init__(self, deps: Deps) -> None:
+        self._deps = deps
+        self._met = asyncio.Barrier(2)
+        self.tries: list[str] = []
+
+    async def describe(self, first: str, then: str) -> None:
+        """Write its own name into two projects. The first try of both meets half-way."""
+        self.tries.append(first)
+        async with self._deps.store.write() as tx:
+            await tx.projects.find(id=first)
+            if self.tries.count(first) == 1:
+                await self._met.wait()
+            row = await tx.projects.find(id=then)
+            assert row is not None
+            await tx.projects.put(replace(row, description=(row.description or "") + first))
+
+
+async def test_transactions_that_wait_for_each_other_both_succeed(postgres_world: World) -> None:
+    """A real deadlock: PostgreSQL gives one of them up, and it is begun again."""
+    world = postgres_world
+    one, two = [await world.projects.create(world.admin, ProjectChange(name=n)) for n in "ab"]
+    crossing = Crossing(replace(world.deps, clock=SystemClock()))
+    async with asyncio.timeout(PATIENCE):
+        await asyncio.gather(crossing.describe(one.id, two.id), crossing.describe(two.id, one.id))
+    assert len(crossing.tries) > 2
+    rows = await world.projects.of(world.admin, [one.id, two.id])
+    assert rows[one.id].description == two.id
+    assert rows[two.id].description == one.id
+
+
+async def test_without_another_try_one_of_them_is_told_to_try_again(
+    postgres_world: World,
+) -> None:
+    """What cannot be begun again says that nothing was written, and when to come back."""
+    world = postgres_world
+    one, two = [await world.projects.create(world.admin, ProjectChange(name=n)) for n in "ab"]
+    crossing = Crossing(world.deps)
+    verb: Any = Crossing.describe
+    once = verb.__wrapped__
+    async with asyncio.timeout(PATIENCE):
+        found = await asyncio.gather(
+            once(crossing, one.id, two.id), once(crossing, two.id, one.id), return_exceptions=True
+        )
+    (failed,) = [error for error in found if error is not None]
+    assert isinstance(failed, Collided)
+    assert failed.retry_after and "try again" in failed.message
+
+
+class Room:
+    """Things of all kinds, and who has which role in them."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    async def fill(self) -> "Room":
+        """Make them: a group writes to the project, the cluster and the service."""
+        world, admin = self.world, self.world.admin
+        self.project = await world.projects.create(admin, ProjectChange(name="payments"))
+        self.cluster, repository = await world.cluster(connected=False), await world.repository()
+        self.service = await world.service(self.cluster, repository)
+        self.group = await world.people.create_group(admin, GroupChange(name="team"))
+        given: dict[str, Subjects] = {Role.EDITOR: Subjects(groups=frozenset({self.group.id}))}
+        for one in (self.project, self.cluster, self.service):
+            await world.rights.set_subjects(admin, one.target.scope, given)
+        frozen = ClusterGroup("frozen", "frozen", world.clock.now(), world.clock.now(), frozen=True)
+        async with world.deps.store.write() as tx:
+            await tx.cluster_groups.add(frozen)
+        return self
+
+    async def open_group(self) -> Group:
+        """What a group may is held against what the caller may."""
+        change = GroupChange(everyone=False)
+        return await self.world.people.update_group(self.world.admin, self.group.id, change)
+
+    async def join_group(self) -> object:
+        user = await self.world.people.upsert(self.world.admin, "ada@example.org", None, None)
+        return await self.world.people.add_member(self.world.admin, self.group.id, user.id)
+
+    async def unbind(self) -> object:
+        rights, admin = self.world.rights, self.world.admin
+        bound = await rights.bindings(admin, self.cluster.target.scope)
+        (one,) = [view for view in bound if view.row.subject_kind is SubjectKind.GROUP]
+        return await rights.unbind(admin, one.row.id)
+
+    async def change_service(self) -> object:
+        """Some group is frozen: whether the service's cluster is in it is looked up."""
+        change = ServiceChange(folder="other")
+        return await self.world.services.update(self.world.admin, self.service.id, change)
+
+    async def delete_service(self) -> object:
+        return await self.world.services.delete(self.world.admin, self.service.id)
+
+
+@pytest.mark.parametrize(
+    ("verb", "held"),
+    [
+        (Room.open_group, ("projects", "clusters", "services")),
+        (Room.join_group, ("projects", "clusters", "services")),
+        (Room.unbind, ("projects", "clusters", "services")),
+        (Room.change_service, ("clusters", "repositories")),
+        (Room.delete_service, ("clusters", "repositories")),
+    ],
+)
+async def test_a_change_does_not_wait_for_what_it_only_looks_at(
+    postgres_world: World, verb: Callable[[Room], Awaitable[object]], held: tuple[str, ...]
+) -> None:
+    """Others write those rows meanwhile: held, they would be taken in two orders."""
+    room = await Room(postgres_world).fill()
+    store = postgres_world.deps.store
+    ids = {"projects": room.project.id, "clusters": room.cluster.id, "services": room.service.id}
+    ids["repositories"] = str(room.service.repository_id)
+    async with AsyncExitStack() as others:
+        tx = await others.enter_async_context(store.write())
+        for name in held:
+            assert await getattr(tx, name).find(id=ids[name]) is not None
+        async with asyncio.timeout(PATIENCE):
+            await verb(room)

@@ -1,0 +1,104 @@
+"""Verbs that are begun again write in one transaction, and not for ever."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import controlplane.usecases
+from controlplane.ports import Collided
+from controlplane.usecases.retrying import MOST_TRIES, retried
+from fleet.errors import Unavailable
+
+ROOM = Path(controlplane.usecases.__path__[0])
+
+
+class Waits:
+    """A clock that only notes how long it was to wait."""
+
+    def __init__(self) -> None:
+        self.told: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.told.append(seconds)
+
+
+@retried
+class Stubborn:
+    """A verb that fails so often, with such an error."""
+
+    def __init__(self, failures: int, error: Exception) -> None:
+        self._deps: Any = SimpleNamespace(clock=Waits())
+        self._left, self._error = failures, error
+        self.tries = 0
+
+    async def write(self) -> str:
+        self.tries += 1
+        if self.tries <= self._left:
+            raise self._error
+        return "written"
+
+
+async def test_it_is_tried_until_it_succeeds() -> None:
+    verbs = Stubborn(MOST_TRIES - 1, Collided("x"))
+    assert await verbs.write() == "written"
+    assert verbs.tries == MOST_TRIES
+    assert all(0 <= one <= 1 for one in verbs._deps.clock.told)
+
+
+async def test_it_is_not_tried_for_ever() -> None:
+    verbs = Stubborn(1000, Collided("x"))
+    with pytest.raises(Collided):
+        await verbs.write()
+    assert verbs.tries == MOST_TRIES
+
+
+async def test_what_is_no_collision_is_not_tried_again() -> None:
+    """A store that is away may have written."""
+    verbs = Stubborn(1, Unavailable("away"))
+    with pytest.raises(Unavailable, match="away"):
+        await verbs.write()
+    assert verbs.tries == 1
+
+
+def retried_classes() -> Iterator[tuple[str, dict[str, ast.AST]]]:
+    """Classes of verbs that are begun again, with their functions."""
+    for path in sorted(ROOM.glob("*.py")):
+        for one in ast.parse(path.read_text()).body:
+            if isinstance(one, ast.ClassDef) and any(
+                isinstance(mark, ast.Name) and mark.id == "retried" for mark in one.decorator_list
+            ):
+                functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+                yield one.name, {f.name: f for f in one.body if isinstance(f, functions)}
+
+
+def writes(name: str, functions: dict[str, ast.AST], above: tuple[str, ...] = ()) -> int:
+    """How many writing transactions a function opens, with those of its own class it calls."""
+    found = 0
+    for node in ast.walk(functions[name]):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        owner, called = node.func.value, node.func.attr
+        if called == "write" and isinstance(owner, ast.Attribute) and owner.attr == "store":
+            found += 1
+        is_own = isinstance(owner, ast.Name) and owner.id == "self" and called in functions
+        if is_own and called not in above:
+            found += writes(called, functions, (*above, name))
+    return found
+
+
+def test_each_verb_that_is_begun_again_writes_in_one_transaction() -> None:
+    """Else its first transaction would be written twice."""
+    classes = dict(retried_classes())
+    assert {"Projects", "People", "Rights", "Services", "Clusters"} <= classes.keys()
+    found = {
+        f"{of}.{name}": writes(name, functions)
+        for of, functions in classes.items()
+        for name in functions
+        if not name.startswith("_")
+    }
+    assert found["Projects.update"] == 1
+    assert {name: many for name, many in found.items() if many > 1} == {}
