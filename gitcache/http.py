@@ -43,6 +43,12 @@ _REQUEST_BYTES = 4096
 _MOST_SECRETS = 4096
 _LOOKUPS_AT_ONCE = 4
 _LOG_SECONDS = 10.0
+_REFUSALS_A_SECOND = 50.0
+_REFUSALS_AT_ONCE = 50
+_LONGEST_REFUSAL = 5.0
+_MOST_WAITING = 4096
+"""A waiting refusal holds a connection and some kilobytes; more are answered at once."""
+
 _RETRIES = (0.5, 2.0, 8.0)
 _ALIASES = {"forgejo": "gitea", "gogs": "gitea"}
 _FORM = b"payload="
@@ -97,11 +103,14 @@ class Webhooks:
                 is_whole = await self._read(request, body)
             if not is_whole:
                 return Response(f"more than {MAX_BODY} bytes", 413)
-            return await self._judged(provider, repository_id, request, bytes(body))
+            if await self._takes(provider, repository_id, request, bytes(body)):
+                return Response(status_code=202)
         except TimeoutError:
             return Response("too slow", 408)
         finally:
             self._held -= _REQUEST_BYTES + len(body)
+        await self._refusals.turn(repository_id, provider)
+        return Response("signature refused", 401)
 
     async def _read(self, request: Request, body: bytearray) -> bool:
         """Read all of it; False as soon as it is known to be too large."""
@@ -115,15 +124,15 @@ class Webhooks:
             return False
         return True
 
-    async def _judged(
+    async def _takes(
         self, provider: str, repository_id: str, request: Request, body: bytes
-    ) -> Response:
+    ) -> bool:
+        """Whether a hook is genuine; what it announces is then passed on."""
         secret = await self._secrets.get(repository_id)
         if not is_genuine(provider, secret or "", request.headers, body):
-            self._refusals.count(repository_id, provider)
-            return Response("signature refused", 401)
+            return False
         self._hint(repository_id, announced(provider, _parse(body)))
-        return Response(status_code=202)
+        return True
 
     def _hint(self, repository_id: str, refs: Mapping[str, str]) -> None:
         """Pass a hint on soon; what comes meanwhile for the same repository goes with it."""
@@ -176,14 +185,37 @@ class _Secrets:
 
 
 class _Refusals:
-    """Logs the first refusal, then how many there were, so that strangers cannot fill the log."""
+    """Refusals, answered at a steady rate, so that whoever forges is held up by their own answers.
+
+    The first is logged, then how many there were, so that strangers cannot fill the log.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._silent_until = float("-inf")
         self._more = 0
+        self._free_at = float("-inf")
+        self._waiting = 0
 
-    def count(self, repository_id: str, provider: str) -> None:
+    async def turn(self, repository_id: str, provider: str) -> None:
+        """Wait until one may be answered: some seconds at most."""
+        self._log(repository_id, provider)
+        now = self._clock.monotonic()
+        burst = _REFUSALS_AT_ONCE / _REFUSALS_A_SECOND
+        until = max(self._free_at, now - burst) + 1 / _REFUSALS_A_SECOND
+        if until <= now:
+            self._free_at = until
+            return
+        if self._waiting >= _MOST_WAITING:
+            return
+        self._free_at = min(until, now + _LONGEST_REFUSAL)
+        self._waiting += 1
+        try:
+            await self._clock.sleep(self._free_at - now)
+        finally:
+            self._waiting -= 1
+
+    def _log(self, repository_id: str, provider: str) -> None:
         if self._clock.monotonic() < self._silent_until:
             self._more += 1
             return
