@@ -1,6 +1,6 @@
 """Asks a server for a pack by one protocol version 2 `fetch` on a warm connection."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import IO
 
@@ -65,8 +65,12 @@ class PackClient:
         *,
         limit: int,
         seconds: float,
+        begun: Callable[[], object] = lambda: None,
     ) -> FetchAnswer:
-        """The answer's head; the pack is in `into`. NoPack: beyond `limit` bytes, or refused."""
+        """The answer's head; the pack is in `into`. NoPack: beyond `limit` bytes, or refused.
+
+        `begun` is called once the server has begun to answer.
+        """
         headers = dict(POST_HEADERS)
         if route.authorization:
             headers["Authorization"] = route.authorization
@@ -84,6 +88,7 @@ class PackClient:
                 self._http.check(response)
                 if response.status != 200 or response.content_type != _RESULT:
                     raise NoPack(f"answered {response.status}")
+                begun()
                 async for chunk in response.content.iter_any():
                     data = answer.feed(chunk)
                     size += len(data)

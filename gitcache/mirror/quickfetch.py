@@ -66,7 +66,13 @@ class QuickFetch:
         pack = io.BytesIO()
         async with taker(clone) as git:
             await self._packs.fetch(
-                route, capabilities, order, pack, limit=_MAX_BYTES, seconds=_SECONDS
+                route,
+                capabilities,
+                order,
+                pack,
+                limit=_MAX_BYTES,
+                seconds=_SECONDS,
+                begun=git.start,
             )
             await git.take(pack.getvalue())
         await clone.pin(wants)

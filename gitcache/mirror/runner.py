@@ -14,9 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-# Else the import itself runs git.
-os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
+# Else the import itself runs git. Left there, each git would need `env` to be without it.
+os.environ["GIT_PYTHON_REFRESH"] = "quiet"
 import git
+
+del os.environ["GIT_PYTHON_REFRESH"]
 
 from fleet.errors import Unavailable
 from fleet.runtime.logs import redact

@@ -1,4 +1,7 @@
-"""Takes small packs into clones: git starts while the pack is still on its way."""
+"""Takes small packs into clones: git starts while the server still looks for what to send.
+
+Not sooner: starting a program holds up the loop, and so the request.
+"""
 
 import asyncio
 import os
@@ -15,27 +18,36 @@ class PackTaker:
     """git, waiting for one pack at the other end of a pipe."""
 
     def __init__(self, clone: Clone) -> None:
-        pack, self._pipe = os.pipe()
-        self._given = False
+        self._clone = clone
+        self._pipe: int | None = None
+        self._running: asyncio.Future[None] | None = None
+
+    def start(self) -> asyncio.Future[None]:
+        """Start git; what is given back is done once it has ended."""
+        clone, (pack, self._pipe) = self._clone, os.pipe()
         taking = clone.index(pack, seconds=_SECONDS) if clone.is_lean() else clone.unpack(pack)
         self._running = asyncio.ensure_future(taking)
+        return self._running
 
     async def take(self, pack: bytes) -> None:
         """Have the pack in the clone. GitError: it is broken, or holds what git forbids."""
-        self._given = True
+        running = self._running or self.start()
         await asyncio.to_thread(self._write, pack)
-        await self._running
+        await running
 
     async def close(self) -> None:
         """Let git end; without a pack it leaves nothing behind."""
-        if not self._given:
+        if self._pipe is not None:
             os.close(self._pipe)
-        with suppress(GitError):
-            await self._running
+        if self._running is not None:
+            with suppress(GitError):
+                await self._running
 
     def _write(self, pack: bytes) -> None:
-        with suppress(BrokenPipeError), os.fdopen(self._pipe, "wb") as file:
-            file.write(pack)
+        if (pipe := self._pipe) is not None:
+            self._pipe = None
+            with suppress(BrokenPipeError), os.fdopen(pipe, "wb") as file:
+                file.write(pack)
 
 
 @asynccontextmanager
