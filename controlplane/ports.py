@@ -255,8 +255,8 @@ class Components(Reading[Component], Protocol):
 
     async def forget_service(self, service_id: str) -> None: ...
 
-    async def count_in(self, cluster_id: str) -> int:
-        """How many there are of a cluster."""
+    async def count_each(self, clusters: Collection[str]) -> dict[str, int]:
+        """How many there are of each cluster that has some."""
         ...
 
     async def ids_of(self, services: Collection[str]) -> dict[str, set[str]]:

@@ -67,7 +67,7 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
         self._sessions: dict[ClusterId, Session] = {}
         self._open: dict[Session, Context] = {}
         self._heard: dict[ClusterId, datetime] = {}
-        self._offered: list[LedgerEntry] = []
+        self._offered: dict[ClusterId, list[LedgerEntry]] = {}
         self._revocations = 0
         self._calls: set[asyncio.Task[None]] = set()
         self._linked: set[ClusterId] = set()
@@ -111,7 +111,7 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
         self._heard[cluster_id] = self._clock.now()
 
     def offered(self, service: Service) -> None:
-        self._offered.append(
+        self._offered.setdefault(service.cluster_id, []).append(
             LedgerEntry(
                 service_id=service.id,
                 cluster_id=service.cluster_id,
@@ -146,9 +146,7 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
         await self._clock.sleep(_REST_SECONDS)
 
     def take_offers(self, cluster_id: ClusterId) -> list[LedgerEntry]:
-        mine = [entry for entry in self._offered if entry.cluster_id == cluster_id]
-        self._offered = [entry for entry in self._offered if entry.cluster_id != cluster_id]
-        return mine
+        return self._offered.pop(cluster_id, [])
 
     async def Sync(
         self, request_iterator: AsyncIterator[wire.AgentMessage], context: Context
@@ -359,13 +357,15 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
 
     async def _write_notes(self) -> None:
         heard, self._heard = self._heard, {}
-        offered, self._offered = self._offered, []
+        offered, self._offered = self._offered, {}
         try:
-            await self._agents.note(heard, offered)
+            await self._agents.note(heard, [row for rows in offered.values() for row in rows])
         except TowlineError as error:
             log.warning("could not note what agents said", error=error.message)
             self._heard = heard | self._heard
-            self._offered = offered + self._offered
+            for cluster_id, rows in self._offered.items():
+                offered.setdefault(cluster_id, []).extend(rows)
+            self._offered = offered
 
 
 async def _first(incoming: AsyncIterator[wire.AgentMessage]) -> wire.Hello:

@@ -12,6 +12,7 @@ from controlplane.domain.commands import Command, CommandKind
 from controlplane.domain.ledger import LedgerEntry
 from controlplane.domain.services import Service
 from controlplane.usecases.agents import Agents
+from controlplane.usecases.wanted import Wanted
 from fleet import __version__
 from fleet.errors import Invalid, TowlineError
 from fleet.identity import ClusterId
@@ -169,7 +170,7 @@ class Session:
         await self._write(wire.HubMessage(welcome=welcome))
         self._sent = {held.service_id: held.sequence for held in hello.held}
         self._rewound = hello.acknowledged > cluster.acknowledged
-        await self._send_these(told.desired, told.waiting)
+        await self._send_these(told.wanted)
 
     async def _send_changes(self) -> None:
         """Send what changes, until goodbye."""
@@ -180,10 +181,10 @@ class Session:
             if "" in stale or len(stale) > _MOST_ASKED_BY_ID:
                 await self._send_all()
             elif stale:
-                services, commands = await self._agents.news(self.cluster_id, stale)
-                for service in services:
+                wanted = await self._agents.wanted(self.cluster_id, stale)
+                for service in wanted.services:
                     await self._offer(service)
-                await self._send_commands(commands)
+                await self._send_commands(wanted.commands)
         await self._write(wire.HubMessage(goodbye=self._goodbye))
 
     async def _read(self, incoming: AsyncIterator[wire.AgentMessage]) -> None:
@@ -243,27 +244,26 @@ class Session:
 
     async def _send_all(self) -> None:
         """Send every difference between what the agent holds and what it should."""
-        wanted = await self._agents.desired(self.cluster_id)
-        await self._send_these(wanted, await self._agents.waiting_commands(self.cluster_id))
+        await self._send_these(await self._agents.wanted(self.cluster_id))
 
-    async def _send_these(self, wanted: list[Service], waiting: Sequence[Command]) -> None:
+    async def _send_these(self, wanted: Wanted) -> None:
         """Send the same, as it was just read."""
-        wanted = await self._counted_on(wanted)
-        known = {service.id for service in wanted}
-        for service in wanted:
+        services = await self._counted_on(wanted.services)
+        known = {service.id for service in services}
+        for service in services:
             await self._offer(service)
         for service_id in self._sent.keys() - known:
             sequence = self._sent.pop(service_id)
             await self._write(wire.HubMessage(desired=messages.orphan(service_id, sequence)))
-        await self._write(wire.HubMessage(desired_end=wire.DesiredEnd(services=len(wanted))))
-        await self._send_commands(waiting)
+        await self._write(wire.HubMessage(desired_end=wire.DesiredEnd(services=len(services))))
+        await self._send_commands(wanted.commands)
 
-    async def _counted_on(self, wanted: list[Service]) -> list[Service]:
+    async def _counted_on(self, wanted: Sequence[Service]) -> Sequence[Service]:
         """What the agent should hold, counted on from what it does hold."""
         if self._rewound or any(one.sequence < self._sent.get(one.id, 0) for one in wanted):
             await self._agents.overtake(self.cluster_id, self._sent, rewound=self._rewound)
             self._rewound = False
-            wanted = await self._agents.desired(self.cluster_id)
+            return (await self._agents.wanted(self.cluster_id)).services
         return wanted
 
     async def _offer(self, service: Service) -> None:

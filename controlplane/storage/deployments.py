@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from itertools import pairwise
+from operator import attrgetter
 from typing import Any
 
 import orjson
@@ -131,10 +132,13 @@ class FollowedLedger(SqlLog[LedgerEntry]):
             await self._reach(_REPLACED, turn, "at_sequence")
 
     async def _reach(self, statement: Any, told: Iterable[LedgerEntry], *more: str) -> None:
-        """Run a statement with the service and the time of each entry."""
+        """Run a statement with the service and the time of each entry.
+
+        All write rows in the order of services, so that no two wait for each other.
+        """
         rows = [
             {"service": one.service_id, "moment": one.at, **dict.fromkeys(more, one.sequence)}
-            for one in told
+            for one in sorted(told, key=attrgetter("service_id"))
         ]
         if rows:
             await self._connection.execute(statement, rows)

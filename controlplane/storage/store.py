@@ -94,9 +94,12 @@ class SqlComponents(SqlReading[Component]):
             delete(self._table).where(self._table.c.service_id == service_id)
         )
 
-    async def count_in(self, cluster_id: str) -> int:
-        counted = select(func.count()).where(self._table.c.cluster_id == cluster_id)
-        return (await self._connection.execute(counted)).scalar_one()
+    async def count_each(self, clusters: Collection[str]) -> dict[str, int]:
+        column, found = self._table.c.cluster_id, {}
+        for part in chunks(clusters):
+            counted = select(column, func.count()).where(column.in_(part)).group_by(column)
+            found |= dict(map(tuple, await self._connection.execute(counted)))
+        return found
 
     async def ids_of(self, services: Collection[str]) -> dict[str, set[str]]:
         column, found = self._table.c.service_id, defaultdict[str, set[str]](set)

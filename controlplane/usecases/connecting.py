@@ -1,43 +1,38 @@
 """Agents that have come; those that come at the same time are taken in by one transaction."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
 from controlplane.domain.clusters import Cluster, Distribution
-from controlplane.domain.commands import Command, CommandState
 from controlplane.domain.reports import FactsReport, Greeting
-from controlplane.domain.services import Service
-from controlplane.ports import ANY
 from controlplane.usecases import audit_agents
 from controlplane.usecases.delivery import render_anew
 from controlplane.usecases.deps import CLUSTER, LINKED, Deps
 from controlplane.usecases.together import Together
+from controlplane.usecases.wanted import Asked, Wanted, Wants
 from fleet.errors import NotFound, TowlineError
 from fleet.identity import ClusterId
-
-Row = TypeVar("Row", Service, Command)
 
 
 @dataclass(frozen=True, slots=True)
 class Connected:
     """What an agent that has come is to be told.
 
-    `desired`: all that its cluster should hold or let go of. `waiting`: what is to be asked of it,
-    oldest first.
+    `cluster` is as it was noted; of its services, `wanted` tells all.
     """
 
     cluster: Cluster
-    desired: list[Service]
-    waiting: list[Command]
+    wanted: Wanted
 
 
 class Connecting:
     """Notes that agents have come, and finds what they are to be told."""
 
-    def __init__(self, deps: Deps) -> None:
+    def __init__(self, deps: Deps, wants: Wants) -> None:
         self._deps = deps
+        self._wants = wants
         self._together: Together[tuple[ClusterId, Greeting], Connected] = Together(self._take_in)
 
     async def connected(self, cluster_id: ClusterId, agent: Greeting) -> Connected:
@@ -48,13 +43,9 @@ class Connecting:
         self, coming: Sequence[tuple[ClusterId, Greeting]]
     ) -> list[Connected | TowlineError]:
         noted = await self._note(coming)
-        ids = {one.id for one in noted if one is not None}
-        async with self._deps.store.read() as tx:
-            services = await tx.services.select(cluster_id=ids, deleted_at=ANY)
-            commands = await tx.commands.select(cluster_id=ids, state=CommandState.WAITING)
-        desired, waiting = _by_cluster(desired_of(services)), _by_cluster(commands)
+        wanted = iter(await self._wants.read([Asked(one.id) for one in noted if one is not None]))
         return [
-            Connected(one, desired.get(one.id, []), waiting.get(one.id, []))
+            Connected(one, next(wanted))
             if one is not None
             else NotFound("this cluster was deleted")
             for one in noted
@@ -84,11 +75,6 @@ class Connecting:
         return noted
 
 
-def desired_of(services: Iterable[Service]) -> list[Service]:
-    """Those of a cluster's services that its agent is to hold or let go of."""
-    return [one for one in services if one.sequence > 0 and not one.mirrored]
-
-
 def columns_of(about: FactsReport) -> dict[str, Any]:
     """What a cluster's row holds of its facts."""
     return {
@@ -108,10 +94,3 @@ def _columns(agent: Greeting, now: datetime) -> dict[str, Any]:
         "pinged_at": now,
         **columns_of(agent.about),
     }
-
-
-def _by_cluster(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {}
-    for one in rows:
-        found.setdefault(one.cluster_id, []).append(one)
-    return found

@@ -5,7 +5,7 @@ A service is rendered again only if something that its last render read has anot
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import structlog
@@ -38,6 +38,7 @@ from fleet.source import Commit, Rendered, RepositoryKind, RepositoryState, char
 log = structlog.get_logger(__name__)
 
 _BATCH = 32
+_COLUMNS = tuple(one.name for one in fields(Service))
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,23 +202,28 @@ class Delivery:
 
     async def _keep(self, outcomes: Iterable[_Outcome]) -> int:
         """Write what came out, in one transaction, then wake agents and watchers."""
-        moved, told = [], []
+        moved, told, revisions = [], [], []
+        changes: dict[str, Mapping[str, Any]] = {}
         outcomes = list(outcomes)
         async with self._deps.store.write() as tx:
             refused = await refusals(tx, (one for each in outcomes for one in each.revisions))
+            locked = await tx.services.lock({outcome.service.id for outcome in outcomes})
+            now = {one.id: one for one in locked}
             for outcome in outcomes:
-                current = await tx.services.get(outcome.service.id)
+                current = now.get(outcome.service.id)
                 if current is None or _was_changed(outcome.service, current):
                     continue
                 await note_taken(tx, outcome.taken, outcome.trees)
                 after, entries = self._apply(outcome, current, refused)
-                if after == current:
+                if not (columns := _difference(current, after)):
                     continue
                 if after.revision_id != current.revision_id:
-                    await tx.revisions.add(_revision(outcome, after))
-                await tx.services.put(after)
+                    revisions.append(_revision(outcome, after))
+                changes[after.id] = columns
                 told += entries
                 moved.append(after)
+            await tx.revisions.add_each(revisions)
+            await tx.services.change_each(changes)
             await tx.ledger.append(told)
         for service in moved:
             self._deps.bus.publish(SERVICE, service.id)
@@ -328,6 +334,12 @@ def _named(repository: Repository, ref: str) -> str:
     if chart is None:
         return f"branch, tag or commit {ref!r}"
     return f"chart {chart[0]!r} in a version {chart[1]}"
+
+
+def _difference(before: Service, after: Service) -> dict[str, Any]:
+    """The columns that are to be written."""
+    pairs = ((name, getattr(before, name), getattr(after, name)) for name in _COLUMNS)
+    return {name: value for name, was, value in pairs if value != was}
 
 
 def _was_changed(before: Service | RenderState, now: Service) -> bool:

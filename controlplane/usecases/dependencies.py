@@ -1,6 +1,6 @@
 """Dependencies between services of a cluster: no cycles, and who waits for whom."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from controlplane.domain.circles import circle
 from controlplane.domain.names import check_label
@@ -60,9 +60,11 @@ async def unready(tx: Transaction, services: Iterable[Service]) -> set[str]:
     }
 
 
-async def wakes(tx: Transaction, cluster_id: str) -> set[tuple[str, str]]:
-    """What to publish once something in a cluster has become healthy."""
-    waiting = await tx.services.select(cluster_id=cluster_id, waiting=True)
+async def wakes(tx: Transaction, cluster_ids: Collection[str]) -> set[tuple[str, str]]:
+    """What to publish once something in these clusters has become healthy."""
+    if not cluster_ids:
+        return set()
+    waiting = await tx.services.select(cluster_id=cluster_ids, waiting=True)
     return {(DELIVER, f"{one.repository_id}/{one.id}") for one in waiting if one.repository_id}
 
 

@@ -1,8 +1,8 @@
-"""Reports of one agent that are committed together: what they tell is read once, written once."""
+"""Reports that are committed together: what they tell is read once, written once."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import structlog
 
@@ -10,6 +10,7 @@ from controlplane.domain.ledger import LedgerEntry
 from controlplane.domain.reports import InventoryReport, Report
 from controlplane.domain.services import Component, Service
 from controlplane.ports import ANY, Transaction
+from fleet.identity import ClusterId
 
 log = structlog.get_logger(__name__)
 
@@ -28,7 +29,7 @@ class Bounds:
 
 
 class ReportBatch:
-    """What reports of a cluster's agent come to, until `write` writes it table by table."""
+    """What reports of a cluster's agent come to, until `write_all` writes it."""
 
     def __init__(self, tx: Transaction, cluster_id: str, bounds: Bounds) -> None:
         self.refused = self.shrunk = False
@@ -46,19 +47,24 @@ class ReportBatch:
         self._held: dict[str, set[str]] = {}
 
     @classmethod
-    async def of(
-        cls, tx: Transaction, cluster_id: str, reports: Iterable[Report], bounds: Bounds
-    ) -> "ReportBatch":
-        """A batch that knows the services of which the reports speak."""
-        batch = cls(tx, cluster_id, bounds)
-        bodies = [one.body for one in reports]
-        named = {getattr(body, "service_id", None) for body in bodies} - {None}
-        if named:
-            found = await tx.services.select(id=named, cluster_id=cluster_id, deleted_at=ANY)
-            batch.services = {one.id: one for one in found}
-        whole = [one for one in bodies if isinstance(one, InventoryReport) and one.complete]
-        batch._held = await tx.components.ids_of({one.service_id for one in whole})
-        return batch
+    async def of_each(
+        cls, tx: Transaction, told: Mapping[ClusterId, Sequence[Report]], bounds: Bounds
+    ) -> dict[ClusterId, Self]:
+        """A batch for each cluster; it knows the services of which the cluster's reports speak."""
+        batches = {id: cls(tx, id, bounds) for id in told}
+        bodies = [(id, one.body) for id, reports in told.items() for one in reports]
+        if named := {getattr(body, "service_id", None) for _, body in bodies} - {None}:
+            for one in await tx.services.select(id=named, cluster_id=set(told), deleted_at=ANY):
+                batches[one.cluster_id].services[one.id] = one
+        inventories = [(id, body) for id, body in bodies if isinstance(body, InventoryReport)]
+        whole = {body.service_id for _, body in inventories if body.complete}
+        held = await tx.components.ids_of(whole)
+        counted = await tx.components.count_each({id for id, _ in inventories})
+        for id, body in inventories:
+            batches[id]._components = counted.get(id, 0)
+            if body.service_id in batches[id].services:
+                batches[id]._held[body.service_id] = held.get(body.service_id, set())
+        return batches
 
     async def look(self, service_id: str) -> None:
         """A service was written past the batch."""
@@ -126,8 +132,9 @@ class ReportBatch:
         """Those for which there is room; those that are known have theirs."""
         most, more = self._bounds.components, len(present)
         if self._components is None or self._components + more > most:
-            await self._write_inventory()
-            self._components = await self.tx.components.count_in(self.cluster_id)
+            await _write_inventories(self.tx, [self])
+            counted = await self.tx.components.count_each({self.cluster_id})
+            self._components = counted.get(self.cluster_id, 0)
         if self._components + more > most:
             known = await self.tx.components.select(id={one.id for one in present})
             ids = {one.id for one in known}
@@ -147,14 +154,34 @@ class ReportBatch:
             return _TOO_MUCH
         return "" if self.shrunk and before == _TOO_MUCH else before
 
-    async def write(self) -> None:
-        """Write what has gathered; the ledger in the order of the reports."""
-        await self._write_inventory()
-        await self.tx.services.change_each(self._columns)
-        await self.tx.ledger.append(self.ledger)
+    def take_columns(self) -> dict[str, dict[str, Any]]:
+        """What is to be written of services, by their ids."""
+        columns, self._columns = self._columns, {}
+        return columns
 
-    async def _write_inventory(self) -> None:
-        present, self._present = self._present, {}
-        gone, self._gone = self._gone, set()
-        await self.tx.components.forget(gone)
-        await self.tx.components.upsert(present.values())
+    def take_gathered(self) -> tuple[set[str], list[Component]]:
+        """Ids of components that have gone, and components that are there; each once."""
+        gone, present = self._gone, list(self._present.values())
+        self._gone, self._present = set(), {}
+        return gone, present
+
+
+async def write_all(
+    tx: Transaction, batches: Collection[ReportBatch], offered: Iterable[LedgerEntry]
+) -> None:
+    """Write what has gathered, table by table; `offered` before what came of it.
+
+    Services are locked before their deployments, as all who write both do it.
+    """
+    await _write_inventories(tx, batches)
+    columns: dict[str, dict[str, Any]] = {}
+    for batch in batches:
+        columns |= batch.take_columns()
+    await tx.services.change_each(columns)
+    await tx.ledger.append([*offered, *(row for batch in batches for row in batch.ledger)])
+
+
+async def _write_inventories(tx: Transaction, batches: Iterable[ReportBatch]) -> None:
+    gathered = [batch.take_gathered() for batch in batches]
+    await tx.components.forget({id for gone, _ in gathered for id in gone})
+    await tx.components.upsert([one for _, present in gathered for one in present])

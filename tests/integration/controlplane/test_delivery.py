@@ -218,7 +218,7 @@ async def test_deleting_waits_for_the_agent(world: World) -> None:
     world.manifests.push(repository.id, {"shop": [config_map("a")]})
     await world.delivery.deliver(repository.id)
     await world.services.delete(world.admin, service.id)
-    (marked,) = await world.agents.desired(cluster.id)
+    (marked,) = (await world.agents.wanted(cluster.id)).services
     assert (marked.removal, marked.sequence) == (Removal.CASCADE, 2)
     assert (await world.get(service)).deleted_at is not None
     with pytest.raises(Conflict, match="being removed"):

@@ -1,8 +1,8 @@
 """Bundles that agents have found to be bad: who goes back, what is refused, who lifts it."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -18,7 +18,7 @@ from controlplane.domain.reports import Report, VerifiedReport
 from controlplane.domain.services import Service
 from controlplane.domain.verification import MetricCheck, Verification
 from controlplane.ports import Transaction
-from controlplane.usecases import agents, holds
+from controlplane.usecases import holds, reporting
 from controlplane.usecases.definitions import DefinitionChange
 from controlplane.usecases.globals import GlobalChange, Globals
 from controlplane.usecases.holds import content_of
@@ -29,6 +29,7 @@ from controlplane.usecases.services import ServiceChange
 from controlplane.usecases.targets import Targets
 from fleet.bundle import make_bundle
 from fleet.errors import Conflict, Forbidden, Invalid
+from fleet.identity import ClusterId
 from fleet.thresholds import Comparison
 from fleet.wire.v1 import agent_pb2 as wire
 from tests.fakes.manifests import config_map
@@ -109,14 +110,14 @@ async def test_what_was_delivered_meanwhile_is_not_taken_back(
 
     class Overtaken(ReportBatch):
         @classmethod
-        async def of(
-            cls, tx: Transaction, cluster_id: str, reports: Iterable[Report], bounds: Bounds
-        ) -> ReportBatch:
-            batch = await super().of(tx, cluster_id, reports, bounds)
+        async def of_each(
+            cls, tx: Transaction, told: Mapping[ClusterId, Sequence[Report]], bounds: Bounds
+        ) -> dict[ClusterId, Self]:
+            batches = await super().of_each(tx, told, bounds)
             await tx.services.change(bad.id, digest="sha256:newer", sequence=9)
-            return batch
+            return batches
 
-    monkeypatch.setattr(agents, "ReportBatch", Overtaken)
+    monkeypatch.setattr(reporting, "ReportBatch", Overtaken)
     await verdict(world, bad, ok=False, instead=service.digest or "")
     now = await world.get(bad)
     assert (now.digest, now.sequence, now.hold) == ("sha256:newer", 9, None)

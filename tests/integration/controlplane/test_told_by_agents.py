@@ -296,10 +296,10 @@ async def test_a_service_that_its_cluster_defines_is_shown_and_not_changed(world
     ):
         with pytest.raises(Conflict, match="defined in its cluster"):
             await change
-    assert await world.agents.desired(cluster.id) == []
+    assert (await world.agents.wanted(cluster.id)).services == []
     await world.services.sync(world.admin, shown.id)
     await world.interventions.terminate(world.admin, shown.id)
-    assert len(await world.agents.waiting_commands(cluster.id)) == 2
+    assert len((await world.agents.wanted(cluster.id)).commands) == 2
     await tell(world, cluster.id, 4, mirrored=mirrored(removed=True))
     assert (await world.services.page(world.admin, PageQuery())).items == ()
 

@@ -1,4 +1,4 @@
-"""Work that many callers share: one failure is one caller's, a mistake is everybody's."""
+"""Work that many callers share: one failure is one caller's."""
 
 import asyncio
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from controlplane.usecases.together import Together
-from fleet.errors import NotFound, TowlineError
+from fleet.errors import NotFound, TowlineError, Unavailable
 
 
 class Doubling:
@@ -50,15 +50,37 @@ async def test_each_gets_an_answer_or_a_failure_of_its_own(doubling: Doubling) -
     assert doubling.batches == [[1], [2, 0, 3, 2]]
 
 
-async def test_a_mistake_in_the_work_is_raised_for_all_and_the_next_go_on(
-    doubling: Doubling,
-) -> None:
+async def test_what_cannot_be_worked_on_fails_nobody_else(doubling: Doubling) -> None:
     together: Together[int, int] = Together(doubling.work)
-    work = await asked(doubling, together, 2, 13)
+    work = await asked(doubling, together, 2, 13, 3)
     doubling.gate.set()
     answers = await asyncio.gather(*work, return_exceptions=True)
-    assert [type(one) for one in answers] == [int, ZeroDivisionError, ZeroDivisionError]
+    assert [type(one) for one in answers] == [int, int, ZeroDivisionError, int]
+    assert doubling.batches == [[1], [2, 13, 3], [2], [13], [3]]
     assert await together.ask(4) == 8
+
+
+async def test_not_everybody_finds_out_that_the_store_is_away() -> None:
+    batches: list[list[int]] = []
+
+    async def work(numbers: Sequence[int]) -> list[int | TowlineError]:
+        await asyncio.sleep(0)
+        batches.append(list(numbers))
+        raise Unavailable("the store is away")
+
+    together: Together[int, int] = Together(work)
+    answers = await asyncio.gather(*map(together.ask, range(5)), return_exceptions=True)
+    assert [type(one) for one in answers] == [Unavailable] * 5
+    assert batches == [[0, 1, 2, 3, 4], [0], [1]]
+
+
+async def test_what_weighs_much_is_worked_on_with_less_beside_it(doubling: Doubling) -> None:
+    """And what is too much for once is worked on alone, rather than never."""
+    together: Together[int, int] = Together(doubling.work, weigh=lambda number: 100 * number)
+    work = await asked(doubling, together, 2, 3, 4, 9, 1)
+    doubling.gate.set()
+    assert await asyncio.gather(*work) == [2, 4, 6, 8, 18, 2]
+    assert doubling.batches == [[1], [2, 3], [4], [9], [1]]
 
 
 async def test_who_has_left_before_is_not_worked_for(doubling: Doubling) -> None:

@@ -1,0 +1,146 @@
+"""Reports of many clusters by one transaction, on both databases."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import cast
+
+import pytest
+
+from controlplane.domain.clusters import Cluster
+from controlplane.domain.ledger import LedgerEntry, Stage
+from controlplane.domain.reports import (
+    InventoryReport,
+    ObservedComponent,
+    Report,
+    StatusReport,
+)
+from controlplane.domain.services import ComponentState, Phase, Service
+from controlplane.events.memory import MemoryBus
+from controlplane.ports import Manifests
+from controlplane.secretports import Sealer
+from controlplane.storage.store import SqlStore
+from controlplane.usecases.deps import SERVICE, Deps
+from controlplane.usecases.reportbatch import Bounds
+from controlplane.usecases.reporting import Reporting, Told
+from fleet.errors import NotFound
+from fleet.identity import ClusterId, ServiceId
+from tests.fakes.clock import START, FakeClock
+
+NAMES = ("a", "b", "c", "d")
+CLUSTERS = tuple(ClusterId(f"cluster-{name}") for name in NAMES)
+UNKEEPABLE = 1 << 70
+
+
+@pytest.fixture
+def bus() -> MemoryBus:
+    return MemoryBus()
+
+
+@pytest.fixture
+async def reporting(store: SqlStore, bus: MemoryBus) -> Reporting:
+    """With a service in each cluster."""
+    async with store.write() as tx:
+        for id, name in zip(CLUSTERS, NAMES, strict=True):
+            await tx.clusters.add(Cluster(id, name, name, START, START))
+            service = Service(ServiceId(f"in-{id}"), id, None, "web", "web", START, START)
+            await tx.services.add(replace(service, sequence=1))
+    deps = Deps(store, bus, cast(Manifests, None), cast(Sealer, None), FakeClock())
+    return Reporting(deps, Bounds(components=4))
+
+
+def told(id: ClusterId, first: int = 1, sequence: int = 1, objects: int = 1) -> Told:
+    """An inventory and that it is healthy, after the offer of it."""
+    service = f"in-{id}"
+    present = [
+        ObservedComponent(
+            ("", "ConfigMap", "web", f"m{number}"),
+            "v1",
+            f"uid-{number}",
+            "",
+            ComponentState.RUNNING,
+            "",
+            True,
+            ("nginx:1",),
+        )
+        for number in range(objects)
+    ]
+    inventory = InventoryReport(service, True, tuple(present))
+    status = StatusReport(service, sequence, "sha256:x", Phase.HEALTHY, ())
+    offered = LedgerEntry(service, id, Stage.OFFERED, START, sequence=sequence)
+    reports = [Report(first, START, inventory), Report(first + 1, START, status)]
+    return Told(id, reports, [offered])
+
+
+async def at_once(reporting: Reporting, several: Sequence[Told]) -> list[int | BaseException]:
+    """The answers; the first of them is worked on alone, all others together."""
+    return await asyncio.gather(*map(reporting.record, several), return_exceptions=True)
+
+
+async def phases(store: SqlStore) -> list[Phase | None]:
+    async with store.read() as tx:
+        return [one.phase for one in await tx.services.select()]
+
+
+async def test_what_clusters_tell_at_once_is_all_kept(
+    store: SqlStore, reporting: Reporting, bus: MemoryBus
+) -> None:
+    wakes = bus.subscribe(SERVICE)
+    assert await at_once(reporting, [told(id) for id in CLUSTERS]) == [2, 2, 2, 2]
+    assert await phases(store) == [Phase.HEALTHY] * 4
+    woken = {(await anext(wakes))[1] for _ in CLUSTERS}
+    assert woken == {f"in-{id}" for id in CLUSTERS}
+    async with store.read() as tx:
+        assert [one.acknowledged for one in await tx.clusters.select()] == [2] * 4
+        assert await tx.components.count_each(CLUSTERS) == dict.fromkeys(CLUSTERS, 1)
+        for id in CLUSTERS:
+            rows = await tx.ledger.select(cluster_id=id)
+            assert [one.stage for one in rows] == [Stage.OFFERED, Stage.HEALTHY]
+
+
+async def test_what_cannot_be_kept_of_one_cluster_fails_no_other(
+    store: SqlStore, reporting: Reporting
+) -> None:
+    several = [told(id, sequence=UNKEEPABLE if id == CLUSTERS[2] else 1) for id in CLUSTERS]
+    answers = await at_once(reporting, several)
+    assert [answers[at] for at in (0, 1, 3)] == [2, 2, 2]
+    assert isinstance(answers[2], Exception)
+    assert await phases(store) == [Phase.HEALTHY, Phase.HEALTHY, None, Phase.HEALTHY]
+    async with store.read() as tx:
+        rows = await tx.ledger.select(cluster_id=CLUSTERS[2])
+        clusters = await tx.clusters.select()
+    assert rows == [] and [one.acknowledged for one in clusters] == [2, 2, 0, 2]
+
+
+async def test_a_cluster_that_is_gone_is_told_so_alone(reporting: Reporting) -> None:
+    answers = await at_once(
+        reporting, [told(CLUSTERS[0]), told(ClusterId("no")), told(CLUSTERS[1])]
+    )
+    assert (answers[0], answers[2]) == (2, 2)
+    assert isinstance(answers[1], NotFound)
+
+
+async def test_what_two_calls_of_a_cluster_tell_at_once_counts_once(
+    store: SqlStore, reporting: Reporting
+) -> None:
+    """An agent has come again, and the end of its call before is still being worked on."""
+    b = CLUSTERS[1]
+    calls = [told(CLUSTERS[0]), told(b), told(b), told(b, first=3, sequence=2)]
+    assert (await at_once(reporting, calls))[3] == 4
+    async with store.read() as tx:
+        rows = await tx.ledger.select(cluster_id=b, stage=Stage.HEALTHY)
+        service = await tx.services.get(f"in-{b}")
+    assert [one.sequence for one in rows] == [1, 2]
+    assert service is not None and service.observed == 2
+
+
+async def test_each_cluster_has_bounds_of_its_own(store: SqlStore, reporting: Reporting) -> None:
+    """Four components here; who has told of more than that takes no room from others."""
+    assert await at_once(reporting, [told(id) for id in CLUSTERS]) == [2, 2, 2, 2]
+    more = [told(id, first=3, objects=5 if id == CLUSTERS[1] else 3) for id in CLUSTERS]
+    assert await at_once(reporting, more) == [4, 4, 4, 4]
+    async with store.read() as tx:
+        counted = await tx.components.count_each(CLUSTERS)
+        alarmed = [one.id for one in await tx.clusters.select() if one.alarm]
+    assert counted == dict.fromkeys(CLUSTERS, 3) | {CLUSTERS[1]: 1}
+    assert alarmed == [CLUSTERS[1]]
