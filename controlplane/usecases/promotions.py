@@ -3,14 +3,13 @@
 Each effect is a job done at least once; doing it again changes nothing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection
 from dataclasses import replace
 from typing import TypeVar
 
 import structlog
 
 from controlplane.domain.jobs import MOST_ATTEMPTS, Job
-from controlplane.domain.ledger import LedgerEntry, Stage
 from controlplane.domain.pipelines import codec
 from controlplane.domain.pipelines import effects as fx
 from controlplane.domain.pipelines import events as ev
@@ -22,19 +21,15 @@ from controlplane.domain.pipelines.state import (
     Revision,
     StageState,
 )
-from controlplane.domain.services import Revision as RevisionRow
 from controlplane.domain.services import Service
-from controlplane.domain.verification import Verification
-from controlplane.ports import Transaction
-from controlplane.usecases.contexts import values_of
-from controlplane.usecases.delivery import parameters_of, reads_of
 from controlplane.usecases.deps import DELIVER, DESIRED, SERVICE, Deps
-from controlplane.usecases.freezes import check_thawed
+from controlplane.usecases.freezes import check_thawed, frozen_clusters
 from controlplane.usecases.gitpromotions import GitPromotions
+from controlplane.usecases.giving import Content, give
 from controlplane.usecases.holds import check_allowed
 from controlplane.usecases.pipelines import Pipelines, PipelineView, view_of
 from controlplane.usecases.repositories import Repositories
-from controlplane.usecases.sources import sources_of, take
+from controlplane.usecases.stagerenders import StageRenders
 from fleet.errors import Conflict, TowlineError, Unavailable
 from fleet.identity import ServiceId
 from fleet.source import Rendered
@@ -55,6 +50,7 @@ class Promotions:
         self._pipelines = pipelines
         self._repositories = repositories
         self._git = GitPromotions(deps)
+        self._renders = StageRenders(deps)
 
     async def render(self, job: Job) -> None:
         """Render a release for a stage; the engine learns the digests, or why there are none."""
@@ -63,10 +59,8 @@ class Promotions:
         event: ev.Event
         try:
             commits = await self._commits_for(pipeline, services, effect)
-            done = {s.id: await self._render(s, commits[s.id]) for s in services}
-            revisions = {
-                id: Revision(commits[id], rendered.digest) for id, rendered in done.items()
-            }
+            done = await self._renders.of(services, commits)
+            revisions = {id: Revision(commits[id], one.digest) for id, one in done.items()}
             event = ev.Rendered(effect.stage, effect.release, revisions)
         except TowlineError as error:
             event = ev.RenderFailed(effect.stage, effect.release, error.message)
@@ -141,25 +135,22 @@ class Promotions:
 
     async def _comes_to(self, pipeline: str, effect: fx.Promote) -> bool:
         """Whether its commits render to what was approved."""
-        members = await self._services(pipeline, effect.stage)
-        for service in (one for one in members if one.id in effect.revisions):
-            wanted = effect.revisions[service.id]
-            if (await self._render(service, wanted.commit)).digest != wanted.digest:
-                return False
-        return True
+        services = await self._services(pipeline, effect.stage, effect.revisions)
+        done = await self._renders.of(services, _commits(effect))
+        return all(effect.revisions[id].digest == one.digest for id, one in done.items())
 
     async def _hand_out(
         self, pipeline: str, effect: fx.Promote, change: Change | None = None
     ) -> None:
-        members = await self._services(pipeline, effect.stage)
-        services = [one for one in members if one.id in effect.revisions]
+        services = await self._services(pipeline, effect.stage, effect.revisions)
         try:
             if not effect.back:
                 await self._check_thawed(services)
-            done = {s.id: await self._render(s, effect.revisions[s.id].commit) for s in services}
+            done = await self._renders.of(services, _commits(effect))
             for service in services:
                 _check_same(service, effect.revisions[service.id], done[service.id])
             await self._check_allowed(effect)
+            reads = await self._renders.reads(services, _commits(effect), done)
         except TowlineError as error:
             moved = change is not None and isinstance(error, _Differs)
             kind = ev.BaseMoved if moved else ev.PromotionFailed
@@ -169,10 +160,9 @@ class Promotions:
         if change is not None:
             changed = ev.Changed(effect.stage, effect.release, change)
             await self._pipelines.advance(pipeline, changed)
+        contents = {id: Content(one, reads[id]) for id, one in done.items()}
         async with self._deps.store.write() as tx:
-            watch = await _watch(tx, pipeline, effect.stage)
-            for service in services:
-                await self._give(tx, service.id, effect, done[service.id], watch, change)
+            await give(self._deps, tx, pipeline, effect, contents, change)
         for service in services:
             self._deps.bus.publish(SERVICE, service.id)
             self._deps.bus.publish(DESIRED, f"{service.cluster_id}/{service.id}")
@@ -197,23 +187,27 @@ class Promotions:
         """The commit that each service of a stage would take a release from."""
         view = await self._by_git(pipeline, effect.stage)
         if view is None:
-            return await self._commits(services, effect.commits)
+            return await self._renders.commits(services, effect.commits)
         stage = view.spec.stage[effect.stage]
         sha = await self._git.prepare(view, stage, services, effect.release)
         return {one.id: sha for one in services}
 
-    async def _services(self, pipeline: str, stage: StageId) -> list[Service]:
+    async def _services(
+        self, pipeline: str, stage: StageId, only: Collection[ServiceId] | None = None
+    ) -> list[Service]:
+        """The services of a stage, or those of them that are named."""
         async with self._deps.store.read() as tx:
             row = await tx.pipelines.get(pipeline)
-            if row is None:
-                return []
-            found = codec.pipeline_from_json(row.spec).stage.get(stage)
-            return await tx.services.select(id=found.services) if found else []
+            found = codec.pipeline_from_json(row.spec).stage.get(stage) if row else None
+            ids = set(found.services) if found else set()
+            return await tx.services.select(id=ids if only is None else ids & set(only))
 
     async def _check_thawed(self, services: list[Service]) -> None:
         async with self._deps.store.read() as tx:
+            frozen = await frozen_clusters(tx)
             for service in services:
-                await check_thawed(tx, service.cluster_id)
+                if service.cluster_id in frozen:
+                    await check_thawed(tx, service.cluster_id)
 
     async def _check_allowed(self, effect: fx.Promote) -> None:
         revisions = effect.revisions.values()
@@ -221,81 +215,6 @@ class Promotions:
             await check_allowed(
                 tx, *(one for each in revisions for one in (each.commit, each.digest))
             )
-
-    async def _commits(
-        self, services: list[Service], commits: Mapping[ServiceId, str]
-    ) -> dict[ServiceId, str]:
-        """For each service, the commit of its repository: of its namesake, else the newest."""
-        async with self._deps.store.read() as tx:
-            sources = await tx.services.select(id=commits.keys())
-            dates = {
-                row.sha: row.committed_at
-                for row in await tx.revisions.select(service_id=commits.keys())
-            }
-        chosen = {}
-        for service in services:
-            same = [s for s in sources if s.repository_id == service.repository_id]
-            if not same:
-                raise Conflict(
-                    f"service {service.name!r} has a repository that no service of the "
-                    "first stage has: there is no commit to promote"
-                )
-            namesake = next((s for s in same if s.name == service.name), None)
-            newest = max(same, key=lambda s: dates.get(commits[s.id], s.inserted_at))
-            chosen[service.id] = commits[(namesake or newest).id]
-        return chosen
-
-    async def _render(self, service: Service, commit: str) -> Rendered:
-        async with self._deps.store.read() as tx:
-            cluster = await tx.clusters.get(service.cluster_id)
-            contexts = await values_of(self._deps, tx, [service])
-            sources = await sources_of(tx, [service.id])
-        if cluster is None:
-            raise Conflict(f"the cluster of service {service.name!r} was deleted")
-        parameters = parameters_of(service, cluster, contexts.get(service.id, {}))
-        taken = take(self._deps, sources.get(service.id, ()))
-        request = service.render_request(commit, parameters, taken.folders)
-        return await self._deps.manifests.render(request)
-
-    async def _give(
-        self,
-        tx: Transaction,
-        id: str,
-        effect: fx.Promote,
-        rendered: Rendered,
-        watch: Verification | None,
-        change: Change | None,
-    ) -> None:
-        service = await tx.services.get(id)
-        if service is None:
-            return
-        commit = effect.revisions[ServiceId(id)].commit
-        if (service.pinned, service.digest, service.watch) == (commit, rendered.digest, watch):
-            return
-        now = self._deps.clock.now()
-        is_new = (service.digest, service.watch) != (rendered.digest, watch)
-        service = replace(service, watch=watch)
-        after = replace(
-            service,
-            **service.unheld(rendered.digest),
-            promoted=True,
-            pinned=commit,
-            sha=commit,
-            source=rendered.source,
-            reads=await reads_of(self._deps, service, commit, rendered),
-            render_error=None,
-            digest=rendered.digest,
-            attestation=rendered.attestation,
-            bundle_bytes=rendered.size,
-            object_count=rendered.count,
-            sequence=service.sequence + is_new,
-            revision_id=self._deps.new_id(),
-            updated_at=now,
-        )
-        origin = next(iter(await tx.revisions.select(sha=commit)), None)
-        await tx.services.put(replace(after, author=origin.author if origin else ""))
-        await tx.revisions.add(_revision(after, origin, effect, rendered))
-        await tx.ledger.append([_entry(after, effect, change)])
 
 
 def _payload(job: Job, kind: type[E]) -> tuple[str, E]:
@@ -311,11 +230,8 @@ def _is_wanted(held: StageState, release: ReleaseId) -> bool:
     return held.release == release and bool(held.revisions) and not held.stopped
 
 
-async def _watch(tx: Transaction, pipeline: str, stage: StageId) -> Verification | None:
-    """What the stage asks of those that it gives a release."""
-    row = await tx.pipelines.get(pipeline)
-    found = codec.pipeline_from_json(row.spec).stage.get(stage) if row else None
-    return found.verification if found else None
+def _commits(effect: fx.Promote | fx.FollowChange) -> dict[ServiceId, str]:
+    return {id: one.commit for id, one in effect.revisions.items()}
 
 
 def _check_same(service: Service, wanted: Revision, rendered: Rendered) -> None:
@@ -326,54 +242,7 @@ def _check_same(service: Service, wanted: Revision, rendered: Rendered) -> None:
         )
 
 
-def _revision(
-    service: Service, origin: RevisionRow | None, effect: fx.Promote, rendered: Rendered
-) -> RevisionRow:
-    if service.revision_id is None or service.sha is None:
-        raise ValueError("a promoted service has a revision and a commit")
-    return RevisionRow(
-        id=service.revision_id,
-        service_id=service.id,
-        sha=service.sha,
-        ref=service.ref,
-        folder=service.folder,
-        digest=rendered.digest,
-        attestation=rendered.attestation,
-        source=rendered.source,
-        author=origin.author if origin else "",
-        subject=origin.subject if origin else "",
-        committed_at=origin.committed_at if origin else service.updated_at,
-        inserted_at=service.updated_at,
-        actor="pipeline",
-        release_id=str(effect.release)[:64],
-    )
-
-
 def _moved(effect: fx.Promote, change: Change) -> fx.Promote:
     """The same with the commit that it has landed as."""
     revisions = {id: Revision(change.commit, one.digest) for id, one in effect.revisions.items()}
     return replace(effect, revisions=revisions)
-
-
-def _entry(service: Service, effect: fx.Promote, change: Change | None) -> LedgerEntry:
-    return LedgerEntry(
-        service_id=service.id,
-        cluster_id=service.cluster_id,
-        stage=Stage.PROMOTED,
-        at=service.updated_at,
-        sequence=service.sequence,
-        sha=service.sha,
-        digest=service.digest,
-        revision_id=service.revision_id,
-        actor="pipeline",
-        message=f"release {effect.release}" + (f": {change}" if change else ""),
-        detail={"release": str(effect.release)} | _shown(change),
-    )
-
-
-def _shown(change: Change | None) -> dict[str, str | int]:
-    """What the ledger keeps of how a release came into git."""
-    if change is None:
-        return {}
-    told = {"branch": change.branch, "commit": change.commit, "url": change.url}
-    return told | ({"request": change.number} if change.number else {})

@@ -1,0 +1,134 @@
+"""Giving services of a stage the revisions that were approved: rows, revisions and the ledger."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from controlplane.domain.ledger import LedgerEntry, Stage
+from controlplane.domain.pipelines import codec, model
+from controlplane.domain.pipelines import effects as fx
+from controlplane.domain.pipelines.state import Change
+from controlplane.domain.services import Revision, Service
+from controlplane.ports import Transaction
+from controlplane.usecases.deps import Deps
+from fleet.identity import ServiceId
+from fleet.source import Rendered
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a service comes to at the commit of a release, and the git ids of what that read."""
+
+    rendered: Rendered
+    reads: Mapping[str, str]
+
+
+async def give(
+    deps: Deps,
+    tx: Transaction,
+    pipeline_id: str,
+    effect: fx.Promote,
+    contents: Mapping[ServiceId, Content],
+    change: Change | None,
+) -> None:
+    """Have services be what their release says; those that are already stay untouched."""
+    row = await tx.pipelines.get(pipeline_id)
+    spec = codec.pipeline_from_json(row.spec) if row else None
+    origins = await _origins(tx, spec, effect) if spec else {}
+    stage = spec.stage.get(effect.stage) if spec else None
+    watch = stage.verification if stage else None
+    changes: dict[str, Mapping[str, Any]] = {}
+    revisions, entries = [], []
+    for before in await tx.services.lock(contents):
+        commit, content = effect.revisions[before.id].commit, contents[before.id]
+        if (before.pinned, before.digest, before.watch) == (
+            commit,
+            content.rendered.digest,
+            watch,
+        ):
+            continue
+        origin = origins.get(commit)
+        columns = _columns(deps, replace(before, watch=watch), commit, content, origin)
+        is_new = (before.digest, before.watch) != (content.rendered.digest, watch)
+        columns |= {"watch": watch, "sequence": before.sequence + is_new}
+        after = replace(before, **columns)
+        changes[after.id] = columns
+        revisions.append(_revision(after, columns["revision_id"], origin, effect))
+        entries.append(_entry(after, effect, change))
+    await tx.revisions.add_each(revisions)
+    await tx.services.change_each(changes)
+    await tx.ledger.append(entries)
+
+
+async def _origins(
+    tx: Transaction, spec: model.Pipeline, effect: fx.Promote
+) -> dict[str, Revision]:
+    """What is known of the commits from the first stage, by commit."""
+    commits = {one.commit for one in effect.revisions.values()}
+    rows = await tx.revisions.select(service_id=spec.first.services, sha=commits)
+    return {one.sha: one for one in reversed(rows)}
+
+
+def _columns(
+    deps: Deps, service: Service, commit: str, content: Content, origin: Revision | None
+) -> dict[str, Any]:
+    rendered = content.rendered
+    return {
+        **service.unheld(rendered.digest),
+        "promoted": True,
+        "pinned": commit,
+        "sha": commit,
+        "source": rendered.source,
+        "reads": dict(content.reads),
+        "render_error": None,
+        "digest": rendered.digest,
+        "attestation": rendered.attestation,
+        "bundle_bytes": rendered.size,
+        "object_count": rendered.count,
+        "revision_id": deps.new_id(),
+        "updated_at": deps.clock.now(),
+        "author": origin.author if origin else "",
+    }
+
+
+def _revision(service: Service, id: str, origin: Revision | None, effect: fx.Promote) -> Revision:
+    return Revision(
+        id=id,
+        service_id=service.id,
+        sha=service.pinned or "",
+        ref=service.ref,
+        folder=service.folder,
+        digest=service.digest or "",
+        attestation=service.attestation,
+        source=service.source or "",
+        author=service.author,
+        subject=origin.subject if origin else "",
+        committed_at=origin.committed_at if origin else service.updated_at,
+        inserted_at=service.updated_at,
+        actor="pipeline",
+        release_id=str(effect.release)[:64],
+    )
+
+
+def _entry(service: Service, effect: fx.Promote, change: Change | None) -> LedgerEntry:
+    return LedgerEntry(
+        service_id=service.id,
+        cluster_id=service.cluster_id,
+        stage=Stage.PROMOTED,
+        at=service.updated_at,
+        sequence=service.sequence,
+        sha=service.sha,
+        digest=service.digest,
+        revision_id=service.revision_id,
+        actor="pipeline",
+        message=f"release {effect.release}" + (f": {change}" if change else ""),
+        detail={"release": str(effect.release)} | _shown(change),
+    )
+
+
+def _shown(change: Change | None) -> dict[str, str | int]:
+    """What the ledger keeps of how a release came into git."""
+    if change is None:
+        return {}
+    told = {"branch": change.branch, "commit": change.commit, "url": change.url}
+    return told | ({"request": change.number} if change.number else {})
