@@ -18,11 +18,12 @@ from gitcache.coordination.local import SoleReplica
 from gitcache.decrypt.keys import SopsDecryptor
 from gitcache.domain.seals import Seal, derived
 from gitcache.mirror.admission import Admission
+from gitcache.mirror.containment import container_memory
 from gitcache.mirror.mirror import Mirror, MirrorOptions
 from gitcache.mirror.tls import client_context
 from gitcache.ports import ContentStore, Decryptor, Egress, LiveDigests, Peers, Replicas
 from gitcache.render.pool import Limits, WorkerPool
-from gitcache.settings import GitCacheSettings, RenderSettings
+from gitcache.settings import FetchSettings, GitCacheSettings, RenderSettings
 from gitcache.store.eviction import Eviction, ToldLive
 from gitcache.store.files import FileContent, FileMemo, sweep
 from gitcache.store.objects import open_objects
@@ -32,6 +33,8 @@ from gitcache.sync.kinds import Copies, Listers, Readers
 from gitcache.sync.renders import Renders
 from gitcache.sync.tiers import TieredContent
 from gitcache.write.side import WriteSide
+
+_GIT_MEMORY = 2 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,11 +201,17 @@ def _mirror_options(settings: GitCacheSettings) -> MirrorOptions:
         authority=fetch.authority.read_text() if fetch.authority else None,
         lean_entries=fetch.lean_entries,
         large_file=fetch.large_file,
-        memory=fetch.memory,
+        memory=git_memory(fetch, container_memory()),
         watermark=settings.store.watermark,
         files=settings.render.files,
         total_bytes=settings.render.input_bytes,
     )
+
+
+def git_memory(settings: FetchSettings, container: int | None) -> int:
+    """Bytes for one git process in a container of so many, None if it is in none."""
+    half = _GIT_MEMORY if container is None else container // 2
+    return settings.memory or min(half, _GIT_MEMORY)
 
 
 def _limits(settings: RenderSettings) -> Limits:

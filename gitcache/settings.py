@@ -45,9 +45,10 @@ class FetchSettings(_Group):
     """Of repositories with more files and folders only those files are fetched that are used."""
     large_file: int = Field(64 << 20, ge=0)
     """The largest file that is fetched from a Git LFS server; with 0 none is."""
-    memory: int = Field(2 << 30, ge=256 << 20)
+    memory: int | None = Field(None, ge=64 << 20)
     """Of one git process, without the packs that it reads: a pack of kilobytes can ask for more
-    than a machine has. A commit that needs more is refused."""
+    than a machine has. A commit that needs more is refused. Without it half of what the container
+    has, 2 GiB at most."""
 
 
 class RenderSettings(_Group):

@@ -39,6 +39,10 @@ _SETTINGS = {
     "core.symlinks": "false",
     # Larger files stream to disk: what a small pack unpacks to need not fit into memory.
     "core.bigFileThreshold": "16m",
+    # Each thread has a stack and a window of its own: as many as cores would be most of the bound.
+    "pack.threads": "4",
+    "pack.windowMemory": "32m",
+    "pack.deltaCacheSize": "32m",
     "credential.helper": "",
     "http.followRedirects": "false",
     "http.lowSpeedLimit": "1000",

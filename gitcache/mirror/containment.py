@@ -1,0 +1,45 @@
+"""How much memory the container has that this process runs in (cgroups(7), of either version)."""
+
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+_UNLIMITED = 1 << 60
+_ROOT = Path("/sys/fs/cgroup")
+_OWN = Path("/proc/self/cgroup")
+
+
+def container_memory(root: Path = _ROOT, own: Path = _OWN) -> int | None:
+    """Bytes: the lowest limit from this process's group up to the root. None: there is none.
+
+    `root` is where the groups are mounted, `own` the file that tells which this process is in.
+    """
+    found = [limit for place in _places(root, own) if (limit := _limit(place)) is not None]
+    return min(found, default=None)
+
+
+def _places(root: Path, own: Path) -> Iterator[Path]:
+    """Files that may hold a limit. A container that is shown its host's groups has the root's."""
+    try:
+        lines = own.read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        controllers, _, text = line.partition(":")[2].partition(":")
+        if not controllers:
+            base, name = root, "memory.max"
+        elif "memory" in controllers.split(","):
+            base, name = root / "memory", "memory.limit_in_bytes"
+        else:
+            continue
+        group = PurePosixPath(text)
+        for one in (group, *group.parents):
+            if ".." not in one.parts:
+                yield base / str(one).lstrip("/") / name
+
+
+def _limit(place: Path) -> int | None:
+    try:
+        text = place.read_text().strip()
+    except OSError:
+        return None
+    return int(text) if text.isdecimal() and int(text) < _UNLIMITED else None
