@@ -15,7 +15,7 @@ from fleet.runtime.tasks import Tasks
 log = structlog.get_logger(__name__)
 
 _LOOK_SECONDS = 5.0
-_TRIES = 120
+MOST_TRIES = 120
 """Ten minutes of them: what is not taken by then is at fault itself, and keeps the rest waiting."""
 _AT_ONCE = 200
 
@@ -89,7 +89,7 @@ class TraceLoop:
             await self._sink.export(spans)
         except Unavailable:
             self._refused += 1
-            if self._refused < _TRIES:
+            if self._refused < MOST_TRIES:
                 raise
             log.warning("traces dropped: the collector never took them", spans=len(spans))
         self._refused = 0
