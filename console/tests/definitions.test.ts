@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { kubeconfig } from "../src/access/kubeconfigs";
 import { tagsOf } from "../src/clusters/JoinPage";
-import type { GateType, PipelineDefinitionFragment } from "../src/api/generated";
+import type { GateType, PipelineDefinitionFragment, StepType } from "../src/api/generated";
 import { attributesOf, complaints, definitionOf, written } from "../src/pipelines/definition";
-import { begunGate } from "../src/pipelines/GateForm";
-import { at, GATE_KINDS, withAt } from "../src/pipelines/gatekinds";
+import { at, GATE_KINDS, STEP_KINDS, withAt } from "../src/pipelines/gatekinds";
+import { begun } from "../src/pipelines/RuleForm";
 import { draftOf, missing } from "../src/services/draft";
 import { STANDINGS } from "../src/services/standings";
 import { verdictOf } from "../src/terminal/verdict";
@@ -84,15 +84,31 @@ describe("a pipeline that is there", () => {
 
   it.each(Object.keys(GATE_KINDS) as GateType[])("takes a gate of kind %s as its form begins it", (type) => {
     const [edge] = definition.edges;
-    const begun = { ...definition, edges: edge === undefined ? [] : [{ ...edge, gates: [begunGate("one", type)] }] };
-    expect(complaints(begun, SERVICES)).toEqual([]);
+    const changed = { ...definition, edges: edge === undefined ? [] : [{ ...edge, gates: [begun(GATE_KINDS, "one", type)] }] };
+    expect(complaints(changed, SERVICES)).toEqual([]);
+  });
+
+  it.each(Object.keys(STEP_KINDS) as StepType[])("takes a step of kind %s as its form begins it", (type) => {
+    const workflow = { steps: [begun(STEP_KINDS, "one", type)] };
+    expect(complaints({ ...definition, stages: definition.stages.map((stage) => ({ ...stage, workflow })) }, SERVICES)).toEqual([]);
+  });
+
+  it.each([
+    ["steps: [{type: WAIT, waitSeconds: 1}]", "has no name"],
+    ["steps: [{name: a, type: WAIT, waitSeconds: 1, after: [b]}]", "there is no step b"],
+    ["steps: [{name: a, type: JOB, job: {namespace: x, manifest: text}}]", "job.manifest has to be an object"],
+    ["steps: [{name: a, type: SOAK}]", "workflow.steps[0].type: one of"],
+    ["steps: 7", "workflow.steps: write a list here"],
+  ])("is told what is wrong with the workflow of a stage: %j", (workflow, complaint) => {
+    const changed = { ...definition, stages: definition.stages.map((stage) => ({ ...stage, workflow: judged(workflow).value })) };
+    expect(complaints(changed, SERVICES).join("\n")).toContain(complaint);
   });
 
   it("is changed at one place only", () => {
-    const begun = begunGate("one", "METRIC");
-    const changed = withAt(begun, "metric.threshold", 0.5);
+    const gate = begun(GATE_KINDS, "one", "METRIC");
+    const changed = withAt(gate, "metric.threshold", 0.5);
     expect(at(changed, "metric.threshold")).toBe(0.5);
-    expect(at(changed, "metric.query")).toBe(at(begun, "metric.query"));
+    expect(at(changed, "metric.query")).toBe(at(gate, "metric.query"));
     expect(at(withAt(changed, "metric.threshold", undefined), "metric.threshold")).toBeUndefined();
   });
 });

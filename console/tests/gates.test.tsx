@@ -1,20 +1,78 @@
 import { cleanup, render, screen } from "@testing-library/react";
 import { userEvent } from "@testing-library/user-event";
-import { afterEach, expect, it, vi } from "vitest";
-import { begunGate, GateForm } from "../src/pipelines/GateForm";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import type { GateFullFragment } from "../src/api/generated";
+import { GateForm } from "../src/pipelines/GateForm";
+import { GATE_KINDS, STEP_KINDS } from "../src/pipelines/gatekinds";
+import { stepsOf } from "../src/pipelines/gatesteps";
+import { within } from "../src/pipelines/limits";
+import { MetricChart } from "../src/pipelines/MetricChart";
+import { begun } from "../src/pipelines/RuleForm";
+import { StepsForm } from "../src/pipelines/StepsForm";
 
 afterEach(cleanup);
 
-it("shows what counts where nothing is written, and can say otherwise", async () => {
-  const change = vi.fn();
-  const gate = begunGate("sign-off", "APPROVAL");
-  const { rerender } = render(<GateForm gate={gate} onChange={change} onRemove={vi.fn()} />);
-  const box = screen.getByLabelText<HTMLInputElement>("Not by the author of the commit");
-  expect(box.checked).toBe(true);
-  await userEvent.click(box);
-  expect(change).toHaveBeenLastCalledWith({ ...gate, notAuthor: false });
-  rerender(<GateForm gate={{ ...gate, notAuthor: false }} onChange={change} onRemove={vi.fn()} />);
-  expect(box.checked).toBe(false);
-  await userEvent.click(box);
-  expect(change).toHaveBeenLastCalledWith(gate);
+const AT = "2026-11-21T12:00:00Z";
+const measurement = (value: number, passed: boolean, step = "check") => ({ at: AT, step, release: 3, passed, values: [value] });
+const check: GateFullFragment["checks"][number] = { step: "errors", state: "RUNNING", reason: "", attempt: 1, jobId: null, outputs: [] };
+
+describe("the form of a gate", () => {
+  it("shows what counts where nothing is written, and can say otherwise", async () => {
+    const change = vi.fn();
+    const gate = begun(GATE_KINDS, "sign-off", "APPROVAL");
+    const { rerender } = render(<GateForm gate={gate} onChange={change} onRemove={vi.fn()} />);
+    const box = screen.getByLabelText<HTMLInputElement>("Not by the author of the commit");
+    expect(box.checked).toBe(true);
+    await userEvent.click(box);
+    expect(change).toHaveBeenLastCalledWith({ ...gate, notAuthor: false });
+    rerender(<GateForm gate={{ ...gate, notAuthor: false }} onChange={change} onRemove={vi.fn()} />);
+    expect(box.checked).toBe(false);
+    await userEvent.click(box);
+    expect(change).toHaveBeenLastCalledWith(gate);
+  });
+
+  it("has the steps of a workflow, which keep their place when their kind changes", async () => {
+    const change = vi.fn();
+    const steps = [begun(STEP_KINDS, "test", "JOB"), { ...begun(STEP_KINDS, "pause", "WAIT"), after: ["test"] }];
+    render(<StepsForm steps={steps} onChange={change} />);
+    await userEvent.selectOptions(screen.getAllByLabelText(/^Kind/)[1] as HTMLElement, "APPROVAL");
+    expect(change).toHaveBeenLastCalledWith([steps[0], { after: ["test"], ...begun(STEP_KINDS, "pause", "APPROVAL") }]);
+    await userEvent.click(screen.getByText("Add a step"));
+    expect(change).toHaveBeenLastCalledWith([...steps, begun(STEP_KINDS, "step-3", "JOB")]);
+  });
+});
+
+describe("the steps of a gate", () => {
+  const metric = { name: "errors", type: "METRIC", metric: { query: "up", threshold: 2, comparison: "BELOW" } };
+  const settings = JSON.stringify({ steps: [metric, { name: "ask", type: "APPROVAL", after: ["errors"] }] });
+
+  it("are all that are written, with what is known of those that have begun", () => {
+    const [errors, ask] = stepsOf({ type: "WORKFLOW", settings, checks: [check], measured: [measurement(1, true, "errors"), measurement(9, false, "other")] });
+    expect(errors).toMatchObject({ title: "Metric", check, limit: { threshold: 2, comparison: "BELOW" }, measured: [{ values: [1] }] });
+    expect(ask).toMatchObject({ title: "Approval", check: null, limit: null, after: ["errors"], measured: [] });
+  });
+
+  it("are one where the gate is one check", () => {
+    const settings = '{"metric":{"query":"up","threshold":1}}';
+    const [only] = stepsOf({ type: "METRIC", settings, checks: [{ ...check, step: "check" }], measured: [measurement(1, true)] });
+    expect(only).toMatchObject({ limit: { threshold: 1, comparison: "AT_MOST" }, measured: [{ values: [1] }] });
+  });
+});
+
+describe("what a metric has measured", () => {
+  const limit = { comparison: "AT_MOST", threshold: 1 };
+
+  it("is drawn from its first answer on, and told in words", () => {
+    const { container } = render(<MetricChart measured={[measurement(0.5, true), measurement(1.5, false)]} limit={limit} />);
+    expect(screen.getByRole("img").getAttribute("aria-label")).toBe("2 answers, wanted at most 1: 1 did not pass. Newest: 1.5.");
+    expect(container.querySelectorAll(".dot.ok, .dot.bad")).toHaveLength(2);
+    expect(container.querySelector(".dot.bad title")?.textContent).toContain("1.5 for #3");
+  });
+
+  it("is nothing where nothing was measured", () => expect(render(<MetricChart measured={[]} limit={limit} />).container.innerHTML).toBe(""));
+
+  it("is held against its limit", () => {
+    expect(within(1, limit)).toBe(true);
+    expect(within(1, { comparison: "BELOW", threshold: 1 })).toBe(false);
+  });
 });

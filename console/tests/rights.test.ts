@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest";
 import { gridOf, has, KINDS, rulesOf, turned, VERBS } from "../src/access/rights";
-import { measured, within } from "../src/pipelines/measured";
 
 describe("the rights of a role as a grid", () => {
   it("says everything as everything", () => {
@@ -24,20 +23,5 @@ describe("the rights of a role as a grid", () => {
     const grid = turned(gridOf([]), "WRITE", "SERVICE");
     expect(has(grid, "WRITE", "SERVICE")).toBe(true);
     expect(turned(grid, "WRITE", "SERVICE").size).toBe(0);
-  });
-});
-
-describe("what a metric gate has measured", () => {
-  it.each([
-    ["0.4, wanted at most 1", [0.4]],
-    ["0.4, 1.2e-05, …, wanted below 1", [0.4, 1.2e-5]],
-    ["1.5 of the baseline, wanted at most 2", [1.5]],
-    ["the query gives no series", []],
-    ["the query fails: 3, wanted nothing", []],
-  ])("is read out of %j", (reason, values) => expect(measured(reason)).toEqual(values));
-
-  it("is held against its limit", () => {
-    expect(within(1, { comparison: "AT_MOST", threshold: 1 })).toBe(true);
-    expect(within(1, { comparison: "BELOW", threshold: 1 })).toBe(false);
   });
 });

@@ -1,6 +1,6 @@
 import type { PipelineBoardFragment } from "../api/generated";
 import { Gates } from "./Gates";
-import { StageCard } from "./stages";
+import { StageCard } from "./StageCard";
 import "./pipelines.css";
 
 /** Stages side by side, before each what leads into it. */
@@ -12,9 +12,9 @@ export function Board({ pipeline }: { readonly pipeline: PipelineBoardFragment }
           {pipeline.edges
             .filter(({ to }) => to.id === stage.id)
             .map((edge) => (
-              <Gates key={edge.id} edge={edge} pipelineId={pipeline.id} />
+              <Gates key={edge.id} edge={edge} pipeline={pipeline} />
             ))}
-          <StageCard stage={stage} />
+          <StageCard stage={stage} pipelineId={pipeline.id} />
         </div>
       ))}
     </div>

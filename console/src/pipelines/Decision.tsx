@@ -6,44 +6,47 @@ import { Confirm } from "../ui/Confirm";
 import { Problem } from "../ui/Problem";
 import { toast } from "../ui/toast";
 import { FleetWide } from "./FleetWide";
-import type { Edge, Gate } from "./stages";
+import type { Asked, Gate } from "./stages";
 
-type Props = { readonly gate: Gate; readonly edge: Edge; readonly verdict: "approve" | "reject"; readonly onDone: () => void };
+type Props = { readonly gate: Gate; readonly asked: Asked; readonly verdict: "approve" | "reject"; readonly onDone: () => void };
+
+// Of more services only the digests stand there: what changes alike is grouped below.
+const MOST_COMPARED = 20;
 
 /** Approves or rejects: above the button stands exactly what is decided, and what it would change. */
-export function Decision({ gate, edge, verdict, onDone }: Props) {
+export function Decision({ gate, asked, verdict, onDone }: Props) {
   const [comment, setComment] = useState("");
   const [approved, approve] = useMutation(ApproveDocument);
   const [rejected, reject] = useMutation(RejectDocument);
   const error = approved.error ?? rejected.error;
   const isYes = verdict === "approve";
   const decide = async () => {
-    const digests = edge.digests.map(({ serviceId, digest }) => ({ serviceId, digest }));
+    const digests = asked.digests.map(({ serviceId, digest }) => ({ serviceId, digest }));
     const result = isYes ? await approve({ gate: gate.id, digests, comment }) : await reject({ gate: gate.id, comment });
     if (result.error !== undefined) return;
-    toast(isYes ? `Approved: exactly these digests may enter ${edge.to.name}.` : "Rejected.");
+    toast(isYes ? `Approved: exactly these digests may ${asked.within ? "stay in" : "enter"} ${asked.stage}.` : "Rejected.");
     onDone();
   };
   return (
     <Confirm
-      title={`${isYes ? "Approve" : "Reject"} release #${edge.release?.number ?? "?"} for ${edge.to.name}?`}
+      title={`${isYes ? "Approve" : "Reject"} release #${asked.release?.number ?? "?"} for ${asked.stage}?`}
       action={isYes ? "Approve exactly this" : "Reject it"}
       onCancel={onDone}
       onConfirm={() => void decide()}
     >
       {error !== undefined && <Problem error={error} />}
       <div className="preview stack">
-        {edge.digests.map(({ serviceId, sha, digest }) => (
+        {asked.digests.map(({ serviceId, service, sha, digest }, index) => (
           <section key={serviceId}>
             <p className="quiet">
-              commit <code>{sha.slice(0, 12)}</code> digest <code>{digest.slice(0, 23)}…</code>
+              <strong>{service}</strong> commit <code>{sha.slice(0, 12)}</code> digest <code>{digest.slice(0, 23)}…</code>
             </p>
-            <ServiceChanges serviceId={serviceId} gitRef={sha} expected={digest} />
+            {index < MOST_COMPARED && <ServiceChanges serviceId={serviceId} gitRef={sha} expected={digest} />}
           </section>
         ))}
-        {edge.digests.length === 0 && <p className="quiet">It is not rendered for this stage yet.</p>}
+        {asked.digests.length === 0 && <p className="quiet">It is not rendered for this stage yet.</p>}
       </div>
-      {isYes && edge.digests[0] !== undefined && <FleetWide key={edge.digests[0].sha} serviceId={edge.digests[0].serviceId} sha={edge.digests[0].sha} />}
+      {isYes && asked.digests[0] !== undefined && <FleetWide key={asked.digests[0].sha} serviceId={asked.digests[0].serviceId} sha={asked.digests[0].sha} />}
       <label>
         Comment
         <textarea rows={2} value={comment} maxLength={2000} onChange={(event) => setComment(event.target.value)} />

@@ -1,5 +1,7 @@
 import type { Definition } from "./definition";
-import { begunGate, GateForm } from "./GateForm";
+import { GateForm } from "./GateForm";
+import { GATE_KINDS } from "./gatekinds";
+import { begun } from "./RuleForm";
 
 type Props = { readonly definition: Definition; readonly onChange: (next: Definition) => void };
 
@@ -36,7 +38,7 @@ export function EdgeForm({ definition, onChange }: Props) {
             />
           ))}
           <div>
-            <button type="button" onClick={() => change(index, { gates: [...edge.gates, begunGate(`gate-${edge.gates.length + 1}`, "APPROVAL")] })}>
+            <button type="button" onClick={() => change(index, { gates: [...edge.gates, begun(GATE_KINDS, `gate-${edge.gates.length + 1}`, "APPROVAL")] })}>
               Add a gate
             </button>
           </div>

@@ -1,7 +1,7 @@
 import { useState } from "react";
 import { useMutation, useQuery, useSubscription } from "urql";
 import { Link, useParams } from "wouter";
-import { GatesDeltaDocument, GatesDocument, SkipGateDocument, type GateFullFragment } from "../api/generated";
+import { GatesDeltaDocument, GatesDocument, SkipGateDocument, type GateFullFragment, type GatesQuery } from "../api/generated";
 import { toYaml } from "../text/yaml";
 import { Age } from "../ui/Age";
 import { Code } from "../ui/Code";
@@ -12,64 +12,31 @@ import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
 import { Status } from "../ui/Status";
 import { GateDecision, gateState } from "./Gates";
-import { at, GATE_KINDS } from "./gatekinds";
-import { JobLog } from "./JobLog";
-import { MetricChart } from "./MetricChart";
-import type { Edge } from "./stages";
+import { GATE_KINDS } from "./gatekinds";
+import { askedBefore, askedWithin, type Asked } from "./stages";
+import { Steps } from "./Steps";
+import { stepsOf } from "./gatesteps";
 import "../services/service.css";
 import "./pipelines.css";
 
-type Settings = Readonly<Record<string, unknown>>;
+type Pipeline = NonNullable<GatesQuery["pipeline"]>;
 
-/** The settings of one step: those of the gate itself, or of that step of its workflow. */
-function settingsOf(settings: Settings, step: string): Settings {
-  const steps = Array.isArray(settings["steps"]) ? (settings["steps"] as Settings[]) : [];
-  return steps.find(({ name }) => name === step) ?? settings;
+/** A gate of an edge, or the workflow of a stage, with what it is asked. */
+function found({ edges, stages }: Pipeline, id: string): { readonly gate: GateFullFragment; readonly asked: Asked } | null {
+  for (const edge of edges) {
+    const gate = edge.gates.find((one) => one.id === id);
+    if (gate !== undefined) return { gate, asked: askedBefore(edge, stages) };
+  }
+  const stage = stages.find(({ workflow }) => workflow?.id === id);
+  return stage?.workflow == null ? null : { gate: stage.workflow, asked: askedWithin(stage) };
 }
 
-function Check({ check, settings }: { readonly check: GateFullFragment["checks"][number]; readonly settings: Settings }) {
-  const [tone, word] = gateState(check.state);
-  const metric = at(settings, "metric");
-  const threshold = at(metric, "threshold");
-  const comparison = at(metric, "comparison");
-  return (
-    <section className="card stack" aria-label={check.step === "" ? "Check" : `Check ${check.step}`}>
-      <h2>
-        <span>
-          {check.step || "What it looks at"}{" "}
-          <Status tone={tone} pill>
-            {word}
-          </Status>
-        </span>
-        <small>attempt {check.attempt}</small>
-      </h2>
-      {check.reason !== "" && <p>{check.reason}</p>}
-      {typeof threshold === "number" && (
-        <MetricChart reason={check.reason} attempt={check.attempt} limit={{ threshold, comparison: typeof comparison === "string" ? comparison : "AT_MOST" }} />
-      )}
-      {check.outputs.length > 0 && (
-        <dl className="facts">
-          {check.outputs.map(({ name, value }) => (
-            <div key={name} className="output">
-              <dt>{name}</dt>
-              <dd>
-                <code>{value}</code>
-              </dd>
-            </div>
-          ))}
-        </dl>
-      )}
-      {check.jobId !== null && <JobLog id={check.jobId} />}
-    </section>
-  );
-}
-
-function Skip({ gate, edge }: { readonly gate: GateFullFragment; readonly edge: Edge }) {
+function Skip({ gate, asked }: { readonly gate: GateFullFragment; readonly asked: Asked }) {
   const [asking, ask] = useState(false);
   const [reason, setReason] = useState("");
   const [{ error }, skip] = useMutation(SkipGateDocument);
-  if (edge.release === null || gate.state === "OPEN") return null;
-  const { id: releaseId, number } = edge.release;
+  if (asked.release === null || gate.state === "OPEN") return null;
+  const { id: releaseId, number } = asked.release;
   const go = async () => {
     const result = await skip({ id: gate.id, releaseId, reason });
     if (result.error === undefined) ask(false);
@@ -100,17 +67,16 @@ export function GatePage() {
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={10} />;
   const { pipeline } = data;
-  const edge = pipeline?.edges.find(({ gates }) => gates.some((one) => one.id === gateId));
-  const gate = edge?.gates.find((one) => one.id === gateId);
-  if (pipeline == null || edge === undefined || gate === undefined) return <NotThere what="gate" />;
-  const settings = JSON.parse(gate.settings) as Settings;
+  const here = pipeline === null ? null : found(pipeline, gateId);
+  if (pipeline === null || here === null) return <NotThere what="gate" />;
+  const { gate, asked } = here;
   const [tone, word] = gateState(gate.state);
   return (
     <article className="stack">
       <header className="service-head">
         <div>
           <p className="crumbs">
-            <Link href="/pipelines">Pipelines</Link> / <Link href={`/pipelines/${pipeline.id}`}>{pipeline.name}</Link> / {edge.from.name} → {edge.to.name}
+            <Link href="/pipelines">Pipelines</Link> / <Link href={`/pipelines/${pipeline.id}`}>{pipeline.name}</Link> / {asked.place}
           </p>
           <h1>
             {gate.name}{" "}
@@ -123,16 +89,16 @@ export function GatePage() {
           </p>
         </div>
         <span className="fill" />
-        <GateDecision gate={gate} edge={edge} />
-        <Skip gate={gate} edge={edge} />
+        <GateDecision gate={gate} asked={asked} />
+        <Skip gate={gate} asked={asked} />
       </header>
       <section className="card stack">
         <h2>
-          {edge.release === null ? (
+          {asked.release === null ? (
             "No release waits here"
           ) : (
             <span>
-              Release #{edge.release.number} by <Person author={edge.release.author} />
+              Release #{asked.release.number} by <Person author={asked.release.author} />
             </span>
           )}
         </h2>
@@ -144,13 +110,11 @@ export function GatePage() {
           </p>
         ))}
       </section>
-      {gate.checks.map((check) => (
-        <Check key={check.step} check={check} settings={settingsOf(settings, check.step)} />
-      ))}
-      {Object.keys(settings).length > 0 && (
+      <Steps steps={stepsOf(gate)} alone={gate.type !== "WORKFLOW"} />
+      {gate.settings !== "{}" && (
         <section className="stack">
           <h2>What it asks</h2>
-          <Code text={toYaml(settings)} label="What the gate asks" />
+          <Code text={toYaml(JSON.parse(gate.settings))} label="What the gate asks" />
         </section>
       )}
     </article>

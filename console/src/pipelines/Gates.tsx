@@ -1,9 +1,10 @@
 import { useState } from "react";
 import { Link } from "wouter";
+import type { PipelineBoardFragment } from "../api/generated";
 import { Age } from "../ui/Age";
 import { Status, type Tone } from "../ui/Status";
 import { Decision } from "./Decision";
-import type { Edge, Gate } from "./stages";
+import { askedBefore, type Asked, type Edge, type Gate } from "./stages";
 
 const GATE: Record<string, readonly [Tone, string]> = {
   OPEN: ["ok", "Open"],
@@ -16,10 +17,9 @@ const GATE: Record<string, readonly [Tone, string]> = {
 export const gateState = (state: string): readonly [Tone, string] => GATE[state] ?? ["idle", state];
 
 /** What somebody can say at a gate now; nothing where it is not theirs to say. */
-export function GateDecision({ gate, edge }: { readonly gate: Gate; readonly edge: Edge }) {
+export function GateDecision({ gate, asked }: { readonly gate: Gate; readonly asked: Asked }) {
   const [asking, ask] = useState<"approve" | "reject" | null>(null);
-  const isDecidable = (gate.type === "APPROVAL" || gate.type === "MANUAL") && gate.state === "RUNNING" && edge.release !== null;
-  if (!isDecidable) return null;
+  if (!gate.awaitsDecision || asked.release === null) return null;
   return (
     <>
       <div className="decide">
@@ -30,12 +30,13 @@ export function GateDecision({ gate, edge }: { readonly gate: Gate; readonly edg
           Reject…
         </button>
       </div>
-      {asking !== null && <Decision gate={gate} edge={edge} verdict={asking} onDone={() => ask(null)} />}
+      {asking !== null && <Decision gate={gate} asked={asked} verdict={asking} onDone={() => ask(null)} />}
     </>
   );
 }
 
-function GateLine({ gate, edge, pipelineId }: { readonly gate: Gate; readonly edge: Edge; readonly pipelineId: string }) {
+/** A gate in a line: what it says, who has approved, and what can be decided. */
+export function GateLine({ gate, asked, pipelineId }: { readonly gate: Gate; readonly asked: Asked; readonly pipelineId: string }) {
   const [tone, word] = gateState(gate.state);
   return (
     <li>
@@ -56,20 +57,21 @@ function GateLine({ gate, edge, pipelineId }: { readonly gate: Gate; readonly ed
           <span className="status ok">✓ {actor}</span> <Age at={at} /> {comment}
         </p>
       ))}
-      <GateDecision gate={gate} edge={edge} />
+      <GateDecision gate={gate} asked={asked} />
     </li>
   );
 }
 
 /** What a release has to pass on its way into a stage. */
-export function Gates({ edge, pipelineId }: { readonly edge: Edge; readonly pipelineId: string }) {
+export function Gates({ edge, pipeline }: { readonly edge: Edge; readonly pipeline: PipelineBoardFragment }) {
+  const asked = askedBefore(edge, pipeline.stages);
   return (
     <ul className="gates" aria-label={`Gates from ${edge.from.name} to ${edge.to.name}`}>
       <li className="gate-from">
-        {edge.from.name} → {edge.to.name} {edge.release !== null && <strong>#{edge.release.number}</strong>}
+        {asked.place} {edge.release !== null && <strong>#{edge.release.number}</strong>}
       </li>
       {edge.gates.map((gate) => (
-        <GateLine key={gate.id} gate={gate} edge={edge} pipelineId={pipelineId} />
+        <GateLine key={gate.id} gate={gate} asked={asked} pipelineId={pipeline.id} />
       ))}
       {edge.gates.length === 0 && <li className="quiet">no gate</li>}
       {edge.reason !== "" && <li className="why">{edge.reason}</li>}

@@ -1,44 +1,55 @@
-import { useState } from "react";
-import { measured, within, type Limit } from "./measured";
+import type { GateFullFragment } from "../api/generated";
+import { exactly } from "../text/time";
+import { Age } from "../ui/Age";
+import { said, within, type Limit } from "./limits";
 
-type Point = { readonly at: number; readonly values: readonly number[] };
+type Measured = GateFullFragment["measured"];
+type Props = { readonly measured: Measured; readonly limit: Limit };
 
 const WIDTH = 600;
 const HEIGHT = 120;
-const MOST = 200;
+const MARGIN = 8;
 
-/** Each answer while the page is open, the newest last. */
-function useSeen(reason: string, attempt: number): readonly Point[] {
-  const key = `${attempt} ${reason}`;
-  const [seen, see] = useState<{ readonly key: string; readonly points: readonly Point[] }>({ key: "", points: [] });
-  if (seen.key === key) return seen.points;
-  const values = measured(reason);
-  const points = values.length === 0 ? seen.points : [...seen.points, { at: seen.points.length, values }].slice(-MOST);
-  see({ key, points });
-  return points;
+const short = (value: number): string => Number(value.toPrecision(4)).toString();
+
+/** Where values stand, from the smallest at the bottom to the largest; zero and the limit are always in sight. */
+function scaleOf(measured: Measured, { threshold }: Limit) {
+  const all = [...measured.flatMap(({ values }) => values), threshold, 0];
+  const [low, high] = [Math.min(...all), Math.max(...all)];
+  const y = (value: number) => HEIGHT - MARGIN - ((value - low) / (high - low || 1)) * (HEIGHT - 2 * MARGIN);
+  const x = (index: number) => (measured.length === 1 ? WIDTH / 2 : MARGIN + (index / (measured.length - 1)) * (WIDTH - 2 * MARGIN));
+  return { low, high, x, y };
 }
 
-type Props = { readonly reason: string; readonly attempt: number; readonly limit: Limit };
-
-/** What a query has answered against its limit, one column an answer; the sentence beside it says the same. */
-export function MetricChart({ reason, attempt, limit }: Props) {
-  const points = useSeen(reason, attempt);
-  if (points.length === 0) return null;
-  const all = [...points.flatMap(({ values }) => values), limit.threshold, 0];
-  const low = Math.min(...all);
-  const span = Math.max(...all) - low || 1;
-  const y = (value: number) => HEIGHT - 6 - ((value - low) / span) * (HEIGHT - 12);
-  const x = (index: number) => (points.length === 1 ? WIDTH / 2 : (index / (points.length - 1)) * (WIDTH - 20) + 10);
+/** What a query has answered against its limit: a column an answer, the newest on the right; its sentence says the same. */
+export function MetricChart({ measured, limit }: Props) {
+  const [first, last] = [measured[0], measured.at(-1)];
+  if (first === undefined || last === undefined) return null;
+  const { low, high, x, y } = scaleOf(measured, limit);
+  const beyond = measured.filter(({ passed }) => !passed).length;
+  const single = measured.every(({ values }) => values.length === 1);
+  const summary = `${measured.length} ${measured.length === 1 ? "answer" : "answers"}, wanted ${said(limit)}: ${beyond} did not pass. Newest: ${last.values.map(short).join(", ")}.`;
   return (
     <figure className="metric">
-      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={`Measured: ${reason}`}>
-        <line className="limit" x1={0} x2={WIDTH} y1={y(limit.threshold)} y2={y(limit.threshold)} />
-        {points.flatMap(({ at, values }, index) =>
-          values.map((value, series) => <circle key={`${at} ${series}`} className={within(value, limit) ? "ok" : "bad"} cx={x(index)} cy={y(value)} r={4} />),
-        )}
-      </svg>
+      <div className="plot">
+        <span className="scale" aria-hidden="true">
+          <span>{short(high)}</span>
+          <span>{short(low)}</span>
+        </span>
+        <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={summary}>
+          <line className="limit" x1={0} x2={WIDTH} y1={y(limit.threshold)} y2={y(limit.threshold)} />
+          {single && <polyline className="course" points={measured.map(({ values }, index) => `${x(index)},${y(values[0] ?? 0)}`).join(" ")} />}
+          {measured.flatMap(({ at, release, values }, index) =>
+            values.map((value, series) => (
+              <line key={`${index} ${series}`} className={within(value, limit) ? "dot ok" : "dot bad"} x1={x(index)} x2={x(index)} y1={y(value)} y2={y(value)}>
+                <title>{`${short(value)} for #${release}, ${exactly(at)}`}</title>
+              </line>
+            )),
+          )}
+        </svg>
+      </div>
       <figcaption className="quiet">
-        dashed: {limit.comparison.toLowerCase().replaceAll("_", " ")} {limit.threshold}; one column for each answer since this page was opened
+        dashed: {said(limit)}. {measured.length === 1 ? "One answer" : `${measured.length} answers`} since <Age at={first.at} />, {beyond} did not pass.
       </figcaption>
     </figure>
   );

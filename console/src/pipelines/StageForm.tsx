@@ -1,6 +1,8 @@
 import { useState } from "react";
 import { Suggested } from "../ui/Suggested";
-import type { Definition } from "./definition";
+import { stepsOf, type Definition } from "./definition";
+import { withAt } from "./gatekinds";
+import { StepsForm } from "./StepsForm";
 import { useFound } from "./services";
 
 // As many as the list of choices holds: there may be more.
@@ -23,6 +25,33 @@ function AnotherService({ stage, onAdd }: { readonly stage: string; readonly onA
     if (isOne) onAdd(next);
   };
   return <Suggested label={`Another service of ${stage}`} placeholder="another one, by a part of its name" value={text} offered={found} onChange={change} />;
+}
+
+type Stage = Definition["stages"][number];
+type StageProps = { readonly stage: Stage; readonly onChange: (next: Stage) => void };
+
+/** What runs in a stage once its services are healthy, and has the last word. */
+function Workflow({ stage, onChange }: StageProps) {
+  if (stage["workflow"] === undefined)
+    return (
+      <div>
+        <button type="button" onClick={() => onChange({ ...stage, workflow: { steps: [{ name: "wait", type: "WAIT", waitSeconds: 60 }] } })}>
+          Add a workflow
+        </button>
+      </div>
+    );
+  return (
+    <fieldset>
+      <legend>Workflow of {stage.name}</legend>
+      <p className="quiet">Runs once its services are healthy; the stage is healthy when all steps have passed.</p>
+      <StepsForm steps={stepsOf(stage["workflow"])} onChange={(steps) => onChange(withAt(stage, "workflow.steps", steps))} />
+      <div>
+        <button type="button" onClick={() => onChange(withAt(stage, "workflow", undefined))}>
+          Remove the workflow
+        </button>
+      </div>
+    </fieldset>
+  );
 }
 
 /** The stages of a pipeline with their services. */
@@ -54,6 +83,7 @@ export function StageForm({ definition, offered, onChange }: Props) {
             ))}
           </select>
           {offered.length >= MOST_OFFERED && <AnotherService stage={stage.name} onAdd={(name) => change(index, { services: [...stage.services, name] })} />}
+          <Workflow stage={stage} onChange={(next) => onChange({ ...definition, stages: definition.stages.with(index, next) })} />
         </div>
       ))}
       <div>

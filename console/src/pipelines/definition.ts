@@ -1,5 +1,5 @@
 // A pipeline as somebody writes it: what is wrong with it, and what the API is told.
-import type { GateType, PipelineAttributes, PipelineDefinitionFragment, PipelineGateAttributes, PipelineWorkflowAttributes } from "../api/generated";
+import type { GateType, PipelineAttributes, PipelineDefinitionFragment, PipelineGateAttributes, PipelineWorkflowAttributes, StepType } from "../api/generated";
 import { PIPELINE } from "../api/inputs";
 import { conform } from "../text/conform";
 import { toYaml } from "../text/yaml";
@@ -7,7 +7,9 @@ import { toYaml } from "../text/yaml";
 export type Choice = { readonly id: string; readonly name: string };
 
 type Rest = Readonly<Record<string, unknown>>;
-export type GateText = Rest & { readonly name: string; readonly type: GateType };
+export type RuleText<Type extends string> = Rest & { readonly name: string; readonly type: Type };
+export type GateText = RuleText<GateType>;
+export type StepText = RuleText<StepType>;
 type StageText = Rest & { readonly name: string; readonly services: readonly string[] };
 type EdgeText = Rest & { readonly from: string; readonly to: string; readonly gates: readonly GateText[] };
 export type Definition = Rest & { readonly stages: readonly StageText[]; readonly edges: readonly EdgeText[] };
@@ -18,10 +20,13 @@ const list = (value: unknown): readonly unknown[] => (Array.isArray(value) ? val
 const text = (value: unknown): string => (typeof value === "string" ? value : "");
 const strings = (value: unknown): string[] => list(value).filter((one) => typeof one === "string");
 
-function gateOf(value: unknown): GateText {
+function ruleOf<Type extends string>(value: unknown): RuleText<Type> {
   const given = map(value);
-  return { ...given, name: text(given["name"]), type: text(given["type"]) as GateType };
+  return { ...given, name: text(given["name"]), type: text(given["type"]) as Type };
 }
+
+/** The steps of a workflow as it is written, as far as they can be read. */
+export const stepsOf = (workflow: unknown): readonly StepText[] => list(map(workflow)["steps"]).map((one) => ruleOf<StepType>(one));
 
 /** What a text says, as far as it can be read; what is missing is empty, and complained of. Whatever else is written stays. */
 export function definitionOf(value: Record<string, unknown>): Definition {
@@ -31,7 +36,7 @@ export function definitionOf(value: Record<string, unknown>): Definition {
   });
   const edges = list(value["edges"]).map((one) => {
     const given = map(one);
-    return { ...given, from: text(given["from"]), to: text(given["to"]), gates: list(given["gates"]).map(gateOf) };
+    return { ...given, from: text(given["from"]), to: text(given["to"]), gates: list(given["gates"]).map((gate) => ruleOf<GateType>(gate)) };
   });
   return { ...value, stages, edges };
 }
@@ -49,12 +54,27 @@ function stageComplaints({ stages }: Definition, known: ReadonlySet<string>): st
   ];
 }
 
+/** What is wrong with gates or steps at a place. */
+function ruleComplaints(rules: readonly RuleText<string>[], place: string): string[] {
+  return [
+    ...rules.filter(({ name }) => name === "").map(() => `${place}: a gate or a step has no name`),
+    ...rules.filter(({ job }) => isMap(job) && !isMap(job["manifest"])).map(({ name }) => `${name}: job.manifest has to be an object`),
+    ...rules.flatMap((rule) => stepComplaints(rule, `${place}: ${rule.name}`)),
+  ];
+}
+
+function stepComplaints(workflow: unknown, place: string): string[] {
+  const steps = stepsOf(workflow);
+  const names = new Set(steps.map(({ name }) => name));
+  const missing = steps.flatMap(({ after }) => strings(after)).filter((one) => !names.has(one));
+  return [...(steps.length === 0 ? [] : ruleComplaints(steps, place)), ...missing.map((one) => `${place}: there is no step ${one} to wait for`)];
+}
+
 function edgeComplaints({ stages, edges }: Definition): string[] {
   const names = new Set(stages.map(({ name }) => name));
   return edges.flatMap(({ from, to, gates }) => [
     ...[from, to].filter((end) => !names.has(end)).map((end) => `edges: no stage ${end || "without a name"}`),
-    ...gates.filter(({ name }) => name === "").map(() => `${from} → ${to}: a gate has no name`),
-    ...gates.filter(({ job }) => isMap(job) && !isMap(job["manifest"])).map(({ name }) => `${name}: job.manifest has to be an object`),
+    ...ruleComplaints(gates, `${from} → ${to}`),
   ]);
 }
 
@@ -63,6 +83,7 @@ export function complaints(definition: Definition, services: readonly Choice[]):
   return [
     ...stageComplaints(definition, new Set(services.map(({ name }) => name))),
     ...edgeComplaints(definition),
+    ...definition.stages.flatMap(({ name, workflow }) => stepComplaints(workflow, `workflow of ${name}`)),
     ...conform(PIPELINE, "PipelineAttributes", attributesOf(definition, services)),
   ];
 }

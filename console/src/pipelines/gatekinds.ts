@@ -1,5 +1,5 @@
 // The kinds of gates: what each asks, and the fields of its form. YAML beside the form says all of it.
-import type { GateType } from "../api/generated";
+import type { GateType, StepType } from "../api/generated";
 
 /** `path` leads into the gate as it is written: `metric.query`. */
 export type GateField = {
@@ -105,6 +105,18 @@ export const GATE_KINDS: Readonly<Record<GateType, GateKind>> = {
     ],
   },
   WORKFLOW: { title: "Workflow", what: "several of these, in an order", begun: { steps: [{ name: "wait", type: "WAIT", waitSeconds: 60 }] }, fields: [] },
+};
+
+const { APPROVAL, JOB, METRIC, HTTP, VERSION } = GATE_KINDS;
+
+/** What a step of a workflow may be. */
+export const STEP_KINDS: Readonly<Record<StepType, GateKind>> = {
+  JOB,
+  METRIC,
+  HTTP,
+  VERSION,
+  APPROVAL,
+  WAIT: { title: "Wait", what: "some time passes", begun: { waitSeconds: 60 }, fields: [{ path: "waitSeconds", title: "Seconds", of: "number" }] },
 };
 
 const isMap = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null && !Array.isArray(value);

@@ -1,25 +1,15 @@
 import { Link } from "wouter";
-import type { PipelineBoardFragment } from "../api/generated";
 import { serviceStatus } from "../services/status";
 import { Age } from "../ui/Age";
 import { Person } from "../ui/Person";
-import { Status, type Tone } from "../ui/Status";
+import { Status } from "../ui/Status";
+import { GateLine } from "./Gates";
+import { askedWithin, stageHealth, type Stage } from "./stages";
 
-export type Stage = PipelineBoardFragment["stages"][number];
-export type Edge = PipelineBoardFragment["edges"][number];
-export type Gate = Edge["gates"][number];
+type Props = { readonly stage: Stage; readonly pipelineId: string };
 
-const HEALTH: Record<string, readonly [Tone, string]> = {
-  HEALTHY: ["ok", "Healthy"],
-  PROGRESSING: ["busy", "On its way"],
-  FAILED: ["bad", "Failed"],
-};
-
-/** Tone and word of a stage's health. */
-export const stageHealth = (health: string): readonly [Tone, string] => HEALTH[health] ?? ["idle", "Empty"];
-
-/** A stage: the release that is in it, how it fares, and its services. */
-export function StageCard({ stage }: { readonly stage: Stage }) {
+/** A stage: the release that is in it, how it fares, its services, and the workflow that has the last word. */
+export function StageCard({ stage, pipelineId }: Props) {
   const [tone, word] = stageHealth(stage.health);
   return (
     <section className="stage" aria-label={`Stage ${stage.name}`}>
@@ -35,7 +25,7 @@ export function StageCard({ stage }: { readonly stage: Stage }) {
         </p>
       )}
       {stage.reason !== "" && <p className="why">{stage.reason}</p>}
-      <ul>
+      <ul className="members">
         {stage.services.map(({ service }) => {
           const { tone: own, word: state } = serviceStatus(service.status);
           return (
@@ -48,6 +38,11 @@ export function StageCard({ stage }: { readonly stage: Stage }) {
           );
         })}
       </ul>
+      {stage.workflow !== null && (
+        <ul className="own-workflow" aria-label={`Workflow of ${stage.name}`}>
+          <GateLine gate={stage.workflow} asked={askedWithin(stage)} pipelineId={pipelineId} />
+        </ul>
+      )}
     </section>
   );
 }

@@ -1,0 +1,119 @@
+import { useState, type ReactNode } from "react";
+import { judged } from "../text/judge";
+import { toYaml } from "../text/yaml";
+import type { RuleText } from "./definition";
+import { at, withAt, type GateField, type GateKind } from "./gatekinds";
+
+type FieldProps = { readonly field: GateField; readonly value: unknown; readonly onChange: (next: unknown) => void };
+
+const asText = (value: unknown): string => (Array.isArray(value) ? value.join(" ") : typeof value === "string" || typeof value === "number" ? String(value) : "");
+
+/** An object as YAML. What is none yet is kept as it is typed, and complained of. */
+function YamlInput({ value, onChange }: { readonly value: unknown; readonly onChange: (next: unknown) => void }) {
+  const [text, setText] = useState(() => (typeof value === "object" && value !== null ? toYaml(value) : asText(value)));
+  const change = (next: string) => {
+    setText(next);
+    const { value: object, problem } = judged(next);
+    onChange(problem === "" ? object : next);
+  };
+  return <textarea rows={10} className="code-input" spellCheck={false} value={text} onChange={(event) => change(event.target.value)} />;
+}
+
+function Input({ field: { of }, value, onChange }: FieldProps) {
+  if (typeof of !== "string")
+    return (
+      <select value={asText(value) || of[0]} onChange={(event) => onChange(event.target.value)}>
+        {of.map((one) => (
+          <option key={one} value={one}>
+            {one.toLowerCase().replaceAll("_", " ")}
+          </option>
+        ))}
+      </select>
+    );
+  const change = (text: string) => {
+    if (text === "") onChange(undefined);
+    else if (of === "number") onChange(Number(text));
+    else onChange(of === "list" ? text.split(/[\s,]+/).filter((one) => one !== "") : text);
+  };
+  if (of === "yaml") return <YamlInput value={value} onChange={onChange} />;
+  if (of === "long") return <textarea rows={6} spellCheck={false} value={asText(value)} onChange={(event) => change(event.target.value)} />;
+  const kind = of === "number" ? "number" : of === "secret" ? "password" : "text";
+  // A list is split when it is left: while it is typed, a blank at its end belongs to it.
+  if (of === "list") return <input key={asText(value)} defaultValue={asText(value)} onBlur={(event) => change(event.target.value)} />;
+  return <input type={kind} step="any" autoComplete="off" value={asText(value)} onChange={(event) => change(event.target.value)} />;
+}
+
+/** A field of a form, as its kind says. */
+export function Field(props: FieldProps) {
+  const { field, value, onChange } = props;
+  if (field.of === "check") {
+    const { usual = false } = field;
+    return (
+      <label className="check">
+        <input type="checkbox" checked={(value ?? usual) === true} onChange={({ target: { checked } }) => onChange(checked === usual ? undefined : checked)} /> {field.title}
+      </label>
+    );
+  }
+  return (
+    <label>
+      {field.title} {field.note !== undefined && <small>{field.note}</small>}
+      <Input {...props} />
+    </label>
+  );
+}
+
+type Kinds<Type extends string> = Readonly<Record<Type, GateKind>>;
+
+/** A gate or a step of a kind as it is begun with. */
+export const begun = <Type extends string>(kinds: Kinds<Type>, name: string, type: Type): RuleText<Type> => ({ name, type, ...kinds[type].begun });
+
+type Props<Type extends string> = {
+  readonly rule: RuleText<Type>;
+  readonly kinds: Kinds<Type>;
+  /** In a word: gate, step. */
+  readonly noun: string;
+  readonly onChange: (next: RuleText<Type>) => void;
+  readonly onRemove: () => void;
+  readonly children?: ReactNode;
+};
+
+/** A gate or a step of any kind; what its form does not show stands in the YAML and stays. */
+export function RuleForm<Type extends string>({ rule, kinds, noun, onChange, onRemove, children }: Props<Type>) {
+  const types = Object.keys(kinds) as Type[];
+  const kind = types.includes(rule.type) ? kinds[rule.type] : undefined;
+  return (
+    <details className="gate-form" open={rule.name === ""}>
+      <summary>
+        <strong>{rule.name || `a ${noun}`}</strong> <span className="quiet">{kind === undefined ? "of no kind" : `${kind.title.toLowerCase()}: ${kind.what}`}</span>
+      </summary>
+      <div className="stack">
+        <div className="two">
+          <label>
+            Name
+            <input value={rule.name} maxLength={255} onChange={(event) => onChange({ ...rule, name: event.target.value })} />
+          </label>
+          <label>
+            Kind
+            <select value={rule.type} onChange={(event) => onChange(begun(kinds, rule.name, event.target.value as Type))}>
+              {kind === undefined && <option value={rule.type}>choose one</option>}
+              {types.map((type) => (
+                <option key={type} value={type}>
+                  {kinds[type].title}
+                </option>
+              ))}
+            </select>
+          </label>
+        </div>
+        {kind?.fields.map((field) => (
+          <Field key={field.path} field={field} value={at(rule, field.path)} onChange={(next) => onChange(withAt(rule, field.path, next))} />
+        ))}
+        {children}
+        <div>
+          <button type="button" onClick={onRemove}>
+            Remove this {noun}
+          </button>
+        </div>
+      </div>
+    </details>
+  );
+}

@@ -1,0 +1,49 @@
+// The steps of a gate that asks workers, as they are written and as they are under way.
+import type { GateFullFragment } from "../api/generated";
+import { at, GATE_KINDS, STEP_KINDS } from "./gatekinds";
+import type { Limit } from "./limits";
+
+type Check = GateFullFragment["checks"][number];
+type Settings = Readonly<Record<string, unknown>>;
+
+export type GateStep = {
+  readonly name: string;
+  readonly title: string;
+  readonly after: readonly string[];
+  /** Null: it has not begun. */
+  readonly check: Check | null;
+  /** Of a metric. */
+  readonly limit: Limit | null;
+  readonly measured: GateFullFragment["measured"];
+};
+
+const isText = (value: unknown): value is string => typeof value === "string";
+
+function limitOf(settings: Settings): Limit | null {
+  const threshold = at(settings, "metric.threshold");
+  const comparison = at(settings, "metric.comparison");
+  return typeof threshold === "number" ? { threshold, comparison: isText(comparison) ? comparison : "AT_MOST" } : null;
+}
+
+const TITLES: Readonly<Record<string, string>> = Object.fromEntries(Object.entries(STEP_KINDS).map(([type, { title }]) => [type, title]));
+const titleOf = (type: unknown): string => (isText(type) ? (TITLES[type] ?? type) : "");
+
+/** Steps in the order in which they are written; a gate that is one check has one. */
+export function stepsOf({ type, checks, measured, settings }: Pick<GateFullFragment, "type" | "checks" | "measured" | "settings">): readonly GateStep[] {
+  const asked = JSON.parse(settings) as Settings;
+  if (type !== "WORKFLOW") {
+    return checks.map((check) => ({ name: check.step, title: GATE_KINDS[type].title, after: [], check, limit: limitOf(asked), measured }));
+  }
+  const steps = Array.isArray(asked["steps"]) ? (asked["steps"] as Settings[]) : [];
+  return steps.map((step) => {
+    const name = isText(step["name"]) ? step["name"] : "";
+    return {
+      name,
+      title: titleOf(step["type"]),
+      after: Array.isArray(step["after"]) ? step["after"].filter(isText) : [],
+      check: checks.find((one) => one.step === name) ?? null,
+      limit: limitOf(step),
+      measured: measured.filter((one) => one.step === name),
+    };
+  });
+}
