@@ -24,6 +24,7 @@ class RenderState:
     reads: Mapping[str, str]
     render_error: str | None
     waiting: bool
+    rendered_by: ClusterId | None
 
     @property
     def wanted_ref(self) -> str:

@@ -232,10 +232,14 @@ class Repositories:
         services: Sequence[RenderState],
         sources: Sequence[ServiceSource] = (),
     ) -> None:
-        """Hand a repository with the refs and folders that services use to the git cache."""
+        """Hand a repository with the refs and folders that services use to the git cache.
+
+        What agents render is followed to see what changes; its files are not needed here.
+        """
         refs = {service.wanted_ref for service in services}
         refs |= {source.ref for source in sources}
-        folders = {path for service in services for path in service.paths}
+        here = [service for service in services if service.rendered_by is None]
+        folders = {path for service in here for path in service.paths}
         folders |= {source.folder for source in sources}
         self._followed[repository.id] = frozenset(refs)
         self._deps.manifests.follow(

@@ -170,3 +170,14 @@ async def test_who_may_not_write_a_cluster_may_not_have_its_agent_work(world: Wo
         world.admin, service.id, ServiceChange(rendered_by=other.id)
     )
     assert (changed.rendered_by, changed.sequence) == (other.id, service.sequence)
+
+
+async def test_files_that_an_agent_renders_are_not_fetched_here(world: World) -> None:
+    """The repository is followed to see what changes; that takes its folders alone."""
+    cluster, repository = await world.cluster(), await world.repository()
+    here = await world.service(cluster, repository, "here")
+    there = await world.service(cluster, repository, "there")
+    await world.services.update(world.admin, there.id, ServiceChange(rendered_by=cluster.id))
+    await world.repositories.follow_again(repository.id)
+    assert world.manifests.specs[repository.id].folders == {here.folder}
+    assert world.manifests.specs[repository.id].refs == {there.ref}
