@@ -1,11 +1,21 @@
 """Search over the inventory and over names: trigrams and keys in PostgreSQL, scans in SQLite."""
 
-from collections.abc import AsyncGenerator, Collection, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import orjson
-from sqlalchemy import ColumnElement, and_, case, func, literal, or_, select, text, type_coerce
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    and_,
+    case,
+    func,
+    literal,
+    or_,
+    select,
+    text,
+    type_coerce,
+)
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 from sqlalchemy.types import Text
 
@@ -59,9 +69,7 @@ class SqlSearch:
         to walk two million rows in order for a few that match. One that finds much is walked.
         """
         where = and_(condition(components, visible), *await self._terms(question))
-        few = select(_C.id).where(where).limit(MOST_FOUND + 1)
-        async with self._by_indexes(question):
-            ids = sorted((await self._connection.execute(few)).scalars())
+        ids = await self._some(where, by_indexes=self._has_rare_terms(question))
         if len(ids) > MOST_FOUND:
             following = where if after is None else and_(where, _C.id > after)
             page = select(_C.id).where(following).order_by(_C.id).limit(first + 1)
@@ -71,20 +79,29 @@ class SqlSearch:
         rows = await self._found(shown[:first])
         return FoundPage(tuple(rows), len(shown) > first, len(ids))
 
-    @asynccontextmanager
-    async def _by_indexes(self, question: Question) -> AsyncGenerator[None, None]:
-        """Have PostgreSQL not count on finding soon what words and other terms have in common.
+    def _has_rare_terms(self, question: Question) -> bool:
+        """Whether words and other terms may have less in common than PostgreSQL expects.
 
-        It takes them for independent of each other, and would read the whole table for the few
-        that there are, or none.
+        It takes them for independent of each other.
         """
         several = len(question.words) + len(question.terms) > 1
-        if not (self._is_postgres and several and any(len(w) > 2 for w in question.words)):
-            yield
-            return
+        return self._is_postgres and several and any(len(word) > 2 for word in question.words)
+
+    async def _some(self, where: ColumnElement[bool], *, by_indexes: bool) -> list[str]:
+        """The ids of as many as are counted, in order.
+
+        `by_indexes`: planned as if all were wanted, by the indexes that know all terms. With the
+        limit in sight PostgreSQL counts on finding enough soon, and reads a million rows where
+        there are none.
+        """
+        few: Select[Any] = select(_C.id).where(where)
+        if not by_indexes:
+            return sorted((await self._connection.execute(few.limit(MOST_FOUND + 1))).scalars())
+        every = few.cte("every").prefix_with("MATERIALIZED")
         await self._connection.execute(_INDEXES)
-        yield
+        found = await self._connection.execute(select(every.c.id).limit(MOST_FOUND + 1))
         await self._connection.execute(_ANYTHING)
+        return sorted(found.scalars())
 
     async def places(self, text: str, allowed: dict[Kind, Visible]) -> list[Place]:
         """Candidates by a part of a name, of each kind the shortest."""
