@@ -23,7 +23,7 @@ from controlplane.graphql.access import (
 from controlplane.graphql.context import Context, Info
 from controlplane.graphql.inputs import AccessTokenAttributes, UserAttributes
 from controlplane.graphql.users import AccessToken, User
-from fleet.errors import Invalid, NotFound
+from fleet.errors import Invalid, NotFound, TowlineError
 
 
 @strawberry.type
@@ -142,8 +142,13 @@ class AccessMutation:
     @strawberry.mutation
     async def create_project(self, info: Info, attributes: ProjectAttributes) -> Project | None:
         context = info.context
-        row = await context.verbs.projects.create(context.actor, attributes.change())
-        return await _with_bindings(context, row.id, attributes)
+        projects, actor = context.verbs.projects, context.actor
+        row = await projects.create(actor, attributes.change())
+        try:
+            return await _with_bindings(context, row.id, attributes)
+        except TowlineError:
+            await projects.delete(actor, row.id)
+            raise
 
     @strawberry.mutation
     async def update_project(
