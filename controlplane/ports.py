@@ -214,23 +214,26 @@ class Notifications(Log[Notification], Protocol):
         ...
 
     async def waiting(self, most: int) -> list[Notification]:
-        """Those that have not been routed yet, oldest first."""
+        """Those that have not been routed yet, oldest first.
+
+        Who may write has them for itself until the transaction ends.
+        """
         ...
 
-    async def routed(self, one: Notification, now: datetime) -> bool:
-        """Note that one has been routed, as it then reads; False: somebody else was quicker."""
+    async def routed(self, several: Iterable[Notification], now: datetime) -> None:
+        """Note that these have been routed, as they then read."""
         ...
 
-    async def drop(self, id: int) -> None:
-        """Remove one that is no news after all."""
+    async def drop(self, ids: Collection[int]) -> None:
+        """Remove some that are no news after all."""
         ...
 
     async def forget(self, before: datetime) -> None:
         """Remove those that are older, and their deliveries."""
         ...
 
-    async def last_stage(self, service_id: str, before: datetime) -> Stage | None:
-        """The last word of the ledger on how a service was, before a moment."""
+    async def stages_before(self, ids: Collection[int]) -> dict[int, Stage | None]:
+        """The last word of the ledger on how the service of each of these was before it."""
         ...
 
 

@@ -1,10 +1,11 @@
 """Notifications, written with the ledger's rows, and their deliveries."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import bindparam, delete, insert, select, update
 
 from controlplane.domain.ledger import LedgerEntry, Stage
 from controlplane.domain.notifications import (
@@ -21,6 +22,14 @@ from controlplane.storage.connection import Connection
 from controlplane.storage.deployments import FollowedLedger
 from controlplane.storage.rows import SqlLog, SqlRows
 
+_T = tables.notifications.c
+_FOUND_OUT = ("kind", "severity", "subject", "project_id", "detail", "routed_at")
+_ROUTED = (
+    update(tables.notifications)
+    .where(_T.id == bindparam("row"))
+    .values({name: bindparam(f"to_{name}", type_=_T[name].type) for name in _FOUND_OUT})
+)
+
 
 class SqlNotifications(SqlLog[Notification]):
     """The `Notifications` on a connection."""
@@ -36,17 +45,21 @@ class SqlNotifications(SqlLog[Notification]):
     async def waiting(self, most: int) -> list[Notification]:
         table = self._table.c
         waiting = self._rows.where(table.routed_at.is_(None)).order_by(table.id).limit(most)
+        if not self._connection.read_only:
+            waiting = waiting.with_for_update(skip_locked=True)
         return await self._fetch(waiting)
 
-    async def routed(self, one: Notification, now: datetime) -> bool:
-        table = self._table.c
-        values = {name: getattr(one, name) for name in self._names if name != "id"}
-        statement = update(self._table).where(table.id == one.id, table.routed_at.is_(None))
-        result = await self._connection.execute(statement.values(**values | {"routed_at": now}))
-        return result.rowcount == 1
+    async def routed(self, several: Iterable[Notification], now: datetime) -> None:
+        rows = [
+            {"row": one.id, **{f"to_{name}": getattr(one, name) for name in _FOUND_OUT}}
+            for one in (replace(each, routed_at=now) for each in several)
+        ]
+        if rows:
+            await self._connection.execute(_ROUTED, rows)
 
-    async def drop(self, id: int) -> None:
-        await self._connection.execute(delete(self._table).where(self._table.c.id == id))
+    async def drop(self, ids: Collection[int]) -> None:
+        if ids:
+            await self._connection.execute(delete(self._table).where(self._table.c.id.in_(ids)))
 
     async def forget(self, before: datetime) -> None:
         old = select(self._table.c.id).where(self._table.c.at <= before)
@@ -56,16 +69,18 @@ class SqlNotifications(SqlLog[Notification]):
         )
         await self._connection.execute(delete(self._table).where(self._table.c.at <= before))
 
-    async def last_stage(self, service_id: str, before: datetime) -> Stage | None:
-        ledger = tables.ledger.c
-        result = await self._connection.execute(
+    async def stages_before(self, ids: Collection[int]) -> dict[int, Stage | None]:
+        table, ledger = self._table.c, tables.ledger.c
+        last = (
             select(ledger.stage)
-            .where(ledger.service_id == service_id, ledger.at < before)
+            .where(ledger.service_id == table.service_id, ledger.at < table.at)
             .where(ledger.stage.in_([*WELL, *ILL]))
             .order_by(ledger.id.desc())
             .limit(1)
+            .scalar_subquery()
         )
-        return result.scalar()
+        rows = await self._connection.execute(select(table.id, last).where(table.id.in_(ids)))
+        return dict(map(tuple, rows))
 
 
 class SqlLedger(FollowedLedger):

@@ -1,6 +1,6 @@
 """From what has happened to who is told: notifications meet routers, and states are looked at."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -8,6 +8,7 @@ from typing import Final
 from controlplane.domain.access import DEFAULT_PROJECT
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.commit_outcomes import commit_key
+from controlplane.domain.ledger import Stage
 from controlplane.domain.notifications import (
     COMMIT_STATUS,
     ILL,
@@ -34,7 +35,7 @@ from fleet.identity import ServiceId, TokenKind
 AWAY_AFTER = timedelta(seconds=90)
 EXPIRES_SOON = timedelta(days=7)
 KEPT = timedelta(days=90)
-_AT_ONCE = 100
+_AT_ONCE = 500
 _LASTING: Final = (TokenKind.USER, TokenKind.SERVICE_ACCOUNT, TokenKind.AGENT)
 _SAYS = {
     NotificationKind.SERVICE_UPDATE: "is rendered anew",
@@ -45,11 +46,15 @@ _SAYS = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Named:
-    """The services that notifications are about, deleted ones too, and their clusters, by id."""
+class _Known:
+    """The services that notifications are about, deleted ones too, and their clusters, by id.
+
+    `before` is how the service of each notification of being healthy was before.
+    """
 
     services: Mapping[str, Service]
     clusters: Mapping[str, Cluster]
+    before: Mapping[int, Stage | None]
 
 
 class Routing:
@@ -66,9 +71,18 @@ class Routing:
         async with self._deps.store.write() as tx:
             waiting = await tx.notifications.waiting(_AT_ONCE)
             routers, sinks = await tx.routers.select(), await tx.sinks.select()
-            named = await _named(tx, waiting)
+            known = await _known(tx, waiting)
+            told: list[Notification] = []
+            deliveries: list[Delivery] = []
             for one in waiting:
-                await self._route(tx, one, named, routers, {sink.id: sink for sink in sinks})
+                located, commits = await _located(tx, one, known)
+                if located is not None:
+                    told.append(located)
+                    wanted = _wanted(located, commits, routers, {sink.id: sink for sink in sinks})
+                    deliveries += self._deliveries(_id(one), wanted)
+            await tx.notifications.routed(told, self._deps.clock.now())
+            await tx.notifications.drop({_id(one) for one in waiting} - set(map(_id, told)))
+            await tx.deliveries.add_each(deliveries)
         return len(waiting)
 
     async def forget(self) -> None:
@@ -80,24 +94,10 @@ class Routing:
                 if mark.id.startswith("token:"):
                     await tx.marks.remove(mark.id)
 
-    async def _route(
-        self,
-        tx: Transaction,
-        one: Notification,
-        named: _Named,
-        routers: Iterable[Router],
-        sinks: dict[str, Sink],
-    ) -> None:
-        located, commits = await _located(tx, one, named)
-        if located is None:
-            await tx.notifications.drop(_id(one))
-            return
-        now = self._deps.clock.now()
-        if not await tx.notifications.routed(located, now):
-            return
-        for sink in _wanted(located, commits, routers, sinks):
-            delivery = Delivery(self._deps.new_id(), _id(one), sink.id, sink.project_id, now, now)
-            await tx.deliveries.add(delivery)
+    def _deliveries(self, id: int, sinks: Iterable[Sink]) -> list[Delivery]:
+        """One notification on its way to each of some sinks."""
+        now, new_id = self._deps.clock.now(), self._deps.new_id
+        return [Delivery(new_id(), id, one.id, one.project_id, now, now) for one in sinks]
 
 
 class Watch:
@@ -185,28 +185,29 @@ class Watch:
             return
 
 
-async def _named(tx: Transaction, waiting: Iterable[Notification]) -> _Named:
+async def _known(tx: Transaction, waiting: Sequence[Notification]) -> _Known:
     ids = {one.service_id for one in waiting if one.service_id}
     services = await tx.services.select(id=ids, deleted_at=ANY) if ids else []
     homes = {one.cluster_id for one in services}
     clusters = await tx.clusters.select(id=homes) if homes else []
-    return _Named({one.id: one for one in services}, {one.id: one for one in clusters})
+    healthy = {_id(one) for one in waiting if one.kind is NotificationKind.SERVICE_RECOVERED}
+    before = await tx.notifications.stages_before(healthy)
+    return _Known({one.id: one for one in services}, {one.id: one for one in clusters}, before)
 
 
 async def _located(
-    tx: Transaction, one: Notification, named: _Named
+    tx: Transaction, one: Notification, known: _Known
 ) -> tuple[Notification | None, Mapping[str, str]]:
     """What is to be told, with names, and the commits that it is of, by repository.
 
     None: it is no news.
     """
     if one.service_id:
-        service = named.services.get(one.service_id)
+        service = known.services.get(one.service_id)
         if service is None:
             return None, {}
         commits = {service.repository_id or "": one.detail.get("sha", "")}
-        cluster = named.clusters.get(service.cluster_id)
-        return await _of_service(tx, one, service, cluster), commits
+        return _of_service(one, service, known), commits
     if one.pipeline_id:
         pipeline = await tx.pipelines.get(one.pipeline_id)
         if pipeline is None:
@@ -245,14 +246,12 @@ def _release(pipeline: Pipeline, detail: Mapping[str, str]) -> tuple[Mapping[Ser
     return release.commits if release else {}, stage.name if stage else ""
 
 
-async def _of_service(
-    tx: Transaction, one: Notification, service: Service, cluster: Cluster | None
-) -> Notification:
+def _of_service(one: Notification, service: Service, known: _Known) -> Notification:
+    cluster = known.clusters.get(service.cluster_id)
     handle = cluster.handle if cluster else service.cluster_id
     kind, says = one.kind, _SAYS[one.kind]
-    if kind is NotificationKind.SERVICE_RECOVERED:
-        if await tx.notifications.last_stage(service.id, one.at) not in ILL:
-            kind, says = NotificationKind.SERVICE_UPDATE, "is healthy"
+    if kind is NotificationKind.SERVICE_RECOVERED and known.before.get(_id(one)) not in ILL:
+        kind, says = NotificationKind.SERVICE_UPDATE, "is healthy"
     severity = Severity.INFO if kind is NotificationKind.SERVICE_UPDATE else one.severity
     return replace(
         one,

@@ -1,0 +1,80 @@
+"""Notifications on both databases: claimed by one, routed together, with what was before."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from controlplane.domain.ledger import LedgerEntry, Stage
+from controlplane.domain.notifications import NotificationKind, notification
+from controlplane.storage.engine import make_engine
+from controlplane.storage.store import SqlStore
+from tests import migrated
+from tests.fakes.clock import START
+from tests.servers.postgres import Postgres
+
+TEST = [notification(NotificationKind.TEST, START, f"n{number}") for number in range(4)]
+
+
+async def test_what_is_routed_or_dropped_waits_no_more(store: SqlStore) -> None:
+    async with store.write() as tx:
+        await tx.notifications.append(TEST)
+    async with store.write() as tx:
+        waiting = await tx.notifications.waiting(3)
+        first, second, third = waiting
+        assert [one.subject for one in waiting] == ["n0", "n1", "n2"]
+        told = [replace(one, subject="told", detail={"a": "b"}) for one in (first, second)]
+        await tx.notifications.routed(told, START)
+        await tx.notifications.drop([third.id or 0])
+        await tx.notifications.routed([], START)
+        await tx.notifications.drop([])
+    async with store.read() as tx:
+        assert [one.subject for one in await tx.notifications.waiting(9)] == ["n3"]
+        assert await tx.notifications.select(subject="told") == [
+            replace(one, routed_at=START) for one in told
+        ]
+        assert len(await tx.notifications.select()) == 3
+
+
+async def test_two_who_route_at_once_take_different_ones(postgres: Postgres) -> None:
+    """Neither waits for the other. SQLite has one writer at a time."""
+    url = migrated.new_postgres(postgres)
+    store = SqlStore(make_engine(url))
+    async with store.write() as tx:
+        await tx.notifications.append(TEST)
+    async with store.write() as one, store.write() as another:
+        first = await one.notifications.waiting(3)
+        second = await another.notifications.waiting(3)
+        assert [len(first), len(second)] == [3, 1]
+        await one.notifications.routed(first, START)
+        await another.notifications.routed(second, START)
+    async with store.read() as tx:
+        assert await tx.notifications.waiting(9) == []
+    await store.close()
+    postgres.drop_database(url)
+
+
+@pytest.mark.parametrize(
+    ("stages", "expected"),
+    [
+        ([], None),
+        ([Stage.HEALTHY], Stage.HEALTHY),
+        ([Stage.HEALTHY, Stage.DEGRADED], Stage.DEGRADED),
+        ([Stage.FAILED, Stage.APPLIED], Stage.FAILED),
+    ],
+)
+async def test_what_a_service_was_before(
+    store: SqlStore, stages: list[Stage], expected: Stage | None
+) -> None:
+    """Of each service its own, and nothing of what came later."""
+    now = START + timedelta(hours=1)
+    told = [LedgerEntry("s", "c", stage, START) for stage in stages]
+    async with store.write() as tx:
+        await tx.ledger.append([*told, LedgerEntry("other", "c", Stage.HELD, START)])
+        for one in await tx.notifications.waiting(9):
+            await tx.notifications.drop([one.id or 0])
+        kind = NotificationKind.SERVICE_RECOVERED
+        id = await tx.notifications.add(notification(kind, now, "", service_id="s"))
+        await tx.ledger.append([LedgerEntry("s", "c", Stage.DEGRADED, now)])
+        assert await tx.notifications.stages_before([id]) == {id: expected}
+        assert await tx.notifications.stages_before([]) == {}
