@@ -3,14 +3,18 @@ keyboard alone."""
 
 import json
 import re
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import expect
 
-from tests.integration.console.conftest import EMAIL, PASSWORD, Desk
+from tests.integration.console.conftest import EMAIL, PASSWORD, Desk, commit
 from tests.integration.console.furnished import furnish
-from towline.demo.story import Story
+from tests.integration.console.keys import Keys, button
+from towline.demo.sample import shop
+from towline.demo.story import NAMESPACE, Story
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -22,7 +26,6 @@ _JOB = {
     "metadata": {"name": "smoke"},
     "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [_CONTAINER]}}},
 }
-_MOST_TABS = 120
 
 
 def test_a_secret_is_sealed_rotated_and_never_shown(ada: Desk, story: Story) -> None:
@@ -53,47 +56,91 @@ def test_a_secret_is_sealed_rotated_and_never_shown(ada: Desk, story: Story) -> 
 
 
 def test_values_say_where_they_come_from_and_whom_they_reach(ada: Desk, story: Story) -> None:
-    """The graph and the words beside it; what is written is checked before it is sent."""
+    """The graph and the words beside it; what is written is checked before it is sent. By keys."""
     furnish(story)
     page = ada.go(f"/services/{story.services['prod']}?tab=values")
     imports = page.get_by_role("region", name="Imports")
     expect(imports).to_contain_text("imports.upstream")
     expect(imports).to_contain_text("shop.example.org")
     expect(page.locator(".react-flow__node")).to_have_count(2)
-    imports.get_by_role("link", name="address").press("Enter")
+    keys = Keys(page)
+    keys.use(imports.get_by_role("link", name="address"))
     expect(page.get_by_text("A change of what it exports reaches")).to_be_visible()
     expect(page.get_by_role("region", name="Exports")).to_contain_text("8080")
-    page.get_by_role("button", name=re.compile("^Change what it exports")).press("Enter")
-    editor = page.locator(".cm-content")
-    editor.click()
-    page.keyboard.press("Control+End")
+    keys.use(button(page, "Change what it exports"))
+    keys.reach(page.locator(".cm-content"))
+    keys.press("Control+End")
     page.keyboard.insert_text("exportz: []\n")
     expect(page.get_by_text("exportz: nothing is called so")).to_be_visible()
     expect(page.get_by_role("button", name="Save")).to_be_disabled()
 
 
 @pytest.fixture
-def gated(story: Story) -> Iterator[None]:
-    """The pipeline with a job before its approval; afterwards as it was."""
-    stages = [{"name": n, "services": [{"serviceId": id}]} for n, id in story.services.items()]
-    approval = {"name": "sign-off", "type": "APPROVAL"}
+def worked(story: Story) -> Iterator[None]:
+    """The pipeline with a workflow in dev, and before prod a metric that has measured already;
+    afterwards as it was."""
+    dev, prod = ({"name": n, "services": [{"serviceId": id}]} for n, id in story.services.items())
     job = {"namespace": "default", "manifest": json.dumps(_JOB)}
-    smoke = {"name": "smoke", "type": "JOB", "job": job}
-    for gates in ([smoke, approval], [approval]):
-        edges = [{"from": "dev", "to": "prod", "gates": gates}]
-        story.stage.ask(_SAVE, a={"stages": stages, "edges": edges})
-        if len(gates) > 1:
-            yield
+    steps = [
+        {"name": "smoke", "type": "JOB", "job": job},
+        {"name": "look", "type": "APPROVAL", "after": ["smoke"]},
+    ]
+    approval = {"name": "sign-off", "type": "APPROVAL"}
+    asked = {"url": "https://prometheus.example.org", "query": "errors", "threshold": 1}
+    metric = {"name": "errors", "type": "METRIC", "metric": asked}
+    edge = {"from": "dev", "to": "prod"}
+    stages = [{**dev, "workflow": {"steps": steps}}, prod]
+    story.stage.ask(_SAVE, a={"stages": stages, "edges": [{**edge, "gates": [metric, approval]}]})
+    _have_measured(story, (0.2, 0.8, 1.4))
+    yield
+    story.stage.ask(_SAVE, a={"stages": [dev, prod], "edges": [{**edge, "gates": [approval]}]})
 
 
-def test_a_gate_tells_what_its_job_says(ada: Desk, story: Story, gated: None) -> None:
-    """The board leads to the gate, which has the log of its job, and what it asks."""
+def _have_measured(story: Story, values: tuple[float, ...]) -> None:
+    """What the metric of the pipeline gave, a minute between the answers."""
+    gates = story.stage.ask('{ pipeline(name: "shop") { edges { gates { id name } } } }')
+    (gate,) = [
+        one["id"] for one in gates["pipeline"]["edges"][0]["gates"] if one["name"] == "errors"
+    ]
+    answers = [
+        {"at": f"2026-11-21T12:{minute:02}:00Z", "step": "check", "release": 1, "passed": one <= 1}
+        | {"values": [one]}
+        for minute, one in enumerate(values)
+    ]
+    with closing(sqlite3.connect(story.stage.data / "towline.db", timeout=60)) as store, store:
+        change = "UPDATE pipeline_gates SET measured = ? WHERE id = ?"
+        store.execute(change, (json.dumps(answers), gate))
+
+
+def test_a_stage_has_a_workflow_and_a_gate_its_figures(
+    ada: Desk, story: Story, worked: None
+) -> None:
+    """The board leads to the workflow, its steps, the log of its job, and what somebody decides;
+    a metric shows what it gave before anybody looked."""
+    commit(story, shop("4.0"), "Release 4.0")
     page = ada.go("/pipelines")
-    page.get_by_role("link", name="smoke").press("Enter")
-    log = page.get_by_role("region", name="Log of the job")
-    expect(log).to_contain_text("line 100 of", timeout=90_000)
-    expect(page.get_by_role("region", name="Job", exact=True)).to_contain_text("Succeeded")
+    own = page.get_by_role("list", name="Workflow of dev")
+    own.get_by_role("link", name="dev workflow").press("Enter")
+    smoke = page.get_by_role("region", name="Step smoke")
+    expect(smoke).to_contain_text("Succeeded", timeout=90_000)
+    expect(page.get_by_role("region", name="Log of the job")).to_contain_text("line 100 of")
     expect(page.locator(".cm-content")).to_contain_text("restartPolicy: Never")
+    look = page.get_by_role("region", name="Step look")
+    expect(look).to_contain_text("waits for people")
+    page.get_by_role("button", name="Approve…").press("Enter")
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text("dev/shop commit")
+    expect(dialog).to_contain_text("sha256:")
+    expect(dialog).to_contain_text("from this repository")
+    dialog.get_by_role("button", name="Approve exactly this").press("Enter")
+    expect(look).to_contain_text("approved")
+    ada.turn_to("/pipelines")
+    expect(
+        page.get_by_role("region", name="Stage dev").get_by_text("Healthy").first
+    ).to_be_visible()
+    page.get_by_role("link", name="errors").press("Enter")
+    chart = page.get_by_role("img", name="3 answers, wanted at most 1: 1 did not pass")
+    expect(chart).to_have_accessible_name(re.compile("Newest: 1.4"))
 
 
 def test_a_role_is_written_given_and_explained(ada: Desk, story: Story) -> None:
@@ -135,6 +182,27 @@ def test_every_field_has_a_commit_or_a_person(ada: Desk, story: Story) -> None:
     expect(fields).to_contain_text("Towline Demo")
 
 
+def test_drift_has_the_name_of_who_did_it(ada: Desk, story: Story) -> None:
+    """What somebody changes by the door is told with their name beside what git says. By keys."""
+    page = ada.go(f"/services/{story.services['dev']}")
+    answer = page.request.patch(
+        f"{ada.base}/k8s/clusters/dev/api/v1/namespaces/{NAMESPACE}/configmaps/settings",
+        headers={
+            "Content-Type": "application/merge-patch+json",
+            "X-Towline-CSRF": "console",
+            "Origin": ada.base,
+        },
+        data=json.dumps({"metadata": {"annotations": {"by-hand": "yes"}}}),
+    )
+    assert answer.ok, answer.text()
+    keys = Keys(page)
+    keys.use(page.get_by_role("link", name="settings", exact=True))
+    keys.use(page.get_by_role("tab", selected=True), "ArrowRight")
+    strangers = page.get_by_role("region", name="Set by somebody else")
+    expect(strangers).to_contain_text("by-hand")
+    expect(strangers).to_contain_text(EMAIL)
+
+
 def test_the_keys_are_told_and_lead_where_they_say(ada: Desk, story: Story) -> None:
     """`?` shows every page's key; each key goes there, and the way back is right."""
     page = ada.go("/")
@@ -151,61 +219,6 @@ def test_the_keys_are_told_and_lead_where_they_say(ada: Desk, story: Story) -> N
     expect(page.get_by_role("heading", name="Contexts", level=1)).to_be_visible()
 
 
-class Keys:
-    """Somebody without a mouse: whatever is reached is reached by Tab, and meant by keys."""
-
-    def __init__(self, page: Page) -> None:
-        self._page = page
-        self.press = page.keyboard.press
-        self.type = page.keyboard.type
-
-    def reach(self, target: Locator) -> None:
-        """Go on by Tab until the target has the focus."""
-        found = target.element_handle()
-        for presses in range(1, _MOST_TABS):
-            # To find it takes longer than to look at it, and pages seldom make it anew meanwhile.
-            if presses % 20 == 0:
-                found = target.element_handle()
-            if found.evaluate("(one) => one === one.getRootNode().activeElement"):
-                return
-            self.press("Tab")
-        raise AssertionError(f"{target} is not reached by Tab")
-
-    def use(self, target: Locator, key: str = "Enter") -> None:
-        """Reach something and press it."""
-        self.reach(target)
-        self.press(key)
-
-    def write(self, target: Locator, text: str) -> None:
-        """Reach a field and have it say this."""
-        self.reach(target)
-        self.press("Control+a")
-        self.type(text)
-
-    def skip(self) -> None:
-        """From the top of the page to its content."""
-        self._page.evaluate("document.activeElement.blur()")
-        self.use(self._page.get_by_role("link", name="To the content"))
-
-    def turn(self, letter: str, title: str) -> None:
-        """To a page by its letter, into its content."""
-        self.press("g")
-        self.press(letter)
-        self._page.get_by_role("heading", name=title, level=1).wait_for()
-        self.skip()
-
-    def find(self, text: str) -> None:
-        """Anywhere, by typing."""
-        self.press("Control+k")
-        self.type(text)
-        self._page.get_by_role("option", name=text).first.wait_for()
-        self.press("Enter")
-
-
-def _button(page: Page, name: str) -> Locator:
-    return page.get_by_role("button", name=re.compile(f"^{name}"))
-
-
 def test_services_are_walked_by_keys_alone(stranger: Desk, story: Story) -> None:
     """Sign in, filter, travel in time, find a service, its history, an object, its shell."""
     page = stranger.go("/")
@@ -218,13 +231,13 @@ def test_services_are_walked_by_keys_alone(stranger: Desk, story: Story) -> None
     keys.type("shop")
     expect(page).to_have_url(re.compile(r"q=shop$"))
     keys.use(page.get_by_role("slider"), "ArrowLeft")
-    keys.use(_button(page, "Back to now"))
+    keys.use(button(page, "Back to now"))
     keys.find("New service")
     keys.skip()
     keys.write(page.get_by_role("combobox", name=re.compile("^Cluster")), "dev")
     keys.press("Escape")
     keys.write(page.get_by_role("textbox", name=re.compile("^Name unique")), "keys")
-    keys.use(_button(page, "Cancel"))
+    keys.use(button(page, "Cancel"))
     keys.turn("s", "Services")
     keys.press("j")
     keys.press("Enter")
@@ -236,7 +249,7 @@ def test_services_are_walked_by_keys_alone(stranger: Desk, story: Story) -> None
     keys.use(page.get_by_role("link", name=re.compile(r"^web-\w+-\w+$")))
     page.get_by_role("tab", name="Shell").wait_for()
     keys.use(page.get_by_role("tab", selected=True), "ArrowLeft")
-    keys.use(_button(page, "Open a shell"))
+    keys.use(button(page, "Open a shell"))
     expect(page.locator(".xterm-helper-textarea")).to_be_focused()
     keys.type("echo by-hand")
     keys.press("Enter")
@@ -249,7 +262,7 @@ def test_changes_are_walked_by_keys_alone(ada: Desk, story: Story) -> None:
     keys = Keys(page)
     page.get_by_role("heading", name="Fleet").wait_for()
     keys.turn("p", "Pipelines")
-    keys.use(_button(page, "Approve…").first)
+    keys.use(button(page, "Approve…").first)
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("sha256:")
     keys.reach(dialog.get_by_role("button", name="Approve exactly this"))
@@ -259,23 +272,23 @@ def test_changes_are_walked_by_keys_alone(ada: Desk, story: Story) -> None:
     keys.use(page.get_by_role("link", name=re.compile("^(Edit|Change)")))
     keys.reach(page.locator(".cm-content"))
     # The text does not keep who goes through it.
-    keys.reach(_button(page, "Save"))
-    keys.use(_button(page, "Cancel"))
+    keys.reach(button(page, "Save"))
+    keys.use(button(page, "Cancel"))
     keys.turn("e", "Secrets")
-    keys.use(_button(page, "New secret"))
+    keys.use(button(page, "New secret"))
     keys.write(page.get_by_role("textbox", name="Name", exact=True), "by-keys")
     keys.write(page.get_by_role("textbox", name=re.compile("^Value")), "never-shown")
-    keys.use(_button(page, "Seal it"))
+    keys.use(button(page, "Seal it"))
     keys.use(page.get_by_role("link", name="by-keys"))
-    keys.use(_button(page, "Delete"))
+    keys.use(button(page, "Delete"))
     keys.write(page.get_by_role("dialog").get_by_role("textbox"), "by-keys")
     keys.use(page.get_by_role("dialog").get_by_role("button", name=re.compile("^Delete")))
     page.get_by_role("heading", name="Secrets", level=1).wait_for()
     keys.turn("i", "Access")
     keys.use(page.get_by_role("tab", selected=True), "ArrowLeft")
-    keys.use(_button(page, "New role"))
+    keys.use(button(page, "New role"))
     keys.use(page.get_by_role("checkbox", name="read project"), "Space")
     expect(page.get_by_role("checkbox", name="read project")).to_be_checked()
     keys.find("Join a cluster")
     keys.write(page.get_by_role("textbox", name=re.compile("^Name")), "by-keys")
-    keys.reach(_button(page, "Register it"))
+    keys.reach(button(page, "Register it"))

@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.integration.console.conftest import EMAIL, PASSWORD, Desk, commit
+from tests.integration.console.keys import Keys, button
 from towline.demo.sample import shop
 from towline.demo.stage import DemoStage
 from towline.demo.story import Story
@@ -145,28 +146,30 @@ def test_a_release_is_approved_and_goes_live(ada: Desk, story: Story) -> None:
 
 
 def test_returning_to_an_earlier_state_shows_what_it_changes(ada: Desk, story: Story) -> None:
-    """After a release, back to the one before; the service is held, and let go again."""
+    """After a release, back to the one before; the service is held, and let go again. By keys."""
     commit(story, shop("1.7"), "Release 1.7")
     service = story.services["dev"]
     page = ada.go(f"/services/{service}?tab=history")
     expect(page.get_by_role("row").filter(has_text="Release 1.7")).to_contain_text(
         "now", timeout=30_000
     )
-    page.get_by_role("row").filter(has_text="Open the shop").get_by_role("button").first.click()
+    keys = Keys(page)
+    keys.use(page.get_by_role("row").filter(has_text="Open the shop").get_by_role("button").first)
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("changed")
     expect(dialog).to_contain_text("registry.example.org/shop:1.0")
-    dialog.get_by_role("button", name="Return to it").click()
+    keys.use(dialog.get_by_role("button", name="Return to it"))
     expect(page.get_by_text("new commits do not move it")).to_be_visible()
-    page.get_by_role("button", name=re.compile("Follow main again")).click()
+    keys.use(button(page, "Follow main again"))
     expect(page.get_by_text("new commits do not move it")).to_be_hidden()
 
 
 def test_what_if_another_commit_were_there(ada: Desk, story: Story) -> None:
     story.stage.repository.commit(shop("9.9"), "Try 9.9", branch="idea")
     page = ada.go(f"/services/{story.services['dev']}?tab=whatif")
-    page.get_by_label("Branch, tag or commit").fill("idea")
-    page.keyboard.press("Enter")
+    keys = Keys(page)
+    keys.write(page.get_by_label("Branch, tag or commit"), "idea")
+    keys.press("Enter")
     expect(page.get_by_text("registry.example.org/shop:9.9").first).to_be_visible()
 
 
@@ -242,6 +245,18 @@ def test_a_pipeline_is_judged_while_it_is_written(ada: Desk, story: Story) -> No
     expect(page.get_by_text("dev is there already")).to_be_visible()
     expect(save).to_be_disabled()
     page.get_by_label("Name of stage 2").fill("prod")
+    expect(save).to_be_enabled()
+    page.get_by_role("button", name="Add a workflow").last.click()
+    expect(page.locator(".cm-content")).to_contain_text("waitSeconds: 60")
+    own = page.get_by_role("group", name="Workflow of prod")
+    own.get_by_text("wait: some time passes").click()
+    own.get_by_role("spinbutton", name="Seconds").fill("5")
+    expect(page.locator(".cm-content")).to_contain_text("waitSeconds: 5")
+    own.get_by_role("textbox", name=re.compile("^After")).fill("nothing")
+    page.keyboard.press("Tab")
+    expect(page.get_by_text("there is no step nothing to wait for")).to_be_visible()
+    expect(save).to_be_disabled()
+    own.get_by_role("button", name="Remove the workflow").click()
     expect(save).to_be_enabled()
 
 

@@ -3,6 +3,7 @@
 import base64
 import gzip
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -192,6 +193,53 @@ def test_a_release_is_approved_on_a_phone(ada: Desk, story: Story) -> None:
     dialog.get_by_role("button", name="Approve exactly this").click()
     expect(page.get_by_text("Approved: exactly these digests")).to_be_visible()
     story.wait_healthy("prod")
+
+
+def _open_palette(page: Page) -> None:
+    page.keyboard.press("Control+k")
+    page.keyboard.type("sho")
+    page.get_by_role("option", name="dev/shop").wait_for()
+
+
+def _sync(page: Page) -> None:
+    page.get_by_role("button", name="Sync now").click()
+    page.locator(".toasts p").wait_for()
+
+
+def _end_session(page: Page) -> None:
+    page.context.clear_cookies()
+    page.get_by_role("button", name="Sync now").click()
+    page.get_by_label("Password").wait_for()
+
+
+# What opens it, and where it then is.
+_ABOVE: dict[str, tuple[Callable[[Page], None], str]] = {
+    "toast": (_sync, ".toasts"),
+    "palette": (_open_palette, "dialog[open]"),
+    "keys": (lambda page: page.keyboard.press("?"), "dialog[open]"),
+    "deletion": (lambda page: page.get_by_role("button", name="Delete it").click(), "dialog[open]"),
+    "signed-out": (_end_session, "dialog[open]"),
+}
+
+
+def test_what_opens_above_a_page_is_for_everybody(stranger: Desk, story: Story) -> None:
+    """What was just done, the palette, the keys, what asks before a deletion, and the sign-in of an
+    ended session."""
+    ARTEFACTS.mkdir(parents=True, exist_ok=True)
+    page = stranger.go(f"/services/{story.services['dev']}?tab=settings")
+    stranger.sign_in()
+    _settle(page)
+    camera = _Camera(page)
+    found = {}
+    for name, (open_it, part) in _ABOVE.items():
+        open_it(page)
+        page.locator(part).wait_for()
+        for theme in THEMES:
+            page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+            camera.take(ARTEFACTS / f"above-{name}-{theme}.png")
+            found[f"{name} {theme}"] = _violations(page, part=part)
+        page.keyboard.press("Escape")
+    assert {name: what for name, what in found.items() if what} == {}
 
 
 @pytest.mark.parametrize("theme", THEMES)
