@@ -146,8 +146,9 @@ class _Stride:
             case WaitRule(seconds=seconds):
                 return self._wait(state, seconds)
             case ApprovalRule():
-                status = GateStatus.OPEN if self.approved else GateStatus.RUNNING
-                return replace(state, status=status, reason="waits for people")
+                if self.approved:
+                    return replace(state, status=GateStatus.OPEN, reason="approved")
+                return replace(state, status=GateStatus.RUNNING, reason="waits for people")
         return self._check(step, state)
 
     def _wait(self, state: CheckState, seconds: int) -> CheckState:
