@@ -4,7 +4,8 @@ Execution: 100 services of 3 components in one query, beside strawberry's own ex
 schema. Then 1,000 clusters with 100,000 services, an inventory and a ledger, on SQLite and on
 PostgreSQL, filled by bulk inserts: lists, filters, the map, search and reports through the use
 cases, and what writes cost. Each is the 95th percentile of its runs, beside a read of one row by
-its id in the same store.
+its id in the same store. `python -m bench.api writes` measures that part alone, on stores that are
+filled with what it needs.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Generator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -60,7 +61,8 @@ CLUSTERS, A_CLUSTER = 1_000 // SCALE, 100
 SERVICES = CLUSTERS * A_CLUSTER
 OBJECTS = 300_000 // SCALE
 DEPLOYMENTS = 200_000 // SCALE
-RUNS = 15
+RUNS, WRITES = 15, 100
+PARTS = ("execution", "lists", "searches", "history", "writes")
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 CONFIG = StrawberryConfig(scalar_map=SCALARS)
 QUERY = """{ services { id name namespace status updatedAt insertedAt sha digest paused
@@ -92,13 +94,24 @@ _SERIES = """WITH RECURSIVE series(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM s
 
 def main() -> None:
     """Measure, print, write."""
-    report = Report("api")
-    measure_execution(report)
+    parts = sys.argv[1:] or PARTS
+    if wrong := set(parts) - set(PARTS):
+        sys.exit(f"no such part: {', '.join(sorted(wrong))}; there are {', '.join(PARTS)}")
+    report = Report("_".join(["api", *sys.argv[1:]]))
+    if "execution" in parts:
+        measure_execution(report)
+    if set(parts) - {"execution"}:
+        measure_stores(report, parts)
+    report.write()
+
+
+def measure_stores(report: Report, parts: Collection[str]) -> None:
+    """Some parts on a store of each database."""
     with _stores() as stores:
         for name, url in stores:
             print(f"filling {name}", file=sys.stderr)
-            asyncio.run(StoreBench(report, name).run(url))
-    report.write()
+            objects = OBJECTS if "searches" in parts else 1
+            asyncio.run(StoreBench(report, name, objects).run(url, parts))
 
 
 def measure_execution(report: Report) -> None:
@@ -178,17 +191,22 @@ class StoreBench:
         self._most = 0.1 if name == "PostgreSQL" else 0.2
         self._baseline: list[float] = []
 
-    async def run(self, url: str) -> None:
+    async def run(self, url: str, parts: Collection[str] = PARTS) -> None:
         """Fill, then ask."""
         engine = make_engine(url)
         await migrate(engine)
-        await fill(engine, self._objects)
+        await fill(engine, self._objects, DEPLOYMENTS if "history" in parts else 0)
         self._open(engine)
         self._baseline = await _times(self._one_row)
-        await self._lists()
-        await self._searches()
-        await self._history()
-        await self._writes()
+        asked = {
+            "lists": self._lists,
+            "searches": self._searches,
+            "history": self._history,
+            "writes": self._writes,
+        }
+        for part, ask in asked.items():
+            if part in parts:
+                await ask()
         await self._store.close()
 
     async def run_searches(self, url: str) -> None:
@@ -210,8 +228,10 @@ class StoreBench:
         self._services, self._clusters = Services(deps), Clusters(deps)
         self._search, self._reports = Search(deps), Reports(deps)
 
-    async def _ask(self, what: str, most: float | None, ask: Callable[[], Awaitable[Any]]) -> None:
-        times = await _times(ask)
+    async def _ask(
+        self, what: str, most: float | None, ask: Callable[[], Awaitable[Any]], runs: int = RUNS
+    ) -> None:
+        times = await _times(ask, runs)
         label = f"{self._name}: {what}"
         self._report.add(f"{label}, p95", [_p95(times) * 1000], "ms", goal=most and most * 1000)
         self._report.add(label, [one * 1000 for one in times], "ms", baseline="one row by id",
@@ -268,12 +288,12 @@ class StoreBench:
             change = ServiceChange(name=f"new-{next(numbers)}", namespace="shop")
             await self._services.create(SYSTEM, "c1000001", None, change)
 
-        await self._ask("a service made, with audit and ledger", 0.015, create)
+        await self._ask("a service made, with audit and ledger", 0.015, create, WRITES)
 
 
-async def _times(ask: Callable[[], Awaitable[Any]]) -> list[float]:
+async def _times(ask: Callable[[], Awaitable[Any]], runs: int = RUNS) -> list[float]:
     times = []
-    for _ in range(RUNS + 2):
+    for _ in range(runs + 2):
         start = time.perf_counter()
         await ask()
         times.append(time.perf_counter() - start)
