@@ -15,6 +15,7 @@ from controlplane.domain.signin import Issuer
 from controlplane.events.livelogs import MemoryLiveLogs
 from controlplane.events.memory import MemoryBus
 from controlplane.events.redis import RedisBus
+from controlplane.gitports import GitWriter
 from controlplane.graphql.context import Verbs
 from controlplane.graphql.schema import schema
 from controlplane.http.audit import AuditExport
@@ -32,7 +33,7 @@ from controlplane.loops.targets import TargetLoop
 from controlplane.loops.traces import TraceLoop
 from controlplane.notify.outward import GuardedOutward
 from controlplane.oidc.issuers import Client, OidcIssuers
-from controlplane.ports import GitWriter, Lender, Manifests
+from controlplane.ports import Lender, Manifests
 from controlplane.registry.client import RegistryClient
 from controlplane.secretports import KeyEncryption
 from controlplane.secrets.envelope import EnvelopeSealer, load_or_make_key

@@ -14,7 +14,16 @@ from controlplane.loops.patient import patiently
 from controlplane.ports import MISSED, Bus, Manifests, Store
 from controlplane.usecases.checks import Checks
 from controlplane.usecases.deps import CLUSTER_JOB, PIPELINE, SERVICE, TARGETS
-from controlplane.usecases.pipelines import CHECK, FOLLOW, PROMOTE, RENDER, TICK, WRITE, Pipelines
+from controlplane.usecases.pipelines import (
+    CHECK,
+    FOLLOW,
+    PROMOTE,
+    RENDER,
+    TICK,
+    TIDY,
+    WRITE,
+    Pipelines,
+)
 from controlplane.usecases.promotions import Promotions
 from controlplane.usecases.triggerrows import TRIGGER
 from controlplane.usecases.triggers import Triggers
@@ -62,6 +71,7 @@ class PipelineLoop:
             TRIGGER: triggers.look,
             CHECK: checks.run,
             TICK: promotions.tick,
+            TIDY: promotions.tidy,
         }
         self._under_way = 0
         self._jobs_waiting = asyncio.Event()

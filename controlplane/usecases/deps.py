@@ -5,7 +5,8 @@ from typing import Any, Final
 
 from controlplane.domain.access import Actor
 from controlplane.domain.ledger import AuditEntry, Verdict
-from controlplane.ports import Bus, GitWriter, Manifests, Store, Transaction
+from controlplane.gitports import GitWriter
+from controlplane.ports import Bus, Manifests, Store, Transaction
 from controlplane.secretports import Sealer
 from fleet.identity import new_id
 from fleet.runtime.clock import Clock

@@ -17,7 +17,8 @@ from controlplane.domain.sets import (
 )
 from controlplane.domain.targets import Evaluation, Wanted, stamped
 from controlplane.domain.templates import ServiceTemplate
-from controlplane.ports import Hosting, Transaction
+from controlplane.gitports import Hosting
+from controlplane.ports import Transaction
 from controlplane.usecases.deps import Deps
 from fleet.bundle import make_bundle
 from fleet.errors import Invalid, TowlineError, Unavailable

@@ -12,9 +12,10 @@ from controlplane.domain.pipelines import model
 from controlplane.domain.pipelines.gitwrites import FileKind, GitWrite, Images, WriteMode
 from controlplane.domain.pipelines.images import tags_in
 from controlplane.domain.pipelines.state import Change, ChangeState, ReleaseId, StageState
+from controlplane.domain.pipelines.tryouts import Tryout, branch_of, release_values, tryouts
 from controlplane.domain.repositories import Repository
 from controlplane.domain.services import Service
-from controlplane.ports import GitWriter
+from controlplane.gitports import GitWriter
 from controlplane.usecases.deps import Deps
 from controlplane.usecases.gitplaces import check_writable, place_of
 from controlplane.usecases.pipelines import PipelineView
@@ -48,12 +49,36 @@ class GitPromotions:
 
     async def prepare(
         self, view: PipelineView, stage: model.Stage, services: Sequence[Service], release: str
-    ) -> str:
-        """The commit that the release would become; the branch's own, if that has it all."""
+    ) -> tuple[str, Tryout]:
+        """The commit that the release would become; the branch's own, if that has it all.
+
+        And what that leaves in the repository.
+        """
         waiting = [view.state.candidates.get(e.id) for e in view.spec.edges_into[stage.id]]
         attempt = max((one.attempt for one in waiting if one), default=1)
         place = await self._place(view, stage, services, ReleaseId(release), attempt)
-        return await self._try_out(place) or await self._tip(place)
+        sha = await self._try_out(place) or await self._tip(place)
+        write, id = place.write, place.repository.id
+        return sha, Tryout(id, place.branch, write.author, write.provider)
+
+    async def tidy(self, view: PipelineView | None, one: Tryout) -> None:
+        """Close a request and delete its branch, unless the pipeline needs them (again).
+
+        A branch that services follow is never deleted.
+        """
+        if view and (one.repository_id, one.branch) in tryouts(view.spec, view.state):
+            return
+        id = RepositoryId(one.repository_id)
+        async with self._deps.store.read() as tx:
+            followed = [
+                *await tx.services.select(repository_id=id, ref=one.branch),
+                *await tx.service_sources.select(repository_id=id, ref=one.branch),
+            ]
+        if followed:
+            return
+        if one.number:
+            await self._writer().close_request(id, one.number, one.provider)
+        await self._writer().delete_branch(id, one.branch, one.author)
 
     async def land(
         self, view: PipelineView, stage: model.Stage, services: Sequence[Service], release: str
@@ -120,17 +145,11 @@ class GitPromotions:
         release: ReleaseId,
         attempt: int,
     ) -> Place:
-        """Each attempt has a branch of its own, which begins where its base is then."""
         write = stage.git
         found = view.state.releases.get(release)
         if write is None or found is None:
             raise Conflict(f"stage {stage.name} has nothing to write for {release}")
-        values = {
-            "release": str(release),
-            "commit": min(found.commits.values()),
-            "stage": stage.name,
-            "pipeline": view.spec.name,
-        }
+        values = release_values(view.spec, stage, found)
         async with self._deps.store.read() as tx:
             repository, base = await place_of(tx, services)
             check_writable(repository, stage.writes_to)
@@ -142,7 +161,7 @@ class GitPromotions:
         return Place(
             repository,
             base,
-            write.branch_for(values) + (f"-{attempt}" if attempt > 1 else ""),
+            branch_of(write, values, attempt),
             write.message_for(values),
             write.edits(values, images),
             write,

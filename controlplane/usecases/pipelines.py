@@ -5,7 +5,7 @@ transaction, and workers carry the effects out (`usecases.promotions`).
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -33,6 +33,7 @@ from controlplane.domain.pipelines.state import (
     digests_of,
 )
 from controlplane.domain.pipelines.triggers import Trigger, TriggerRule
+from controlplane.domain.pipelines.tryouts import Tryout, left_over, tryouts
 from controlplane.domain.promotion import (
     MOST_MEASURED,
     Measurement,
@@ -62,6 +63,7 @@ FOLLOW = "pipeline.follow"
 WRITE = "pipeline.write"
 CHECK = "pipeline.check"
 TICK = "pipeline.tick"
+TIDY = "pipeline.tidy"
 _SNAPSHOT_EVERY = 100
 _RECORDED = timedelta(days=90)
 _MOST_CHANGED = 5_000
@@ -185,6 +187,9 @@ class Pipelines:
             await self._check_jobs(tx, actor, spec)
             left = await bind(tx, spec, before, actor)
             spec = await with_places(tx, actor, spec)
+            if row is not None and before is not None:
+                state = codec.state_from_json(row.state)
+                await self._leave(tx, id, left_over(tryouts(before, state), tryouts(spec, state)))
             await check_shared(tx, spec)
             secrets = {one.name: one.webhook_secret for one in draft.triggers}
             await note_parts(self._deps, tx, spec, secrets)
@@ -215,6 +220,7 @@ class Pipelines:
             left = await unbind(tx, view.spec)
             await forget_parts(tx, id)
             await tx.pipelines.remove(id)
+            await self._leave(tx, id, left_over(tryouts(view.spec, view.state), {}))
             await self._deps.audit(tx, actor, "deletePipeline", row.name, id)
         self._deps.bus.publish(PIPELINE, id)
         self._pass_room_on(id, view.state, State())
@@ -372,7 +378,7 @@ class Pipelines:
                 await tx.audit.append([replace(audit, verdict=verdict)])
             events = [*budgeted.events, *decisions.events, *seen.events]
             await _note_measured(tx, view, decisions.events, now)
-            changed = await self._keep(tx, row, view.state, seen.state, events)
+            changed = await self._keep(tx, row, view, seen.state, events)
         if changed:
             self._deps.bus.publish(PIPELINE, id)
         self._pass_room_on(id, view.state, seen.state)
@@ -436,7 +442,12 @@ class Pipelines:
         return after, left
 
     async def _keep(
-        self, tx: Transaction, row: Pipeline, before: State, state: State, events: list[ev.Event]
+        self,
+        tx: Transaction,
+        row: Pipeline,
+        view: PipelineView,
+        state: State,
+        events: list[ev.Event],
     ) -> bool:
         """Write the state with what has changed it; whether something has."""
         body = codec.state_to_json(state)
@@ -444,7 +455,9 @@ class Pipelines:
             return False
         now, version = self._deps.clock.now(), row.version + 1
         await tx.pipelines.put(replace(row, state=body, version=version, updated_at=now))
+        spec, before = view.spec, view.state
         await note_changing(tx, row.id, before, state)
+        await self._leave(tx, row.id, left_over(tryouts(spec, before), tryouts(spec, state)))
         snapshot = version % _SNAPSHOT_EVERY == 0
         entry = PipelineEvent(
             self._deps.new_id(),
@@ -460,6 +473,19 @@ class Pipelines:
                 reason = state.known_bad[revision]
                 await tx.refused.add(RefusedRevision(revision, "towline", reason, now))
         return True
+
+    async def leave(self, id: str, tried: Sequence[Tryout]) -> None:
+        """Have what was tried out in git be taken back, unless it is needed."""
+        async with self._deps.store.write() as tx:
+            await self._leave(tx, id, tried)
+        self._deps.bus.publish(PIPELINE, id)
+
+    async def _leave(self, tx: Transaction, id: str, tried: Iterable[Tryout]) -> None:
+        for one in tried:
+            key = f"{TIDY}:{one.repository_id}:{one.branch}"[:255]
+            payload = {"pipeline": id, "tryout": asdict(one)}
+            now = self._deps.clock.now()
+            await tx.jobs.enqueue(Job(self._deps.new_id(), TIDY, key, now, payload))
 
     async def _groups_of(self, actor: Actor) -> tuple[str, ...]:
         """The names of the groups that the actor is in."""

@@ -21,6 +21,7 @@ from controlplane.domain.pipelines.state import (
     Revision,
     StageState,
 )
+from controlplane.domain.pipelines.tryouts import Tryout
 from controlplane.domain.services import Service
 from controlplane.usecases.deps import DELIVER, DESIRED, SERVICE, Deps
 from controlplane.usecases.freezes import check_thawed, frozen_clusters
@@ -57,14 +58,17 @@ class Promotions:
         pipeline, effect = _payload(job, fx.RenderStage)
         services = await self._services(pipeline, effect.stage)
         event: ev.Event
+        tried: list[Tryout] = []
         try:
-            commits = await self._commits_for(pipeline, services, effect)
+            commits = await self._commits_for(pipeline, services, effect, tried)
             done = await self._renders.of(services, commits)
             revisions = {id: Revision(commits[id], one.digest) for id, one in done.items()}
             event = ev.Rendered(effect.stage, effect.release, revisions)
         except TowlineError as error:
             event = ev.RenderFailed(effect.stage, effect.release, error.message)
-        await self._pipelines.advance(pipeline, event)
+        if await self._pipelines.advance(pipeline, event):
+            # Nobody waits for it any longer: what was tried out is of no use.
+            await self._pipelines.leave(pipeline, tried)
 
     async def promote(self, job: Job) -> None:
         """Give each service of a stage exactly the revision that was approved."""
@@ -169,6 +173,18 @@ class Promotions:
             if service.repository_id:
                 self._deps.bus.publish(DELIVER, f"{service.repository_id}/{service.id}")
 
+    async def tidy(self, job: Job) -> None:
+        """Take a branch and a request back that a pipeline no longer needs."""
+        async with self._deps.store.read() as tx:
+            row = await tx.pipelines.get(job.payload["pipeline"])
+            view = await view_of(tx, row) if row else None
+        try:
+            await self._git.tidy(view, Tryout(**job.payload["tryout"]))
+        except Unavailable:
+            raise
+        except TowlineError as error:
+            log.warning("branch stays", action="pipeline.tidy", job=job.key, error=error.message)
+
     async def tick(self, job: Job) -> None:
         """Let the engine look at the time."""
         await self._pipelines.advance(job.payload["pipeline"])
@@ -182,14 +198,18 @@ class Promotions:
         return view if found is not None and found.git is not None else None
 
     async def _commits_for(
-        self, pipeline: str, services: list[Service], effect: fx.RenderStage
+        self, pipeline: str, services: list[Service], effect: fx.RenderStage, tried: list[Tryout]
     ) -> dict[ServiceId, str]:
-        """The commit that each service of a stage would take a release from."""
+        """The commit that each service of a stage would take a release from.
+
+        What was tried out in git for that is added to `tried`.
+        """
         view = await self._by_git(pipeline, effect.stage)
         if view is None:
             return await self._renders.commits(services, effect.commits)
         stage = view.spec.stage[effect.stage]
-        sha = await self._git.prepare(view, stage, services, effect.release)
+        sha, left = await self._git.prepare(view, stage, services, effect.release)
+        tried.append(left)
         return {one.id: sha for one in services}
 
     async def _services(

@@ -14,7 +14,8 @@ from controlplane.domain.owners import MOST_DELETIONS, Leave
 from controlplane.domain.ownership import OwnerKind
 from controlplane.domain.services import Removal, Service
 from controlplane.domain.targets import Present, TargetPlan, Wanted, changed_columns, desired
-from controlplane.ports import ANY, Hosting, Rows, Transaction
+from controlplane.gitports import Hosting
+from controlplane.ports import ANY, Rows, Transaction
 from controlplane.usecases.deps import DELIVER, DESIRED, SERVICE, Deps
 from controlplane.usecases.evaluation import Evaluator, Owner
 from controlplane.usecases.freezes import frozen_clusters

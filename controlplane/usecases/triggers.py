@@ -27,8 +27,10 @@ from controlplane.domain.pipelines.triggers import (
     matching,
     newest,
 )
+from controlplane.domain.pipelines.tryouts import branch_of, found_values
 from controlplane.domain.promotion import PipelineTrigger
-from controlplane.ports import GitTags, Registries, RegistryAccount
+from controlplane.gitports import GitTags
+from controlplane.ports import Registries, RegistryAccount
 from controlplane.usecases.deps import DELIVER, PIPELINE, SERVICE, Deps
 from controlplane.usecases.gitplaces import check_writable, place_of
 from controlplane.usecases.gitpromotions import GitPromotions, Place
@@ -232,20 +234,12 @@ class Triggers:
                 check_writable(repository, trigger.writes_to)
         if trigger.write is None:
             return await self._follow(view, effect)
-        name = effect.value + (f"-{effect.digest[7:19]}" if effect.digest else "")
-        values = {
-            "trigger": trigger.name,
-            "tag": effect.value,
-            "digest": effect.digest,
-            "release": name,
-            "stage": first.name,
-            "pipeline": view.spec.name,
-        }
+        values = found_values(view.spec, trigger, effect.value, effect.digest)
         write = trigger.write
         place = Place(
             repository,
             base,
-            write.branch_for(values),
+            branch_of(write, values),
             write.message_for(values),
             write.edits(values, {}),
             write,

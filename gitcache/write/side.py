@@ -52,6 +52,12 @@ class WriteSide(Hosting):
             await self._mirror.clones.maintain(spec)
         return sha
 
+    async def delete_branch(self, spec: RepositorySpec, branch: str, author: str) -> bool:
+        """As `Writer.delete_branch`."""
+        await self._open()
+        async with self._turns[spec.id]:
+            return await self._writer.delete_branch(spec, branch, author)
+
     async def tags(self, spec: RepositorySpec) -> list[str]:
         """The names of all tags. Unavailable, Invalid."""
         found = await self._mirror.lister.list_refs(spec, _ALL_TAGS)

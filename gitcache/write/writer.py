@@ -15,6 +15,7 @@ from fleet.errors import Conflict, Forbidden, Invalid, NotFound
 from fleet.runtime.clock import Clock
 from fleet.source import RepositorySpec
 from gitcache.domain import refs
+from gitcache.domain.objects import CommitRecord
 from gitcache.mirror.access import environment
 from gitcache.mirror.mirror import Mirror
 from gitcache.mirror.runner import GitError, GitRunner
@@ -71,6 +72,22 @@ class Writer:
             await self._clock.sleep(random.uniform(0, 0.1 * 2**attempt))
         raise Conflict(f"the branch {branch} moves all the time; the commit was not pushed")
 
+    async def delete_branch(self, spec: RepositorySpec, branch: str, author: str) -> bool:
+        """Delete a branch whose newest commit is of `author`; whether there is none now.
+
+        One that somebody else has committed to stays. Forbidden: the server declines. Invalid,
+        Unavailable.
+        """
+        ref = f"refs/heads/{_checked_branch(branch)}"
+        tip = (await self._lister.list_refs(spec, [ref])).get(ref)
+        if tip is None:
+            return True
+        record = await self._record(spec, tip)
+        if record.commit.author != author.strip():
+            return False
+        clone = self._mirror.clones.path(spec)
+        return await self._pushed(spec, clone, (ref, tip), f":{ref}")
+
     async def _tip(self, spec: RepositorySpec, branch: str, base: str) -> tuple[str, str]:
         """The commit to build on, and what the branch must still be when it is pushed."""
         names = [f"refs/heads/{branch}", f"refs/heads/{base}"]
@@ -91,12 +108,7 @@ class Writer:
         push: tuple[str, str],
     ) -> str | None:
         """The pushed commit; None: someone else was quicker."""
-        record = await self._mirror.reader.commit(spec, tip)
-        if record is None:
-            await self._mirror.clones.fetch(spec, {_PIN: tip})
-            record = await self._mirror.reader.commit(spec, tip)
-        if record is None:
-            raise Invalid(f"{tip} is not a commit")
+        record = await self._record(spec, tip)
         changes = await Changes(self._mirror.reader, spec, record.tree).work_out(edits)
         clone = self._mirror.clones.path(spec)
         place = clone.parent / f"tmp-{uuid.uuid4().hex}"
@@ -106,21 +118,39 @@ class Writer:
             if tree == record.tree:
                 return tip
             sha = await work.commit(tree, tip, f"{message.rstrip()}\n\n{_sign_off(person)}\n")
-            return sha if await self._push(spec, work, sha, *push) else None
+            ref, expected = f"refs/heads/{push[0]}", push[1]
+            lease, what = (ref, expected), f"{sha}:{ref}"
+            return sha if await self._pushed(spec, clone, lease, what, work.objects) else None
         finally:
             await asyncio.to_thread(shutil.rmtree, place, True)
 
-    async def _push(
-        self, spec: RepositorySpec, work: "_Workbench", sha: str, branch: str, expected: str
+    async def _record(self, spec: RepositorySpec, sha: str) -> CommitRecord:
+        """A commit that the server has; fetched, if the copy has it not."""
+        record = await self._mirror.reader.commit(spec, sha)
+        if record is None:
+            await self._mirror.clones.fetch(spec, {_PIN: sha})
+            record = await self._mirror.reader.commit(spec, sha)
+        if record is None:
+            raise Invalid(f"{sha} is not a commit")
+        return record
+
+    async def _pushed(
+        self,
+        spec: RepositorySpec,
+        clone: Path,
+        lease: tuple[str, str],
+        what: str,
+        env: Mapping[str, str] | None = None,
     ) -> bool:
-        ref = f"refs/heads/{branch}"
+        """Push a refspec; False: the ref of the lease is no longer what it says."""
 
         def arguments(url: str) -> list[str]:
-            options = ["push", "--quiet", "--no-verify", f"--force-with-lease={ref}:{expected}"]
-            return [f"--git-dir={work.clone}", *options, "--", url, f"{sha}:{ref}"]
+            held = f"--force-with-lease={lease[0]}:{lease[1]}"
+            options = ["push", "--quiet", "--no-verify", held]
+            return [f"--git-dir={clone}", *options, "--", url, what]
 
         try:
-            await self._mirror.git.run(spec, arguments, seconds=_SECONDS, env=work.objects)
+            await self._mirror.git.run(spec, arguments, seconds=_SECONDS, env=env or {})
         except GitError as error:
             if _RACED.search(error.message):
                 log.info("branch moved while a commit was made", repository=spec.id)
@@ -190,15 +220,20 @@ def _checked(author: str, message: str, branch: str, base: str) -> dict[str, str
         raise Invalid("must be `Name <mail>`", field="author")
     if not message.strip() or len(message) > _MAX_MESSAGE or "\0" in message:
         raise Invalid(f"must be 1 to {_MAX_MESSAGE} characters", field="message")
-    for name in (branch, base):
-        if not refs.is_name(name) or refs.is_sha(name) or name.startswith("refs/"):
-            raise Invalid(f"{name[:80]!r} is no name of a branch", field="branch")
+    for one in (branch, base):
+        _checked_branch(one)
     name, mail = match["name"], match["mail"]
     return {
         f"GIT_{role}_{what}": text
         for role in ("AUTHOR", "COMMITTER")
         for what, text in (("NAME", name), ("EMAIL", mail))
     }
+
+
+def _checked_branch(name: str) -> str:
+    if not refs.is_name(name) or refs.is_sha(name) or name.startswith("refs/"):
+        raise Invalid(f"{name[:80]!r} is no name of a branch", field="branch")
+    return name
 
 
 def _sign_off(person: Mapping[str, str]) -> str:

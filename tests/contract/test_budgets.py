@@ -126,7 +126,8 @@ async def test_a_place_that_frees_wakes_who_waits_for_it(store: SqlStore) -> Non
     shop, web = fleet.pipelines
     assert "eu" in await fleet.reason(shop) and "eu" in await fleet.reason(web)
     heard = fleet.world.deps.bus.subscribe(PIPELINE)
-    await fleet.world.report(*[one for one in await fleet.changing() if one.name == "shop"])
+    (given,) = [one for one in await fleet.changing() if one.name == "shop"]
+    await fleet.world.report(given)
     await fleet.world.pipelines.advance(shop)
     assert await is_woken(heard, web)
     await fleet.world.pipelines.delete(fleet.world.admin, web)

@@ -22,13 +22,13 @@ class GitHosts:
     async def open_requests(
         self, repository_id: RepositoryId, provider: str = ""
     ) -> list[OpenRequest]:
-        """As `controlplane.ports.Hosting`."""
+        """As `controlplane.gitports.Hosting`."""
         spec = self._spec(repository_id)
         found = await self._side.open_requests(spec, _provider(provider))
         return [OpenRequest(**asdict(one)) for one in found]
 
     async def tags(self, repository_id: RepositoryId) -> list[str]:
-        """As `controlplane.ports.GitTags`."""
+        """As `controlplane.gitports.GitTags`."""
         return await self._side.tags(self._spec(repository_id))
 
     async def lend(self, repository_id: RepositoryId) -> GitCredentials | None:
@@ -45,7 +45,7 @@ class GitHosts:
         author: str,
         message: str,
     ) -> str | None:
-        """As `controlplane.ports.GitWriter`."""
+        """As `controlplane.gitports.GitWriter`."""
         spec = self._spec(repository_id)
         sha = await self._side.commit(spec, branch, base, edits, author, message)
         await self._side.keep_only(self._specs())
@@ -61,22 +61,26 @@ class GitHosts:
         body: str = "",
         provider: str = "",
     ) -> MergeRequest:
-        """As `controlplane.ports.GitWriter`."""
+        """As `controlplane.gitports.GitWriter`."""
         spec = self._spec(repository_id)
         return await self._side.open_request(spec, _provider(provider), branch, base, title, body)
 
     async def request(
         self, repository_id: RepositoryId, number: int, provider: str = ""
     ) -> MergeRequest:
-        """As `controlplane.ports.GitWriter`."""
+        """As `controlplane.gitports.GitWriter`."""
         return await self._side.request(self._spec(repository_id), _provider(provider), number)
 
     async def close_request(
         self, repository_id: RepositoryId, number: int, provider: str = ""
     ) -> MergeRequest:
-        """As `controlplane.ports.GitWriter`."""
+        """As `controlplane.gitports.GitWriter`."""
         spec = self._spec(repository_id)
         return await self._side.close_request(spec, _provider(provider), number)
+
+    async def delete_branch(self, repository_id: RepositoryId, branch: str, author: str) -> bool:
+        """As `controlplane.gitports.GitWriter`."""
+        return await self._side.delete_branch(self._spec(repository_id), branch, author)
 
     def _spec(self, repository_id: RepositoryId) -> RepositorySpec:
         spec = next((one for one in self._specs() if one.id == repository_id), None)

@@ -1,6 +1,7 @@
 """Stages promoted by git, with a real git server, the real git cache, and a host of requests."""
 
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -10,6 +11,7 @@ import pytest
 from aiohttp import web
 
 from controlplane.domain.access.roles import BuiltInRole as Role
+from controlplane.domain.jobs import Job
 from controlplane.domain.ledger import LedgerEntry, Stage
 from controlplane.domain.pipelines.gitwrites import FileChange, FileKind, GitWrite, WriteMode
 from controlplane.domain.pipelines.rules import ApprovalRule, Rule
@@ -26,6 +28,7 @@ from controlplane.usecases.pipelines import (
     FOLLOW,
     PROMOTE,
     RENDER,
+    TIDY,
     EdgeDraft,
     GateDraft,
     PipelineDraft,
@@ -33,7 +36,7 @@ from controlplane.usecases.pipelines import (
     StageDraft,
 )
 from controlplane.usecases.repositories import RepositoryChange
-from fleet.errors import Conflict, Forbidden
+from fleet.errors import Conflict, Forbidden, Unavailable
 from fleet.identity import ServiceId
 from fleet.runtime.clock import SystemClock
 from fleet.source import GitCredentials
@@ -90,6 +93,8 @@ class Host:
             )
             return web.json_response(self.requests[-1], status=201)
         last = request.path.rpartition("/")[2]
+        if request.method == "PATCH":
+            self.requests[int(last) - 1].update(await request.json())
         if last.isdecimal():
             return web.json_response(self.requests[int(last) - 1])
         return web.json_response([one for one in self.requests if one["state"] == "open"])
@@ -172,7 +177,12 @@ class Stand:
     async def settle(self) -> None:
         """Do all that is due."""
         promotions, deps = self.world.promotions, self.world.deps
-        work = {RENDER: promotions.render, PROMOTE: promotions.promote, FOLLOW: promotions.follow}
+        work = {
+            RENDER: promotions.render,
+            PROMOTE: promotions.promote,
+            FOLLOW: promotions.follow,
+            TIDY: self.tidied,
+        }
         await self.world.pipelines.advance((await self.view()).row.id)
         for _ in range(20):
             async with deps.store.write() as tx:
@@ -184,6 +194,18 @@ class Stand:
                     await tx.jobs.finish(job)
             if not jobs:
                 return
+
+    async def tidied(self, job: Job) -> None:
+        """What a host that is away leaves undone would be tried again."""
+        with suppress(Unavailable):
+            await self.world.promotions.tidy(job)
+
+    async def tidy(self) -> None:
+        """Take back what is due to be, of pipelines that are gone too."""
+        async with self.world.deps.store.write() as tx:
+            jobs = await tx.jobs.claim([TIDY], "test", self.world.clock.now(), 100)
+        for job in jobs:
+            await self.tidied(job)
 
     async def view(self) -> PipelineView:
         return await self.world.pipelines.get(self.world.admin, None, "shop")
@@ -218,6 +240,11 @@ class Stand:
         async with self.world.deps.store.read() as tx:
             id = self.services["prod"].id
             return await tx.ledger.select(service_id=[id], stage=Stage.PROMOTED)
+
+    def branches(self) -> set[str]:
+        """Those of the repository, but for that of the services."""
+        found = git(self.host.repository.path, "for-each-ref", "--format=%(refname:short)")
+        return set(found.split()) - {"main"}
 
     def commits(self) -> list[str]:
         """Subjects of the commits of main, the newest first."""
@@ -416,3 +443,39 @@ async def test_what_was_aborted_meanwhile_is_not_written(stand: Stand) -> None:
     await overrides.abort(stand.world.admin, view.row.id, "prod")
     await stand.settle()
     assert stand.commits()[0] == "Change" and not await stand.promoted()
+
+
+async def test_a_branch_goes_once_its_release_has_landed_or_is_superseded(stand: Stand) -> None:
+    """And one that somebody else has committed to stays."""
+    await stand.save(GitWrite((IMAGE,)), ApprovalRule())
+    await stand.release("2")
+    (first,) = stand.branches()
+    await stand.release("3")
+    (second,) = stand.branches()
+    assert second != first
+    await stand.approve()
+    assert stand.branches() == set() and await stand.promoted()
+    await stand.world.report(await stand.given())
+    await stand.release("4")
+    (third,) = stand.branches()
+    stand.host.repository.commit({"more.txt": "1"}, branch=third)
+    await stand.release("5")
+    assert third in stand.branches() and len(stand.branches()) == 2
+
+
+async def test_an_abandoned_request_is_closed_and_its_branch_deleted(stand: Stand) -> None:
+    """Not by the abort, which may be taken back, but once another release enters the stage."""
+    await stand.save(GitWrite((IMAGE,), WriteMode.REQUEST, provider="gitea"))
+    await stand.release("2")
+    view = await stand.view()
+    overrides = PipelineOverrides(stand.world.deps, stand.world.pipelines)
+    await overrides.abort(stand.world.admin, view.row.id, "prod")
+    await stand.settle()
+    assert stand.host.requests[0]["state"] == "open" and len(stand.branches()) == 1
+    await stand.release("3")
+    states = [one["state"] for one in stand.host.requests]
+    assert states == ["closed", "open"]
+    assert stand.branches() == {stand.host.requests[1]["head"]["ref"]}
+    await stand.world.pipelines.delete(stand.world.admin, view.row.id)
+    await stand.tidy()
+    assert stand.host.requests[1]["state"] == "closed" and stand.branches() == set()

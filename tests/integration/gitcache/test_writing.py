@@ -268,6 +268,23 @@ async def host() -> AsyncIterator[Host]:
     await running.cleanup()
 
 
+async def test_a_branch_is_deleted_unless_somebody_else_has_committed_to_it(
+    writer: Writer, repository: Repository, follow: RepositorySpec
+) -> None:
+    """Nor does deleting it twice harm; a name that is none reaches no server."""
+    edit = SetImage("web/a.yaml", "shop", "2")
+    for name in ("ours", "theirs"):
+        await writer.commit(follow, name, "main", [edit], ANN, "Bump")
+    repository.commit({"b.txt": "1"}, branch="theirs")
+    assert await writer.delete_branch(follow, "ours", ANN)
+    assert await writer.delete_branch(follow, "ours", ANN)
+    assert not await writer.delete_branch(follow, "theirs", ANN)
+    assert repository.resolve("refs/heads/ours") is None
+    assert repository.resolve("refs/heads/theirs") is not None
+    with pytest.raises(Invalid):
+        await writer.delete_branch(follow, "refs/heads/main", ANN)
+
+
 @pytest.mark.parametrize("provider", list(Provider))
 async def test_a_request_is_opened_once_and_seen_to_be_merged(
     mirror: Mirror, host: Host, provider: Provider

@@ -1,0 +1,118 @@
+"""Branches on which releases are tried out, and requests to merge them: which are still needed.
+
+What a pipeline no longer needs is told by comparing where it stood with where it stands.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from controlplane.domain.pipelines.gitwrites import GitWrite
+from controlplane.domain.pipelines.model import Pipeline, Stage
+from controlplane.domain.pipelines.state import ChangeState, Release, StageState, State
+from controlplane.domain.pipelines.triggers import Trigger
+from fleet.errors import Invalid
+
+
+@dataclass(frozen=True, slots=True)
+class Tryout:
+    """A branch of the pipeline's own, `number` that of a request to merge it (0: none).
+
+    Only `author` has committed to it, or it is somebody else's by now.
+    """
+
+    repository_id: str
+    branch: str
+    author: str
+    provider: str = ""
+    number: int = 0
+
+
+_OWN = ("${release}", "${tag}", "${digest}")
+"""A branch with one of these in its name is of one release only."""
+Tryouts = Mapping[tuple[str, str], Tryout]
+
+
+def tryouts(pipeline: Pipeline, state: State) -> Tryouts:
+    """All that is needed, by repository and branch."""
+    found = [*_of_stages(pipeline, state), *_of_triggers(pipeline, state)]
+    return {(one.repository_id, one.branch): one for one in found}
+
+
+def left_over(before: Tryouts, after: Tryouts) -> list[Tryout]:
+    """What was needed and no longer is."""
+    return [one for key, one in before.items() if key not in after]
+
+
+def release_values(pipeline: Pipeline, stage: Stage, release: Release) -> dict[str, str]:
+    """What texts of a stage that is promoted by git may name."""
+    return {
+        "release": str(release.id),
+        "commit": min(release.commits.values()),
+        "stage": stage.name,
+        "pipeline": pipeline.name,
+    }
+
+
+def found_values(pipeline: Pipeline, trigger: Trigger, value: str, digest: str) -> dict[str, str]:
+    """What texts of a trigger that writes may name."""
+    return {
+        "trigger": trigger.name,
+        "tag": value,
+        "digest": digest,
+        "release": value + (f"-{digest[7:19]}" if digest else ""),
+        "stage": pipeline.first.name,
+        "pipeline": pipeline.name,
+    }
+
+
+def branch_of(write: GitWrite, values: Mapping[str, str], attempt: int = 1) -> str:
+    """Each attempt has a branch of its own, which begins where its base is then."""
+    return write.branch_for(values) + (f"-{attempt}" if attempt > 1 else "")
+
+
+def _of_stages(pipeline: Pipeline, state: State) -> Iterator[Tryout]:
+    for stage in pipeline.stages:
+        if stage.git is None:
+            continue
+        for release, attempt, number in _moving(pipeline, stage, state):
+            found = state.releases.get(release)
+            if found is not None:
+                values = release_values(pipeline, stage, found)
+                yield from _tryout(stage.git, stage.writes_to, values, attempt, number)
+
+
+def _moving(pipeline: Pipeline, stage: Stage, state: State) -> Iterator[tuple]:
+    """The releases on their way into a stage, with attempt and request."""
+    for edge in pipeline.edges_into[stage.id]:
+        waiting = state.candidates.get(edge.id)
+        if waiting is not None:
+            yield waiting.release, waiting.attempt, 0
+    held = state.stages.get(stage.id, StageState())
+    change = held.change
+    if held.release is None or (change and change.state is ChangeState.LANDED):
+        return
+    if change is not None or held.promoting:
+        yield held.release, held.attempt, change.number if change else 0
+
+
+def _of_triggers(pipeline: Pipeline, state: State) -> Iterator[Tryout]:
+    for trigger in pipeline.triggers:
+        write, found = trigger.write, state.triggers.get(trigger.id)
+        if write is None or found is None or found.change is None or not found.change.number:
+            continue
+        values = found_values(pipeline, trigger, found.value, found.digest)
+        number = found.change.number
+        yield from _tryout(write, found.change.repository_id, values, 1, number)
+
+
+def _tryout(
+    write: GitWrite, repository: str, values: Mapping[str, str], attempt: int, number: int
+) -> Iterator[Tryout]:
+    """None where the branch's name cannot be filled in, nor where the next release has it too."""
+    if not any(one in write.branch for one in _OWN):
+        return
+    try:
+        branch = branch_of(write, values, attempt)
+    except Invalid:
+        return
+    yield Tryout(repository, branch, write.author, write.provider, number)

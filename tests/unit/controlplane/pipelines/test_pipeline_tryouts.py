@@ -1,0 +1,96 @@
+"""Which branches and requests a pipeline needs, and what it leaves behind."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from controlplane.domain.pipelines.gitwrites import FileChange, FileKind, GitWrite, WriteMode
+from controlplane.domain.pipelines.model import Pipeline
+from controlplane.domain.pipelines.state import (
+    Candidate,
+    Change,
+    ChangeState,
+    Health,
+    Release,
+    ReleaseId,
+    Revision,
+    StageState,
+    State,
+    TriggerState,
+)
+from controlplane.domain.pipelines.triggers import ImageRule, Trigger
+from controlplane.domain.pipelines.tryouts import left_over, tryouts
+from tests.fakes.pipelines import two_stages
+
+WRITE = GitWrite((FileChange(FileKind.IMAGE, "shop.yaml", image="example.org/shop"),))
+R1, R2 = ReleaseId("r1-a"), ReleaseId("r2-b")
+
+
+def pipeline(write: GitWrite = WRITE) -> Pipeline:
+    plain = two_stages()
+    dev, prod = plain.stages
+    trigger = Trigger("t", "image", ImageRule("example.org/shop", range="^1"), write)
+    by_git = replace(prod, git=write, writes_to="repo")
+    return replace(plain, stages=(dev, by_git), triggers=(trigger,))
+
+
+def waiting(release: ReleaseId, attempt: int = 1) -> State:
+    """A release before the gate of prod."""
+    return State(
+        releases={one: _release(one) for one in (R1, R2)},
+        candidates={pipeline().edges[0].id: Candidate(release, attempt)},
+    )
+
+
+def taking(change: Change | None, attempt: int = 1, health: Health = Health.PROGRESSING) -> State:
+    """Prod takes the first release in."""
+    held = StageState(R1, attempt=attempt, change=change, health=health)
+    prod = pipeline().stages[1].id
+    return replace(waiting(R1), candidates={}, stages={prod: held})
+
+
+def _release(id: ReleaseId) -> Release:
+    first = pipeline().first.services[0]
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    return Release(id, 1, {first: Revision("c1", "d1")}, "", at)
+
+
+def left(before: State, after: State, write: GitWrite = WRITE) -> list[tuple[str, int]]:
+    """What a step leaves behind: branches, with the numbers of requests."""
+    spec = pipeline(write)
+    found = left_over(tryouts(spec, before), tryouts(spec, after))
+    return [(one.branch, one.number) for one in found]
+
+
+OPEN = Change(ChangeState.OPEN, "repo", "main", number=7)
+LANDED = Change(ChangeState.LANDED, "repo", "main", "c2", number=7)
+
+
+def test_a_release_that_another_supersedes_leaves_its_branch() -> None:
+    assert left(waiting(R1), waiting(R2)) == [("towline/shop/prod/r1-a", 0)]
+    assert left(waiting(R1), waiting(R1, attempt=2)) == [("towline/shop/prod/r1-a", 0)]
+
+
+def test_a_branch_is_needed_from_the_gates_until_it_has_landed() -> None:
+    """Also after a failure, which a retry may follow."""
+    assert left(waiting(R1), taking(None)) == []
+    assert left(taking(None), taking(OPEN)) == []
+    assert left(taking(OPEN), taking(OPEN, health=Health.FAILED)) == []
+    assert left(taking(OPEN), taking(LANDED)) == [("towline/shop/prod/r1-a", 7)]
+
+
+def test_another_attempt_leaves_the_request_of_the_one_before() -> None:
+    assert left(taking(OPEN), taking(None, attempt=2)) == [("towline/shop/prod/r1-a", 7)]
+
+
+def test_a_branch_that_the_next_release_has_too_is_left_alone() -> None:
+    """So is one whose name cannot be filled in: it was never made."""
+    for name in ("bump", "bump/${release}/${nothing}"):
+        assert left(waiting(R1), waiting(R2), replace(WRITE, branch=name)) == []
+
+
+def test_a_trigger_that_finds_something_newer_leaves_its_request() -> None:
+    write = replace(WRITE, mode=WriteMode.REQUEST)
+    before = State(triggers={"t": TriggerState(value="1.0", change=OPEN)})
+    after = State(triggers={"t": TriggerState(value="1.1")})
+    assert left(before, after, write) == [("towline/shop/dev/1.0", 7)]
+    assert left(before, before, write) == []
