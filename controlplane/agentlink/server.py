@@ -34,6 +34,7 @@ _RECHECK_EVERY = 30.0
 _TIDY_EVERY = 3600.0
 _STOP_SECONDS = 5.0
 _PACE_SECONDS = 0.2
+_GATHER_SECONDS = 0.005
 _REST_SECONDS = 0.05
 _CHECKED_AT_ONCE = 100
 _UPLOADS = 4
@@ -141,6 +142,9 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
 
     def slowed(self, cluster_id: ClusterId) -> None:
         self._paces.slow(cluster_id)
+
+    async def gather(self) -> None:
+        await self._clock.sleep(_GATHER_SECONDS)
 
     async def rest(self) -> None:
         await self._clock.sleep(_REST_SECONDS)

@@ -61,8 +61,12 @@ class Observer(Protocol):
         """What was offered to a cluster and is not written down yet; the caller will."""
         ...
 
+    async def gather(self) -> None:
+        """The moment that one agent's reports on one thing need to arrive."""
+        ...
+
     async def rest(self) -> None:
-        """A moment after a commit, in which what comes is gathered for the next one."""
+        """A longer one after a commit, in which what comes is gathered for the next."""
         ...
 
 
@@ -219,12 +223,10 @@ class Session:
             self._observer.logged(piece)
 
     async def _commit_reports(self) -> None:
-        """Commit reports in groups, as many as have come and may be taken.
-
-        The first one after a quiet time is committed at once.
-        """
+        """Commit reports in groups, as many as have come and may be taken."""
         while True:
             await self._reported.wait()
+            await self._observer.gather()
             self._reported.clear()
             while self._reports and self._goodbye is None:
                 most = await self._observer.admit(self.cluster_id, len(self._reports))

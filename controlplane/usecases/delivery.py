@@ -37,7 +37,7 @@ from fleet.source import Commit, Rendered, RepositoryKind, RepositoryState, char
 
 log = structlog.get_logger(__name__)
 
-_BATCH = 32
+_BATCH = 100
 _COLUMNS = tuple(one.name for one in fields(Service))
 
 

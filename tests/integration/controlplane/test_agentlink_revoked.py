@@ -50,6 +50,9 @@ class Observer:
     def slowed(self, cluster_id: ClusterId) -> None:
         pass
 
+    async def gather(self) -> None:
+        pass
+
     async def rest(self) -> None:
         pass
 
