@@ -38,8 +38,9 @@ from towline.simulate.program import stage_for
 from towline.simulate.stage import Plan, Stage
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
-CONNECTED, COMMITTED, BESIDE, SHARED, ROLLED = 2000, 1000, 200, 120, 500
-COMMITS = 3
+CONNECTED, BESIDE, SHARED, ROLLED = 2000, 200, 120, 500
+COMMITTED = (100, 250, 500, 1000)
+COMMITS = 2
 AWAY_S = 10.0
 LOAD_S = 6.0
 USERS = 16
@@ -86,17 +87,33 @@ async def idle(report: Report) -> None:
 
 
 async def commit(report: Report) -> None:
-    """One commit for 1,000 clusters, several times."""
-    async with stage_for(Plan(clusters=COMMITTED), 3, None, say) as stage:
-        await stage.grow(COMMITTED)
-        report.add("a first service in each of them", [await stage.deploy()], "s")
-        before, took = stage.hub.gauge.read().cpu, []
-        for _ in range(COMMITS):
-            took.append(await stage.commit())
-        used = (stage.hub.gauge.read().cpu - before) / COMMITS / COMMITTED
-        report.add(f"commit to all of {COMMITTED:,}", [max(one) for one in took], "s", goal=10)
-        report.add("the same, p50", [statistics.median(one) for one in took], "s")
-        report.add("the same, CPU a cluster", [1000 * used], "ms")
+    """Commits for all of more and more clusters, several times."""
+    spreads: dict[int, list[list[float]]] = {}
+    used: dict[int, float] = {}
+    async with stage_for(Plan(clusters=COMMITTED[-1]), 3, None, say) as stage:
+        first = 0.0
+        for size in COMMITTED:
+            await stage.grow(size)
+            first += await stage.deploy()
+            before = stage.hub.gauge.read().cpu
+            spreads[size] = [await stage.commit() for _ in range(COMMITS)]
+            used[size] = 1000 * (stage.hub.gauge.read().cpu - before) / COMMITS / size
+    fewest, most = COMMITTED[0], COMMITTED[-1]
+    took = spreads[most]
+    report.add(f"a first service in each of {most:,}", [first], "s")
+    report.add(f"commit to all of {most:,}", [max(one) for one in took], "s", goal=10)
+    report.add("the same, p50", [statistics.median(one) for one in took], "s")
+    report.add(
+        "the same, CPU a cluster",
+        [used[most]],
+        "ms",
+        baseline=f"of {fewest}",
+        baseline_values=[used[fewest]],
+        goal=1.15,
+    )
+    _plot("scale-commit", _spread(spreads))
+    cpu = Curve("CPU of a commit", "clusters", "ms a cluster", {"measured": list(used.items())})
+    _plot("scale-commit-cpu", cpu)
 
 
 async def neighbours(report: Report) -> None:
@@ -290,6 +307,15 @@ async def _replicated() -> AsyncGenerator[tuple[Replicas, Stage], None]:
 def _add(report: Report, outcome: Outcome) -> None:
     for one in outcome.figures:
         report.add(one.name, [one.value], one.unit, goal=one.goal)
+
+
+def _spread(spreads: Mapping[int, Sequence[Sequence[float]]]) -> Curve:
+    """When half of the clusters had told that a commit is there, and when all had."""
+    lines = {
+        name: [(size, statistics.median(map(of, took))) for size, took in spreads.items()]
+        for name, of in (("all", max), ("half", statistics.median))
+    }
+    return Curve("A commit to all clusters", "clusters", "seconds until told", lines)
 
 
 def _slope(line: Sequence[tuple[float, float]]) -> float:
