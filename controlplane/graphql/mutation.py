@@ -1,5 +1,7 @@
 """What can be changed."""
 
+from datetime import datetime
+
 import strawberry
 
 from controlplane.domain.access import Scope
@@ -37,6 +39,8 @@ from controlplane.graphql.streams import StreamMutation
 from controlplane.graphql.types import ServiceDeployment
 from fleet.errors import TowlineError
 
+_SEEN = "CONFLICT if it was changed after `unchangedSince`, the `updatedAt` that one has seen."
+
 
 @strawberry.type
 class Mutation(
@@ -63,12 +67,16 @@ class Mutation(
             raise
         return await cluster_type(info, row, token)
 
-    @strawberry.mutation
+    @strawberry.mutation(description=_SEEN)
     async def update_cluster(
-        self, info: Info, id: strawberry.ID, attributes: ClusterUpdateAttributes
+        self,
+        info: Info,
+        id: strawberry.ID,
+        attributes: ClusterUpdateAttributes,
+        unchanged_since: datetime | None = None,
     ) -> Cluster | None:
         clusters, actor = info.context.verbs.clusters, info.context.actor
-        row = await clusters.update(actor, id, attributes.change())
+        row = await clusters.update(actor, id, attributes.change(), unchanged_since=unchanged_since)
         await give(info.context, row.target.scope, attributes)
         return await cluster_type(info, row)
 
@@ -132,12 +140,16 @@ class Mutation(
             raise
         return await service_type(info, row)
 
-    @strawberry.mutation
+    @strawberry.mutation(description=_SEEN)
     async def update_service_deployment(
-        self, info: Info, id: strawberry.ID, attributes: ServiceUpdateAttributes
+        self,
+        info: Info,
+        id: strawberry.ID,
+        attributes: ServiceUpdateAttributes,
+        unchanged_since: datetime | None = None,
     ) -> ServiceDeployment | None:
-        services = info.context.verbs.services
-        row = await services.update(info.context.actor, id, attributes.change())
+        services, actor = info.context.verbs.services, info.context.actor
+        row = await services.update(actor, id, attributes.change(), unchanged_since=unchanged_since)
         await give(info.context, row.target.scope, attributes)
         return await service_type(info, row)
 

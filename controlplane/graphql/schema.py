@@ -65,7 +65,12 @@ class CodedErrors(MaskErrors):
         return _coded(error, Code.INTERNAL, message, requestId=id)
 
     def _with_right_words(self, message: str) -> str:
-        """A message about a word that an enum does not have, with those that it has."""
+        """A message about a word that an enum does not have, with those that it has.
+
+        Names that are like a wrong one are told only where the schema is.
+        """
+        if not self.execution_context.context.verbs.introspection:
+            message = message.partition(" Did you mean")[0]
         wrong = _WRONG_WORD.search(message)
         kind = self.execution_context.schema._schema.get_type(wrong[1]) if wrong else None
         if not isinstance(kind, GraphQLEnumType):
@@ -168,7 +173,7 @@ schema = Schema(
     mutation=Mutation,
     subscription=Subscription,
     execution_context_class=FastExecution,
-    config=StrawberryConfig(scalar_map=SCALARS, disable_field_suggestions=True),
+    config=StrawberryConfig(scalar_map=SCALARS),
     extensions=[
         RefusalTrail,
         CodedErrors,

@@ -11,6 +11,7 @@ from controlplane.domain.names import check_label, check_text
 from controlplane.domain.ownership import OwnerKind
 from controlplane.domain.selectors import Selector
 from controlplane.ports import Page, PageQuery, Transaction
+from controlplane.usecases.conflicts import taken
 from controlplane.usecases.deps import DELIVER, TARGETS, Deps
 from controlplane.usecases.retrying import retried
 from controlplane.usecases.scopes import find_project
@@ -95,8 +96,8 @@ class ClusterGroups:
                 if not actor.may(Verb.READ, place.target):
                     raise NotFound
             require(actor, Verb.WRITE, _place(project))
-            if await tx.cluster_groups.find(name=group.name) is not None:
-                raise Conflict(f"a cluster group {group.name!r} exists already")
+            if (known := await tx.cluster_groups.find(name=group.name)) is not None:
+                raise taken(actor, known, f"a cluster group {group.name!r} exists already")
             await _check_clusters(tx, actor, group)
             await tx.cluster_groups.add(group)
             await self._deps.audit(tx, actor, "createClusterGroup", group.name, group.id)

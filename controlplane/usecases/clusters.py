@@ -10,6 +10,7 @@ from controlplane.domain.clusters import SILENT_AFTER, Cluster, ClusterHealth
 from controlplane.domain.names import check_label, check_text, handle_from
 from controlplane.domain.services import Removal
 from controlplane.ports import Page, PageQuery, Transaction
+from controlplane.usecases.conflicts import check_unchanged, taken
 from controlplane.usecases.deps import CLUSTER, DELIVER, DESIRED, REVOKED, Deps
 from controlplane.usecases.freezes import check_thawed
 from controlplane.usecases.removal import begin_removal, end_if_empty, revoke_tokens
@@ -88,25 +89,30 @@ class Clusters:
         async with self._deps.store.write() as tx:
             project = await project_for(tx, actor, Kind.CLUSTER, change.project_id)
             cluster = replace(cluster, project_id=project)
-            taken = await tx.clusters.find(handle=handle)
-            if taken is not None:
-                raise Conflict(
-                    f"a cluster with the handle {handle!r} exists already",
-                    current=_state(taken) if actor.may(Verb.READ, taken.target) else None,
-                )
+            known = await tx.clusters.find(handle=handle)
+            if known is not None:
+                raise taken(actor, known, f"a cluster with the handle {handle!r} exists already")
             await tx.clusters.add(cluster)
             _, secret = await mint(tx, self._deps, f"agent of {handle}", cluster_id=cluster.id)
             await self._deps.audit(tx, actor, "createCluster", handle, cluster.id)
         self._deps.bus.publish(CLUSTER, cluster.id)
         return cluster, secret
 
-    async def update(self, actor: Actor, id: str, change: ClusterChange) -> Cluster:
+    async def update(
+        self,
+        actor: Actor,
+        id: str,
+        change: ClusterChange,
+        *,
+        unchanged_since: datetime | None = None,
+    ) -> Cluster:
         """Change a cluster; its services are rendered anew where they use what changed."""
         require_member(actor)
         columns = change.checked()
         async with self._deps.store.write() as tx:
             cluster = await find_cluster(tx, id)
             require(actor, Verb.WRITE, cluster.target)
+            check_unchanged(cluster, unchanged_since, f"cluster {cluster.handle!r}")
             if columns.keys() - {"protect"}:
                 await check_thawed(tx, id)
             changed = replace(cluster, **columns, updated_at=self._deps.clock.now())
@@ -227,11 +233,6 @@ async def _render_anew(tx: Transaction, before: Cluster, after: Cluster) -> set[
         if service.repository_id:
             repositories.add(service.repository_id)
     return repositories
-
-
-def _state(cluster: Cluster) -> dict[str, object]:
-    """What programs are told of a cluster that stands in their way."""
-    return {"id": cluster.id, "handle": cluster.handle, "name": cluster.name}
 
 
 def _of_health(query: PageQuery, health: ClusterHealth, silent: datetime) -> PageQuery:

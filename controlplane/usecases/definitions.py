@@ -14,6 +14,7 @@ from controlplane.domain.targets import TargetPlan
 from controlplane.domain.templates import FIELDS, ServiceTemplate
 from controlplane.ports import ANY, Page, PageQuery, Transaction
 from controlplane.usecases.chartplaces import connected, moved
+from controlplane.usecases.conflicts import taken
 from controlplane.usecases.deps import TARGETS, Deps
 from controlplane.usecases.evaluation import Owner, fleet_of
 from controlplane.usecases.repositories import find_repository
@@ -156,8 +157,8 @@ class Definitions(Generic[D]):
 
     async def _added(self, tx: Transaction, actor: Actor, one: D) -> None:
         """Keep a new one. Conflict: the name is taken."""
-        if await rows(tx, self.kind).find(name=one.name) is not None:
-            raise Conflict(f"a {self.kind.noun} {one.name!r} exists already")
+        if (known := await rows(tx, self.kind).find(name=one.name)) is not None:
+            raise taken(actor, known, f"a {self.kind.noun} {one.name!r} exists already")
         await rows(tx, self.kind).add(one)
         await self._deps.audit(tx, actor, f"create{self.noun}", one.name, one.id)
 

@@ -33,6 +33,7 @@ from controlplane.domain.people import (
     UserKind,
 )
 from controlplane.ports import Page, PageQuery, Transaction
+from controlplane.usecases.conflicts import taken
 from controlplane.usecases.deps import ACCESS, Deps
 from controlplane.usecases.retrying import retried
 from controlplane.usecases.scopes import as_grants, grants_of, scope_target
@@ -124,8 +125,8 @@ class People:
                 user = replace(user, name=check_text(name, "name"))
             if email and email != before.email:
                 await require_covers_user(tx, actor, before, self._deps.clock.now())
-                if await tx.users.find(email=email) is not None:
-                    raise Conflict(f"there is a user {email} already")
+                if (known := await tx.users.find(email=email)) is not None:
+                    raise taken(actor, known, f"there is a user {email} already")
                 user = replace(user, email=check_address(email))
             user = replace(user, updated_at=self._deps.clock.now())
             await tx.users.put(user)
@@ -139,8 +140,8 @@ class People:
         email = f"{check_label(name, 'name')}@{_ACCOUNT_DOMAIN}"
         user = replace(self._new(email, name), kind=UserKind.SERVICE_ACCOUNT)
         async with self._deps.store.write() as tx:
-            if await tx.users.find(email=email) is not None:
-                raise Conflict(f"a service account {name!r} exists already")
+            if (known := await tx.users.find(email=email)) is not None:
+                raise taken(actor, known, f"a service account {name!r} exists already")
             await tx.users.add(user)
             await self._deps.audit(tx, actor, "createServiceAccount", email, user.id)
         return user
@@ -221,8 +222,8 @@ class People:
         now = self._deps.clock.now()
         group = _changed(Group(self._deps.new_id(), "", now, now), change)
         async with self._deps.store.write() as tx:
-            if await tx.groups.find(name=group.name) is not None:
-                raise Conflict(f"a group {group.name!r} exists already")
+            if (known := await tx.groups.find(name=group.name)) is not None:
+                raise taken(actor, known, f"a group {group.name!r} exists already")
             await tx.groups.add(group)
             await self._deps.audit(tx, actor, "createGroup", group.name, group.id)
         return group

@@ -7,6 +7,7 @@ from controlplane.domain.access import Actor, Kind, Target, Verb, require, requi
 from controlplane.domain.bindings import Project
 from controlplane.domain.names import check_text
 from controlplane.ports import Page, PageQuery, Transaction
+from controlplane.usecases.conflicts import taken
 from controlplane.usecases.deps import Deps
 from controlplane.usecases.retrying import retried
 from controlplane.usecases.scopes import find_project
@@ -68,8 +69,8 @@ class Projects:
         now = self._deps.clock.now()
         project = change.applied(Project(self._deps.new_id(), "", now, now))
         async with self._deps.store.write() as tx:
-            if await tx.projects.find(name=project.name) is not None:
-                raise Conflict(f"a project {project.name!r} exists already")
+            if (known := await tx.projects.find(name=project.name)) is not None:
+                raise taken(actor, known, f"a project {project.name!r} exists already")
             await tx.projects.add(project)
             await self._deps.audit(tx, actor, "createProject", project.name, project.id)
         return project

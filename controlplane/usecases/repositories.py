@@ -12,6 +12,7 @@ from controlplane.domain.renderstate import RenderState
 from controlplane.domain.repositories import GitHealth, Repository, origin_of
 from controlplane.domain.sources import ServiceSource
 from controlplane.ports import ANY, Page, PageQuery, RegistryAccount, Transaction
+from controlplane.usecases.conflicts import taken
 from controlplane.usecases.deps import DELIVER, Deps
 from controlplane.usecases.retrying import retried
 from controlplane.usecases.scopes import project_for
@@ -100,8 +101,9 @@ class Repositories:
             project = await project_for(tx, actor, Kind.REPOSITORY, change.project_id)
             await _check_via(tx, actor, change)
             repository = self._changed(replace(blank, project_id=project), change)
-            if await tx.repositories.find(url=repository.url) is not None:
-                raise Conflict(f"a repository with the URL {repository.url} exists already")
+            if (known := await tx.repositories.find(url=repository.url)) is not None:
+                message = f"a repository with the URL {repository.url} exists already"
+                raise taken(actor, known, message)
             await tx.repositories.add(repository)
             verb = f"create{_NAMES[kind]}"
             await self._deps.audit(tx, actor, verb, repository.url, repository.id)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
 from typing import Any
 
 from controlplane.domain.access import Actor, Kind, Verb, require, require_member
@@ -24,6 +25,7 @@ from controlplane.domain.verification import Verification
 from controlplane.ports import ANY, Page, PageQuery, Transaction
 from controlplane.usecases.chartplaces import moved, named, placed
 from controlplane.usecases.clusters import cluster_of, find_cluster
+from controlplane.usecases.conflicts import check_unchanged, taken
 from controlplane.usecases.contexts import bind
 from controlplane.usecases.dependencies import check_dependencies, check_names, check_not_needed
 from controlplane.usecases.deps import DELIVER, DESIRED, SERVICE, Deps
@@ -241,12 +243,11 @@ class Services:
             change = await self._placed(tx, actor, cluster.project_id, change)
             repository = await _repository_of(tx, actor, change)
             columns = await moved(tx, repository, change.checked())
-            taken = await tx.services.find(cluster_id=cluster.id, name=name, deleted_at=ANY)
-            if taken is not None:
-                what = (
-                    "a service" if taken.deleted_at is None else "still, being removed, a service"
-                )
-                raise Conflict(f"cluster {cluster.handle!r} has {what} {name!r} already")
+            known = await tx.services.find(cluster_id=cluster.id, name=name, deleted_at=ANY)
+            if known is not None:
+                still = "" if known.deleted_at is None else "still, being removed, "
+                message = f"cluster {cluster.handle!r} has {still}a service {name!r} already"
+                raise taken(actor, known, message)
             service = Service(
                 ServiceId(self._deps.new_id()),
                 cluster.id,
@@ -274,12 +275,20 @@ class Services:
         self._wake(service, change.sources or ())
         return service
 
-    async def update(self, actor: Actor, id: str, change: ServiceChange) -> Service:
+    async def update(
+        self,
+        actor: Actor,
+        id: str,
+        change: ServiceChange,
+        *,
+        unchanged_since: datetime | None = None,
+    ) -> Service:
         """Change a service. A new ref or folder ends a rollback's hold."""
         require_member(actor)
         async with self._deps.store.write() as tx:
             before = await find_defined(tx, id)
             require(actor, Verb.WRITE, before.target)
+            check_unchanged(before, unchanged_since, f"service {before.name!r}")
             change = replace(change, **await named(tx, actor, before.repository_id, change.helm))
             columns = await moved(tx, before.repository_id, change.checked())
             columns.pop("promoted", None)
@@ -471,6 +480,8 @@ class Services:
     async def _open_cluster(
         self, tx: Transaction, actor: Actor, id: str | None, handle: str | None
     ) -> Cluster:
+        if not (id or handle):
+            raise Invalid("name the cluster by its id or its handle", field="clusterId")
         cluster = await find_cluster(tx, id, handle)
         if not actor.may(Verb.READ, cluster.target):
             raise NotFound

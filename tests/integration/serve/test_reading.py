@@ -99,9 +99,51 @@ async def test_mistakes_are_told_with_what_is_right(hub: Running) -> None:
     taken = await hub.refusal('mutation { createCluster(attributes: {name: "dev"}) { id } }')
     assert taken["extensions"]["code"] == "CONFLICT"
     assert taken["extensions"]["current"]["id"] == first["id"]
+    assert "Did you mean 'email'" in (await hub.refusal("{ me { emial } }"))["message"]
+    nowhere = 'mutation { createServiceDeployment(attributes: {name: "x", namespace: "x"}) { id } }'
+    assert "its id or its handle" in (await hub.refusal(nowhere))["message"]
     aliases = " ".join(f'a{n}: fleetDiff(repositoryId: "x", ref: "x") {{ __typename }}'
                        for n in range(6))  # fmt: skip
     assert (await hub.refusal(f"{{ {aliases} }}"))["extensions"]["code"] == "LIMIT"
+
+
+async def test_who_comes_too_late_is_told_what_there_is(hub: Running) -> None:
+    """A taken name, a thing that was changed after one has seen it: CONFLICT, with its state."""
+    cluster, repository = (
+        await hub.cluster("dev"),
+        await hub.repository("https://127.0.0.1:1/x.git"),
+    )
+    await hub.service(cluster["id"], repository, "web")
+    made = {
+        "createProject": 'attributes: {name: "web"}',
+        "createGroup": 'attributes: {name: "web"}',
+        "createGitRepository": 'attributes: {url: "https://127.0.0.1:1/y.git"}',
+        "createClusterGroup": 'attributes: {name: "web"}',
+        "createServiceDeployment": 'cluster: "dev", attributes: {name: "api", namespace: "web"}',
+    }
+    for verb, given in made.items():
+        mutation = f"mutation {{ {verb}({given}) {{ id }} }}"
+        first = (await hub.ask(mutation))[verb]
+        refused = (await hub.refusal(mutation))["extensions"]
+        assert (refused["code"], refused["current"]["id"]) == ("CONFLICT", first["id"]), verb
+
+    seen = (await hub.ask('{ cluster(handle: "dev") { id updatedAt } }'))["cluster"]
+    rename = """mutation ($id: ID!, $name: String!, $since: DateTime) {
+      updateCluster(id: $id, attributes: {name: $name}, unchangedSince: $since) { updatedAt } }"""
+    given = {"id": seen["id"], "since": seen["updatedAt"]}
+    await hub.ask(rename, name="mine", **given)
+    late = await hub.refusal(rename, name="too late", **given)
+    assert late["extensions"]["code"] == "CONFLICT"
+    assert late["extensions"]["current"]["name"] == "mine" and "read it again" in late["message"]
+    given["since"] = late["extensions"]["current"]["updatedAt"]
+    await hub.ask(rename, name="in time", **given)
+    change = """mutation ($id: ID!, $since: DateTime) { updateServiceDeployment(
+      id: $id, attributes: {version: "2"}, unchangedSince: $since) { id } }"""
+    service = await hub.ask('{ serviceDeployment(cluster: "dev", name: "web") { id } }')
+    old = await hub.refusal(
+        change, id=service["serviceDeployment"]["id"], since="2020-01-01T00:00:00Z"
+    )
+    assert old["extensions"]["current"]["name"] == "web"
 
 
 async def test_persisted_queries(hub: Running) -> None:
