@@ -80,6 +80,7 @@ class RedisReplicas:
         self._last_change = 0
         self._behind = 0
         self._away = False
+        self._leaving = False
         self.tasks = Tasks("coordination")
 
     async def start(self, listen: Callable[[News], None]) -> None:
@@ -90,6 +91,8 @@ class RedisReplicas:
 
     async def stop(self) -> None:
         """As `Replicas.stop`."""
+        # A library that fails while it is cancelled tells of the failure alone.
+        self._leaving = True
         await self.tasks.stop()
         with contextlib.suppress(Unavailable):
             await self._run(scripts.LEAVE, self.me.name, self._incarnation)
@@ -167,7 +170,7 @@ class RedisReplicas:
 
     async def _beat(self) -> None:
         joining = True
-        while True:
+        while not self._leaving:
             before = self._clock.monotonic()
             if joining:
                 self._forget_leases()
@@ -215,7 +218,7 @@ class RedisReplicas:
 
     async def _hear(self) -> None:
         """Read all, then news as they come; again after every lost connection."""
-        while True:
+        while not self._leaving:
             with contextlib.suppress(*_LIBRARY_ERRORS, Unavailable):
                 async with self._subscribed() as news:
                     await self._hear_from(news)
@@ -239,8 +242,9 @@ class RedisReplicas:
             await news.get_message(timeout=_ANSWER_SECONDS)
             yield news
         finally:
-            await news.aclose()
-            await client.aclose()
+            with contextlib.suppress(*_LIBRARY_ERRORS):
+                await news.aclose()
+                await client.aclose()
 
     async def _read_all(self) -> None:
         """Everything that Redis knows; states that are known here and not there stay."""
