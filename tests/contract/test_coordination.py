@@ -19,7 +19,8 @@ from tests.servers.redis import Redis
 
 SHOP = RepositoryId("shop")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-TERMS = Terms(heartbeat=0.05, lease=0.6)
+TERMS = Terms(heartbeat=0.05, lease=2.0)
+"""A machine that is busy with other tests lets a process stand still for a second."""
 
 
 def state(number: int) -> RepositoryState:
@@ -86,7 +87,7 @@ async def start(request: pytest.FixtureRequest) -> AsyncIterator[Start]:
 several = pytest.mark.parametrize("start", ["redis"], indirect=True)
 
 
-async def until(holds: Callable[[], object], seconds: float = 5.0) -> None:
+async def until(holds: Callable[[], object], seconds: float = 60.0) -> None:
     async with asyncio.timeout(seconds):
         while not holds():
             await asyncio.sleep(0.005)
@@ -153,7 +154,7 @@ async def test_clocks_that_are_a_day_apart_change_nothing(start: Start) -> None:
     await until(lambda: len(behind.replicas.members()) == len(ahead.replicas.members()) == 2)
     assert await behind.replicas.claim(SHOP)
     await until(lambda: ahead.replicas.owner(SHOP) == behind.replicas.me)
-    await asyncio.sleep(2 * TERMS.lease)
+    await asyncio.sleep(1.2 * TERMS.lease)
     assert not await ahead.replicas.claim(SHOP)
     assert await behind.replicas.publish(state(1))
     await until(lambda: ahead.states() == [state(1)])
@@ -173,7 +174,7 @@ async def test_a_paused_owner_is_replaced_and_cannot_publish(start: Start) -> No
     await one.replicas.publish(state(1))
     one.clock.paused = True
     await until(lambda: not one.replicas.holds(SHOP))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not await two.replicas.claim(SHOP):
             await asyncio.sleep(0.02)
     assert await two.replicas.publish(state(2))
@@ -241,7 +242,7 @@ async def test_a_redis_that_lost_everything_is_filled_anew(start: Start, redis: 
     await until(two.states)
     redis.flush()
     await until(lambda: not one.replicas.holds(SHOP))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not await one.replicas.claim(SHOP):
             await asyncio.sleep(0.02)
     assert await one.replicas.publish(replace(state(1), error="x"))

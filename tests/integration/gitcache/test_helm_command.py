@@ -168,7 +168,7 @@ async def test_a_helm_that_computes_for_ever_is_ended(pool: WorkerPool, program:
 
 async def gone(program: Path) -> bool:
     """Whether no process runs a program any more, soon."""
-    for _ in range(100):
+    for _ in range(3000):
         if not any(str(program) in text for text in command_lines()):
             return True
         await asyncio.sleep(0.02)

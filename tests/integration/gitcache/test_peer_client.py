@@ -42,7 +42,7 @@ def begin_stream(listener: socket.socket, context: ssl.SSLContext) -> socket.soc
 
 def is_ended(connection: socket.socket) -> bool:
     """Whether the other side has closed its socket, beneath what it said by TLS."""
-    connection.settimeout(2.0)
+    connection.settimeout(60.0)
     with contextlib.suppress(ConnectionResetError):
         try:
             while socket.socket.recv(connection, 1 << 16):

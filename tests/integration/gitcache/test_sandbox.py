@@ -30,6 +30,16 @@ SLOW = RenderJob(
     },
     templated=True,
 )
+ENDLESS = RenderJob(
+    "raw",
+    "web",
+    "web",
+    {
+        "web/a.yaml": b"{% for i in (1..300) %}{% for j in (1..300) %}{% for k in (1..9000) %}"
+        b"{% endfor %}{% endfor %}{% endfor %}"
+    },
+    templated=True,
+)
 TRIES = """
 import ctypes, errno, socket, os
 from gitcache.render import sandbox
@@ -88,9 +98,11 @@ def is_ready(pid: int) -> bool:
         return False
 
 
-async def killed(pool: WorkerPool, times: int, how: signal.Signals) -> asyncio.Task:
-    """A slow job whose worker is killed so many times."""
-    job = asyncio.ensure_future(pool.render(SLOW))
+async def killed(
+    pool: WorkerPool, times: int, how: signal.Signals, work: RenderJob = ENDLESS
+) -> asyncio.Task:
+    """A job whose worker is killed so many times."""
+    job = asyncio.ensure_future(pool.render(work))
     gone: set[int] = set()
     for _ in range(times):
         while not (ready := {pid for pid in workers() if pid not in gone and is_ready(pid)}):
@@ -106,7 +118,7 @@ async def killed(pool: WorkerPool, times: int, how: signal.Signals) -> asyncio.T
 async def test_a_job_whose_worker_is_killed_is_done_once_more(
     pool: WorkerPool, how: signal.Signals
 ) -> None:
-    job = await killed(pool, 1, how)
+    job = await killed(pool, 1, how, SLOW)
     assert (await job).count == 1
     assert (await pool.render(PLAIN)).count == 1
 

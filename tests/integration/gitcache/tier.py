@@ -93,6 +93,12 @@ class Tier:
         """What a replica has said."""
         return self._folder / f"{name}.log"
 
+    def having(self, digest: str) -> list[str]:
+        """The replicas on whose disks a bundle lies."""
+        name = digest.removeprefix("sha256:")
+        place = Path("git", "bundles", name[:2], name[2:])
+        return [one for one in self.addresses if (self._folder / one / place).exists()]
+
     def last_words(self) -> str:
         """The end of what each replica has said."""
         return "\n".join(

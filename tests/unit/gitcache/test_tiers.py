@@ -9,6 +9,7 @@ from fleet.bundle import digest_of
 from fleet.errors import Invalid, Unavailable
 from gitcache.store.objects import ObjectContent, open_objects
 from gitcache.sync.tiers import TieredContent
+from tests.fakes.clock import settle
 from tests.fakes.gitcache import FakeContent
 
 DATA = b'[{"kind":"ConfigMap"}]'
@@ -33,7 +34,7 @@ async def test_what_is_put_is_near_at_once_and_far_soon() -> None:
     tiers = TieredContent(near, [far])
     await tiers.put(DIGEST, DATA)
     assert near.kept == {DIGEST: DATA}
-    await asyncio.sleep(0.01)
+    await settle()
     assert far.kept == {DIGEST: DATA}
 
 
@@ -51,7 +52,7 @@ async def test_a_far_store_that_is_broken_stops_nobody() -> None:
     broken.broken = True
     tiers = TieredContent(near, [broken, last])
     await tiers.put(DIGEST, DATA)
-    await asyncio.sleep(0.01)
+    await settle()
     assert last.kept == {DIGEST: DATA}
     near.broken = True
     with pytest.raises(Unavailable):
