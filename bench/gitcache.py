@@ -29,6 +29,7 @@ FOLDERS = 10_000
 POLLS = 300
 COMMITS = 20
 MANY = 300
+COPIES = 60
 MAIN = "refs/heads/main"
 
 
@@ -195,6 +196,38 @@ async def three_hundred(report: Report, repository: Repository, folder: Path) ->
     report.add(f"{MANY} repositories asked every second", [share], "cores", goal=0.25)
 
 
+def own_memory() -> int:
+    """Bytes that this process and its children share with nobody."""
+    found = 0
+    children = Path("/proc/self/task").glob("*/children")
+    for pid in ["self", *(pid for one in children for pid in one.read_text().split())]:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        found += sum(int(one.split()[1]) for one in lines if one.startswith("Private_"))
+    return found << 10
+
+
+async def open_copies(report: Report, server: GitServer, folder: Path) -> None:
+    """What each copy takes of memory that renders read from now and then."""
+    mirror = Mirror(folder, MirrorOptions(per_second=10_000), SystemClock())
+    await mirror.open()
+    copies = []
+    for number in range(COPIES):
+        repository = server.create_repository(f"open{number}")
+        sha = await asyncio.to_thread(repository.commit, {"web/a.yaml": manifest("a", number)})
+        copies.append((spec(f"open{number}", repository), sha))
+        await mirror.clones.fetch(copies[-1][0], {"m": sha})
+    sizes = []
+    for part in (copies[: COPIES // 2], copies[COPIES // 2 :]):
+        for follow, sha in part:
+            record = await mirror.reader.commit(follow, sha)
+            if record is None or not await mirror.reader.walk(follow, record.tree):
+                raise RuntimeError("a copy cannot be read")
+        sizes.append(own_memory())
+    await mirror.close()
+    each = (sizes[1] - sizes[0]) / (COPIES - COPIES // 2)
+    report.add("memory of one more repository in use", [each / 1e6], "MB", goal=0.1)
+
+
 async def main() -> None:
     """Run all measurements on one server and one cache."""
     with GitServer() as server, tempfile.TemporaryDirectory() as folder:
@@ -208,6 +241,7 @@ async def main() -> None:
         await path(report, cache, server)
         await keys(report, cache, server)
         await cache.stop()
+        await open_copies(report, server, Path(folder) / "open")
         await three_hundred(report, repository, Path(folder) / "many")
         report.write()
 
