@@ -1,14 +1,19 @@
 """Canaries: secret values that tests give to the product, and that must come out nowhere.
 
-A canary is a text like `canary-9f31-of-the-store`. Whatever a test says (its output, its log, the
-answers of the API) is looked through after each test; its temporary files are, where the test's
-file has canaries; so is what notifications, gates and traces send. What a test itself writes down
-belongs into a file whose name begins with `given`.
+A canary is a text like `canary-9f31-of-the-store`, or that in base64. Whatever a test says (its
+output, its log, the answers of the API) is looked through after each test; its temporary files are,
+with disks of agents and what is packed in archives, where the test's file has canaries; so is all
+that goes out by HTTP and WebSocket (console, SCIM, hooks, subscriptions), and what notifications,
+gates and traces send. What a test itself writes down belongs into a file whose name begins with
+`given`.
 """
 
+import base64
+import gzip
 import re
 import sys
-from collections.abc import Generator, Iterator, Mapping
+import tarfile
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, MutableMapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -28,9 +33,41 @@ _SENDS = (
 """What leaves the product for others: notifications, questions of gates, traces."""
 
 
+_LONGEST = 128
+Message = MutableMapping[str, Any]
+
+
+def _encoded_marks() -> tuple[tuple[bytes, int], ...]:
+    """How the mark begins in base64, wherever it stands, and how far it is into its four letters.
+
+    Only those letters count that nothing before or after the mark has a part in.
+    """
+    found = []
+    for shift in range(3):
+        whole = base64.b64encode(b"\0" * shift + _MARK)
+        first, last = -(-shift * 8 // 6), (shift + len(_MARK)) * 8 // 6
+        found.append((whole[first:last], first))
+    return tuple(found)
+
+
+_ENCODED = _encoded_marks()
+
+
 def canaries_in(data: bytes) -> list[str]:
-    """The canaries in some bytes, each once."""
-    return sorted({one.decode() for one in CANARY.findall(data)}) if _MARK in data else []
+    """The canaries in some bytes, in the clear or in base64, each once."""
+    found = set(CANARY.findall(data)) if _MARK in data else set()
+    for mark, into in _ENCODED:
+        for one in re.finditer(re.escape(mark), data):
+            piece = data[max(one.start() - into, 0) :][:_LONGEST]
+            found |= set(CANARY.findall(_decoded(piece)))
+    return sorted(one.decode() for one in found)
+
+
+def _decoded(piece: bytes) -> bytes:
+    """What base64 stands for, as far as it goes."""
+    letters = re.match(rb"[A-Za-z0-9+/]*", piece)
+    text = letters[0] if letters else b""
+    return base64.b64decode(text[: len(text) // 4 * 4])
 
 
 def leaking_files(folder: Path) -> Iterator[str]:
@@ -39,8 +76,20 @@ def leaking_files(folder: Path) -> Iterator[str]:
         if not path.is_file() or path.is_symlink() or path.name.startswith(_GIVEN):
             continue
         if path.stat().st_size <= _MOST_BYTES:
-            found = canaries_in(path.read_bytes())
+            found = [one for data in _contents(path) for one in canaries_in(data)]
             yield from (f"{one} in the file {path.relative_to(folder)}" for one in found)
+
+
+def _contents(path: Path) -> Iterator[bytes]:
+    """The bytes of a file; of an archive, those of what is in it."""
+    if not path.name.endswith((".tar.gz", ".tgz")):
+        yield path.read_bytes()
+        return
+    with tarfile.open(path) as archive:
+        for member in archive:
+            file = archive.extractfile(member)
+            if file is not None:
+                yield file.read(_MOST_BYTES)
 
 
 @cache
@@ -55,10 +104,13 @@ class CanaryWatch:
         self._leaks: list[str] = []
 
     def pytest_collection_finish(self) -> None:
-        """Look at every answer of the API that a test asks for in process."""
+        """Look at every answer of the API that a test asks for in process, and all over HTTP."""
         module = sys.modules.get("controlplane.graphql.schema")
         if module is not None:
             self._watch(module.Schema)
+        module = sys.modules.get("controlplane.http.app")
+        if module is not None:
+            self._watch_answers(module.SecurityHeaders)
         for place, kind, method in _SENDS:
             module = sys.modules.get(place)
             if module is not None:
@@ -107,3 +159,52 @@ class CanaryWatch:
             return result
 
         schema.execute = execute
+
+    def _watch_answers(self, kind: Any) -> None:
+        """Look at every answer of the control plane's listener, whatever room has made it."""
+        answered = kind.__call__
+
+        async def called(own: Any, scope: Message, receive: Any, send: Any) -> None:
+            answer = _Answer(f"an answer at {scope.get('path')}", send)
+            await answered(own, scope, receive, answer.send)
+            self._leaks += answer.leaks()
+
+        kind.__call__ = called
+
+
+class _Answer:
+    """What goes out over one connection: headers, body, messages of a WebSocket."""
+
+    def __init__(self, place: str, send: Callable[[Message], Awaitable[None]]) -> None:
+        self._place = place
+        self._send = send
+        self._packed = False
+        self._kept: list[bytes] = []
+        self._found: set[str] = set()
+
+    async def send(self, message: Message) -> None:
+        """Look at it and hand it on."""
+        if message["type"] == "http.response.start":
+            headers = dict(message["headers"])
+            self._packed = headers.get(b"content-encoding") == b"gzip"
+            self._found |= set(canaries_in(repr(headers).encode()))
+        elif message["type"] == "http.response.body":
+            self._take(message.get("body", b""))
+        elif message["type"] == "websocket.send":
+            self._take(message.get("bytes") or (message.get("text") or "").encode())
+        await self._send(message)
+
+    def leaks(self) -> list[str]:
+        """What came out."""
+        if self._packed:
+            self._found |= set(canaries_in(gzip.decompress(b"".join(self._kept))))
+        return [f"{one} in {self._place}" for one in sorted(self._found)]
+
+    def _take(self, data: bytes) -> None:
+        """A canary may lie across two pieces."""
+        if self._packed:
+            self._kept.append(data)
+            return
+        before = self._kept[-1] if self._kept else b""
+        self._kept = [(before + data)[-_LONGEST:]]
+        self._found |= set(canaries_in(before + data))

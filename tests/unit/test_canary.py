@@ -1,5 +1,6 @@
 """The watch over canaries finds what it is there to find."""
 
+import base64
 import re
 import subprocess
 import sys
@@ -17,8 +18,9 @@ def pytest_configure(config):
     config.pluginmanager.register(CanaryWatch())
 """
 TESTS = f"""
-import asyncio, logging, strawberry
+import asyncio, base64, logging, strawberry, tarfile
 from controlplane.graphql.schema import Schema
+from controlplane.http.app import SecurityHeaders
 from controlplane.notify.outward import GuardedOutward
 
 VALUE = {VALUE!r}
@@ -38,7 +40,24 @@ def test_it_sends():
         asyncio.run(away.ask("POST", "https://127.0.0.1:9/", {{}}, VALUE.encode()))
     except Exception:
         pass
+def test_it_encodes(tmp_path):
+    (tmp_path / "state.json").write_bytes(b"x" + base64.b64encode(b"ab" + VALUE.encode()))
+def test_it_packs(tmp_path):
+    (tmp_path / "given.txt").write_text(VALUE)
+    with tarfile.open(tmp_path / "support.tar.gz", "w:gz") as archive:
+        archive.add(tmp_path / "given.txt")
 def test_it_keeps(tmp_path): (tmp_path / "given.txt").write_text(VALUE)
+
+async def says(send, *bodies):
+    async def app(scope, receive, send):
+        await send({{"type": "http.response.start", "status": 200, "headers": []}})
+        for body in bodies:
+            await send({{"type": "http.response.body", "body": body, "more_body": True}})
+    await SecurityHeaders(app)({{"type": "http", "path": "/scim/v2/Users"}}, None, send)
+
+def test_it_tells_by_http():
+    async def send(message): pass
+    asyncio.run(says(send, VALUE[:9].encode(), VALUE[9:].encode()))
 """
 
 
@@ -58,11 +77,18 @@ def test_a_test_that_lets_a_canary_out_fails(tmp_path: Path) -> None:
         check=False,
     ).stdout
     failed = re.findall(r"^(?:FAILED|ERROR) test_leak.py::test_it_(\w+)", found, re.MULTILINE)
-    assert sorted(set(failed)) == ["answers", "logs", "prints", "sends", "writes"], found
-    assert found.count("secret values came out") >= 5
+    told = ["answers", "encodes", "logs", "packs", "prints", "sends", "tells_by_http", "writes"]
+    assert sorted(set(failed)) == told, found
+    assert found.count("secret values came out") >= len(told)
 
 
 def test_canaries_are_found_in_any_bytes(tmp_path: Path) -> None:
+    """In base64 too, wherever they begin; what only looks like it is none."""
+    for before in (b"", b"a", b"ab", b"abc"):
+        for around in (b"", b'"'):
+            data = around + base64.b64encode(before + VALUE.encode() + b"-and-more") + around
+            assert canaries_in(data) == ["canary-" + "00ff-of"]
+    assert canaries_in(base64.b64encode(b"canary-cluster")) == []
     assert canaries_in(b"\0" + VALUE.encode() + b"\xff") == ["canary-" + "00ff-of"]
     assert canaries_in(b"a canary") == []
     (tmp_path / "deep").mkdir()

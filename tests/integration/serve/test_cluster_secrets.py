@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import hashlib
 from collections.abc import Awaitable, Callable
 
 import orjson
@@ -45,8 +44,11 @@ async def kubectl(fleet: Fleet, *words: str) -> str:
 
 
 async def test_a_value_of_a_cluster_reaches_another_service(fleet: Fleet) -> None:
-    """As the account that is named, and no further: another one's right is not enough."""
-    value = hashlib.sha256(fleet.namespace.encode()).hexdigest()
+    """As the account that is named, and no further: another one's right is not enough.
+
+    On no disk of hub and agent, and in no answer.
+    """
+    value = "canary-77c1-of-a-cluster"
     await kubectl(fleet, "create", "secret", "generic", "db", f"--from-literal=password={value}")
     hub = fleet.hub
     account = (await hub.ask(ACCOUNT))["createServiceAccount"]

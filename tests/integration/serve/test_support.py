@@ -16,13 +16,13 @@ from towline.serve.loglevel import LogLevels, ask_for
 from towline.settings import LogLevel, ServeSettings, load
 from towline.support import MOST_LINES, collect, without_secrets
 
-CANARY = "canary-0123456789abcdef"
+CANARY = "canary-0123-of-the-settings"
 KEY = "-----BEGIN PRIVATE KEY-----\nTUlJ\n-----END PRIVATE KEY-----"
 
 
 def with_canaries(data: Path) -> ServeSettings:
     """Settings with a secret of every kind that they have."""
-    file = data.parent / "towline.toml"
+    file = data.parent / "given.toml"
     file.write_text(
         f"""
         data = "{data}"
