@@ -5,23 +5,20 @@ objects come from one repository, and a webhook hints at each push. The baseline
 script would do for the same service: git fetch, then kubectl apply --server-side.
 """
 
-import hashlib
-import hmac
-import json
 import subprocess
 import sys
 import threading
 import time
-import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import yaml
 
+from bench.gitstand.pushes import connect, create_service, hint, run, seconds, told
 from bench.report import Report
+from bench.stand.load import percentile
 from towline.demo.stage import DemoStage, Member, wait_until
 
 SERVICES = 500
@@ -30,9 +27,6 @@ RUNS = 30
 BASELINE_RUNS = 10
 NAMESPACE = "bench"
 BY_HAND = "by-hand"
-SECRET = "bench"
-_LEDGER = """query ($id: ID!) { ledger(serviceId: $id, first: 6)
-  { edges { node { stage at sequence detail } } } }"""
 _STATUSES = """query ($after: String) { serviceDeployments(first: 100, after: $after)
   { edges { node { status } } pageInfo { hasNextPage endCursor } } }"""
 
@@ -94,7 +88,7 @@ def main() -> None:
             baseline_values=theirs,
         )
         report.add("commit to object p50", ours, "ms", goal=250)
-        report.add("commit to object p95", [_percentile(ours, 0.95)], "ms", goal=500)
+        report.add("commit to object p95", [percentile(ours, 0.95)], "ms", goal=500)
         for name, values in stages.items():
             report.add(f"  stage {name}", values, "ms")
     report.write()
@@ -116,12 +110,7 @@ class PathBench:
         for number in range(SERVICES):
             files |= {f"s{number:03}/{i}.yaml": _object(number, i, "0") for i in range(OBJECTS)}
         self.stage.repository.commit(files, "All services")
-        self.repository_id = self.stage.ask(
-            "mutation ($url: String!, $secret: String!) { createGitRepository(attributes: "
-            "{url: $url, webhookSecret: $secret}) { id } }",
-            url=self.stage.repository.url,
-            secret=SECRET,
-        )["createGitRepository"]["id"]
+        self.repository_id = connect(self.stage)
         start = time.perf_counter()
         self.ids = [self._create(number) for number in range(SERVICES)]
         wait_until("all services are healthy", self._all_healthy, 300)
@@ -138,9 +127,11 @@ class PathBench:
         """Milliseconds from commit to object for each run, and of each stage."""
         total: list[float] = []
         stages: dict[str, list[float]] = {}
-        for run in range(1, RUNS + 1):
-            number = run * 37 % SERVICES
-            elapsed, pushed = self._one(number, f"w{run}", self._hint, self.watcher)
+        for count in range(1, RUNS + 1):
+            number = count * 37 % SERVICES
+            elapsed, pushed = self._one(
+                number, f"w{count}", lambda _: hint(self.stage, self.repository_id), self.watcher
+            )
             total.append(elapsed)
             for name, value in self._stages(self.ids[number], pushed).items():
                 stages.setdefault(name, []).append(value)
@@ -149,22 +140,23 @@ class PathBench:
 
     def by_hand(self, work_tree: Path) -> list[float]:
         """The same by git and kubectl alone, in a namespace that nobody else manages."""
-        _run("git", "clone", "--quiet", "--depth=1", self.stage.repository.url, str(work_tree))
+        run("git", "clone", "--quiet", "--depth=1", self.stage.repository.url, str(work_tree))
         self.member.kubectl("create", "namespace", BY_HAND)
         watcher = Watcher(self.member, BY_HAND)
         self.stage.closing.callback(watcher.start().kill)
 
         def apply(number: int) -> None:
-            _run("git", "-C", str(work_tree), "fetch", "--quiet", "--depth=1", "origin", "main")
-            _run("git", "-C", str(work_tree), "reset", "--quiet", "--hard", "FETCH_HEAD")
+            run("git", "-C", str(work_tree), "fetch", "--quiet", "--depth=1", "origin", "main")
+            run("git", "-C", str(work_tree), "reset", "--quiet", "--hard", "FETCH_HEAD")
             folder = str(work_tree / f"s{number:03}")
             self.member.kubectl("apply", "--server-side", "-n", BY_HAND, "-f", folder)
 
-        numbers = [run * 41 % SERVICES for run in range(1, BASELINE_RUNS + 1)]
+        numbers = [count * 41 % SERVICES for count in range(1, BASELINE_RUNS + 1)]
         for number in numbers:
             apply(number)
         return [
-            self._one(number, f"b{run}", apply, watcher)[0] for run, number in enumerate(numbers)
+            self._one(number, f"b{count}", apply, watcher)[0]
+            for count, number in enumerate(numbers)
         ]
 
     def _one(
@@ -178,33 +170,17 @@ class PathBench:
         arrived = watcher.wait(_name(number, 0), value)
         return (arrived - start) * 1000, pushed
 
-    def _hint(self, number: int) -> None:
-        """What a git server's webhook sends after a push."""
-        sha = self.stage.repository.resolve("refs/heads/main")
-        body = json.dumps({"ref": "refs/heads/main", "after": sha}).encode()
-        signature = hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
-        request = urllib.request.Request(
-            f"{self.stage.http_url}/webhooks/git/github/{self.repository_id}",
-            body,
-            {
-                "Content-Type": "application/json",
-                "X-GitHub-Event": "push",
-                "X-Hub-Signature-256": f"sha256={signature}",
-            },
-        )
-        urllib.request.urlopen(request, timeout=10).close()
+    def _hint(self, _: int) -> None:
+        hint(self.stage, self.repository_id)
 
     def _stages(self, service_id: str, pushed: float) -> dict[str, float]:
         """Milliseconds since the push at which each stage was done, as the ledger has them."""
 
-        def entries() -> dict[str, Any]:
-            edges = self.stage.ask(_LEDGER, id=service_id)["ledger"]["edges"]
-            newest = max(edge["node"]["sequence"] for edge in edges)
-            nodes = [e["node"] for e in edges if e["node"]["sequence"] == newest]
-            return {node["stage"]: node for node in nodes}
+        def known() -> bool:
+            return {"rendered", "healthy"} <= told(self.stage, service_id).keys()
 
-        wait_until("the ledger has the change", lambda: {"rendered", "healthy"} <= set(entries()))
-        found = entries()
+        wait_until("the ledger has the change", known)
+        found = told(self.stage, service_id)
         applied = found["healthy"]["detail"]
         times = {
             "fetched": found["rendered"]["detail"]["fetched_at"],
@@ -213,21 +189,13 @@ class PathBench:
             "bundle fetched": applied["fetched_at"],
             "applied": applied["applied_at"],
         }
-        return {name: (_seconds(at) - pushed) * 1000 for name, at in times.items()}
+        return {name: (seconds(at) - pushed) * 1000 for name, at in times.items()}
 
     def _create(self, number: int) -> str:
-        attributes = {
-            "name": f"s{number:03}",
-            "namespace": NAMESPACE,
-            "repositoryId": self.repository_id,
-            "git": {"ref": "main", "folder": f"s{number:03}"},
-        }
-        return self.stage.ask(
-            "mutation ($cluster: ID!, $attributes: ServiceDeploymentAttributes!) "
-            "{ createServiceDeployment(clusterId: $cluster, attributes: $attributes) { id } }",
-            cluster=self.member.id,
-            attributes=attributes,
-        )["createServiceDeployment"]["id"]
+        name = f"s{number:03}"
+        return create_service(
+            self.stage, self.member, self.repository_id, name, NAMESPACE, folder=name
+        )
 
     def _all_healthy(self) -> bool:
         after, healthy = None, 0
@@ -252,18 +220,6 @@ def _object(service: int, number: int, value: str) -> str:
 
 def _name(service: int, number: int) -> str:
     return f"s{service:03}-{number}"
-
-
-def _percentile(values: list[float], part: float) -> float:
-    return sorted(values)[min(len(values) - 1, int(len(values) * part))]
-
-
-def _seconds(text: str) -> float:
-    return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
-
-
-def _run(*command: str) -> None:
-    subprocess.run(command, check=True, capture_output=True)
 
 
 if __name__ == "__main__":

@@ -5,19 +5,16 @@ each push. Our own time is all but the job and the applies. The baseline is what
 git fetch, kubectl apply in dev, a job and waiting for it, kubectl apply in prod.
 """
 
-import hashlib
-import hmac
 import json
-import subprocess
 import sys
 import time
-import urllib.request
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from bench.gitstand.pushes import connect, create_service, hint, run, seconds, told
 from bench.path import Watcher
 from bench.report import Report
 from towline.demo.stage import DemoStage, Member, wait_until
@@ -26,11 +23,8 @@ RUNS = 10
 BASELINE_RUNS = 4
 NAMESPACE = "bench"
 BY_HAND = "by-hand"
-SECRET = "bench"
 NAME = "shop"
 JOB_SECONDS = 1.0
-_LEDGER = """query ($id: ID!) { ledger(serviceId: $id, first: 8)
-  { edges { node { stage at sequence detail } } } }"""
 _PIPELINE = """{ pipeline(name: "shop") { history { at releaseId text }
   stages { name release { id } } } }"""
 _SAVE = """mutation ($attributes: PipelineAttributes!) {
@@ -87,12 +81,7 @@ class PromotionBench:
     def define(self) -> None:
         """Repository, services, pipeline; until the first release is in prod."""
         self._commit("0")
-        self.repository_id = self.stage.ask(
-            "mutation ($url: String!, $secret: String!) { createGitRepository(attributes: "
-            "{url: $url, webhookSecret: $secret}) { id } }",
-            url=self.stage.repository.url,
-            secret=SECRET,
-        )["createGitRepository"]["id"]
+        self.repository_id = connect(self.stage)
         self.services = {one.name: self._service(one) for one in self.members}
         gate = {"name": "check", "type": "JOB"}
         job = {"namespace": NAMESPACE, "manifest": json.dumps(_JOB)}
@@ -108,7 +97,7 @@ class PromotionBench:
         value = f"w{number}"
         self._commit(value)
         pushed, begun = datetime.now().timestamp(), time.perf_counter()  # noqa: TID251
-        self._hint()
+        hint(self.stage, self.repository_id)
         total = (self.watcher.wait(NAME, value) - begun) * 1_000
         dev, prod = self._told("dev"), self._told("prod")
         ends = {
@@ -117,7 +106,7 @@ class PromotionBench:
             "the job had passed": self._opened(),
             "promoted": prod["promoted"]["at"],
         }
-        found = {name: (_seconds(at) - pushed) * 1_000 for name, at in ends.items()}
+        found = {name: (seconds(at) - pushed) * 1_000 for name, at in ends.items()}
         applies = sum(_apply(one["healthy"]["detail"]) for one in (dev, prod))
         own = total - JOB_SECONDS * 1_000 - applies
         return {**found, "object in prod": total, "own": own}
@@ -125,7 +114,7 @@ class PromotionBench:
     def by_hand(self) -> list[float]:
         """Milliseconds that the script takes, in namespaces that nobody else manages."""
         tree = self.stage.folder / "work-tree"
-        _run("git", "clone", "--quiet", "--depth=1", self.stage.repository.url, str(tree))
+        run("git", "clone", "--quiet", "--depth=1", self.stage.repository.url, str(tree))
         for member in self.members:
             member.kubectl("create", "namespace", BY_HAND)
         return [self._script(tree, number) for number in range(BASELINE_RUNS)]
@@ -135,8 +124,8 @@ class PromotionBench:
         dev, prod = self.members
         job = json.dumps({**_JOB, "metadata": {"name": f"check-{number}"}})
         begun = time.perf_counter()
-        _run("git", "-C", str(tree), "fetch", "--quiet", "--depth=1", "origin", "main")
-        _run("git", "-C", str(tree), "reset", "--quiet", "--hard", "FETCH_HEAD")
+        run("git", "-C", str(tree), "fetch", "--quiet", "--depth=1", "origin", "main")
+        run("git", "-C", str(tree), "reset", "--quiet", "--hard", "FETCH_HEAD")
         dev.kubectl("apply", "--server-side", "-n", BY_HAND, "-f", str(tree / "dev"))
         prod.kubectl("create", "-n", BY_HAND, "-f", "-", stdin=job)
         condition = ("wait", "--for=condition=complete", "--timeout=60s")
@@ -150,44 +139,16 @@ class PromotionBench:
         files: dict[str, str | bytes | None] = {f"{one.name}/0.yaml": text for one in self.members}
         self.stage.repository.commit(files, f"Set {value}")
 
-    def _hint(self) -> None:
-        """What a git server's webhook sends after a push."""
-        sha = self.stage.repository.resolve("refs/heads/main")
-        body = json.dumps({"ref": "refs/heads/main", "after": sha}).encode()
-        signature = hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
-        headers = {
-            "Content-Type": "application/json",
-            "X-GitHub-Event": "push",
-            "X-Hub-Signature-256": f"sha256={signature}",
-        }
-        url = f"{self.stage.http_url}/webhooks/git/github/{self.repository_id}"
-        urllib.request.urlopen(urllib.request.Request(url, body, headers), timeout=10).close()
-
     def _service(self, member: Member) -> str:
-        attributes = {
-            "name": NAME,
-            "namespace": NAMESPACE,
-            "repositoryId": self.repository_id,
-            "git": {"ref": "main", "folder": member.name},
-        }
-        return self.stage.ask(
-            "mutation ($cluster: ID!, $attributes: ServiceDeploymentAttributes!) "
-            "{ createServiceDeployment(clusterId: $cluster, attributes: $attributes) { id } }",
-            cluster=member.id,
-            attributes=attributes,
-        )["createServiceDeployment"]["id"]
+        return create_service(
+            self.stage, member, self.repository_id, NAME, NAMESPACE, folder=member.name
+        )
 
     def _told(self, name: str) -> dict[str, Any]:
         """The ledger's rows of the newest desired state, by stage, once it is healthy."""
-
-        def rows() -> dict[str, Any]:
-            edges = self.stage.ask(_LEDGER, id=self.services[name])["ledger"]["edges"]
-            newest = max(edge["node"]["sequence"] for edge in edges)
-            nodes = [e["node"] for e in edges if e["node"]["sequence"] == newest]
-            return {node["stage"]: node for node in nodes}
-
-        wait_until(f"the ledger has {name}", lambda: "healthy" in rows())
-        return rows()
+        service_id = self.services[name]
+        wait_until(f"the ledger has {name}", lambda: "healthy" in told(self.stage, service_id))
+        return told(self.stage, service_id)
 
     def _opened(self) -> str:
         """When the gate opened for the release that prod has now."""
@@ -199,15 +160,7 @@ class PromotionBench:
 
 def _apply(detail: dict[str, Any]) -> float:
     """Milliseconds that an agent was busy with applying."""
-    return (_seconds(detail["applied_at"]) - _seconds(detail["fetched_at"])) * 1_000
-
-
-def _seconds(text: str) -> float:
-    return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
-
-
-def _run(*command: str) -> None:
-    subprocess.run(command, check=True, capture_output=True)
+    return (seconds(detail["applied_at"]) - seconds(detail["fetched_at"])) * 1_000
 
 
 if __name__ == "__main__":
