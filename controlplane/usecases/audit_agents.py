@@ -25,6 +25,11 @@ def carried_out(
     return _row(cluster, at, command.kind.value, about, about, verdict, detail)
 
 
+def refused_bundle(cluster: Cluster, digest: str, at: datetime) -> AuditEntry:
+    """An agent has asked for the objects of another cluster's service."""
+    return _row(cluster, at, "fetch", digest, digest, Verdict.REFUSED, {})
+
+
 def _row(
     cluster: Cluster,
     at: datetime,

@@ -2,7 +2,8 @@
 
 import pytest
 
-from controlplane.domain.ledger import Stage
+from controlplane.domain.audit import AuditFilter
+from controlplane.domain.ledger import Stage, Verdict
 from controlplane.domain.services import (
     Phase,
     Problem,
@@ -413,7 +414,7 @@ async def test_old_reports_change_nothing(world: World) -> None:
 
 
 async def test_an_agent_gets_only_bundles_of_its_cluster(world: World) -> None:
-    """A digest that only another cluster uses reads as absent."""
+    """A digest that only another cluster uses reads as absent; the attempt is on the record."""
     mine, other = await world.cluster("mine"), await world.cluster("other")
     repository = await world.repository()
     service = await world.service(mine, repository)
@@ -421,8 +422,14 @@ async def test_an_agent_gets_only_bundles_of_its_cluster(world: World) -> None:
     await world.delivery.deliver(repository.id)
     digest = (await world.get(service)).digest or ""
     assert await world.agents.bundle(mine.id, digest) == world.manifests.bundles[digest].data
+    for _ in range(3):
+        with pytest.raises(NotFound):
+            await world.agents.bundle(other.id, digest)
     with pytest.raises(NotFound):
-        await world.agents.bundle(other.id, digest)
+        await world.agents.bundle(other.id, "sha256:" + "0" * 64)
+    wanted = AuditFilter(verdict=Verdict.REFUSED)
+    (row,) = (await world.records.page(world.admin, PageQuery(), wanted)).items
+    assert (row.actor, row.action, row.target) == ("agent of other", "agent.fetch", digest)
 
 
 async def test_every_change_is_audited(world: World) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 
+from controlplane.domain.access import SYSTEM
 from controlplane.events.memory import MemoryBus
 from tests.integration.serve.conftest import Json, Running
 from tests.integration.serve.waiting import until
@@ -15,6 +16,11 @@ from tests.integration.serve.waiting import until
 PROTOCOL = "graphql-transport-ws"
 CLUSTERS = "subscription { clusterDelta { id payload { handle version } } }"
 SERVICES = "subscription { serviceDeploymentDelta { id payload { name } } }"
+USER = "mutation ($email: String!) { upsertUser(attributes: {email: $email}) { id } }"
+BIND = """mutation ($role: String!, $scope: String!, $user: String!) { createRoleBinding(
+  attributes: {role: $role, scope: $scope, user: $user}) { id } }"""
+MAKE = """mutation ($attributes: ClusterAttributes!) {
+  createCluster(attributes: $attributes) { id } }"""
 PIPELINES = "subscription { pipelineDelta { id payload { name } } }"
 
 
@@ -34,7 +40,7 @@ class Socket:
         payload = {"query": document, "variables": variables}
         await self.raw.send_json({"id": id, "type": "subscribe", "payload": payload})
 
-    async def next(self, seconds: float = 10) -> Json:
+    async def next(self, seconds: float = 60) -> Json:
         """The next message; an end of the connection as `{"closed": code}`."""
         got = await self.raw.receive(seconds)
         if got.type is aiohttp.WSMsgType.TEXT:
@@ -137,6 +143,28 @@ async def test_events_of_clusters_services_and_pipelines_arrive(
         continue
     assert event["id"] == "p"
     assert event["payload"]["data"]["pipelineDelta"]["payload"] == {"name": "p"}
+
+
+async def test_a_member_hears_of_their_own_project_only(hub: Running) -> None:
+    """What happens elsewhere is not told, neither that it happens nor that it goes."""
+    projects = {}
+    for name in ("mine", "other"):
+        made = "mutation ($n: String!) { createProject(attributes: {name: $n}) { id } }"
+        projects[name] = (await hub.ask(made, n=name))["createProject"]["id"]
+    user = (await hub.ask(USER, email="ada@example.org"))["upsertUser"]["id"]
+    scope = f"project:{projects['mine']}"
+    await hub.ask(BIND, role="viewer", scope=scope, user=user)
+    token = await hub.process.plane.verbs.people.token_for(SYSTEM, "ada@example.org", "watching")
+    async with socket(hub) as one:
+        await one.init(token)
+        await follow(hub, one, CLUSTERS)
+        for project in ("other", "mine"):
+            attributes = {"name": f"in-{project}", "projectId": projects[project]}
+            cluster = (await hub.ask(MAKE, attributes=attributes))["createCluster"]["id"]
+            if project == "other":
+                await hub.ask("mutation ($id: ID!) { deleteCluster(id: $id) { id } }", id=cluster)
+        told = (await one.next())["payload"]["data"]["clusterDelta"]
+        assert told["payload"]["handle"] == "in-mine"
 
 
 async def test_a_deleted_thing_is_told_as_gone(hub: Running, signed_in: Socket) -> None:
