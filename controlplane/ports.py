@@ -119,6 +119,10 @@ class Reading(Protocol[T]):
         """All rows whose columns equal the values; a collection means any of them."""
         ...
 
+    async def column(self, name: str, ids: Collection[str]) -> dict[str, Any]:
+        """One value of each of these rows, by their ids, without reading the rest of them."""
+        ...
+
     async def past(self, column: str, moment: datetime) -> list[T]:
         """All rows whose time in a column is not after a moment."""
         ...

@@ -68,6 +68,13 @@ class SqlReading(Generic[T]):
         where = self._where(equals)
         return await self._fetch(self._rows.where(where).order_by(self._table.c.id))
 
+    async def column(self, name: str, ids: Collection[str]) -> dict[str, Any]:
+        table, found = self._table.c, {}
+        for some in chunks(ids):
+            asked = select(table.id, table[name]).where(self._where({"id": some}))
+            found |= dict(map(tuple, await self._connection.execute(asked)))
+        return found
+
     async def past(self, column: str, moment: datetime) -> list[T]:
         return await self._fetch(self._rows.where(self._table.c[column] <= moment))
 

@@ -1,6 +1,6 @@
 """Reading deploy tokens: of agents that come at the same time by one transaction."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from controlplane.domain.people import Token
 from controlplane.ports import Store
@@ -27,7 +27,12 @@ class Arrivals:
     async def _read(self, hashes: Sequence[str]) -> list[Arrival | None]:
         async with self._store.read() as tx:
             rows = await tx.tokens.select(hash=set(hashes))
-            clusters = await tx.clusters.select(id={row.cluster_id for row in rows})
-        known = {one.id: one.id for one in clusters}
-        found = {row.hash: (row, known.get(ClusterId(row.cluster_id or ""))) for row in rows}
+            homes = {row.cluster_id for row in rows if row.cluster_id is not None}
+            there = await tx.clusters.column("id", homes)
+        found = {row.hash: (row, _at(row, there)) for row in rows}
         return [found.get(hash) for hash in hashes]
+
+
+def _at(row: Token, there: Mapping[str, str]) -> ClusterId | None:
+    id = there.get(row.cluster_id or "")
+    return None if id is None else ClusterId(id)

@@ -12,6 +12,7 @@ A = TypeVar("A")
 V = TypeVar("V")
 Answers = Sequence[V | TowlineError]
 _AT_ONCE = 500
+_TURNS = 10
 
 
 class Together(Generic[A, V]):
@@ -52,11 +53,21 @@ class Together(Generic[A, V]):
 
     async def _work_for_some(self) -> None:
         """Begun is ended, though the caller leaves: others wait for it."""
+        if len(self._waiting) > 1:
+            await self._gather()
         some = [one for one in self._next() if not one[1].done()]
         found = await self._answers([question for question, _ in some])
         for (_, answer), value in zip(some, found, strict=True):
             if not answer.done():
                 answer.set_result(value)
+
+    async def _gather(self) -> None:
+        """Where several wait already, others that are about to ask may join them.
+
+        No time is waited for: the turns of a loop are as long as there is work for it.
+        """
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
 
     def _next(self) -> list[tuple[A, asyncio.Future[V | Exception]]]:
         """The oldest of those who wait: one at least."""

@@ -169,6 +169,18 @@ async def test_pages_join_to_the_whole(store: SqlStore) -> None:
     assert wild.items == ()
 
 
+async def test_one_column_is_read_of_rows_that_are_there(store: SqlStore) -> None:
+    """Of more rows than one statement takes, and of none."""
+    many = [a_cluster(number) for number in range(1, 603)]
+    async with store.write() as tx:
+        await tx.clusters.add_each([replace(one, alarm=one.handle) for one in many])
+        await tx.clusters.change(many[0].id, deleted_at=NOW)
+    async with store.read() as tx:
+        found = await tx.clusters.column("alarm", [*(one.id for one in many), "never"])
+        assert found == {one.id: one.handle for one in many[1:]}
+        assert await tx.clusters.column("alarm", ()) == {}
+
+
 async def test_a_cursor_of_another_list_is_invalid(store: SqlStore) -> None:
     """A ledger cursor is a number; anything else gets a clear error, not a crash."""
     with pytest.raises(Invalid, match="cursor"):

@@ -33,11 +33,11 @@ class Tokens:
         async def tokens(hash: Collection[str]) -> list[Any]:
             return [SimpleNamespace(hash=h, cluster_id=seen[h]) for h in hash if h in seen]
 
-        async def clusters(id: Collection[str]) -> list[Any]:
-            return [SimpleNamespace(id=one) for one in id if one != "c0"]
+        async def clusters(name: str, ids: Collection[str]) -> dict[str, str]:
+            return {one: one for one in ids if one != "c0"}
 
         yield SimpleNamespace(
-            tokens=SimpleNamespace(select=tokens), clusters=SimpleNamespace(select=clusters)
+            tokens=SimpleNamespace(select=tokens), clusters=SimpleNamespace(column=clusters)
         )
 
 
@@ -96,7 +96,7 @@ async def test_who_leaves_in_the_middle_leaves_nobody_behind(
 
 
 async def test_everybody_is_told_that_the_store_is_away(arrivals: Arrivals, tokens: Tokens) -> None:
-    """By one attempt for all who wait; whoever comes later asks anew."""
+    """By one attempt for all who wait and two by themselves; whoever comes later asks anew."""
     tokens.away = True
     work = await asked(arrivals, "t1")
     work += await asked(arrivals, "t2", "gone", "unknown")
@@ -104,6 +104,6 @@ async def test_everybody_is_told_that_the_store_is_away(arrivals: Arrivals, toke
     for one in work:
         with pytest.raises(Unavailable):
             await one
-    assert tokens.reads == 2
+    assert tokens.reads == 4
     tokens.away = False
     assert await arrivals.find("t1")
