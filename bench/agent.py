@@ -28,6 +28,7 @@ from syncagent.domain.ownership import manifest_of
 from syncagent.domain.services import ServiceSpec
 from syncagent.kube.access import from_kubeconfig
 from tests.fakes.hub import TOKEN, FakeHub
+from towline.cli.agent import FEW_ARENAS
 from towline.demo.clusters import binaries
 from towline.demo.clusters.access import agent_kubeconfig
 from towline.demo.clusters.cluster import Cluster
@@ -39,13 +40,7 @@ RESYNCED, RESYNCED_EACH = 100, 20
 DRIFTS = 40
 CONCURRENCY = 16
 PATIENCE_S, SETTLE_S, IDLE_S = 300.0, 2.0, 20.0
-_PROGRAM = """
-import os, uvloop
-from fleet.runtime.logs import configure
-from towline.agent import run
-configure(json=True)
-uvloop.run(run(os.environ))
-"""
+_PROGRAM = ("-P", "-m", "towline.agentprocess", "info")
 _BARE = (
     "import sys, uvloop; from bench.agent import bare_loop; uvloop.run(bare_loop(*sys.argv[1:]))"
 )
@@ -63,7 +58,7 @@ async def _measure(cluster: Cluster) -> None:
     report = Report("agent")
     with tempfile.TemporaryDirectory(prefix="towline-bench-") as folder:
         kubeconfig = agent_kubeconfig(cluster.access, Path(folder) / "kubeconfig")
-        for scene in (_large, _many, _resync, _huge, _check):
+        for scene in (_resync, _large, _many, _huge, _check):
             async with FakeHub() as hub:
                 state = Path(folder) / scene.__name__
                 await scene(AgentBench(hub, kubeconfig, state, cluster), report)
@@ -307,10 +302,11 @@ class AgentBench:
             "TOWLINE_AGENT_HUB_TOKEN": TOKEN,
             "TOWLINE_AGENT_KUBERNETES_KUBECONFIG": str(self.kubeconfig),
             "TOWLINE_AGENT_STATE_DIRECTORY": str(self.state),
+            **dict([FEW_ARENAS]),
             **(more or {}),
         }
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", _PROGRAM, env=environment, stdout=_NOWHERE, stderr=_NOWHERE
+            sys.executable, *_PROGRAM, env=environment, stdout=_NOWHERE, stderr=_NOWHERE
         )
         try:
             yield process.pid

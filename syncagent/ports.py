@@ -1,6 +1,6 @@
 """What the agent's use cases need of the world; each is filled in by `compose`."""
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -124,8 +124,8 @@ class Cluster(Protocol):
         """The versions of all objects of a kind and namespace that match. Refused, UnknownApi."""
         ...
 
-    async def find(self, selector: str) -> list[KubeObject]:
-        """Metadata of all objects of all kinds that match; for recovery only.
+    def find(self, selector: str) -> AsyncIterator[KubeObject]:
+        """Metadata of all objects of all kinds that match, one by one; for recovery only.
 
         Kinds that may not be listed are left out.
         """

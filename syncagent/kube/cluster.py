@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections.abc import AsyncIterator
 from urllib.parse import quote
 
 import structlog
@@ -147,38 +148,40 @@ class KubeCluster:
         follower = Follower(self._client, self._discovery, self._clock, sink)
         await follower.run(api, namespace, selector)
 
-    async def find(self, selector: str) -> list[KubeObject]:
-        found = []
+    async def find(self, selector: str) -> AsyncIterator[KubeObject]:
         for resource in await self._discovery.listable():
             try:
-                found += await self._metadata(resource, "", selector)
+                async for one in self._metadata(resource, "", selector):
+                    yield one
             except Refused as error:
                 log.warning("kind left out", api=str(resource.api), reason=error.message)
-        return found
 
     async def versions(self, api: Api, namespace: str, selector: str) -> dict[ObjectKey, int]:
         resource = await self._discovery.resource(api)
-        found = await self._metadata(resource, namespace, selector)
-        return {ref_of(one).key: resource_version(one) for one in found}
+        found = self._metadata(resource, namespace, selector)
+        return {ref_of(one).key: resource_version(one) async for one in found}
 
     async def ping(self) -> None:
         await self._client.ping()
 
     async def _metadata(
         self, resource: Resource, namespace: str, selector: str
-    ) -> list[KubeObject]:
-        """Metadata of all objects of a kind that match; an empty namespace means all."""
+    ) -> AsyncIterator[KubeObject]:
+        """Metadata of all objects of a kind that match, of which one page is held at a time.
+
+        An empty namespace means all.
+        """
         query = {"labelSelector": selector, "limit": str(_PAGE)}
-        found: list[KubeObject] = []
         while True:
             answer = await self._client.request(
                 "GET", resource.path(namespace), query=query, accept=_METADATA_LIST
             )
             names = {"apiVersion": resource.api.group_version, "kind": resource.api.kind}
-            found += [item | names for item in answer.get("items") or ()]
+            for item in answer.get("items") or ():
+                yield item | names
             more = (answer.get("metadata") or {}).get("continue")
             if not more:
-                return found
+                return
             query["continue"] = more
 
 

@@ -15,7 +15,7 @@ async def recover(cluster: Cluster, memory: Memory, registry: Registry) -> int:
     Returns how many objects were found. Unavailable: the cluster cannot be asked now.
     """
     found = []
-    for live in await cluster.find(SERVICE_LABEL):
+    async for live in cluster.find(SERVICE_LABEL):
         service_id, ref = owner_of(live), ref_of(live)
         known = registry.claimant(ref.key) is not None
         if service_id is not None and not known and not controller_uid(live):

@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+from collections.abc import AsyncIterator
 from typing import Any
 
 from fleet.errors import TowlineError
@@ -114,9 +115,11 @@ class FakeCluster:
             if _matches(one, api, namespace, "") and _labels(one).get(label) == value
         }
 
-    async def find(self, selector: str) -> list[KubeObject]:
+    async def find(self, selector: str) -> AsyncIterator[KubeObject]:
         await self.ping()
-        return [copy.deepcopy(o) for o in self.objects.values() if selector in _labels(o)]
+        for one in list(self.objects.values()):
+            if selector in _labels(one):
+                yield copy.deepcopy(one)
 
     # What a test, or a foreign client, does
 

@@ -14,7 +14,7 @@ from towline.cli.processes import NO_FORK_HANDLERS
 
 _PREFIX = "TOWLINE_AGENT_"
 # Few of its threads allocate: more arenas would only hold what has been freed.
-_FEW_ARENAS = ("MALLOC_ARENA_MAX", "2")
+FEW_ARENAS = ("MALLOC_ARENA_MAX", "2")
 
 app = typer.Typer(
     invoke_without_command=True,
@@ -62,7 +62,7 @@ def agent(
     load("syncagent.settings").from_environment(environ)
     # In the place of this process comes one that holds nothing of the command line in memory.
     program = [sys.executable, "-P", "-m", "towline.agentprocess", log_level]
-    os.execve(sys.executable, program, dict([NO_FORK_HANDLERS, _FEW_ARENAS]) | environ)
+    os.execve(sys.executable, program, dict([NO_FORK_HANDLERS, FEW_ARENAS]) | environ)
 
 
 @app.command()
