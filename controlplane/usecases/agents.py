@@ -7,24 +7,19 @@ from datetime import datetime, timedelta
 import structlog
 
 from controlplane.domain.clusterjobs import ClusterJob
-from controlplane.domain.clusters import Cluster
 from controlplane.domain.commands import Command, CommandKind, CommandState
 from controlplane.domain.ledger import LedgerEntry
 from controlplane.domain.reports import CommandReport, Greeting, Report
 from controlplane.domain.services import Service
-from controlplane.ports import ANY, Transaction
+from controlplane.ports import ANY
 from controlplane.secretports import ServiceSecrets
-from controlplane.usecases.audit_agents import refused_bundle
+from controlplane.usecases.bundles import Bundles
 from controlplane.usecases.clusterjobs import sealed_for_agent
 from controlplane.usecases.connecting import Connected, Connecting
-from controlplane.usecases.contexts import values_of
-from controlplane.usecases.delivery import parameters_of
 from controlplane.usecases.deps import CLUSTER, Deps
 from controlplane.usecases.reportbatch import Bounds
 from controlplane.usecases.reporting import Reporting, Told
 from controlplane.usecases.servicesecrets import StoredSecrets, sealed_values
-from controlplane.usecases.sources import sources_of, take
-from controlplane.usecases.strangers import Strangers
 from controlplane.usecases.wanted import Wanted, Wants
 from fleet.bundle import bundle_of
 from fleet.errors import NotFound, TowlineError
@@ -45,11 +40,11 @@ class Agents:
         self, deps: Deps, secrets: ServiceSecrets | None = None, bounds: Bounds | None = None
     ) -> None:
         self._deps = deps
+        self._bundles = Bundles(deps)
         self._wants = Wants(deps.store)
         self._connecting = Connecting(deps, self._wants)
         self._reporting = Reporting(deps, bounds or Bounds())
         self._secrets = secrets or StoredSecrets(deps)
-        self._strangers = Strangers(deps.clock)
 
     async def connected(self, cluster_id: ClusterId, agent: Greeting) -> Connected:
         """Note that an agent has come, and give what it is to be told. NotFound; Unavailable."""
@@ -142,34 +137,7 @@ class Agents:
 
     async def bundle(self, cluster_id: ClusterId, digest: str) -> bytes:
         """A bundle that a service of this cluster uses. NotFound: none does."""
-        async with self._deps.store.read() as tx:
-            user = await tx.services.find(cluster_id=cluster_id, digest=digest)
-            cluster = await tx.clusters.get(cluster_id)
-            contexts = await values_of(self._deps, tx, [user] if user else [])
-            sources = await sources_of(tx, [user.id] if user else [])
-            is_anothers = user is None and await _is_anothers(tx, cluster_id, digest)
-        if is_anothers and cluster is not None:
-            await self._note_refused(cluster, digest)
-        if user is None or user.sha is None or cluster is None:
-            raise NotFound(f"no service of this cluster uses {digest}")
-        try:
-            return await self._deps.manifests.bundle(digest)
-        except NotFound:
-            # The git cache may lose what it can make again.
-            parameters = parameters_of(user, cluster, contexts.get(user.id, {}))
-            taken = take(self._deps, sources.get(user.id, ()), as_rendered=True)
-            request = user.render_request(user.sha, parameters, taken.folders)
-            await self._deps.manifests.render(request)
-            return await self._deps.manifests.bundle(digest)
-
-    async def _note_refused(self, cluster: Cluster, digest: str) -> None:
-        """Write down the first of a minute, and those behind it with their count."""
-        asked = refused_bundle(cluster, digest, self._deps.clock.now())
-        rows = [*self._strangers.due(), self._strangers.take(asked, cluster.id)]
-        entries = [one for one in rows if one is not None]
-        if entries:
-            async with self._deps.store.write() as tx:
-                await tx.audit.append(entries)
+        return await self._bundles.fetch(cluster_id, digest)
 
     async def rendered(self, service: Service) -> bytes:
         """The bundle of a service, if that is at hand; else its agent fetches it."""
@@ -213,11 +181,3 @@ class Agents:
         `offered` is what the agent was sent before; the ledger has it before what came of it.
         """
         return await self._reporting.record(Told(cluster_id, list(reports), offered))
-
-
-async def _is_anothers(tx: Transaction, cluster_id: ClusterId, digest: str) -> bool:
-    """Whether services of other clusters use a bundle that none here has had."""
-    if await tx.services.find(digest=digest) is None:
-        return False
-    mine = {one.id for one in await tx.services.select(cluster_id=cluster_id, deleted_at=ANY)}
-    return not (mine and await tx.revisions.select(service_id=mine, digest=digest))
