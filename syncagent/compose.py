@@ -54,6 +54,7 @@ from syncagent.settings import (
 )
 from syncagent.state.bundles import BundleFiles
 from syncagent.state.database import Database
+from syncagent.state.identities import AgeIdentities
 from syncagent.state.jobs import SqliteJobs
 from syncagent.state.keys import load_or_make_sealing_key
 from syncagent.state.memory import SqliteMemory
@@ -156,8 +157,9 @@ def build(
     sources = _source_policy(settings.autonomy, trusted)
     belief = Belief(trusted, key, settings.autonomy.defines, sources)
     bundles, memory = BundleFiles(folder / "bundles"), SqliteMemory(database, belief.check)
+    identities = AgeIdentities(settings.secrets.age_keys)
     engine = Engine(
-        cluster, bundles, fetcher, memory, reports, clock, key, metrics=KubeMetrics(client)
+        cluster, bundles, fetcher, memory, reports, clock, key, identities, KubeMetrics(client)
     )
     jobs = JobRunner(
         KubeJobs(client, KubeCluster(client, clock)),

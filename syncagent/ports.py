@@ -7,6 +7,7 @@ from typing import Protocol
 import fleet.source
 from fleet.errors import TowlineError, Unavailable
 from fleet.orders import RenderOrder
+from syncagent.domain.encrypted import EncryptedValue
 from syncagent.domain.events import CommandDone, DriftFound, Sighting
 from syncagent.domain.fields import Entry
 from syncagent.domain.inventory import InventoryChange, Owned
@@ -161,6 +162,14 @@ class Fetcher(Protocol):
 
     async def fetch(self, digest: str, size: int) -> bytes:
         """The bytes that the digest names. LinkDown; NotFound; Invalid: other bytes came."""
+        ...
+
+
+class Identities(Protocol):
+    """Keys of this cluster, by which it opens what was encrypted for it in git."""
+
+    def open(self, one: EncryptedValue) -> bytes:
+        """The plain value. Invalid: it is for none of them, or was altered. Unavailable."""
         ...
 
 

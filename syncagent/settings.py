@@ -115,6 +115,14 @@ class GitSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class SecretsSettings:
+    """`age_keys`: file of age identities, such as of a mounted Secret, which open values that SOPS
+    has encrypted in git and the control plane cannot open."""
+
+    age_keys: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class HealthSettings:
     """`listen`: host:port of /healthz, /readyz and /metrics; empty: none."""
 
@@ -146,6 +154,7 @@ class Settings:
     health: HealthSettings = HealthSettings()
     upgrade: UpgradeSettings = UpgradeSettings()
     git: GitSettings = GitSettings()
+    secrets: SecretsSettings = SecretsSettings()
 
 
 _TRUTHS = {"true": True, "false": False}
@@ -158,6 +167,7 @@ _GROUPS: dict[str, Any] = {
     "health": HealthSettings,
     "upgrade": UpgradeSettings,
     "git": GitSettings,
+    "secrets": SecretsSettings,
 }
 
 

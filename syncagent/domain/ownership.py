@@ -11,12 +11,13 @@ from typing import Any
 
 import orjson
 
-from fleet.sealing import MARK, SealedSecret
+from fleet.sealing import MARK
 from syncagent.domain.directives import ORDINARY, Directives, annotations_of, directives_of
 from syncagent.domain.fields import entries_of, fields_of, owns
 from syncagent.domain.hooks import Hook, hook_of
 from syncagent.domain.objects import KubeObject, ObjectKey, ObjectRef, metadata_of, ref_of
 from syncagent.domain.rules import concerns
+from syncagent.domain.sealed import Boxes
 from syncagent.domain.services import IgnoredDifference, ServiceSpec
 from syncagent.domain.waves import Wave, wave_of
 
@@ -44,7 +45,7 @@ class Manifest:
     wave: Wave
     directives: Directives = ORDINARY
     left: tuple[IgnoredDifference, ...] = ()
-    boxes: tuple[SealedSecret, ...] = ()
+    boxes: Boxes = ()
 
     @property
     def key(self) -> ObjectKey:
@@ -58,7 +59,7 @@ class HookManifest:
     ref: ObjectRef
     body: KubeObject
     hook: Hook
-    boxes: tuple[SealedSecret, ...] = ()
+    boxes: Boxes = ()
 
 
 def manifest_of(
@@ -66,7 +67,7 @@ def manifest_of(
     service_id: str,
     spec: ServiceSpec,
     namespaced: bool,
-    boxes: tuple[SealedSecret, ...] = (),
+    boxes: Boxes = (),
 ) -> Manifest:
     """The manifest of one object of a bundle; `raw` itself is not changed.
 
@@ -88,7 +89,7 @@ def hook_manifest(
     service_id: str,
     spec: ServiceSpec,
     namespaced: bool,
-    boxes: tuple[SealedSecret, ...] = (),
+    boxes: Boxes = (),
 ) -> HookManifest | None:
     """The hook that an object of a bundle is; None for an ordinary one. Invalid.
 

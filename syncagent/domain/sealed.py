@@ -5,17 +5,26 @@ from collections.abc import Mapping
 
 from fleet.errors import Invalid
 from fleet.sealing import MARK, SealedSecret, fill, is_placeholder, names_in
+from syncagent.domain.encrypted import EncryptedValue, set_apart
 from syncagent.domain.objects import KubeObject
 from syncagent.domain.services import ServiceSpec
 
-Boxes = tuple[SealedSecret, ...]
+Box = SealedSecret | EncryptedValue
+Boxes = tuple[Box, ...]
 
 
-def boxes_for(raw: KubeObject, text: bytes, spec: ServiceSpec) -> Boxes:
-    """The boxes that an object needs; `text` is the object as bytes.
+def with_boxes(raw: KubeObject, text: bytes, spec: ServiceSpec) -> tuple[KubeObject, Boxes]:
+    """An object as it is kept, and the boxes that it needs; `text` is the object as bytes.
 
-    Invalid: it names a value where none may be, or one that was not given.
+    Invalid: it names a value where none may be, or one that was not given, or is encrypted where
+    no agent opens it.
     """
+    given = _given(raw, text, spec)
+    plain, encrypted = set_apart(raw, text)
+    return plain, (*given, *encrypted)
+
+
+def _given(raw: KubeObject, text: bytes, spec: ServiceSpec) -> Boxes:
     if MARK not in text:
         return ()
     given = {one.name: one for one in spec.secrets}

@@ -15,7 +15,16 @@ from fleet.runtime.tasks import Tasks
 from fleet.sealing import SealingKey
 from syncagent.domain.events import CommandDone, Outcome
 from syncagent.domain.services import Desired, Problem, Stamps
-from syncagent.ports import Bundles, Cluster, Fetcher, LinkDown, Memory, Metrics, Reports
+from syncagent.ports import (
+    Bundles,
+    Cluster,
+    Fetcher,
+    Identities,
+    LinkDown,
+    Memory,
+    Metrics,
+    Reports,
+)
 from syncagent.reconcile.apply import problem_of
 from syncagent.reconcile.checking import doubt_what_changed
 from syncagent.reconcile.evidence import Evidence
@@ -45,8 +54,9 @@ _UNSAID = {str(Code.UNAVAILABLE), "Unreachable"}
 class Engine:
     """Brings all services of this cluster to their desired state and keeps them there.
 
-    `key` opens what is sealed to this agent. `walks` bounds how many services are walked through
-    at once; heals are not held up by them. `metrics` are asked when bundles are verified.
+    `key` opens what is sealed to this agent, `identities` what is encrypted in git. `walks` bounds
+    how many services are walked through at once; heals are not held up by them. `metrics` are
+    asked when bundles are verified.
     """
 
     def __init__(
@@ -57,9 +67,10 @@ class Engine:
         memory: Memory,
         reports: Reports,
         clock: Clock,
-        key: SealingKey | None = None,
-        walks: int = 16,
+        key: SealingKey,
+        identities: Identities,
         metrics: Metrics | None = None,
+        walks: int = 16,
     ) -> None:
         self._tasks = Tasks("engine")
         self._memory = memory
@@ -91,7 +102,8 @@ class Engine:
             self._evidence,
             self._notices,
             clock,
-            key or SealingKey.generate(),
+            key,
+            identities,
             self._watchers.watch,
             self._reporter.touch,
             self._require_cluster,

@@ -9,7 +9,7 @@ from fleet.errors import Invalid
 from syncagent.domain.objects import KubeObject, ObjectKey, api_of, ref_of
 from syncagent.domain.ownership import HookManifest, Manifest, hook_manifest, manifest_of
 from syncagent.domain.refusals import check_object, check_owners
-from syncagent.domain.sealed import boxes_for
+from syncagent.domain.sealed import with_boxes
 from syncagent.domain.services import Desired, Problem
 from syncagent.ports import Bundles, Cluster, UnknownApi
 from syncagent.reconcile.registry import Service, Span
@@ -66,8 +66,7 @@ async def manifest_for(
     if span is None:
         return None
     line = bundles.part(spec.digest, *span)
-    raw = orjson.loads(line)
-    boxes = boxes_for(raw, line, spec)
+    raw, boxes = with_boxes(orjson.loads(line), line, spec)
     return manifest_of(raw, service.id, spec, bool(key[2]), boxes)
 
 
@@ -77,7 +76,7 @@ async def _take(
     """Add one object of a bundle to the plan: `raw`, which is `line` there. Invalid."""
     assert target.spec is not None
     check_object(raw, len(line))
-    boxes = boxes_for(raw, line, target.spec)
+    raw, boxes = with_boxes(raw, line, target.spec)
     namespaced = await _namespaced(cluster, raw, plan)
     hook = hook_manifest(raw, target.service_id, target.spec, namespaced, boxes)
     if hook is not None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fleet.runtime.clock import Clock
 from fleet.sealing import SealingKey
 from syncagent.domain.objects import ObjectRef
-from syncagent.ports import Bundles, Cluster, Fetcher, Memory, Reports
+from syncagent.ports import Bundles, Cluster, Fetcher, Identities, Memory, Reports
 from syncagent.reconcile.evidence import Evidence
 from syncagent.reconcile.notices import Notices
 from syncagent.reconcile.registry import Registry
@@ -30,6 +30,7 @@ class Tools:
     notices: Notices
     clock: Clock
     key: SealingKey
+    identities: Identities
     watch: Callable[[ObjectRef], None]
     touch: Callable[[str], None]
     require_cluster: Callable[[], Awaitable[None]]

@@ -16,6 +16,7 @@ from syncagent.domain.services import Desired, Phase, ServiceSpec, Status, SyncO
 from syncagent.reconcile.engine import Engine
 from syncagent.state.bundles import BundleFiles
 from syncagent.state.database import Database
+from syncagent.state.identities import AgeIdentities
 from syncagent.state.memory import SqliteMemory
 from tests.fakes.clock import FakeClock
 from tests.fakes.kubernetes import FakeCluster
@@ -68,13 +69,21 @@ class Stand:
         self.cluster, self.hub, self.clock = FakeCluster(), Collected(), FakeClock()
         self.sequence = 0
         self.key = SealingKey.generate()
+        self.identities = AgeIdentities(None)
 
     async def start(self) -> None:
         self.database = Database(self.folder / "agent.db")
         bundles = BundleFiles(self.folder / "bundles")
         memory = SqliteMemory(self.database)
         self.engine = Engine(
-            self.cluster, bundles, self.hub, memory, self.hub, self.clock, self.key
+            self.cluster,
+            bundles,
+            self.hub,
+            memory,
+            self.hub,
+            self.clock,
+            self.key,
+            self.identities,
         )
         self.engine.start()
 

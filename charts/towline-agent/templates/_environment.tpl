@@ -75,5 +75,9 @@
 - name: TOWLINE_AGENT_GIT_CREDENTIALS
   value: /etc/towline-git
 {{- end }}
+{{- if .ageKeysSecret }}
+- name: TOWLINE_AGENT_SECRETS_AGE_KEYS
+  value: /etc/towline-age/keys.txt
+{{- end }}
 {{- end }}
 {{- end }}

@@ -10,6 +10,7 @@ import pytest
 
 from fleet.bundle import KubeObject, make_bundle
 from fleet.runtime.clock import SystemClock
+from fleet.sealing import SealingKey
 from syncagent.domain.services import Desired, Phase, ServiceSpec
 from syncagent.kube.access import Access, Token
 from syncagent.kube.client import KubeClient
@@ -17,6 +18,7 @@ from syncagent.kube.cluster import KubeCluster
 from syncagent.reconcile.engine import Engine
 from syncagent.state.bundles import BundleFiles
 from syncagent.state.database import Database
+from syncagent.state.identities import AgeIdentities
 from syncagent.state.memory import SqliteMemory
 from tests.fakes.engine import Collected
 from tests.fakes.faulty import FaultyServer
@@ -73,7 +75,9 @@ async def rough(tmp_path: Path) -> AsyncIterator[Rough]:
         client = KubeClient(Access(server.address, None, Token(source, clock)), clock, 4)
         database = Database(tmp_path / "agent.db")
         bundles, memory = BundleFiles(tmp_path / "bundles"), SqliteMemory(database)
-        engine = Engine(KubeCluster(client, clock), bundles, hub, memory, hub, clock)
+        key, identities = SealingKey.generate(), AgeIdentities(None)
+        cluster = KubeCluster(client, clock)
+        engine = Engine(cluster, bundles, hub, memory, hub, clock, key, identities)
         made = Rough(server, engine, hub)
         engine.start()
         yield made

@@ -173,6 +173,7 @@ def test_what_the_cluster_decides_reaches_the_agent(tmp_path: Path) -> None:
     mounts = [Path(one["mountPath"]) for one in container["volumeMounts"]]
     assert own.trusted_keys is not None and own.trusted_keys.parent in mounts
     assert settings.git.credentials in mounts
+    assert settings.secrets.age_keys is not None and settings.secrets.age_keys.parent in mounts
     keys = of_kind(objects, "ConfigMap", "-keys")["data"][own.trusted_keys.name]
     assert len(read_public_keys(keys.encode())) == 1
     (port,) = container["ports"]

@@ -3,45 +3,27 @@
 The writer is the test's own, by the published description of the format.
 """
 
-import base64
 import hashlib
 import json
-import os
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fleet.age import AgeIdentity, encrypt
+from fleet.age import AgeIdentity
 from fleet.errors import Invalid
 from fleet.identity import RepositoryId
 from fleet.source import RepositorySpec
 from gitcache.decrypt import sops
 from gitcache.decrypt.keys import SopsDecryptor
+from tests.fakes.sops import IDENTITY, MODIFIED, go_float, sealed
+from tests.fakes.sops import metadata as about
 
-IDENTITY = AgeIdentity.generate()
-KEY = bytes(range(32))
-SEALED_KEY = encrypt(KEY, [IDENTITY.recipient], armored=True).decode()
-MODIFIED = "2026-01-02T03:04:05Z"
 CANARY = "canary-71ac-of-sops"
-WORDS = {str: "str", int: "int", float: "float", bool: "bool"}
-
-
-def sealed(value: Any, bound: str) -> str:
-    plain = str(value) if not isinstance(value, float) else go_float(value)
-    nonce = os.urandom(32)
-    box = AESGCM(KEY).encrypt(nonce, plain.encode(), bound.encode())
-    data, iv, tag = (base64.b64encode(one).decode() for one in (box[:-16], nonce, box[-16:]))
-    return f"ENC[AES256_GCM,data:{data},iv:{iv},tag:{tag},type:{WORDS[type(value)]}]"
-
-
-def go_float(value: float) -> str:
-    return f"{value:.10f}".rstrip("0").rstrip(".")
 
 
 def written(tree: dict[str, Any], **metadata: Any) -> dict[str, Any]:
@@ -65,10 +47,7 @@ def written(tree: dict[str, Any], **metadata: Any) -> dict[str, Any]:
         return sealed(value, "".join(f"{one}:" for one in path))
 
     body = walk(tree, ())
-    mac = sealed(code.hexdigest().upper(), MODIFIED)
-    recipient = {"recipient": IDENTITY.recipient, "enc": SEALED_KEY}
-    about = {"age": [recipient], "lastmodified": MODIFIED, "mac": mac, "version": "3.9.0"}
-    return {**body, "sops": about | metadata}
+    return {**body, "sops": about(code.hexdigest().upper(), **metadata)}
 
 
 def opened(document: dict[str, Any], name: str = "x.yaml") -> Any:

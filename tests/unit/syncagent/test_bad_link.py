@@ -30,6 +30,7 @@ from syncagent.link.wire import held_to_wire
 from syncagent.reconcile.engine import Engine
 from syncagent.state.bundles import BundleFiles
 from syncagent.state.database import Database
+from syncagent.state.identities import AgeIdentities
 from syncagent.state.jobs import SqliteJobs
 from syncagent.state.memory import SqliteMemory
 from syncagent.state.outbox import SqliteOutbox
@@ -179,6 +180,7 @@ class Agent:
             reports,
             self.clock,
             key,
+            AgeIdentities(None),
         )
         memory = SqliteJobs(self.database)
         self.runner = JobRunner(

@@ -1,0 +1,95 @@
+"""Secrets that SOPS has encrypted and nobody has opened yet: their values stand beside them.
+
+What is kept, hashed and reported is the object with placeholders, as with values that are sealed to
+the agent. The message authentication code of the file cannot be checked: it is over the order of
+the file, which a bundle has not. Each value is bound to its place; the rest is in the clear.
+"""
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fleet.bundle import describe
+from fleet.errors import Invalid
+from fleet.sealing import placeholder
+from fleet.sops import MARK, METADATA, FileKey, Metadata, place
+from syncagent.domain.objects import KubeObject
+
+_PLACES = ("data", "stringData")
+
+
+@dataclass(frozen=True, slots=True)
+class EncryptedValue:
+    """A value as SOPS has it, bound to `place`; `keys` has the file's key for each age recipient.
+
+    `version` changes with its text. `in_base64`: that is what it holds, once it is open.
+    """
+
+    name: str
+    version: str
+    text: str
+    place: str
+    keys: Mapping[str, str]
+    in_base64: bool
+
+    def open(self, key: FileKey) -> bytes:
+        """The plain value. Invalid: it was altered, or moved, or is not what its place asks for."""
+        plain = str(key.open(self.text, self.place))
+        if not self.in_base64:
+            return plain.encode()
+        try:
+            return base64.b64decode(plain, validate=True)
+        except binascii.Error:
+            # Not chained: the error may hold the value.
+            raise Invalid(f"{self.place.rstrip(':')} holds no base64: use stringData") from None
+
+
+def set_apart(raw: KubeObject, line: bytes) -> tuple[KubeObject, tuple[EncryptedValue, ...]]:
+    """An object with placeholders for its encrypted values, and these; `line` is it as bytes.
+
+    Invalid: something else than values of a Secret is encrypted, or one that should be is not.
+    """
+    if MARK not in line or METADATA not in raw:
+        return raw, ()
+    metadata = Metadata.of(raw[METADATA])
+    found = {(field, key): one for field, key, one in _values(raw, metadata)}
+    plain = {name: value for name, value in raw.items() if name != METADATA}
+    for field in _PLACES:
+        if isinstance(raw.get(field), dict):
+            plain[field] = {
+                key: placeholder(found[field, key].name) if (field, key) in found else value
+                for key, value in raw[field].items()
+            }
+    if not _is_secret(raw) or any(MARK.decode() in text for text in _texts(plain)):
+        raise Invalid(
+            f"{describe(raw)} is encrypted by SOPS where no agent opens it: encrypt the values of "
+            "Secrets only (encrypted_regex: ^(data|stringData)$)"
+        )
+    return plain, tuple(found.values())
+
+
+def _values(raw: KubeObject, metadata: Metadata) -> Iterator[tuple[str, str, EncryptedValue]]:
+    for field in _PLACES:
+        values = raw.get(field)
+        for key, text in values.items() if isinstance(values, dict) else ():
+            if not metadata.encrypts((field, key)):
+                continue
+            bound = place((field, key))
+            name = hashlib.blake2b(f"{bound}{text}".encode(), digest_size=16).hexdigest()
+            one = EncryptedValue(name, name, str(text), bound, metadata.age, field == "data")
+            yield field, key, one
+
+
+def _is_secret(raw: KubeObject) -> bool:
+    return (raw.get("apiVersion"), raw.get("kind")) == ("v1", "Secret")
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _texts(one)

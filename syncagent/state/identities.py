@@ -1,0 +1,41 @@
+"""The age identities of this cluster: a file, such as of a mounted Secret, read when needed."""
+
+from pathlib import Path
+
+from fleet.age import AgeIdentity, identities_in
+from fleet.errors import Invalid, Unavailable
+from fleet.sops import key_for
+from syncagent.domain.encrypted import EncryptedValue
+
+_MOST_BYTES = 64 << 10
+
+
+class AgeIdentities:
+    """The port `Identities`: those of a file as `age-keygen` writes it; none without one."""
+
+    def __init__(self, file: Path | None) -> None:
+        self._file = file
+        self._read: tuple[int, list[AgeIdentity]] = (0, [])
+
+    def open(self, one: EncryptedValue) -> bytes:
+        key = key_for(one.keys, self._identities())
+        if key is None:
+            raise Invalid(
+                f"a value is encrypted for {', '.join(sorted(one.keys)) or 'no age recipient'}: "
+                "neither the control plane nor this cluster's agent has such an age identity"
+            )
+        return one.open(key)
+
+    def _identities(self) -> list[AgeIdentity]:
+        """Read anew when the file has changed."""
+        if self._file is None:
+            return []
+        try:
+            stat = self._file.stat()
+            if stat.st_mtime_ns != self._read[0]:
+                if stat.st_size > _MOST_BYTES:
+                    raise Invalid(f"{self._file} is no file of age identities")
+                self._read = stat.st_mtime_ns, identities_in(self._file.read_text())
+        except (OSError, UnicodeDecodeError):
+            raise Unavailable(f"the age identities in {self._file} cannot be read") from None
+        return self._read[1]
