@@ -21,6 +21,7 @@ import uvloop
 from aiohttp import web
 
 from bench.gitstand import hugeline
+from bench.gitstand.apart import git_server
 from bench.mono import mono, service_folders
 from bench.report import Report
 from fleet.identity import RepositoryId
@@ -242,7 +243,7 @@ async def main() -> None:
     """Run all measurements."""
     report = Report("fetching")
     await polls(report)
-    with GitServer() as server:
+    with git_server() as server:
         small = server.create_repository("small")
         await changes(report, "small", small, "a.yaml")
         folders = service_folders()

@@ -8,10 +8,13 @@ import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 
+from fleet.runtime.tasks import finished
 from gitcache.mirror.clone import Clone
 from gitcache.mirror.runner import GitError
 
 _SECONDS = 60.0
+_AT_ONCE = 4096
+"""Bytes that an empty pipe takes at least, without anybody to read them."""
 
 
 class PackTaker:
@@ -32,7 +35,8 @@ class PackTaker:
     async def take(self, pack: bytes) -> None:
         """Have the pack in the clone. GitError: it is broken, or holds what git forbids."""
         running = self._running or self.start()
-        await asyncio.to_thread(self._write, pack)
+        if self._pipe is not None:
+            await self._give(self._pipe, pack)
         await running
 
     async def close(self) -> None:
@@ -43,11 +47,17 @@ class PackTaker:
             with suppress(GitError):
                 await self._running
 
-    def _write(self, pack: bytes) -> None:
-        if (pipe := self._pipe) is not None:
-            self._pipe = None
-            with suppress(BrokenPipeError), os.fdopen(pipe, "wb") as file:
-                file.write(pack)
+    async def _give(self, pipe: int, pack: bytes) -> None:
+        self._pipe = None
+        if len(pack) <= _AT_ONCE:
+            _write(pipe, pack)
+        else:
+            await finished(asyncio.to_thread(_write, pipe, pack))
+
+
+def _write(pipe: int, pack: bytes) -> None:
+    with suppress(BrokenPipeError), os.fdopen(pipe, "wb") as file:
+        file.write(pack)
 
 
 @asynccontextmanager
