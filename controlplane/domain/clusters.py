@@ -65,6 +65,10 @@ class ClusterHealth(StrEnum):
     NEVER = "NEVER"
 
 
+AGENT_TAG, KEEP = "towline-agent", "keep"
+"""A tag, and its value for `keeps_agent`."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cluster:
     """A cluster as the control plane knows it.
@@ -99,6 +103,11 @@ class Cluster:
     sealing_key: bytes | None = None
     alarm: str = ""
     project_id: str | None = None
+
+    @property
+    def keeps_agent(self) -> bool:
+        """Whether it is left out when the agents of many clusters are replaced."""
+        return self.tags.get(AGENT_TAG) == KEEP
 
     @property
     def target(self) -> Target:

@@ -197,6 +197,24 @@ class AgentMutation:
         row = await verbs.interventions.upgrade_agent(actor, cluster_id, version, image)
         return Cluster.of(row)
 
+    @strawberry.mutation(
+        description="The same for all clusters of a group, but for some, and for those with the "
+        "tag `towline-agent: keep`. Tells which ones were asked."
+    )
+    async def upgrade_agents(
+        self,
+        info: Info,
+        group_id: strawberry.ID,
+        version: str,
+        image: str,
+        without: list[strawberry.ID] | None = None,
+    ) -> list[Cluster]:
+        verbs, actor = info.context.verbs, info.context.actor
+        asked = await verbs.interventions.upgrade_agents(
+            actor, group_id, version, image, without or ()
+        )
+        return [Cluster.of(one) for one in asked]
+
     @strawberry.mutation(description="Run a Job or a Pod once in a cluster.")
     async def run_cluster_job(
         self, info: Info, cluster_id: strawberry.ID, attributes: ClusterJobAttributes

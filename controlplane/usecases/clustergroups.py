@@ -70,7 +70,7 @@ class ClusterGroups:
         """By id or name. NotFound: none, or not to be seen."""
         require_member(actor)
         async with self._deps.store.read() as tx:
-            group = await _find(tx, id, name)
+            group = await find_cluster_group(tx, id, name)
         require(actor, Verb.READ, group.target)
         return group
 
@@ -108,7 +108,7 @@ class ClusterGroups:
         require_member(actor)
         columns = change.columns()
         async with self._deps.store.write() as tx:
-            before = await _find(tx, id)
+            before = await find_cluster_group(tx, id)
             require(actor, Verb.WRITE, before.target)
             if before.frozen:
                 raise Conflict(f"cluster group {before.name!r} is frozen: unfreeze it first")
@@ -125,7 +125,7 @@ class ClusterGroups:
         """Conflict: it is frozen, or definitions choose clusters by it."""
         require_member(actor)
         async with self._deps.store.write() as tx:
-            group = await _find(tx, id)
+            group = await find_cluster_group(tx, id)
             require(actor, Verb.WRITE, group.target)
             if group.frozen:
                 raise Conflict(f"cluster group {group.name!r} is frozen: unfreeze it first")
@@ -161,7 +161,7 @@ class ClusterGroups:
     async def _set(self, actor: Actor, id: str, action: str, **columns: Any) -> ClusterGroup:
         require_member(actor)
         async with self._deps.store.write() as tx:
-            before = await _find(tx, id)
+            before = await find_cluster_group(tx, id)
             require(actor, Verb.WRITE, before.target)
             group = replace(before, **columns, updated_at=self._deps.clock.now())
             await tx.cluster_groups.put(group)
@@ -169,7 +169,9 @@ class ClusterGroups:
         return group
 
 
-async def _find(tx: Transaction, id: str | None, name: str | None = None) -> ClusterGroup:
+async def find_cluster_group(
+    tx: Transaction, id: str | None, name: str | None = None
+) -> ClusterGroup:
     table = tx.cluster_groups
     group = await table.get(id) if id else await table.find(name=name or "")
     if group is None:

@@ -1,6 +1,6 @@
 """What people ask of agents beside desired state: confirm, terminate, upgrade, look at plans."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from controlplane.domain.access import Actor, Verb, require, require_member
 from controlplane.domain.clusters import Cluster
@@ -9,6 +9,7 @@ from controlplane.domain.ledger import LedgerEntry, Stage
 from controlplane.domain.names import check_text
 from controlplane.domain.objects import ObjectName, Plan
 from controlplane.domain.services import Confirmation, Service
+from controlplane.usecases.clustergroups import find_cluster_group
 from controlplane.usecases.clusters import find_cluster
 from controlplane.usecases.deps import CLUSTER, DESIRED, SERVICE, Deps
 from controlplane.usecases.freezes import check_thawed
@@ -79,26 +80,41 @@ class Interventions:
     ) -> Cluster:
         """Have a cluster's agent replace itself; it steps back if the new one fails."""
         require_member(actor)
-        check_text(version, "version", 64)
-        check_text(image, "image", 1024)
+        wanted = _agent(version, image)
         async with self._deps.store.write() as tx:
             cluster = await find_cluster(tx, cluster_id)
             require(actor, Verb.WRITE, cluster.target)
-            await tx.commands.add(
-                Command(
-                    self._deps.new_id(),
-                    cluster.id,
-                    CommandKind.UPGRADE,
-                    self._deps.clock.now(),
-                    payload={"version": version, "image": image},
-                )
-            )
-            await self._deps.audit(
-                tx, actor, "upgradeAgent", cluster.handle, cluster.id, version=version, image=image
-            )
-        self._deps.bus.publish(DESIRED, f"{cluster.id}/upgrade")
-        self._deps.bus.publish(CLUSTER, cluster.id)
+            await tx.commands.add(self._upgrade(cluster, wanted))
+            await self._deps.audit(tx, actor, "upgradeAgent", cluster.handle, cluster.id, **wanted)
+        self._wake_agents([cluster])
         return cluster
+
+    async def upgrade_agents(
+        self, actor: Actor, group_id: str, version: str, image: str, without: Collection[str] = ()
+    ) -> list[Cluster]:
+        """As `upgrade_agent`, for all clusters of a group but for some, by their ids.
+
+        Those that keep their agent, by a tag, are left out too. Forbidden: one of the others is
+        not the actor's to change; then none is asked.
+        """
+        require_member(actor)
+        wanted = _agent(version, image)
+        async with self._deps.store.write() as tx:
+            group = await find_cluster_group(tx, group_id)
+            require(actor, Verb.WRITE, group.target)
+            clusters = [
+                one
+                for one in await tx.clusters.select(ending_at=None)
+                if group.holds(one) and not one.keeps_agent and one.id not in without
+            ]
+            for one in clusters:
+                require(actor, Verb.WRITE, one.target)
+            await tx.commands.add_each(self._upgrade(one, wanted) for one in clusters)
+            await self._deps.audit(
+                tx, actor, "upgradeAgents", group.name, group.id, clusters=len(clusters), **wanted
+            )
+        self._wake_agents(clusters)
+        return clusters
 
     async def plan(self, actor: Actor, service_id: str) -> Plan | None:
         """What the dry run of a service would do; None: it has not told yet, or is none."""
@@ -108,6 +124,15 @@ class Interventions:
             require(actor, Verb.READ, service.target)
             plan = await tx.plans.get(service_id)
         return plan if plan and service.dry_run and plan.sequence == service.sequence else None
+
+    def _upgrade(self, cluster: Cluster, wanted: Mapping[str, str]) -> Command:
+        now = self._deps.clock.now()
+        return Command(self._deps.new_id(), cluster.id, CommandKind.UPGRADE, now, payload=wanted)
+
+    def _wake_agents(self, clusters: Iterable[Cluster]) -> None:
+        for one in clusters:
+            self._deps.bus.publish(DESIRED, f"{one.id}/upgrade")
+            self._deps.bus.publish(CLUSTER, one.id)
 
     def _entry(
         self, service: Service, sequence: int, actor: Actor, names: list[str]
@@ -130,3 +155,11 @@ class Interventions:
     def _wake(self, service: Service) -> None:
         self._deps.bus.publish(SERVICE, service.id)
         self._deps.bus.publish(DESIRED, f"{service.cluster_id}/{service.id}")
+
+
+def _agent(version: str, image: str) -> dict[str, str]:
+    """What an agent is to become. Invalid: it cannot be."""
+    return {
+        "version": check_text(version, "version", 64),
+        "image": check_text(image, "image", 1024),
+    }

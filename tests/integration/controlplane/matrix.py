@@ -153,6 +153,7 @@ ARGUMENTS = {
     "confirmDeletions": 'serviceId: "{service}", objects: [{{kind: "X", name: "x"}}]',
     "terminateService": 'serviceId: "{service}"',
     "upgradeAgent": 'clusterId: "{cluster}", version: "1.0.0", image: "x"',
+    "upgradeAgents": 'groupId: "{clusters}", version: "1.0.0", image: "x"',
     "runClusterJob": 'clusterId: "{cluster}", attributes:'
     ' {{namespace: "x", manifest: "{job_json}"}}',
     "retryClusterJob": 'id: "{job}"',
