@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
@@ -153,6 +154,7 @@ def test_services_are_made_changed_and_deleted_by_commands(
         lambda seen: seen["sha"] == sha,
         30,
     )
+    shows_its_copy(installation, git_server, repository.url)
     changes = ("--set", "a=b", "--ref", "next", "--soak", "60")
     installation.run("services", "update", "lonely/tool", *changes)
     shown = json.loads(installation.run("services", "get", "lonely/tool", "-o", "json").stdout)
@@ -166,6 +168,25 @@ def test_services_are_made_changed_and_deleted_by_commands(
     installation.run("services", "delete", "lonely/tool")
     assert "lonely/tool" not in installation.run("services", "list", "-o", "name").stdout
     installation.run("repos", "delete", repository.url)
+
+
+def shows_its_copy(installation: Installation, git_server: GitServer, url: str) -> None:
+    """`repos get` tells of health, copy and owner, and in people's words what is wrong."""
+
+    def shown() -> dict:
+        return json.loads(installation.run("repos", "get", url, "-o", "json").stdout)
+
+    good = until(shown, lambda seen: seen["size"], 60)
+    assert good["health"] == "PULLABLE" and good["owner"] and good["error"] is None
+    assert good["polledAt"] and good["pulledAt"]
+    git_server.fail = HTTPStatus.INTERNAL_SERVER_ERROR
+    installation.run("repos", "sync", url)
+    failed = until(shown, lambda seen: seen["health"] == "FAILED", 60)
+    assert "answered 500" in failed["error"] and failed["size"] == good["size"]
+    assert "answered 500" in installation.run("repos", "get", url).stdout
+    git_server.fail = None
+    installation.run("repos", "sync", url)
+    until(shown, lambda seen: seen["health"] == "PULLABLE", 60)
 
 
 CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: tool}\ndata: {a: b}\n"

@@ -1,5 +1,6 @@
 """Helm charts from git, from a chart repository and from an OCI registry, in real workers."""
 
+import gzip
 import io
 import shutil
 import tarfile
@@ -363,7 +364,14 @@ def evil_archives() -> dict[str, bytes]:
             tar.addfile(entry, io.BytesIO() if entry.isreg() else None)
         found[name] = buffer.getvalue()
     bomb = {"Chart.yaml": chart()["Chart.yaml"], "templates/x.yaml": b"#" * (80 << 20)}
-    return {**found, "bomb": archive("db", bomb), "no archive": b"\x1f\x8b" + b"x" * 100}
+    many = {f"templates/{number}.yaml": b"" for number in range(20_000)}
+    return {
+        **found,
+        "bomb": archive("db", bomb),
+        "many": archive("db", {**chart("db"), **many}),
+        "nested": gzip.compress(archive("db", chart("db"))),
+        "no archive": b"\x1f\x8b" + b"x" * 100,
+    }
 
 
 def _special(name: str, kind: bytes, target: str) -> tarfile.TarInfo:

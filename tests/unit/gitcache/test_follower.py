@@ -170,6 +170,18 @@ async def test_an_announcement_that_never_comes_true_ends(watch: Watch) -> None:
     assert len(watch.git.polls) == polls + 1 + len(HINT_RETRIES)
 
 
+async def test_webhooks_that_come_out_of_order_lead_to_what_the_server_has(watch: Watch) -> None:
+    first = watch.git.push(MAIN, 1)
+    await watch.start()
+    second = watch.git.push(MAIN, 2)
+    watch.follower.hint({MAIN: second})
+    await watch.clock.advance(0)
+    assert watch.sha == second
+    watch.follower.hint({MAIN: first})
+    await watch.clock.advance(sum(HINT_RETRIES) + 1)
+    assert watch.sha == second and len(watch.git.fetches) == 2
+
+
 async def test_polling_slows_down_while_webhooks_come(watch: Watch) -> None:
     watch.git.push(MAIN, 1)
     await watch.start()
