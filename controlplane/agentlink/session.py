@@ -27,6 +27,7 @@ PULSE_SECONDS = 15.0
 GOODBYE_SECONDS = 2.0
 SMALL_BUNDLE_BYTES = 16 << 10
 _MOST_WAITING_REPORTS = 1000
+_MOST_AT_ONCE = 100
 _MOST_LOGS = 1000
 _MOST_ASKED_BY_ID = 1000
 _COMPLAINT = "the agent says: "
@@ -223,13 +224,17 @@ class Session:
             self._observer.logged(piece)
 
     async def _commit_reports(self) -> None:
-        """Commit reports in groups, as many as have come and may be taken."""
+        """Commit reports in groups, as many as have come and may be taken.
+
+        Not all that wait, so that those of other agents come in between.
+        """
         while True:
             await self._reported.wait()
             await self._observer.gather()
             self._reported.clear()
             while self._reports and self._goodbye is None:
-                most = await self._observer.admit(self.cluster_id, len(self._reports))
+                waiting = min(len(self._reports), _MOST_AT_ONCE)
+                most = await self._observer.admit(self.cluster_id, waiting)
                 batch, self._reports = self._reports[:most], self._reports[most:]
                 self._room.set()
                 await self._commit(batch)

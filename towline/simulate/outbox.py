@@ -4,6 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 
 from fleet.runtime.clock import Clock
 from syncagent.ports import Merge, Numbered
@@ -68,7 +69,7 @@ class MemoryOutbox:
     def take(self, limit: int) -> list[Numbered]:
         """As `Outbox.take`."""
         taken = []
-        for position in list(self._waiting)[:limit]:
+        for position in list(islice(self._waiting, limit)):
             one = self._waiting.pop(position)
             if self._newest.get(one.topic) == position:
                 del self._newest[one.topic]
