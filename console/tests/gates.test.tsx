@@ -56,6 +56,8 @@ describe("the steps of a gate", () => {
     const settings = '{"metric":{"query":"up","threshold":1}}';
     const [only] = stepsOf({ type: "METRIC", settings, checks: [{ ...check, step: "check" }], measured: [measurement(1, true)] });
     expect(only).toMatchObject({ limit: { threshold: 1, comparison: "AT_MOST" }, measured: [{ values: [1] }] });
+    expect(stepsOf({ type: "METRIC", settings, checks: [], measured: [measurement(1, true)] })).toMatchObject([{ check: null, measured: [{ values: [1] }] }]);
+    expect(stepsOf({ type: "SOAK", settings: "{}", checks: [], measured: [] })).toEqual([]);
   });
 });
 

@@ -177,11 +177,19 @@ class DiffQuery:
         return ServiceDiff.of(found)
 
     @strawberry.field(
-        description="What a ref of a repository would do to every service that follows it."
+        description="What a ref of a repository would do to every service that follows it, "
+        "or to these of its services, whatever moves them."
     )
-    async def fleet_diff(self, info: Info, repository_id: strawberry.ID, ref: str) -> FleetDiff:
+    async def fleet_diff(
+        self,
+        info: Info,
+        repository_id: strawberry.ID,
+        ref: str,
+        service_ids: list[strawberry.ID] | None = None,
+    ) -> FleetDiff:
         diffs, actor = info.context.verbs.diffs, info.context.actor
-        return FleetDiff.of(await diffs.of_fleet(actor, repository_id, ref))
+        only = frozenset(service_ids) if service_ids is not None else None
+        return FleetDiff.of(await diffs.of_fleet(actor, repository_id, ref, only))
 
 
 def _objects(difference: Difference) -> list[ObjectChange]:

@@ -1,7 +1,7 @@
 """What a change would do before it is deployed: to one service, or to the whole fleet."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from controlplane.domain.access import Actor, Verb, require, require_member
@@ -120,10 +120,13 @@ class Diffs:
         after = await self._had(service, cluster, new)
         return ServiceDiff(service, old or service.digest, new, None, compare(before, after))
 
-    async def of_fleet(self, actor: Actor, repository_id: str, ref: str) -> FleetDiff:
+    async def of_fleet(
+        self, actor: Actor, repository_id: str, ref: str, only: Collection[str] | None = None
+    ) -> FleetDiff:
         """What a branch, tag or commit would do to every service that follows its repository.
 
         Services that a pipeline promotes, or that are held, are left out: no merge moves them.
+        `only`: these services of it instead, whatever moves them.
         """
         require_member(actor)
         async with self._deps.store.read() as tx:
@@ -131,9 +134,7 @@ class Diffs:
             require(actor, Verb.READ, repository.target)
             rows = await tx.services.select(repository_id=repository.id)
             services = [
-                one
-                for one in rows
-                if not one.promoted and one.pinned is None and actor.may(Verb.READ, one.target)
+                one for one in rows if _is_meant(one, only) and actor.may(Verb.READ, one.target)
             ]
             found = await tx.clusters.select(id={one.cluster_id for one in services})
         clusters = {cluster.id: cluster for cluster in found}
@@ -249,3 +250,10 @@ class Diffs:
         if digest is None:
             return None
         return open_bundle(digest, await self._deps.manifests.bundle(digest))
+
+
+def _is_meant(service: Service, only: Collection[str] | None) -> bool:
+    """Whether a difference is about a service: one of those named, or whatever a merge moves."""
+    if only is not None:
+        return service.id in only
+    return not service.promoted and service.pinned is None

@@ -1,8 +1,10 @@
+import { useState } from "react";
 import { useMutation, useQuery } from "urql";
 import { CSRF } from "../api/client";
 import { SessionsDocument, SignOutEverywhereDocument } from "../api/generated";
 import { signedOut } from "../api/session";
 import { Age } from "../ui/Age";
+import { Confirm } from "../ui/Confirm";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
 import { Table } from "../ui/Table";
@@ -15,8 +17,10 @@ export function Sessions() {
     const response = await fetch("/oauth/session", { method: "DELETE", headers: CSRF });
     if (response.ok) signedOut();
   };
+  const [asking, ask] = useState(false);
   const everywhere = async () => {
     const result = await endAll({});
+    ask(false);
     if (result.error === undefined) signedOut();
   };
   if (error !== undefined && data == null) return <Problem error={error} />;
@@ -27,11 +31,16 @@ export function Sessions() {
         <button type="button" onClick={() => void leave()}>
           Sign out
         </button>
-        <button type="button" className="danger" onClick={() => void everywhere()}>
-          Sign out everywhere
+        <button type="button" className="danger" onClick={() => ask(true)}>
+          Sign out everywhere…
         </button>
       </div>
       {ended.error !== undefined && <Problem error={ended.error} />}
+      {asking && (
+        <Confirm title="Sign out everywhere?" action="Sign out everywhere" onCancel={() => ask(false)} onConfirm={() => void everywhere()}>
+          <p>All sessions end, this one too. Tokens that you have made stay: revoke them one by one.</p>
+        </Confirm>
+      )}
       <Table label="Sessions" titles={["Session", "Since", "Used", "Until"]}>
         {data.sessions.map((one) => (
           <tr key={one.id}>

@@ -23,12 +23,15 @@ async function refusal(response: Response): Promise<Error> {
   return new Error(text.slice(0, 300) || `the cluster answered ${response.status}`);
 }
 
-/** The names of a pod's containers, the first one first. */
-export async function containersOf(handle: string, pod: Pod): Promise<readonly string[]> {
+type PodSpec = { readonly containers?: readonly { readonly name: string; readonly ports?: readonly { readonly containerPort: number }[] }[] };
+export type Container = { readonly name: string; readonly ports: readonly number[] };
+
+/** A pod's containers, the first one first, with the ports that they say they listen on. */
+export async function containersOf(handle: string, pod: Pod): Promise<readonly Container[]> {
   const response = await fetch(podPath(handle, pod), { headers: { ...CSRF, Accept: "application/json" } });
   if (!response.ok) throw await refusal(response);
-  const { spec } = (await response.json()) as { readonly spec?: { readonly containers?: readonly { readonly name: string }[] } };
-  return spec?.containers?.map(({ name }) => name) ?? [];
+  const { spec } = (await response.json()) as { readonly spec?: PodSpec };
+  return spec?.containers?.map(({ name, ports }) => ({ name, ports: ports?.map(({ containerPort }) => containerPort) ?? [] })) ?? [];
 }
 
 export type LogRequest = { readonly container: string; readonly follow: boolean; readonly tail: number; readonly previous: boolean };

@@ -1248,6 +1248,7 @@ export type SkipGateMutation = { skipGate: { id: string, name: string, paused: s
 export type FleetDiffQueryVariables = Exact<{
   repositoryId: string;
   ref: string;
+  serviceIds?: Array<string> | string | null | undefined;
 }>;
 
 
@@ -1702,7 +1703,7 @@ export const GatesDeltaDocument = typed<GatesDeltaSubscription, GatesDeltaSubscr
 export const GateJobDocument = typed<GateJobQuery, GateJobQueryVariables>("query GateJob($id:ID!){clusterJob(id:$id){id clusterId namespace phase message actor exitCode insertedAt startedAt finishedAt logTail object{kind name}}}");
 export const GateJobLogDocument = typed<GateJobLogSubscription, GateJobLogSubscriptionVariables>("subscription GateJobLog($id:ID!){clusterJobLogs(id:$id){text job{id phase message exitCode startedAt finishedAt}}}");
 export const SkipGateDocument = typed<SkipGateMutation, SkipGateMutationVariables>("mutation SkipGate($id:ID!$releaseId:ID!$reason:String!){skipGate(id:$id releaseId:$releaseId reason:$reason){...PipelineBoard}}" + PipelineBoardText + GateBoardText);
-export const FleetDiffDocument = typed<FleetDiffQuery, FleetDiffQueryVariables>("query FleetDiff($repositoryId:ID!$ref:String!){fleetDiff(repositoryId:$repositoryId ref:$ref){sha looked untouched added removed changed more groups{oldDigest newDigest error added removed changed objects{...Change}services{id name cluster}}}}" + ChangeText);
+export const FleetDiffDocument = typed<FleetDiffQuery, FleetDiffQueryVariables>("query FleetDiff($repositoryId:ID!$ref:String!$serviceIds:[ID!]){fleetDiff(repositoryId:$repositoryId ref:$ref serviceIds:$serviceIds){sha looked untouched added removed changed more groups{oldDigest newDigest error added removed changed objects{...Change}services{id name cluster}}}}" + ChangeText);
 export const PipelinesDocument = typed<PipelinesQuery, PipelinesQueryVariables>("query Pipelines($after:String){pipelines(first:20 after:$after){pageInfo{hasNextPage endCursor}edges{node{...PipelineBoard}}}}" + PipelineBoardText + GateBoardText);
 export const PipelineDocument = typed<PipelineQuery, PipelineQueryVariables>("query Pipeline($id:ID!){pipeline(id:$id){...PipelineBoard history{at place releaseId text actor}}}" + PipelineBoardText + GateBoardText);
 export const PipelineDeltaDocument = typed<PipelineDeltaSubscription, PipelineDeltaSubscriptionVariables>("subscription PipelineDelta{pipelineDelta{id payload{...PipelineBoard}}}" + PipelineBoardText + GateBoardText);

@@ -92,7 +92,6 @@ function Row({ row }: { readonly row: AuditRowFragment }) {
 /** Who did what, from where, with which result; followed as it happens. */
 export function AuditPage() {
   const [q] = useParam("q");
-  const [actor, setActor] = useParam("actor");
   const filter = useFilter();
   const [follow, setFollow] = useState(true);
   return (
@@ -100,13 +99,14 @@ export function AuditPage() {
       <div className="bar">
         <h1>Audit</h1>
         <FilterField label="Filter by action or target" />
-        <input aria-label="Who" placeholder="who" size={12} defaultValue={actor} onChange={(event) => setActor(event.target.value)} />
+        <FilterField label="By whom" name="actor" />
         <Chips label="Kind" name="kind" options={KINDS} />
         <Chips label="Verdict" name="verdict" options={VERDICTS} />
         <label className="check">
           <input type="checkbox" checked={follow} onChange={(event) => setFollow(event.target.checked)} /> Follow
         </label>
         <span className="fill" />
+        {q !== "" && <span className="quiet">the export has all actions and targets</span>}
         <ExportButton filter={filter} />
       </div>
       <PagedTable

@@ -1,9 +1,10 @@
 import { useEffect, useRef, useState } from "react";
+import type { CombinedError } from "urql";
 import { Link, useParams } from "wouter";
 import { client } from "../api/client";
 import { RecordingDocument } from "../api/generated";
 import { Problem } from "../ui/Problem";
-import type { CombinedError } from "urql";
+import { Skeleton } from "../ui/Skeleton";
 import { parseCast, type Cast } from "./cast";
 import "./audit.css";
 import "../objects/shell.css";
@@ -73,7 +74,8 @@ export function ReplayPage() {
         </label>
       </div>
       {error !== undefined && <Problem error={error} />}
-      <div ref={host} className="screen" />
+      {cast === null && error === undefined && <Skeleton lines={10} />}
+      <div ref={host} className="screen" hidden={cast === null} />
     </article>
   );
 }

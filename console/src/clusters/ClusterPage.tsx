@@ -31,7 +31,7 @@ function Figures({ cluster }: { readonly cluster: Cluster }) {
     ["CPU", facts.cpuMillis === null ? "–" : `${Math.round(facts.cpuMillis / 100) / 10} cores`],
     ["Memory", facts.memoryBytes === null ? "–" : `${Math.round(facts.memoryBytes / GIB)} GiB`],
     ["Room for pods", facts.podCapacity?.toString() ?? "–"],
-    ["Agent", `${cluster.agentVersion ?? "–"} ${cluster.agentMode.toLowerCase()}`],
+    ["Agent", `${cluster.agentVersion ?? "–"}${cluster.agentMode === "MANAGED" ? "" : ` ${cluster.agentMode.toLowerCase()}`}`],
   ];
   return (
     <dl className="figures">

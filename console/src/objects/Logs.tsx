@@ -6,9 +6,18 @@ import { useLogs } from "./useLogs";
 import "./logs.css";
 
 type PodRow = { readonly namespace: string | null; readonly name: string };
-type Props = { readonly handle: string; readonly pods: readonly PodRow[]; readonly container?: string };
+type Props = {
+  readonly handle: string;
+  readonly pods: readonly PodRow[];
+  /** How many pods there are, where these are only some of them. */
+  readonly of?: number;
+  readonly container?: string;
+};
 
 const HUES = 8;
+
+/** The logs of so many pods are read at once. */
+export const MOST_PODS = 20;
 
 function hueOf(pod: string): number {
   let sum = 0;
@@ -26,7 +35,7 @@ function download(lines: readonly Line[]): void {
 }
 
 /** The logs of many pods in one list: searched, followed, kept as a file. */
-export function Logs({ handle, pods, container = "" }: Props) {
+export function Logs({ handle, pods, of = pods.length, container = "" }: Props) {
   const [text, setText] = useState("");
   const [follow, setFollow] = useState(true);
   const [previous, setPrevious] = useState(false);
@@ -48,7 +57,8 @@ export function Logs({ handle, pods, container = "" }: Props) {
           <input type="checkbox" checked={previous} onChange={(event) => setPrevious(event.target.checked)} /> Before the last restart
         </label>
         <span className="quiet" role="status">
-          {shown.length.toLocaleString()} lines of {pods.length} {pods.length === 1 ? "pod" : "pods"}
+          {shown.length.toLocaleString()} lines of {pods.length} {of > pods.length && `of ${of.toLocaleString()} `}
+          {of === 1 ? "pod" : "pods"}
           {open > 0 ? ", following" : ", ended"}
         </span>
         <span className="fill" />

@@ -16,7 +16,7 @@ import { Tabs, type Tab } from "../ui/Tabs";
 import { Blame } from "./Blame";
 import { Drift } from "./Drift";
 import { EventsTable } from "./Events";
-import { Logs } from "./Logs";
+import { Logs, MOST_PODS } from "./Logs";
 import { Shell } from "./Shell";
 import "../services/service.css";
 
@@ -107,7 +107,7 @@ function tabsOf(family: Family, handle: string): readonly [Tab, ...Tab[]] {
     { id: "drift", title: component.synced ? "Git and live" : "Drift", content: () => <Drift component={component} /> },
     { id: "who", title: "Who set what", content: () => <Blame id={component.id} /> },
     { id: "events", title: "Events", content: () => <Events id={component.id} /> },
-    ...(pods.length > 0 ? [{ id: "logs", title: "Logs", content: () => inCluster(handle, <Logs handle={handle} pods={pods} />) }] : []),
+    ...(pods.length > 0 ? [{ id: "logs", title: "Logs", content: () => inCluster(handle, <Logs handle={handle} pods={pods.slice(0, MOST_PODS)} of={pods.length} />) }] : []),
     ...(isPod ? [{ id: "shell", title: "Shell", content: () => inCluster(handle, <Shell handle={handle} pod={pod} />) }] : []),
   ];
 }

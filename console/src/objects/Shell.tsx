@@ -1,12 +1,12 @@
 import { useEffect, useRef, useState } from "react";
-import { containersOf, type Pod } from "../api/door";
+import { containersOf, type Container, type Pod } from "../api/door";
 import "./shell.css";
 
 type Props = { readonly handle: string; readonly pod: Pod };
 
 /** A terminal in a pod, through the door. It opens when asked to: a shell is never an accident. */
 export function Shell({ handle, pod }: Props) {
-  const [containers, setContainers] = useState<readonly string[]>([]);
+  const [containers, setContainers] = useState<readonly Container[]>([]);
   const [container, choose] = useState("");
   const [session, setSession] = useState(0);
   const [problem, setProblem] = useState("");
@@ -14,7 +14,8 @@ export function Shell({ handle, pod }: Props) {
   useEffect(() => {
     containersOf(handle, { namespace, name }).then(setContainers, (error: unknown) => setProblem(error instanceof Error ? error.message : String(error)));
   }, [handle, namespace, name]);
-  const chosen = container || (containers[0] ?? "");
+  const chosen = container || (containers[0]?.name ?? "");
+  const port = containers.flatMap(({ ports }) => ports)[0] ?? 80;
   return (
     <div className="stack">
       <div className="bar">
@@ -22,7 +23,7 @@ export function Shell({ handle, pod }: Props) {
           Container{" "}
           <select value={chosen} onChange={(event) => choose(event.target.value)}>
             {containers.map((one) => (
-              <option key={one}>{one}</option>
+              <option key={one.name}>{one.name}</option>
             ))}
           </select>
         </label>
@@ -36,7 +37,7 @@ export function Shell({ handle, pod }: Props) {
       <p className="quiet">
         A port of it on your machine:{" "}
         <code>
-          kubectl --context towline-{handle} -n {namespace} port-forward {name} 8080:80
+          kubectl --context towline-{handle} -n {namespace} port-forward {name} {port < 1024 ? port + 8000 : port}:{port}
         </code>
       </p>
     </div>

@@ -1,4 +1,4 @@
-import { useState } from "react";
+import { Fragment, useState } from "react";
 import { useMutation } from "urql";
 import { ApproveDocument, RejectDocument } from "../api/generated";
 import { ServiceChanges } from "../services/ServiceChanges";
@@ -10,8 +10,34 @@ import type { Asked, Gate } from "./stages";
 
 type Props = { readonly gate: Gate; readonly asked: Asked; readonly verdict: "approve" | "reject"; readonly onDone: () => void };
 
-// Of more services only the digests stand there: what changes alike is grouped below.
+// What more services would have changed is grouped by what it is.
 const MOST_COMPARED = 20;
+
+function Digest({ one: { serviceId, service, sha, digest }, isCompared }: { readonly one: Asked["digests"][number]; readonly isCompared: boolean }) {
+  return (
+    <section>
+      <p className="quiet">
+        <strong>{service}</strong> commit <code>{sha.slice(0, 12)}</code> digest <code>{digest.slice(0, 23)}…</code>
+      </p>
+      {isCompared && <ServiceChanges serviceId={serviceId} gitRef={sha} expected={digest} />}
+    </section>
+  );
+}
+
+/** What each commit of a release would change: in the services that it is about, if they are many, and in the fleet. */
+function Wide({ digests }: { readonly digests: Asked["digests"] }) {
+  const commits = new Map(digests.map((one) => [one.sha, one.serviceId]));
+  return [...commits].map(([sha, serviceId]) => {
+    const commit = sha.slice(0, 12);
+    const own = digests.flatMap((one) => (one.sha === sha ? [one.serviceId] : []));
+    return (
+      <Fragment key={sha}>
+        {digests.length > MOST_COMPARED && <FleetWide title={`What ${commit} would change here`} serviceId={serviceId} sha={sha} serviceIds={own} />}
+        <FleetWide title={`What ${commit} would change in the whole fleet`} serviceId={serviceId} sha={sha} serviceIds={null} />
+      </Fragment>
+    );
+  });
+}
 
 /** Approves or rejects: above the button stands exactly what is decided, and what it would change. */
 export function Decision({ gate, asked, verdict, onDone }: Props) {
@@ -36,17 +62,12 @@ export function Decision({ gate, asked, verdict, onDone }: Props) {
     >
       {error !== undefined && <Problem error={error} />}
       <div className="preview stack">
-        {asked.digests.map(({ serviceId, service, sha, digest }, index) => (
-          <section key={serviceId}>
-            <p className="quiet">
-              <strong>{service}</strong> commit <code>{sha.slice(0, 12)}</code> digest <code>{digest.slice(0, 23)}…</code>
-            </p>
-            {index < MOST_COMPARED && <ServiceChanges serviceId={serviceId} gitRef={sha} expected={digest} />}
-          </section>
+        {asked.digests.map((one) => (
+          <Digest key={one.serviceId} one={one} isCompared={asked.digests.length <= MOST_COMPARED} />
         ))}
         {asked.digests.length === 0 && <p className="quiet">It is not rendered for this stage yet.</p>}
       </div>
-      {isYes && asked.digests[0] !== undefined && <FleetWide key={asked.digests[0].sha} serviceId={asked.digests[0].serviceId} sha={asked.digests[0].sha} />}
+      {isYes && <Wide digests={asked.digests} />}
       <label>
         Comment
         <textarea rows={2} value={comment} maxLength={2000} onChange={(event) => setComment(event.target.value)} />

@@ -25,15 +25,18 @@ function GroupOfServices({ group }: { readonly group: Group }) {
   );
 }
 
-function Diff({ repositoryId, sha }: { readonly repositoryId: string; readonly sha: string }) {
-  const [{ data, error }] = useQuery({ query: FleetDiffDocument, variables: { repositoryId, ref: sha } });
+type DiffProps = { readonly repositoryId: string; readonly sha: string; readonly serviceIds: readonly string[] | null };
+
+function Diff({ repositoryId, sha, serviceIds }: DiffProps) {
+  const variables = { repositoryId, ref: sha, serviceIds: serviceIds === null ? null : [...serviceIds] };
+  const [{ data, error }] = useQuery({ query: FleetDiffDocument, variables });
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={3} />;
   const { looked, untouched, groups, more } = data.fleetDiff;
   return (
     <div className="stack">
       <p>
-        Of {looked} {looked === 1 ? "service" : "services"} from this repository, {looked - untouched} would change.
+        Of {looked} {looked === 1 ? "service" : "services"} {serviceIds === null ? "from this repository that no pipeline moves" : "that this is about"}, {looked - untouched} would change.
         {groups.length > 1 && " Those that change alike stand together."}
       </p>
       {groups.map((group, index) => (
@@ -44,15 +47,26 @@ function Diff({ repositoryId, sha }: { readonly repositoryId: string; readonly s
   );
 }
 
-/** What a commit would change in every service that comes from its repository. */
-export function FleetWide({ serviceId, sha }: { readonly serviceId: string; readonly sha: string }) {
+type Props = {
+  readonly title: string;
+  /** One of the services that have the commit, by which its repository is found. */
+  readonly serviceId: string;
+  readonly sha: string;
+  /** Only these services, whatever moves them; null: all that follow the repository by themselves. */
+  readonly serviceIds: readonly string[] | null;
+};
+
+/** What a commit would change in many services at once. */
+export function FleetWide({ title, serviceId, sha, serviceIds }: Props) {
   const [isOpen, open] = useState(true);
-  const [{ data }] = useQuery({ query: RepositoryOfDocument, variables: { id: serviceId }, pause: !isOpen });
+  const [{ data, error }] = useQuery({ query: RepositoryOfDocument, variables: { id: serviceId }, pause: !isOpen });
   const repository = data?.serviceDeployment?.repository;
   return (
     <details className="fleet-wide" open={isOpen} onToggle={(event) => open(event.currentTarget.open)}>
-      <summary>What this commit would change in the whole fleet</summary>
-      {isOpen && (repository == null ? <Skeleton lines={2} /> : <Diff repositoryId={repository.id} sha={sha} />)}
+      <summary>{title}</summary>
+      {error !== undefined && data == null && <Problem error={error} />}
+      {isOpen && repository == null && error === undefined && <Skeleton lines={2} />}
+      {isOpen && repository != null && <Diff repositoryId={repository.id} sha={sha} serviceIds={serviceIds} />}
     </details>
   );
 }

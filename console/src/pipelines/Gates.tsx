@@ -8,7 +8,7 @@ import { askedBefore, type Asked, type Edge, type Gate } from "./stages";
 
 const GATE: Record<string, readonly [Tone, string]> = {
   OPEN: ["ok", "Open"],
-  PENDING: ["idle", "Nothing waits"],
+  PENDING: ["idle", "Not yet"],
   RUNNING: ["warn", "Waits"],
   CLOSED: ["bad", "Closed"],
 };
@@ -51,7 +51,7 @@ export function GateLine({ gate, asked, pipelineId }: { readonly gate: Gate; rea
         {gate.quorum !== null && gate.type === "APPROVAL" && gate.reason === "" && `, ${gate.approvals.length} of ${gate.quorum}`}
         {gate.notAuthor === true && ", not by its author"}
       </p>
-      {gate.reason !== "" && <p className="why">{gate.reason}</p>}
+      {gate.reason !== "" && gate.reason !== asked.reason && <p className="why">{gate.reason}</p>}
       {gate.approvals.map(({ actor, at, comment }) => (
         <p key={actor}>
           <span className="status ok">✓ {actor}</span> <Age at={at} /> {comment}

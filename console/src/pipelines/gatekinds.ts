@@ -31,7 +31,7 @@ export const GATE_KINDS: Readonly<Record<GateType, GateKind>> = {
     what: "so many people say yes to exact digests",
     begun: { quorum: 1 },
     fields: [
-      { path: "quorum", title: "How many", of: "number" },
+      { path: "quorum", title: "How many", note: "1, if nothing is said", of: "number" },
       { path: "notAuthor", title: "Not by the author of the commit", of: "check", usual: true },
       { path: "people", title: "Only these people", note: "e-mails, separated by blanks; empty: whoever has the right", of: "list" },
       { path: "groups", title: "Only these groups", of: "list" },

@@ -28,11 +28,14 @@ function limitOf(settings: Settings): Limit | null {
 const TITLES: Readonly<Record<string, string>> = Object.fromEntries(Object.entries(STEP_KINDS).map(([type, { title }]) => [type, title]));
 const titleOf = (type: unknown): string => (isText(type) ? (TITLES[type] ?? type) : "");
 
-/** Steps in the order in which they are written; a gate that is one check has one. */
+// Kinds whose gates ask a worker, so that they are one step.
+const CHECKS: readonly string[] = ["JOB", "METRIC", "HTTP", "VERSION"];
+
+/** Steps in the order in which they are written; a gate that is one check has one, others have none. */
 export function stepsOf({ type, checks, measured, settings }: Pick<GateFullFragment, "type" | "checks" | "measured" | "settings">): readonly GateStep[] {
   const asked = JSON.parse(settings) as Settings;
   if (type !== "WORKFLOW") {
-    return checks.map((check) => ({ name: check.step, title: GATE_KINDS[type].title, after: [], check, limit: limitOf(asked), measured }));
+    return CHECKS.includes(type) ? [{ name: type, title: GATE_KINDS[type].title, after: [], check: checks[0] ?? null, limit: limitOf(asked), measured }] : [];
   }
   const steps = Array.isArray(asked["steps"]) ? (asked["steps"] as Settings[]) : [];
   return steps.map((step) => {

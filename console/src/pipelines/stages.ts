@@ -11,6 +11,8 @@ export type Asked = {
   readonly release: Edge["release"];
   readonly digests: readonly (Edge["digests"][number] & { readonly service: string })[];
   readonly stage: string;
+  /** Why all of it waits; what a gate says beside that is its own. */
+  readonly reason: string;
   /** The gate as a part of the pipeline, in words. */
   readonly place: string;
   /** The stage runs the release already: the gate is its own workflow. */
@@ -23,13 +25,16 @@ function named(digests: Edge["digests"], stage: Stage | undefined): Asked["diges
 }
 
 /** What the gates of an edge are asked; `stages` are those of its pipeline. */
-export function askedBefore({ release, digests, from, to }: Edge, stages: readonly Stage[]): Asked {
+export function askedBefore({ release, digests, reason, from, to }: Edge, stages: readonly Stage[]): Asked {
   const behind = stages.find(({ id }) => id === to.id);
-  return { release, digests: named(digests, behind), stage: to.name, place: `${from.name} → ${to.name}`, within: false };
+  return { release, digests: named(digests, behind), stage: to.name, reason, place: `${from.name} → ${to.name}`, within: false };
 }
 
 /** What the workflow of a stage is asked. */
-export const askedWithin = (stage: Stage): Asked => ({ release: stage.release, digests: named(stage.digests, stage), stage: stage.name, place: stage.name, within: true });
+export function askedWithin(stage: Stage): Asked {
+  const { release, digests, name, reason } = stage;
+  return { release, digests: named(digests, stage), stage: name, reason, place: name, within: true };
+}
 
 const HEALTH: Record<string, readonly [Tone, string]> = {
   HEALTHY: ["ok", "Healthy"],

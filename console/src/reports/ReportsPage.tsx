@@ -12,13 +12,15 @@ import "./reports.css";
 const DAY = 86_400_000;
 const ANEW = 300_000;
 const SPANS: readonly (readonly [string, string, number, Period])[] = [
-  ["", "30 days", 30, "DAY"],
   ["7", "7 days", 7, "DAY"],
+  ["", "30 days", 30, "DAY"],
   ["90", "90 days", 90, "WEEK"],
   ["365", "a year", 365, "MONTH"],
 ];
 
 const seconds = (value: number | null): string => (value === null ? "–" : value < 1 ? "under 1s" : duration(value * 1000));
+/** How often something is: a day, or a week where that is less than once in two days. */
+const often = (perDay: number): string => (perDay === 0 || perDay >= 0.5 ? `${Math.round(perDay * 10) / 10} a day` : `${Math.round(perDay * 70) / 10} a week`);
 const percent = (value: number | null): string => (value === null ? "–" : `${Math.round(value * 1000) / 10} %`);
 
 function Figure({ title, value, note }: { readonly title: string; readonly value: string; readonly note: string }) {
@@ -38,7 +40,7 @@ function Report({ report, by }: { readonly report: DeliveryQuery["deliveryReport
   return (
     <>
       <div className="dora">
-        <Figure title="Deployments" value={`${Math.round(report.deploymentsPerDay * 10) / 10} a day`} note={`${total.healthy} became healthy of ${total.begun}`} />
+        <Figure title="Deployments" value={often(report.deploymentsPerDay)} note={`${total.healthy} became healthy of ${total.begun}`} />
         <Figure title="Lead time" value={seconds(report.leadP50)} note={`p90 ${seconds(report.leadP90)}, from commit to healthy`} />
         <Figure title="Failed" value={percent(total.failureRate)} note={`${total.failed} failed, degraded or were reverted`} />
         <Figure title="Restored in" value={seconds(report.restoreP50)} note={`p90 ${seconds(report.restoreP90)}`} />

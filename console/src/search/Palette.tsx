@@ -27,6 +27,14 @@ function entryOf(place: Place): Entry {
 const PAGE_ENTRIES: () => readonly Entry[] = () =>
   PAGES.flatMap(({ path, nav }) => (nav === undefined ? [] : [{ kind: "page", title: nav.title, path }]));
 
+const searchPath = (q: string): string => `/search?q=${encodeURIComponent(q)}`;
+
+/** What leads on where no name fits: into the objects of all clusters, and the images that they run. */
+const further = (q: string): readonly Entry[] => [
+  { kind: "objects", title: `Search objects of all clusters for “${q}”`, path: searchPath(q) },
+  { kind: "images", title: `Search running images for “${q}”`, path: searchPath(`image:${q}`) },
+];
+
 function useEntries(text: string): readonly Entry[] {
   const q = useDeferredValue(text.trim());
   const [{ data }] = useQuery({ query: PlacesDocument, variables: { q }, pause: q === "" });
@@ -35,8 +43,7 @@ function useEntries(text: string): readonly Entry[] {
     const small = q.toLowerCase();
     const own = [...PAGE_ENTRIES(), ...ACTIONS].filter(({ title }) => title.toLowerCase().includes(small));
     const found = data?.places.map(entryOf) ?? [];
-    const objects: Entry = { kind: "objects", title: `Search objects of all clusters for “${q}”`, path: `/search?q=${encodeURIComponent(q)}` };
-    return [...found, ...own, objects];
+    return [...found, ...own, ...further(q)];
   }, [q, data]);
 }
 

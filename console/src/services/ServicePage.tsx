@@ -3,7 +3,7 @@ import { useQuery, useSubscription } from "urql";
 import { Link, useParams } from "wouter";
 import { ServiceDocument, ServiceLiveDocument } from "../api/generated";
 import { AWAY } from "../clusters/away";
-import { Logs } from "../objects/Logs";
+import { Logs, MOST_PODS } from "../objects/Logs";
 import { EventsTable } from "../objects/Events";
 import { Age } from "../ui/Age";
 import { NotThere } from "../ui/NotThere";
@@ -23,8 +23,6 @@ import { Timeline } from "./Timeline";
 import { WhatIf } from "./WhatIf";
 import type { Service } from "./service";
 import "./service.css";
-
-const MOST_PODS = 20;
 
 const Values = lazy(async () => ({ default: (await import("../flow/Values")).Values }));
 
@@ -90,7 +88,7 @@ export function ServicePage() {
   if (error !== undefined && service == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={14} />;
   if (service == null) return <NotThere what="service" />;
-  const pods = service.components.filter(({ kind, group }) => kind === "Pod" && !group).slice(0, MOST_PODS);
+  const pods = service.components.filter(({ kind, group }) => kind === "Pod" && !group);
   return (
     <article>
       <Head service={service} />
@@ -105,7 +103,7 @@ export function ServicePage() {
           { id: "whatif", title: "What if", content: () => <WhatIf service={service} /> },
           { id: "values", title: "Values", content: () => <Values serviceId={service.id} /> },
           { id: "events", title: "Events", content: () => <ServiceEvents serviceId={service.id} render={EventsTable} /> },
-          { id: "logs", title: "Logs", content: () => <Logs handle={service.cluster?.handle ?? ""} pods={pods} /> },
+          { id: "logs", title: "Logs", content: () => <Logs handle={service.cluster?.handle ?? ""} pods={pods.slice(0, MOST_PODS)} of={pods.length} /> },
           { id: "settings", title: "Settings", content: () => <Settings service={service} /> },
         ]}
       />

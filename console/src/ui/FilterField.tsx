@@ -5,9 +5,16 @@ import { useParam } from "./useParam";
 // What is typed in one go is asked for once.
 const PAUSE = 50;
 
-/** The filter of a page, kept in the address; `/` goes into it. */
-export function FilterField({ label }: { readonly label: string }) {
-  const [text, change] = useParam("q");
+type Props = {
+  readonly label: string;
+  /** Of the parameter; `/` goes into the field of `q`. */
+  readonly name?: string;
+};
+
+/** A filter of a page, kept in the address. */
+export function FilterField({ label, name = "q" }: Props) {
+  const [text, change] = useParam(name);
+  const isMain = name === "q";
   const field = useRef<HTMLInputElement>(null);
   const waiting = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
   const settle = (value: string) => {
@@ -15,7 +22,12 @@ export function FilterField({ label }: { readonly label: string }) {
     waiting.current = setTimeout(() => change(value), PAUSE);
   };
   useEffect(() => () => clearTimeout(waiting.current), []);
+  // The address changes by the way back, or a link, too: whoever types in the field has the say.
   useEffect(() => {
+    if (field.current !== null && field.current !== document.activeElement) field.current.value = text;
+  }, [text]);
+  useEffect(() => {
+    if (!isMain) return undefined;
     const onKey = (event: KeyboardEvent) => {
       if (event.key !== "/" || typing(event)) return;
       event.preventDefault();
@@ -23,14 +35,14 @@ export function FilterField({ label }: { readonly label: string }) {
     };
     addEventListener("keydown", onKey);
     return () => removeEventListener("keydown", onKey);
-  }, []);
+  }, [isMain]);
   return (
     <input
       ref={field}
       type="search"
-      data-page-filter=""
+      data-page-filter={isMain ? "" : undefined}
       aria-label={label}
-      placeholder={`${label}  /`}
+      placeholder={isMain ? `${label}  /` : label}
       defaultValue={text}
       onChange={(event) => settle(event.target.value)}
       onKeyDown={(event) => event.key === "Escape" && event.currentTarget.blur()}

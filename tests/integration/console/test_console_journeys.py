@@ -110,8 +110,24 @@ def test_from_the_palette_to_a_live_object(ada: Desk, story: Story) -> None:
     expect(page.get_by_role("heading", name="shop")).to_be_visible()
 
 
-def test_logs_of_pods_and_a_shell(ada: Desk, story: Story) -> None:
-    """Logs are followed and searched; the shell answers through the door."""
+@pytest.fixture
+def recorded(story: Story) -> None:
+    """What the administrator does in clusters is recorded, from now on."""
+    role = {
+        "name": "recorded",
+        "rules": [{"verbs": ["CONNECT"], "kinds": ["CLUSTER"]}],
+        "kubernetes": {"record": True},
+    }
+    story.stage.ask("mutation ($a: RoleAttributes!) { createRole(attributes: $a) { id } }", a=role)
+    story.stage.ask(
+        "mutation ($email: String!) { createRoleBinding(attributes: "
+        '{role: "recorded", scope: "installation", user: $email}) { id } }',
+        email=EMAIL,
+    )
+
+
+def test_logs_of_pods_and_a_shell(ada: Desk, story: Story, recorded: None) -> None:
+    """Logs are followed and searched; the shell answers through the door, and is played again."""
     page = ada.go(f"/services/{story.services['dev']}?tab=logs")
     lines = page.get_by_role("region", name="Log lines")
     expect(lines).to_contain_text("line 100 of web-")
@@ -127,6 +143,11 @@ def test_logs_of_pods_and_a_shell(ada: Desk, story: Story) -> None:
     page.keyboard.type("echo hello")
     page.keyboard.press("Enter")
     expect(screen).to_contain_text("hello")
+    # The session ends with its page.
+    ada.turn_to("/audit?kind=REQUEST")
+    page.get_by_role("link", name="Play").first.click()
+    page.get_by_label("Speed").select_option("16")
+    expect(page.locator(".xterm")).to_contain_text("hello")
 
 
 def test_a_release_is_approved_and_goes_live(ada: Desk, story: Story) -> None:
@@ -261,7 +282,7 @@ def test_a_pipeline_is_judged_while_it_is_written(ada: Desk, story: Story) -> No
 
 
 def test_who_may_not_is_told_which_right_is_missing(stranger: Desk, story: Story) -> None:
-    """A viewer sees the service, and is told why nothing comes of the button."""
+    """A viewer sees the service, and is told why nothing comes of the button; they may leave."""
     page = stranger.page
     page.set_extra_http_headers({"Authorization": f"Bearer {_viewer(story)}"})
     stranger.go(f"/services/{story.services['dev']}")
@@ -269,6 +290,10 @@ def test_who_may_not_is_told_which_right_is_missing(stranger: Desk, story: Story
     alert = page.get_by_role("alert")
     expect(alert).to_contain_text("Not allowed")
     expect(alert).to_contain_text("write")
+    stranger.turn_to("/access?tab=sessions")
+    page.get_by_role("button", name="Sign out everywhere").click()
+    page.get_by_role("dialog").get_by_role("button", name="Sign out everywhere").click()
+    expect(page.get_by_label("Password")).to_be_visible()
 
 
 def _viewer(story: Story) -> str:

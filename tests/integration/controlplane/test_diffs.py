@@ -108,10 +108,19 @@ async def test_a_branch_shows_what_it_would_do_to_the_fleet(world: World) -> Non
 
 async def test_a_merge_moves_no_service_that_is_held_or_promoted(world: World) -> None:
     cluster, repository = await world.cluster(), await world.repository()
-    await world.service(cluster, repository, promoted=True)
-    world.manifests.push(repository.id, {"shop": [config_map("a")]}, ref="feature")
-    found = await Diffs(world.deps).of_fleet(world.admin, repository.id, "feature")
-    assert (found.looked, found.groups) == (0, ())
+    """Unless just they are asked for, as before an approval."""
+    promoted = await world.service(cluster, repository, promoted=True)
+    await world.service(cluster, repository, "other")
+    shown = {"shop": [config_map("a")], "other": []}
+    world.manifests.push(repository.id, shown, ref="feature")
+    diffs = Diffs(world.deps)
+    found = await diffs.of_fleet(world.admin, repository.id, "feature")
+    assert "shop" not in {one.service.name for group in found.groups for one in group.members}
+    only = [promoted.id, "of-nobody"]
+    found = await diffs.of_fleet(world.admin, repository.id, "feature", only)
+    assert found.looked == 1
+    (group,) = found.groups
+    assert group.difference.added == 1
 
 
 async def test_strangers_are_told_nothing(world: World) -> None:
