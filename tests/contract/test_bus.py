@@ -118,7 +118,7 @@ async def test_without_redis_a_process_wakes_itself_and_sweeps(own_redis: Redis)
             assert await soon(swept) == (MISSED, "")
         own_redis.thaw()
         heard = there.subscribe("pear")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while True:
                 here.publish("pear", "2")
                 try:

@@ -126,7 +126,7 @@ class Provider:
             return True
         return False
 
-    async def wait_gone(self, name: str, id: str, tries: int = 40) -> None:
+    async def wait_gone(self, name: str, id: str, tries: int = 400) -> None:
         """The loop after a deletion: any other failure ends it."""
         for _ in range(tries):
             if await self.gone(name, id=id):

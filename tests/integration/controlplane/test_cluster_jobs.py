@@ -116,7 +116,7 @@ async def test_a_job_goes_to_its_agent_with_secrets_that_only_it_opens(
     await agent.report(2, job=wire.JobStatus(command_id=job.id, phase=wire.JOB_PHASE_RUNNING))
     result = wire.CommandResult(command_id=job.id, outcome=wire.OUTCOME_FAILED, message="x")
     await agent.report(3, result=result)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while (await agent.read("ack")).ack.number < 3:
             pass
     end = await world.jobs.get(world.admin, job.id)
@@ -134,7 +134,7 @@ async def test_secrets_for_an_agent_without_a_key_are_not_sent(world: World, hub
     await agent.hello()
     await agent.difference()
     job = await world.jobs.run(world.admin, cluster_id, request(secrets={"password": CANARY}))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not (end := await world.jobs.get(world.admin, job.id)).phase.final:
             await asyncio.sleep(0.02)
     assert end.phase is JobPhase.FAILED and "no key" in end.message

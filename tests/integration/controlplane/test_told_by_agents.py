@@ -364,7 +364,7 @@ async def test_agents_that_fight_for_a_cluster_are_shown_with_both_addresses(
     for turn in range(5):
         agent = await hub.agent(token)
         await agent.hello(instance_id=f"agent-{turn % 2}")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not (alarm := (await world.clusters.get(world.admin, cluster_id)).alarm):
             await asyncio.sleep(0.02)
     assert alarm.count("127.0.0.1:") == 2 and "stop one of them" in alarm
@@ -375,7 +375,7 @@ async def test_what_hinders_an_agent_is_shown_as_long_as_it_says_so(world: World
     cluster_id, token = await registered(world)
 
     async def shown(right: Callable[[str], bool]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not right((await world.clusters.get(world.admin, cluster_id)).alarm):
                 await asyncio.sleep(0.02)
 

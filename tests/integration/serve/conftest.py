@@ -99,7 +99,7 @@ class Running:
         return (await self.ask(SERVICE, id=service))["serviceDeployment"]
 
     async def service_until(
-        self, service: str, right: Callable[[Json], object], seconds: float = 30
+        self, service: str, right: Callable[[Json], object], seconds: float = 60
     ) -> Json:
         """Wait until a service is as it should be."""
 

@@ -149,7 +149,7 @@ async def test_an_agent_with_a_revoked_token_is_cut_and_told(fleet: Fleet) -> No
 
     await until(ends, lambda seen: seen == (True, True))
     await hub.ask("mutation ($id: ID!) { rotateClusterToken(id: $id) { id } }", id=id)
-    await until(ends, lambda seen: seen == (False, False), 5)
+    await until(ends, lambda seen: seen == (False, False), 60)
     assert await fleet.live("shop") == {"n": "1"}
 
 

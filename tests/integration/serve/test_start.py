@@ -12,6 +12,7 @@ import pytest
 
 from fleet.errors import Unavailable
 from tests.integration.serve.conftest import running, settings
+from tests.integration.serve.waiting import until
 from towline.demo.ports import free_ports
 from towline.serve.process import Process
 
@@ -114,8 +115,11 @@ async def test_a_start_that_fails_leaves_nothing_running(tmp_path: Path) -> None
         process = Process(settings(tmp_path / "second", listen_http=hub.addresses.http))
         with pytest.raises(Unavailable, match="cannot listen"):
             await process.start()
-        await asyncio.sleep(0.1)
-        assert {task.get_name() for task in asyncio.all_tasks() - before} == set()
+
+        async def left() -> set[str]:
+            return {task.get_name() for task in asyncio.all_tasks() - before}
+
+        await until(left, lambda names: not names)
 
 
 @pytest.mark.parametrize(

@@ -156,7 +156,7 @@ async def test_every_call_of_agents_needs_a_deploy_token(hub: Running, token: st
     async with grpc.aio.secure_channel(hub.addresses.agents, credentials) as channel:
         for call in calls:
             service, _, method = call.rpartition(".")
-            rpc = channel.stream_stream(f"/{service}/{method}")(metadata=metadata, timeout=10)
+            rpc = channel.stream_stream(f"/{service}/{method}")(metadata=metadata, timeout=60)
             with pytest.raises(grpc.aio.AioRpcError) as refused:
                 await rpc.write(b"")  # The refusal may come before anything was sent.
                 await rpc.read()
@@ -166,7 +166,7 @@ async def test_every_call_of_agents_needs_a_deploy_token(hub: Running, token: st
 async def test_agents_are_served_over_tls_only(hub: Running) -> None:
     """A deploy token never travels in the clear."""
     async with grpc.aio.insecure_channel(hub.addresses.agents) as channel:
-        rpc = channel.stream_stream("/fleet.v1.Agent/Sync")(timeout=5)
+        rpc = channel.stream_stream("/fleet.v1.Agent/Sync")(timeout=60)
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await rpc.read()
         assert refused.value.code() is grpc.StatusCode.UNAVAILABLE

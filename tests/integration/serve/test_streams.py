@@ -66,7 +66,7 @@ async def test_an_open_watch_is_listed_and_ended(
         found = await rows(hub, "kubernetes.watch")
         return [row for row in found if row["detail"].get("reason") != "refused"]
 
-    found = await until(ends, lambda found: len(found) == 2, 10)
+    found = await until(ends, lambda found: len(found) == 2, 60)
     assert {row["detail"].get("reason", row["detail"].get("phase")) for row in found} == {
         "ended",
         "started",

@@ -100,7 +100,7 @@ async def test_the_plugin_signs_a_person_in(
     tasks = Tasks("test")
     asking = tasks.spawn("plugin", asyncio.to_thread(kubectl_login.credential, wish, PERSON))
     told = ""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not (code := re.search(r"approve ([\w-]+)", told)):
             await asyncio.sleep(0.05)
             told += capsys.readouterr().err

@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 async def until(
-    look: Callable[[], Awaitable[T]], right: Callable[[T], object], seconds: float = 20
+    look: Callable[[], Awaitable[T]], right: Callable[[T], object], seconds: float = 60
 ) -> T:
     """What `look` gives once it is right. AssertionError, with the last look: not in time."""
     seen: list[T] = []
