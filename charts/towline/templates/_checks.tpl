@@ -1,11 +1,17 @@
 {{- /* Refuses what cannot work, before anything is installed. */ -}}
 {{- define "towline.check" -}}
 {{- $several := include "towline.several" . }}
-{{- if and (or $several .Values.gitcache.enabled) (not .Values.redis.existingSecret) }}
+{{- if and .Values.trial.postgresql.enabled .Values.database.existingSecret }}
+{{- fail "trial.postgresql.enabled: database.existingSecret names a database already; give one of both" }}
+{{- end }}
+{{- if and .Values.trial.redis.enabled .Values.redis.existingSecret }}
+{{- fail "trial.redis.enabled: redis.existingSecret names a Redis already; give one of both" }}
+{{- end }}
+{{- if and (or $several .Values.gitcache.enabled) (not (include "towline.redisSecret" .)) }}
 {{- fail (printf "redis.existingSecret: %s needs a Redis that all processes share; name the Secret with its URL" (ternary "more than one replica" "a git cache of its own" (eq $several "true"))) }}
 {{- end }}
 {{- if include "towline.shared" . }}
-{{- if not .Values.database.existingSecret }}
+{{- if not (include "towline.databaseSecret" .) }}
 {{- fail "database.existingSecret: replicas share a PostgreSQL; name the Secret with its URL" }}
 {{- end }}
 {{- if not .Values.keys.existingSecret }}

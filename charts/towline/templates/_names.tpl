@@ -13,6 +13,16 @@
 {{- end }}
 {{- end }}
 
+{{- /* A further workload's name, which leaves the same room; root, part. */ -}}
+{{- define "towline.partName" -}}
+{{- $most := sub 51 (len .part) | int }}
+{{- printf "%s-%s" (include "towline.fullname" .root | trunc $most | trimSuffix "-") .part }}
+{{- end }}
+
+{{- define "towline.gitcache.fullname" -}}
+{{- include "towline.partName" (dict "root" . "part" "gitcache") }}
+{{- end }}
+
 {{- define "towline.selector" -}}
 app.kubernetes.io/name: {{ include "towline.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -82,6 +92,15 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end }}
 
+{{- /* The Secrets with the URLs of database and Redis; empty: neither is shared. */ -}}
+{{- define "towline.databaseSecret" -}}
+{{- ternary (include "towline.trial.postgresql" .) .Values.database.existingSecret .Values.trial.postgresql.enabled }}
+{{- end }}
+
+{{- define "towline.redisSecret" -}}
+{{- ternary (include "towline.trial.redis" .) .Values.redis.existingSecret .Values.trial.redis.enabled }}
+{{- end }}
+
 {{- /* Whether plain HTTP is spoken with whatever ends TLS before the pods. */ -}}
 {{- define "towline.plainHttp" -}}
 {{- if or .Values.ingress.enabled .Values.gateway.enabled }}true{{ end }}
@@ -89,7 +108,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{- /* Whether there may be several processes: those share a database, Redis and keys. */ -}}
 {{- define "towline.shared" -}}
-{{- if .Values.redis.existingSecret }}true{{ end }}
+{{- if include "towline.redisSecret" . }}true{{ end }}
 {{- end }}
 
 {{- /* Whether there may be more than one control plane. */ -}}

@@ -80,8 +80,8 @@ capabilities:
 {{- define "towline.sharedSources" -}}
 {{- if include "towline.shared" . }}
 - secret:
-    name: {{ .Values.redis.existingSecret }}
-    items: [{key: {{ .Values.redis.key | quote }}, path: redis/url}]
+    name: {{ include "towline.redisSecret" . }}
+    items: [{key: {{ ternary "url" .Values.redis.key .Values.trial.redis.enabled | quote }}, path: redis/url}]
 - secret:
     name: {{ .Values.keys.existingSecret }}
     items: [{key: peers.key, path: keys/peers.key}]

@@ -48,6 +48,32 @@ def test_an_agent_is_installed_upgraded_and_removed(
     assert [one for one in left if "deletionTimestamp" not in one["metadata"]] == []
 
 
+def test_passwords_of_a_trial_stay_as_they_are(
+    cluster: Cluster, namespace: str, releases: Any
+) -> None:
+    """By an upgrade, and, as the database's volume, over a removal: the next release gets in."""
+    name = f"try-{namespace.rpartition('-')[2]}"
+    label = f"app.kubernetes.io/instance={name}"
+    values = values_of("towline", "trial")
+
+    def passwords() -> dict[str, Json]:
+        found = listed(cluster, "secrets", "-n", namespace, "-l", label)
+        return {one["metadata"]["name"]: one["data"] for one in found}
+
+    releases.install(CHARTS / "towline", name, values, namespace=namespace)
+    made = passwords()
+    assert set(made) == {f"{name}-towline-postgresql", f"{name}-towline-redis"}
+    releases.upgrade(CHARTS / "towline", name, {**values, "logLevel": "debug"}, namespace=namespace)
+    assert passwords() == made
+    releases.uninstall(name)
+    assert set(passwords()) == {f"{name}-towline-postgresql"}
+    releases.install(CHARTS / "towline", name, values, namespace=namespace)
+    again = passwords()
+    releases.uninstall(name)
+    assert again[f"{name}-towline-postgresql"] == made[f"{name}-towline-postgresql"]
+    assert again[f"{name}-towline-redis"] != made[f"{name}-towline-redis"]
+
+
 def test_the_data_outlives_the_control_plane(
     cluster: Cluster, namespace: str, releases: Any
 ) -> None:

@@ -54,11 +54,11 @@ def workloads_of(objects: list[Json]) -> list[Json]:
 
 def pod_of(objects: list[Json], part: str | None = None) -> Json:
     """The pod spec of a release's workload for this component, by default its main one."""
+    wanted = {part} if part else {"control-plane", "agent"}
     (workload,) = [
         one
         for one in workloads_of(objects)
-        if one["metadata"]["labels"].get("app.kubernetes.io/component") == part
-        or (part is None and not one["metadata"]["name"].endswith("-gitcache"))
+        if one["metadata"]["labels"]["app.kubernetes.io/component"] in wanted
     ]
     return workload["spec"]["template"]["spec"]
 

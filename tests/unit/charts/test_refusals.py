@@ -45,6 +45,8 @@ def changed(chart: str, path: str, value: Any) -> Json:
         (HUB, "gitcache.replicas", 1.5),
         (HUB, "certificate.duration", "90 days"),
         (HUB, "gateway.agents.apiVersion", "v2"),
+        (HUB, "trial.postgresql.password", "mine"),
+        (HUB, "trial.redis.image", ""),
     ],
 )
 def test_the_schema_names_the_value(chart: str, path: str, value: Any) -> None:
@@ -97,6 +99,8 @@ def test_what_does_not_fit_together_is_told(chart: str, path: str, value: Any, w
         ("persistence.existingClaim", "data", "persistence.existingClaim: each replica has"),
         ("autoscaling.maxReplicas", 2, "autoscaling.maxReplicas: not below replicas"),
         ("certificate.enabled", True, "certificate.enabled: tls.existingSecret names"),
+        ("trial.postgresql.enabled", True, "trial.postgresql.enabled: database.existingSecret"),
+        ("trial.redis.enabled", True, "trial.redis.enabled: redis.existingSecret names"),
     ],
 )
 def test_replicas_without_what_they_share_are_refused(path: str, value: Any, words: str) -> None:

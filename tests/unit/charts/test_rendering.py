@@ -1,6 +1,8 @@
 """Every set of values gives objects that Kubernetes knows, in the shape we promise."""
 
+import base64
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
@@ -177,11 +179,65 @@ def test_kubernetes_waits_longer_than_the_drain() -> None:
     assert pod["terminationGracePeriodSeconds"] > 2 * 60
 
 
-def test_long_release_names_stay_names() -> None:
-    """A name of 53 characters, the most that Helm allows, gives objects that fit."""
-    for chart in NAMES:
-        for one in render(chart, values_of(chart, "default"), name="r" * 53):
-            assert len(one["metadata"]["name"]) <= 63 or one["kind"].startswith("ClusterRole")
+@pytest.mark.parametrize(("chart", "path"), VALUE_SETS)
+def test_long_release_names_stay_names(chart: str, path: Path) -> None:
+    """A name of 53 characters, the most that Helm allows, gives objects that fit.
+
+    Those of Services are labels in names of hosts; a StatefulSet's goes into a label of its pods,
+    with a hyphen and a hash of 10 characters behind it.
+    """
+    most = {"Service": 63, "Deployment": 63, "StatefulSet": 52}
+    for one in render(chart, yaml.safe_load(path.read_text()), name="r" * 53):
+        assert len(one["metadata"]["name"]) <= most.get(one["kind"], 253)
+
+
+@pytest.mark.parametrize(
+    ("server", "clients"),
+    [("postgresql", {"control-plane"}), ("redis", {"control-plane", "gitcache"})],
+)
+def test_servers_of_a_trial_are_told_to_their_clients(server: str, clients: set[str]) -> None:
+    """The URL of the made Secret leads to the made Service, and each client's pod mounts it."""
+    objects = render("towline", values_of("towline", "trial"))
+    secret = of_kind(objects, "Secret", f"-{server}")
+    data = {name: base64.b64decode(text).decode() for name, text in secret["data"].items()}
+    url = urlsplit(data["url"])
+    service = of_kind(objects, "Service", f"-{server}")
+    assert (url.scheme, url.hostname) == (server, service["metadata"]["name"])
+    assert url.port == service["spec"]["ports"][0]["port"]
+    assert url.password == data["password"] and len(data["password"]) == 32
+    for client in ("control-plane", "gitcache"):
+        mounted = _secrets_of(pod_of(objects, client))
+        assert (mounted.get(url.hostname) == ["url"]) == (client in clients)
+
+
+def test_nobody_else_reaches_the_servers_of_a_trial() -> None:
+    """With or without `networkPolicy`; they themselves reach nothing."""
+    values = {**values_of("towline", "trial"), "networkPolicy": {"enabled": False}}
+    objects = render("towline", values)
+    policies = {
+        one["metadata"]["name"]: one["spec"] for one in objects if one["kind"] == "NetworkPolicy"
+    }
+    assert set(policies) == {"towline-postgresql", "towline-redis"}
+    templates = {one["metadata"]["name"]: one["spec"]["template"] for one in workloads_of(objects)}
+    for name, spec in policies.items():
+        (rule,) = spec["ingress"]
+        assert rule["ports"] == [{"port": name.removeprefix("towline-")}]
+        let_in = [selected(peer["podSelector"], templates) for peer in rule["from"]]
+        assert let_in == [["towline"], ["towline-gitcache"]]
+        assert "Egress" in spec["policyTypes"] and "egress" not in spec
+
+
+def test_a_trial_is_marked_as_one() -> None:
+    """What is shown after the installation says so, and only then."""
+    assert "NOT FOR PRODUCTION" in notes("towline", values_of("towline", "trial"))
+    assert "NOT FOR PRODUCTION" not in notes("towline", values_of("towline", "replicas"))
+
+
+def _secrets_of(pod: Json) -> dict[str, list[str]]:
+    """The Secrets that its settings come from, and the keys of each."""
+    (settings,) = [one for one in pod["volumes"] if one["name"] == "settings"]
+    sources = [one["secret"] for one in settings["projected"]["sources"] if "secret" in one]
+    return {one["name"]: [item["key"] for item in one["items"]] for one in sources}
 
 
 def test_notes_lead_to_the_first_cluster() -> None:
