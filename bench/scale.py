@@ -42,6 +42,8 @@ CONNECTED, BESIDE, SHARED, ROLLED = 2000, 200, 120, 500
 COMMITTED = (100, 250, 500, 1000)
 COMMITS = 2
 AWAY_S = 10.0
+# As far as an agent's pulses are apart: each is counted once.
+PULSES_S = 12.0
 LOAD_S = 6.0
 USERS = 16
 RATE = 200.0
@@ -69,7 +71,7 @@ async def connect(report: Report) -> None:
 
 async def idle(report: Report) -> None:
     """What an agent costs that does nothing, with more and more of them."""
-    async with stage_for(Plan(clusters=CONNECTED, seconds=8.0), 3, None, say) as stage:
+    async with stage_for(Plan(clusters=CONNECTED, seconds=PULSES_S), 3, None, say) as stage:
         outcome = await scenarios.idle(stage)
     _add(report, outcome)
     for curve, name in zip(outcome.curves, ("CPU", "memory"), strict=True):
