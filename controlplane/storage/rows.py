@@ -216,18 +216,29 @@ class SqlRows(SqlReading[T]):
         return result.rowcount == 1
 
     async def change_each(self, changes: Mapping[str, Mapping[str, Any]]) -> None:
-        """Rows of which the same columns change share a statement; all go in the order of ids."""
+        """Rows of which the same columns change share a statement.
+
+        All are locked in the order of ids, as others lock them who write many.
+        """
         shapes: dict[tuple[str, ...], list[dict[str, Any]]] = {}
         for id, columns in sorted(changes.items()):
             self._connection.touches.wrote(id, self)
             row = {f"to_{name}": value for name, value in columns.items()}
             shapes.setdefault(tuple(sorted(columns)), []).append({"row": id, **row})
+        if len(shapes) > 1 and self._connection.dialect == "postgresql":
+            await self._hold(changes)
         for names, rows in shapes.items():
             columns = {
                 name: bindparam(f"to_{name}", type_=self._table.c[name].type) for name in names
             }
             statement = update(self._table).where(self._table.c.id == bindparam("row"))
             await self._connection.execute(statement.values(**self._written(columns)), rows)
+
+    async def _hold(self, ids: Collection[str]) -> None:
+        key = self._table.c.id
+        for some in chunks(sorted(ids)):
+            held = select(key).where(key.in_(some)).order_by(key)
+            await self._connection.execute(held.with_for_update(key_share=True))
 
     async def remove(self, id: str) -> None:
         self._connection.touches.wrote(id, self)

@@ -4,15 +4,17 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from sqlalchemy import text
 
 from controlplane.domain.access.roles import BuiltInRole as Role
 from controlplane.domain.bindings import SubjectKind
 from controlplane.domain.clustergroups import ClusterGroup
 from controlplane.domain.people import Group
 from controlplane.ports import Collided
+from controlplane.storage.store import SqlStore
 from controlplane.usecases.deps import Deps
 from controlplane.usecases.people import GroupChange
 from controlplane.usecases.projects import ProjectChange
@@ -75,6 +77,38 @@ async def test_without_another_try_one_of_them_is_told_to_try_again(
     (failed,) = [error for error in found if error is not None]
     assert isinstance(failed, Collided)
     assert failed.retry_after and "try again" in failed.message
+
+
+async def waiting(store: SqlStore) -> int:
+    """How many transactions wait for others."""
+    asked = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = {}"
+    async with store.read() as tx:
+        found = await tx._connection.execute(text(asked.format("current_database()")))
+        return found.scalar_one()
+
+
+async def test_many_rows_are_locked_in_the_order_of_ids_whatever_changes_of_each(
+    postgres_world: World,
+) -> None:
+    """Agents tell of many services at once, each of something else, while a context is saved."""
+    world = postgres_world
+    store = cast("SqlStore", world.deps.store)
+    rows = [await world.projects.create(world.admin, ProjectChange(name=name)) for name in "abc"]
+    first, second, third = sorted(one.id for one in rows)
+    changes = {first: {"name": "x"}, second: {"description": "y"}, third: {"name": "z"}}
+
+    async def change_all() -> None:
+        async with store.write() as tx:
+            await tx.projects.change_each(changes)
+
+    async with asyncio.timeout(PATIENCE), store.write() as tx:
+        await tx.projects.find(id=second)
+        changing = asyncio.ensure_future(change_all())
+        while not await waiting(store):
+            await asyncio.sleep(0.01)
+        assert await tx.projects.find(id=third) is not None
+    async with asyncio.timeout(PATIENCE):
+        await changing
 
 
 class Room:
