@@ -157,7 +157,7 @@ def _volume(live: KubeObject) -> Verdict:
 def _api_service(live: KubeObject) -> Verdict:
     available = _condition(live, "Available")
     if available.get("status") == "False":
-        return Verdict(Health.PROGRESSING, _text(available), available.get("reason", ""))
+        return Verdict(Health.PROGRESSING, _text(available), _reason(available))
     return HEALTHY
 
 
@@ -202,6 +202,7 @@ def _always(live: KubeObject) -> Verdict:
 
 
 def _by_convention(live: KubeObject) -> Verdict:
+    """Whatever a definition without a schema lets people write is taken for what it is."""
     if (stale := _not_observed(live)) and "observedGeneration" in _parts(live)[1]:
         return stale
     stalled = _condition(live, "Stalled")
@@ -209,9 +210,9 @@ def _by_convention(live: KubeObject) -> Verdict:
         return _failed(stalled)
     busy, ready = _condition(live, "Reconciling"), _condition(live, "Ready")
     if busy.get("status") == "True":
-        return Verdict(Health.PROGRESSING, _text(busy), busy.get("reason", ""))
-    if ready.get("status") in {"False", "Unknown"}:
-        return Verdict(Health.PROGRESSING, _text(ready), ready.get("reason", ""))
+        return Verdict(Health.PROGRESSING, _text(busy), _reason(busy))
+    if ready.get("status") in ("False", "Unknown"):
+        return Verdict(Health.PROGRESSING, _text(ready), _reason(ready))
     return HEALTHY
 
 
@@ -257,7 +258,7 @@ def _replicas(spec: dict[str, Any]) -> int:
 
 def _not_observed(live: KubeObject) -> Verdict | None:
     observed = _parts(live)[1].get("observedGeneration", 0)
-    if observed < metadata_of(live).get("generation", 0):
+    if isinstance(observed, int) and observed < metadata_of(live).get("generation", 0):
         return Verdict(Health.PROGRESSING, "its controller has not seen the change yet")
     return None
 
@@ -276,8 +277,12 @@ def _condition(live: KubeObject, name: str) -> dict[str, Any]:
 
 
 def _failed(condition: dict[str, Any]) -> Verdict:
-    return Verdict(Health.FAILED, _text(condition), condition.get("reason", ""))
+    return Verdict(Health.FAILED, _text(condition), _reason(condition))
 
 
 def _text(condition: dict[str, Any]) -> str:
-    return condition.get("message") or condition.get("reason") or ""
+    return str(condition.get("message") or "") or _reason(condition)
+
+
+def _reason(condition: dict[str, Any]) -> str:
+    return str(condition.get("reason") or "")

@@ -79,7 +79,8 @@ def images_of(one: KubeObject) -> tuple[str, ...]:
             spec = spec[step]
     if not isinstance(spec, dict):
         return ()
-    containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+    listed = [spec.get("initContainers"), spec.get("containers")]
+    containers = [one for part in listed if isinstance(part, list) for one in part]
     named = (c.get("image") for c in containers if isinstance(c, dict))
     return tuple(dict.fromkeys(image for image in named if isinstance(image, str)))
 

@@ -124,7 +124,7 @@ class Follower:
         try:
             async with self._client.stream(path, options, self._accept("")) as stream:
                 async for line in _lines(stream):
-                    self._version = self._event(api, orjson.loads(line)) or self._version
+                    self._version = self._event(api, _parsed(api, line)) or self._version
                     self._backoff.reset()
         except Refused as error:
             if error.status == 410:
@@ -146,6 +146,17 @@ class Follower:
             one = _typed(live, api)
             self._sink(Gone(api, one) if kind == "DELETED" else Seen(api, one, self._partial))
         return metadata_of(live).get("resourceVersion") or ""
+
+
+def _parsed(api: Api, line: bytes) -> dict[str, Any]:
+    """One event. Unavailable: somebody on the way says something else."""
+    try:
+        event = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        event = None
+    if not isinstance(event, dict):
+        raise Unavailable(f"watch of {api}: an answer that is no event: {line[:100]!r}")
+    return event
 
 
 def _backoff() -> Backoff:

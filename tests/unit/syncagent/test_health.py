@@ -1,9 +1,16 @@
 """Health rules, kind by kind."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from syncagent.domain.health import Health, assess
+from syncagent.domain.inventory import InventoryChange, Owned, Tree, components_of
+from syncagent.domain.objects import ref_of
 from syncagent.domain.pods import images_of
+from syncagent.domain.services import Stamps, Status
+from syncagent.domain.summary import summarize
+from syncagent.link.wire import inventory_to_wire, status_to_wire
 
 H, P, F, S = Health.HEALTHY, Health.PROGRESSING, Health.FAILED, Health.PAUSED
 
@@ -119,3 +126,27 @@ def test_images_of_every_workload() -> None:
     assert images_of({"spec": template}) == ("i", "m")
     assert images_of({"spec": {"jobTemplate": {"spec": template}}}) == ("i", "m")
     assert images_of({"data": {}}) == ()
+
+
+ANY = st.none() | st.booleans() | st.integers() | st.just("x") | st.just([]) | st.just({"a": 1})
+CONDITION = st.fixed_dictionaries(
+    {"type": st.sampled_from(["Ready", "Stalled", "Reconciling"])},
+    optional={"status": ANY | st.sampled_from(["True", "False"]), "message": ANY, "reason": ANY},
+)
+STATUS = st.fixed_dictionaries(
+    {}, optional={"observedGeneration": ANY, "conditions": ANY | st.lists(ANY | CONDITION)}
+)
+PODS = st.fixed_dictionaries({}, optional={"containers": ANY, "initContainers": ANY})
+
+
+@given(spec=ANY | PODS | PODS.map(lambda pod: {"template": {"spec": pod}}), status=ANY | STATUS)
+def test_whatever_a_custom_resource_holds_can_be_told(spec, status) -> None:
+    """Definitions without a schema let people write anything; reports are made of text."""
+    meta = {"name": "x", "generation": 2, "resourceVersion": "7", "uid": "u"}
+    one = {"apiVersion": "example.org/v1", "kind": "Thing", "metadata": meta}
+    owned = Owned("s", ref_of(one))
+    owned.observe(one | {"spec": spec, "status": status})
+    (told,) = components_of({owned.key: owned}, Tree()).values()
+    report = inventory_to_wire(InventoryChange("s", True, (told,), ()))
+    problems = status_to_wire(Status("s", 1, "", *summarize([told], ()), Stamps()))
+    assert report.inventory.present[0].object.name == "x" and problems.status.sequence == 1
