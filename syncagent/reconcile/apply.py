@@ -34,6 +34,8 @@ _IMMUTABLE = re.compile(
     re.IGNORECASE,
 )
 HEALS_KEPT = 15
+# What people are told of a fault of our own.
+INTERNAL = "internal error of the agent; see its log"
 
 
 @dataclass(slots=True)
@@ -65,8 +67,7 @@ class Writer:
             self.service.failures[manifest.key] = problem_of(error, manifest.ref)
         except Exception:
             log.exception("object cannot be applied", object=str(manifest.ref))
-            text = "internal error of the agent; see its log"
-            self.service.failures[manifest.key] = Problem(text, "Internal", manifest.ref)
+            self.service.failures[manifest.key] = Problem(INTERNAL, "Internal", manifest.ref)
 
     async def _apply(self, manifest: Manifest) -> None:
         known = self.service.owned[manifest.key].uid

@@ -13,7 +13,8 @@ from fleet.runtime.backoff import Backoff
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 from fleet.sealing import SealingKey
-from syncagent.domain.events import CommandDone, Outcome
+from syncagent.domain.events import CommandDone, Outcome, Sighting
+from syncagent.domain.objects import ObjectKey
 from syncagent.domain.services import Desired, Problem, Stamps
 from syncagent.ports import (
     Bundles,
@@ -25,10 +26,10 @@ from syncagent.ports import (
     Metrics,
     Reports,
 )
-from syncagent.reconcile.apply import problem_of
+from syncagent.reconcile.apply import INTERNAL, problem_of
 from syncagent.reconcile.checking import doubt_what_changed
 from syncagent.reconcile.evidence import Evidence
-from syncagent.reconcile.gates import Ended, is_closed
+from syncagent.reconcile.gates import Ended, is_closed, waits
 from syncagent.reconcile.heal import look
 from syncagent.reconcile.hooking import halt
 from syncagent.reconcile.lanes import Lanes
@@ -199,7 +200,7 @@ class Engine:
             return
         if spec.options.paused:
             self._answer(CommandDone(command_id, Outcome.REFUSED, "the service is paused"))
-        elif command_id not in service.commands:
+        elif command_id not in (*service.commands, *service.begun):
             service.asked_again, service.stopped = True, 0
             service.commands.append(command_id)
             self._now(service)
@@ -207,7 +208,7 @@ class Engine:
     def terminate(self, command_id: str, service_id: str) -> None:
         """Put an end to a sync, running hooks included; objects stay as they are by then."""
         service = self._asked(command_id, service_id)
-        if service is not None and command_id not in service.commands:
+        if service is not None and command_id not in (*service.commands, *service.begun):
             service.stopped = service.desired.sequence
             service.commands.append(command_id)
             self._now(service)
@@ -263,16 +264,16 @@ class Engine:
         service = self._registry.get(service_id)
         if service is None:
             return
-        urgings, commands = service.urgings, service.commands
-        service.commands = []
-        if commands and service.stopped != service.desired.sequence:
+        urgings, asked = service.urgings, service.commands
+        service.commands, service.begun = [], service.begun + asked
+        if asked and service.stopped != service.desired.sequence:
             await doubt_what_changed(self._tools, service)
-        walks = service.due and (commands or self._may_walk(service))
+        walks = service.due and (asked or self._may_walk(service))
         if walks:
             await self._walk(service)
-        elif service.stopped == service.desired.sequence and commands:
+        elif service.stopped == service.desired.sequence and asked:
             await self._halt(service)
-        self._answer_all(service, commands)
+        self._answer_all(service)
         wait = await self._look(service)
         if urgings == service.urgings:
             self._try_later(service, wait)
@@ -282,16 +283,18 @@ class Engine:
         else:
             self._reporter.touch(service_id)
 
-    def _answer_all(self, service: Service, commands: list[str]) -> None:
-        """What the disk does not take now is answered by a later run of the lane."""
-        for position, command_id in enumerate(commands):
+    def _answer_all(self, service: Service) -> None:
+        """Once the sync has come to its end; what the disk does not take now is answered later."""
+        if waits(service) and service.stopped != service.desired.sequence:
+            return
+        while service.begun:
             try:
-                self._answer(_result(command_id, service))
+                self._answer(_result(service.begun[0], service))
             except Unavailable as error:
                 log.error("a command's answer cannot be kept", reason=error.message)
-                service.commands = commands[position:] + service.commands
                 self._lanes.trigger_in(service.id, _ANSWER_AGAIN_S)
                 return
+            del service.begun[0]
 
     def _may_walk(self, service: Service) -> bool:
         now = self._clock.monotonic()
@@ -320,7 +323,7 @@ class Engine:
                 self._ended_early(service, error)
             except Exception:
                 log.exception("service cannot be worked on", service=service.id)
-                service.failures[None] = Problem("internal error of the agent; see its log")
+                service.failures[None] = Problem(INTERNAL, "Internal")
             finally:
                 service.busy = None
 
@@ -341,15 +344,21 @@ class Engine:
         soonest = 0.0
         while service.inbox:
             key = next(iter(service.inbox))
-            sighting = service.inbox.pop(key)
-            try:
-                wait = await look(self._tools, service, key, sighting)
-            except TowlineError as error:
-                service.failures[key] = problem_of(error, None)
-                wait = service.retry.next()
+            wait = await self._look_at(service, key, service.inbox.pop(key))
             if wait:
                 soonest = min(soonest or wait, wait)
         return soonest
+
+    async def _look_at(self, service: Service, key: ObjectKey, sighting: Sighting) -> float:
+        """Whatever is wrong with one object keeps nobody from looking at the others."""
+        try:
+            return await look(self._tools, service, key, sighting)
+        except TowlineError as error:
+            service.failures[key] = problem_of(error, None)
+        except Exception:
+            log.exception("object cannot be looked at", service=service.id, object=key)
+            service.failures[key] = Problem(INTERNAL, "Internal")
+        return service.retry.next()
 
     def _try_later(self, service: Service, wait: float) -> None:
         if not service.due:
@@ -394,7 +403,7 @@ class Engine:
         self._take_up()
 
     async def _tidy(self) -> None:
-        """Remove bundles that no service needs any more."""
+        """Remove bundles that no service needs any more; none is asked for meanwhile."""
         while True:
             await self._clock.sleep(_TIDY_EVERY_S)
             needed = {
@@ -404,7 +413,7 @@ class Engine:
                 if desired is not None and desired.spec is not None
             }
             needed.update(self._verifier.digests())
-            await asyncio.to_thread(self._bundles.keep_only, needed)
+            self._bundles.keep_only(needed)
 
 
 def _result(command_id: str, service: Service) -> CommandDone:

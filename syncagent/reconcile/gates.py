@@ -51,13 +51,18 @@ async def await_stage(
 def is_closed(service: Service, now: float) -> bool:
     """Whether a sync still waits, at a time of the monotonic clock."""
     gate = service.gate
-    if gate is None or gate.sequence != service.desired.sequence or now >= gate.until:
+    if gate is None or not waits(service) or now >= gate.until:
         return False
     if gate.hooks and (now >= gate.look_at or any(_has_ended(service, key) for key in gate.hooks)):
         return False
     return bool(gate.hooks) or not all(
         key in service.owned and is_well(service.owned[key]) for key in gate.objects
     )
+
+
+def waits(service: Service) -> bool:
+    """Whether the sync of what is desired now has come to a stage that it waits for."""
+    return service.gate is not None and service.gate.sequence == service.desired.sequence
 
 
 def is_well(one: Owned) -> bool:

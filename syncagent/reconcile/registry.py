@@ -48,7 +48,8 @@ class Service:
     seconds); None when nothing is.
 
     `failures` holds what keeps it from being as desired, by object; None stands for the whole.
-    `inbox` holds what was seen of its objects and not been looked at, newest only. Before
+    `inbox` holds what was seen of its objects and not been looked at, newest only. `commands` are
+    ids of those that nobody has taken up yet, `begun` of those without an answer so far. Before
     `hold_until` (monotonic seconds) what is due is not tried again. `urgings` counts the times
     that something new made trying again worth while. `written` and `pruned` count for the
     sequence `counted`; `tried` is the one whose walk has come to its end. `gate` is what the sync
@@ -65,6 +66,7 @@ class Service:
     failures: dict[ObjectKey | None, Problem] = field(default_factory=dict)
     inbox: dict[ObjectKey, Sighting] = field(default_factory=dict)
     commands: list[str] = field(default_factory=list)
+    begun: list[str] = field(default_factory=list)
     reported: dict[ObjectKey, Component] | None = None
     stamps: Stamps = Stamps()
     busy: Phase | None = None

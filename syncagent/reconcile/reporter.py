@@ -110,6 +110,9 @@ class Reporter:
             log.error("report cannot be kept", service=service.id, error=error.message)
             self._said_at[service.id] = self._clock.monotonic() + _AGAIN_S
             self.touch(service.id)
+        except Exception:
+            # One service that cannot be spoken of must not silence the others.
+            log.exception("service cannot be reported", service=service.id)
 
     def _status(self, service: Service, components: dict[ObjectKey, Component]) -> bool:
         status = self._current(service, components)

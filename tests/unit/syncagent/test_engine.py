@@ -101,6 +101,40 @@ async def test_a_refused_object_is_tried_again_and_recovers(stand: Stand) -> Non
     assert stand.cluster.calls.count(("apply", "ConfigMap prod/a")) == 1
 
 
+async def test_a_fault_of_ours_with_one_object_keeps_no_other_from_being_healed(
+    stand: Stand,
+) -> None:
+    """It is named on its object, and tried again."""
+    stand.want("a", "b")
+    await stand.phase(Phase.HEALTHY)
+    stand.cluster.fail["a"] = RuntimeError("a fault of ours")
+    for name in ("a", "b"):
+        key = ("", "ConfigMap", "prod", name)
+        stand.cluster.put(stand.cluster.objects[key] | {"data": {"key": "foreign"}})
+    await stand.until(lambda: "internal error" in stand.last("s")[1])
+    other = ("", "ConfigMap", "prod", "b")
+    await stand.until(lambda: stand.cluster.objects[other]["data"] == {"key": "1"})
+    stand.cluster.fail.clear()
+    await stand.phase(Phase.HEALTHY)
+    assert stand.cluster.objects[KEY]["data"] == {"key": "1"}
+
+
+async def test_a_service_that_cannot_be_told_silences_no_other(stand: Stand) -> None:
+    """And the agent goes on."""
+    take = stand.hub.status
+
+    def stumble(status: Status) -> None:
+        if status.service_id == "odd":
+            raise TypeError("not a text")
+        take(status)
+
+    stand.hub.status = stumble
+    stand.want("a", service="odd")
+    stand.want("b", service="s")
+    await stand.until(lambda: stand.last("s")[0] == Phase.HEALTHY)
+    assert stand.last("odd")[0] is None and len(stand.cluster.objects) == 2
+
+
 async def test_a_dead_api_server_is_named_once(stand: Stand) -> None:
     """FAILED with its words; not hammered; it goes on by itself."""
     stand.cluster.fail["ConfigMap"] = Unavailable("the API server cannot be reached")

@@ -8,6 +8,7 @@ import pytest
 
 from fleet.bundle import KubeObject
 from syncagent.domain.changes import Change
+from syncagent.domain.events import Outcome
 from syncagent.domain.services import Desired, Phase, Removal
 from syncagent.ports import Refused
 from tests.fakes.engine import Stand, config
@@ -78,6 +79,23 @@ async def test_a_wave_waits_until_the_one_before_is_healthy(stand: Stand) -> Non
     assert applied(stand) == ["early", "b", "late"]
     roll_out(stand, "late")
     await stand.phase(Phase.HEALTHY)
+
+
+async def test_a_sync_on_request_is_answered_when_its_last_stage_is_done(stand: Stand) -> None:
+    """Meanwhile asked again, as after a lost link, it is the same sync."""
+    stand.bring([job(hook="pre-sync"), config("a")])
+    await stand.until(lambda: has(stand, *JOB))
+    stand.engine.sync_now("c", "s")
+    await stand.until(lambda: stand.cluster.count("get") > 2)
+    stand.engine.sync_now("c", "s")
+    await stand.clock.advance(30)
+    assert stand.hub.answers == []
+    conclude(stand, JOB, "Failed")
+    await stand.until(lambda: stand.hub.answers)
+    await stand.clock.advance(30)
+    (answer,) = stand.hub.answers
+    assert answer.outcome == Outcome.FAILED and "as it did" in answer.message
+    assert applied(stand) == ["migrate"]
 
 
 async def test_a_wave_that_takes_too_long_fails_with_the_reason_and_goes_on_later(
