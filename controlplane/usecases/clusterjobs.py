@@ -11,11 +11,13 @@ from controlplane.domain.commands import Command, CommandKind, CommandState
 from controlplane.ports import LiveLogs, Page, PageQuery, Transaction
 from controlplane.usecases.clusters import find_cluster
 from controlplane.usecases.deps import CLUSTER_JOB, DESIRED, Deps
+from controlplane.usecases.retrying import retried
 from fleet.errors import Conflict, NotFound
 from fleet.identity import ClusterId
 from fleet.sealing import SealedSecret, placeholder, seal
 
 
+@retried
 class ClusterJobs:
     """Verbs on jobs of clusters. A job runs at most once; `retry` makes another of the same."""
 

@@ -13,12 +13,14 @@ from controlplane.usecases import holds
 from controlplane.usecases.deps import DELIVER, DESIRED, PIPELINE, SERVICE, TARGETS, Deps
 from controlplane.usecases.gatesecrets import opened
 from controlplane.usecases.pipelines import Pipelines, PipelineView, gate_of
+from controlplane.usecases.retrying import retried
 from fleet.errors import Conflict, Invalid, NotFound
 
 _LONGEST = 1_000
 _SHORTEST_REVISION = 12
 
 
+@retried
 class PipelineOverrides:
     """Verbs on releases that wait, walk, or must not."""
 

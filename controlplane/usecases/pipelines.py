@@ -49,6 +49,7 @@ from controlplane.usecases.deps import DELIVER, DESIRED, PIPELINE, Deps
 from controlplane.usecases.gatesecrets import sealed_rule, without_secrets
 from controlplane.usecases.gitplaces import with_places
 from controlplane.usecases.observations import of_stages, of_surroundings
+from controlplane.usecases.retrying import retried
 from controlplane.usecases.scopes import project_for
 from controlplane.usecases.stages import BY_FLEET, bind, check_shared, resolved, unbind
 from controlplane.usecases.triggerrows import forget_parts, note_parts
@@ -150,6 +151,7 @@ class PipelineView:
     clusters: Mapping[str, Cluster]
 
 
+@retried
 class Pipelines:
     """Verbs on pipelines."""
 
@@ -360,8 +362,8 @@ class Pipelines:
             if row is None:
                 return ()
             row, left = await self._looked_again(tx, row)
-            view = await view_of(tx, row)
-            budget = await of_budgets(tx, view.spec, view.state, view.services, view.clusters)
+            view = await view_of(tx, row, with_clusters=False)
+            budget = await of_budgets(tx, view.spec, view.state, view.services)
             budgeted = _feed(view.spec, view.state, budget, now)
             decisions = _feed(view.spec, budgeted.state, decided, now)
             observed = [
@@ -649,13 +651,16 @@ async def _find(tx: Transaction, id: str | None, name: str | None) -> Pipeline:
     return row
 
 
-async def view_of(tx: Transaction, row: Pipeline) -> PipelineView:
+async def view_of(tx: Transaction, row: Pipeline, *, with_clusters: bool = True) -> PipelineView:
     """A pipeline with all that it names."""
-    services = await tx.services.select(id=_service_ids(row))
-    clusters = await tx.clusters.select(id={service.cluster_id for service in services})
+    spec = codec.pipeline_from_json(row.spec)
+    ids = {service for stage in spec.stages for service in stage.services}
+    services = await tx.services.select(id=ids)
+    places = {service.cluster_id for service in services} if with_clusters else set()
+    clusters = await tx.clusters.select(id=places) if places else []
     return PipelineView(
         row,
-        codec.pipeline_from_json(row.spec),
+        spec,
         codec.state_from_json(row.state),
         {service.id: service for service in services},
         {cluster.id: cluster for cluster in clusters},
@@ -686,11 +691,6 @@ async def gate_of(tx: Transaction, id: str) -> tuple[PipelineView, model.GateId]
     if all(asked.id != id for _, asked in view.spec.asked):
         raise NotFound
     return view, model.GateId(id)
-
-
-def _service_ids(row: Pipeline) -> set[str]:
-    spec = codec.pipeline_from_json(row.spec)
-    return {service for stage in spec.stages for service in stage.services}
 
 
 def _waiting(view: PipelineView, gate: model.GateId) -> tuple[ReleaseId | None, Digests]:

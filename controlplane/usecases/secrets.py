@@ -29,6 +29,7 @@ from controlplane.usecases import rotations
 from controlplane.usecases.deps import SECRET, Deps
 from controlplane.usecases.freezes import check_thawed
 from controlplane.usecases.people import require_covers_user
+from controlplane.usecases.retrying import retried
 from controlplane.usecases.scopes import project_for
 from controlplane.usecases.secretuses import follow, services_of, set_uses, wake
 from controlplane.usecases.services import find_defined
@@ -82,6 +83,7 @@ class UseView:
         return self.service.observed >= self.use.sequence
 
 
+@retried
 class Secrets:
     """Verbs on secrets."""
 

@@ -36,6 +36,7 @@ from controlplane.usecases.gitplaces import check_writable, place_of
 from controlplane.usecases.gitpromotions import GitPromotions, Place
 from controlplane.usecases.pipelines import Pipelines, PipelineView, view_of
 from controlplane.usecases.repositories import Repositories
+from controlplane.usecases.retrying import retried
 from controlplane.usecases.triggerrows import SOONEST, look_at, opened_webhook
 from fleet.errors import Conflict, Invalid, NotFound, TowlineError, Unavailable
 
@@ -45,6 +46,7 @@ _HINT_SECONDS = 5
 _AT_ONCE = 8
 
 
+@retried
 class Triggers:
     """Verbs and jobs of triggers. `git_tags`: how tags of git are listed."""
 
