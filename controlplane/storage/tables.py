@@ -19,7 +19,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from controlplane.domain.access import KubernetesRights, Limit, Rule
+from controlplane.domain.access import KubernetesRights
 from controlplane.domain.audit import AuditKind
 from controlplane.domain.bindings import RequestState, SubjectKind
 from controlplane.domain.clusterjobs import JobPhase
@@ -48,6 +48,7 @@ from controlplane.domain.services import (
 from controlplane.domain.signin import ChallengeKind
 from controlplane.domain.verification import Hold, Verification
 from controlplane.storage.columns import Attested, Shape, Utc, Word
+from controlplane.storage.rights import Limits, Rules
 from fleet.identity import TokenKind
 from fleet.source import Commit, Renderer, RepositoryKind
 
@@ -158,7 +159,7 @@ roles = Table(
     Column("name", String(255), nullable=False, unique=True),
     *_times(),
     Column("description", Text),
-    Column("rules", Shape(tuple[Rule, ...]), nullable=False),
+    Column("rules", Rules(), nullable=False),
     Column("kubernetes", Shape(KubernetesRights), nullable=False),
 )
 
@@ -277,7 +278,7 @@ tokens = Table(
     Column("expires_at", Utc),
     Column("last_used_at", Utc),
     Column("revoked_at", Utc),
-    Column("limits", Shape(tuple[Limit, ...]), nullable=False),
+    Column("limits", Limits(), nullable=False),
     Column("idle_at", Utc),
     Column("parent_id", String(36)),
     Column("source", String(64), nullable=False),
