@@ -42,8 +42,7 @@ from controlplane.domain.promotion import Pipeline as PipelineRow
 from controlplane.domain.promotion import PipelineService
 from controlplane.events.memory import MemoryBus
 from controlplane.secrets.envelope import EnvelopeSealer
-from controlplane.storage.engine import make_engine, sqlite_url
-from controlplane.storage.migrate import migrate
+from controlplane.storage.engine import make_engine
 from controlplane.storage.store import SqlStore
 from controlplane.usecases.deps import Deps
 from controlplane.usecases.pipelines import GateDraft, Pipelines
@@ -55,12 +54,12 @@ from tests.servers.postgres import Postgres, find_postgres
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 RUNS = 5
-CLUSTERS = 1_000
+CLUSTERS, FEW = 1_000, 100
 WAVE = 50
 PIPELINES = 1_000
 STAGES = 10
 SWEEP_SECONDS = 60.0
-GATE_SECONDS = 2.0
+GATE_SECONDS = 4.0
 
 
 def line_of(stages: int, id: str = "p") -> Pipeline:
@@ -213,7 +212,7 @@ async def whole(clusters: int, seed: int) -> float:
 
 
 async def gates_at_once(folder: Path, gates: int) -> float:
-    """Seconds until a release is in its last stage, past gates that each take two seconds."""
+    """Seconds until a release is in its last stage, past gates that each take four seconds."""
     store = SqlStore(make_engine(migrated.put_sqlite(folder)))
     rule = HttpRule("https://b.example.org")
     drafts = [GateDraft(f"gate {number}", rule) for number in range(gates)]
@@ -237,9 +236,7 @@ async def gates_at_once(folder: Path, gates: int) -> float:
 
 async def idle(folder: Path) -> float:
     """The share of a core that sweeping over 1,000 idle pipelines of 10 stages takes."""
-    engine = make_engine(sqlite_url(folder))
-    await migrate(engine)
-    store = SqlStore(engine)
+    store = SqlStore(make_engine(migrated.put_sqlite(folder)))
     deps = Deps(store, MemoryBus(), None, EnvelopeSealer(b"k" * 32), SystemClock())  # ty: ignore
     now = deps.clock.now()
     async with store.write() as tx:
@@ -281,12 +278,19 @@ def main() -> None:
     steps = -(-CLUSTERS // WAVE)
     took = [rolled_out(seed) * 1_000 / steps for seed in range(RUNS)]
     report.add("a wave of 50 of 1,000 clusters, workers killed", took, "ms", goal=250)
-    cost = asyncio.run(whole(CLUSTERS, seed=1))
-    report.add("a cluster of 1,000, with store, ledger and deaths", [cost * 1_000], "ms")
+    few, cost = (asyncio.run(whole(one, seed=1)) * 1_000 for one in (FEW, CLUSTERS))
+    report.add(
+        "a cluster of 1,000, with store, ledger and deaths",
+        [cost],
+        "ms",
+        baseline="a cluster of 100",
+        baseline_values=[few],
+        goal=3,
+    )
     with tempfile.TemporaryDirectory() as folder:
         many = [asyncio.run(gates_at_once(Path(folder) / f"many{n}", 10)) for n in range(3)]
         report.add(
-            "ten gates that each take two seconds",
+            "ten gates that each take four seconds",
             many,
             "s",
             baseline="the longest gate",

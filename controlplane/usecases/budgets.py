@@ -22,10 +22,9 @@ async def of_budgets(
     spec: model.Pipeline,
     state: State,
     services: Mapping[str, Service],
-    clusters: Mapping[str, Cluster],
 ) -> list[ev.Budgeted]:
     """What the budgets leave for a pipeline. Until the transaction ends no other takes of it."""
-    groups = await _limited(tx, spec, services, clusters)
+    groups, clusters = await _limited(tx, spec, services)
     if not groups:
         return [ev.Budgeted(None)] if state.room is not None else []
     own = {services[id].cluster_id for id in _under_way(state) if id in services}
@@ -72,17 +71,17 @@ async def _limited(
     tx: Transaction,
     spec: model.Pipeline,
     services: Mapping[str, Service],
-    clusters: Mapping[str, Cluster],
-) -> Sequence[ClusterGroup]:
-    """The groups with a budget that have to do with the pipeline, locked."""
+) -> tuple[Sequence[ClusterGroup], Mapping[str, Cluster]]:
+    """The groups with a budget that have to do with the pipeline, locked; its clusters by id."""
     groups = await tx.cluster_groups.select(max_changing=range(1, MOST_CHANGING + 1))
     if not groups:
-        return ()
+        return (), {}
     behind = {id for stage in spec.stages if stage is not spec.first for id in stage.services}
     places = {services[id].cluster_id for id in behind if id in services}
-    found = [clusters[one] for one in places if one in clusters]
+    found = await tx.clusters.select(id=places)
     ids = [one.id for one in groups if any(one.holds(cluster) for cluster in found)]
-    return await tx.cluster_groups.lock(ids) if ids else ()
+    locked = await tx.cluster_groups.lock(ids) if ids else ()
+    return locked, {one.id: one for one in found}
 
 
 async def _changing(

@@ -193,9 +193,10 @@ class Promotions:
         """The pipeline, if that stage of it is promoted by git."""
         async with self._deps.store.read() as tx:
             row = await tx.pipelines.get(pipeline)
-            view = await view_of(tx, row) if row else None
-        found = view.spec.stage.get(stage) if view else None
-        return view if found is not None and found.git is not None else None
+            found = codec.pipeline_from_json(row.spec).stage.get(stage) if row else None
+            if row is None or found is None or found.git is None:
+                return None
+            return await view_of(tx, row)
 
     async def _commits_for(
         self, pipeline: str, services: list[Service], effect: fx.RenderStage, tried: list[Tryout]

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from controlplane.domain.access import BUILT_IN, INSTALLATION, Actor, ActorKind, Grant, Policy
 from controlplane.domain.access.roles import BuiltInRole
@@ -124,17 +124,11 @@ class FleetRollout:
             rows = await tx.ledger.select(stage=stage)
         return [one for one in rows if one.service_id != "s0000"]
 
-    async def progress(self) -> Mapping[ServiceId, Progress]:
-        view = await self.pipelines.get(_ADMIN, self.pipeline)
-        return view.state.stages[view.spec.stages[1].id].progress
-
     async def _is_done(self) -> bool:
-        found = await self.progress() if await self._has_release() else {}
-        return len(found) == self._clusters and set(found.values()) == {Progress.HEALTHY}
-
-    async def _has_release(self) -> bool:
         view = await self.pipelines.get(_ADMIN, self.pipeline)
-        return view.spec.stages[1].id in view.state.stages
+        held = view.state.stages.get(view.spec.stages[1].id)
+        found = held.progress if held else {}
+        return len(found) == self._clusters and set(found.values()) == {Progress.HEALTHY}
 
     async def _work(self) -> int:
         """What the replicas do at once with the jobs that are due; how many there were."""
