@@ -1,0 +1,736 @@
+"""Pipelines: what people write and decide, and feeding the engine with what the fleet reports.
+
+The engine (`domain.pipelines`) decides; its state and its effects are written in one
+transaction, and workers carry the effects out (`usecases.promotions`).
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import structlog
+
+from controlplane.domain.access import SYSTEM, Actor, ActorKind, Kind, Verb, require, require_member
+from controlplane.domain.clusters import Cluster
+from controlplane.domain.jobs import Job
+from controlplane.domain.ledger import AuditEntry, Verdict
+from controlplane.domain.notifications import Notification, NotificationKind, notification
+from controlplane.domain.pipelines import codec, model
+from controlplane.domain.pipelines import effects as fx
+from controlplane.domain.pipelines import events as ev
+from controlplane.domain.pipelines.checks import Answer
+from controlplane.domain.pipelines.engine import step
+from controlplane.domain.pipelines.gitwrites import GitWrite
+from controlplane.domain.pipelines.rollout import Rollout
+from controlplane.domain.pipelines.rules import JobRule, MetricRule, Patience, Rule, rules_of
+from controlplane.domain.pipelines.state import (
+    Digests,
+    Health,
+    Release,
+    ReleaseId,
+    State,
+    digests_of,
+)
+from controlplane.domain.pipelines.triggers import Trigger, TriggerRule
+from controlplane.domain.pipelines.tryouts import Tryout, left_over, tryouts
+from controlplane.domain.promotion import (
+    MOST_MEASURED,
+    Measurement,
+    Pipeline,
+    PipelineEvent,
+    RefusedRevision,
+)
+from controlplane.domain.services import Service
+from controlplane.ports import Page, PageQuery, Transaction
+from controlplane.usecases.budgets import awaits_room, frees_room, note_changing, of_budgets
+from controlplane.usecases.clusters import find_cluster
+from controlplane.usecases.deps import DELIVER, DESIRED, PIPELINE, Deps
+from controlplane.usecases.gatesecrets import sealed_rule, without_secrets
+from controlplane.usecases.gitplaces import with_places
+from controlplane.usecases.observations import of_stages, of_surroundings
+from controlplane.usecases.retrying import retried
+from controlplane.usecases.scopes import project_for
+from controlplane.usecases.stages import BY_FLEET, bind, check_shared, resolved, unbind
+from controlplane.usecases.triggerrows import forget_parts, note_parts
+from fleet.errors import Conflict, Invalid, NotFound
+from fleet.identity import ServiceId
+
+log = structlog.get_logger(__name__)
+
+RENDER = "pipeline.render"
+PROMOTE = "pipeline.promote"
+FOLLOW = "pipeline.follow"
+WRITE = "pipeline.write"
+CHECK = "pipeline.check"
+TICK = "pipeline.tick"
+TIDY = "pipeline.tidy"
+_SNAPSHOT_EVERY = 100
+_RECORDED = timedelta(days=90)
+_MOST_CHANGED = 5_000
+_KINDS = {
+    fx.RenderStage: RENDER,
+    fx.Promote: PROMOTE,
+    fx.FollowChange: FOLLOW,
+    fx.WriteFound: WRITE,
+    fx.RunCheck: CHECK,
+    fx.WakeAt: TICK,
+}
+
+_TOPICS = {
+    fx.Topic.APPROVAL_WANTED: NotificationKind.GATE_WAITING,
+    fx.Topic.APPROVAL_VOIDED: NotificationKind.GATE_WAITING,
+    fx.Topic.REFUSED: NotificationKind.PROMOTION_FAILED,
+    fx.Topic.STAGE_FAILED: NotificationKind.PROMOTION_FAILED,
+    fx.Topic.ROLLED_BACK: NotificationKind.PROMOTION_FAILED,
+    fx.Topic.STAGE_VERIFIED: NotificationKind.PROMOTION_DONE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GateDraft:
+    """A gate as people write it."""
+
+    name: str
+    rule: Rule
+    patience: Patience = field(default_factory=Patience)
+
+
+@dataclass(frozen=True, slots=True)
+class StageDraft:
+    """A stage as people write it: the ids of its services, or what chooses them."""
+
+    name: str
+    services: Sequence[str] = ()
+    selector: model.ServiceSelector | None = None
+    rollout: Rollout = field(default_factory=Rollout)
+    verification: model.Verification | None = None
+    git: GitWrite | None = None
+    workflow: GateDraft | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeDraft:
+    """An edge between stages named as people name them."""
+
+    source: str
+    target: str
+    gates: Sequence[GateDraft] = ()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TriggerDraft:
+    """A trigger as people write it; the secret of its webhook stays if none is told."""
+
+    name: str
+    rule: TriggerRule
+    write: GitWrite | None = None
+    webhook_secret: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineDraft:
+    """A pipeline as people write it: stages, and edges between them by their names."""
+
+    name: str
+    stages: Sequence[StageDraft]
+    edges: Sequence[EdgeDraft] = field(default=())
+    project_id: str | None = None
+    on_commit: bool = True
+    triggers: Sequence[TriggerDraft] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineView:
+    """A pipeline with its engine's values, the services of its stages, and their clusters."""
+
+    row: Pipeline
+    spec: model.Pipeline
+    state: State
+    services: Mapping[str, Service]
+    clusters: Mapping[str, Cluster]
+
+
+@retried
+class Pipelines:
+    """Verbs on pipelines."""
+
+    def __init__(self, deps: Deps) -> None:
+        self._deps = deps
+        self._awaiting_room: set[str] = set()
+
+    async def page(self, actor: Actor, query: PageQuery) -> Page[PipelineView]:
+        require_member(actor)
+        query = replace(query, visible=actor.policy.visible(Kind.PIPELINE))
+        async with self._deps.store.read() as tx:
+            page = await tx.pipelines.page(query)
+            views = [_shown(await view_of(tx, row), actor) for row in page.items]
+        return Page(tuple(views), page.more)
+
+    async def get(self, actor: Actor, id: str | None, name: str | None = None) -> PipelineView:
+        """By id or name. NotFound: none."""
+        require_member(actor)
+        async with self._deps.store.read() as tx:
+            row = await _find(tx, id, name)
+            require(actor, Verb.READ, row.target)
+            return _shown(await view_of(tx, row), actor)
+
+    async def save(self, actor: Actor, draft: PipelineDraft) -> PipelineView:
+        """Create or change the pipeline of this name; what waits in it stays where it can."""
+        require_member(actor)
+        now = self._deps.clock.now()
+        async with self._deps.store.write() as tx:
+            row = await tx.pipelines.find(name=draft.name)
+            project = await _project(tx, actor, row, draft)
+            before = codec.pipeline_from_json(row.spec) if row else None
+            id = row.id if row else self._deps.new_id()
+            spec = model.validate(self._spec(id, draft, before, actor))
+            spec = await resolved(tx, spec, project)
+            await self._check_jobs(tx, actor, spec)
+            left = await bind(tx, spec, before, actor)
+            spec = await with_places(tx, actor, spec)
+            if row is not None and before is not None:
+                state = codec.state_from_json(row.state)
+                await self._leave(tx, id, left_over(tryouts(before, state), tryouts(spec, state)))
+            await check_shared(tx, spec)
+            secrets = {one.name: one.webhook_secret for one in draft.triggers}
+            await note_parts(self._deps, tx, spec, secrets)
+            body = codec.pipeline_to_json(spec)
+            if row is None:
+                state = codec.state_to_json(State())
+                row = Pipeline(id, draft.name, now, now, body, state, project_id=project)
+                await tx.pipelines.add(row)
+            else:
+                row = replace(row, spec=body, updated_at=now, version=row.version + 1)
+                await tx.pipelines.put(row)
+            await tx.pipeline_events.add(
+                PipelineEvent(self._deps.new_id(), id, now, [], _recorded(row.spec), row.state)
+            )
+            await self._deps.audit(tx, actor, "savePipeline", draft.name, id)
+            view = _shown(await view_of(tx, row), actor)
+        self._deps.bus.publish(PIPELINE, id)
+        self._tell(left)
+        return view
+
+    async def delete(self, actor: Actor, id: str) -> PipelineView:
+        """Delete a pipeline; its services stay as they are and follow their refs again."""
+        require_member(actor)
+        async with self._deps.store.write() as tx:
+            row = await _find(tx, id, None)
+            require(actor, Verb.WRITE, row.target)
+            view = await view_of(tx, row)
+            left = await unbind(tx, view.spec)
+            await forget_parts(tx, id)
+            await tx.pipelines.remove(id)
+            await self._leave(tx, id, left_over(tryouts(view.spec, view.state), {}))
+            await self._deps.audit(tx, actor, "deletePipeline", row.name, id)
+        self._deps.bus.publish(PIPELINE, id)
+        self._pass_room_on(id, view.state, State())
+        self._tell(left)
+        return _shown(view, actor)
+
+    async def approve(
+        self, actor: Actor, gate_id: str, digests: Digests, comment: str = ""
+    ) -> PipelineView:
+        """Say yes to exactly these digests. Conflict: something else waits at the gate by now."""
+        require_member(actor)
+        async with self._deps.store.read() as tx:
+            view, gate = await gate_of(tx, gate_id)
+        require(actor, Verb.APPROVE, view.row.target)
+        release, waiting = _waiting(view, gate)
+        if not digests:
+            raise Invalid(
+                "name the digest of each service that you approve; waiting: "
+                + (", ".join(f"{s}={d}" for s, d in waiting.items()) or "nothing"),
+                field="digests",
+            )
+        if release is None or dict(digests) != dict(waiting):
+            raise Conflict(
+                "what waits at this gate is no longer what you looked at: look again"
+                if waiting
+                else "nothing waits at this gate"
+            )
+        event = ev.Approved(
+            gate,
+            actor.email,
+            await self._is_author(actor, view.state.releases[release]),
+            digests,
+            comment[:1000],
+            await self._groups_of(actor),
+        )
+        return await self.decide(actor, "approveGate", view, event)
+
+    async def reject(self, actor: Actor, gate_id: str, comment: str = "") -> PipelineView:
+        """Say no to whatever waits at the gate; it stays refused until a newer one or a retry."""
+        require_member(actor)
+        async with self._deps.store.read() as tx:
+            view, gate = await gate_of(tx, gate_id)
+        require(actor, Verb.APPROVE, view.row.target)
+        event = ev.Rejected(gate, actor.email, comment[:1000])
+        return await self.decide(actor, "rejectGate", view, event)
+
+    async def pause(self, actor: Actor, id: str, reason: str = "") -> PipelineView:
+        """Let nothing enter a stage until `resume`."""
+        view = await self.get(actor, id)
+        require(actor, Verb.PAUSE, view.row.target)
+        return await self.decide(actor, "pausePipeline", view, ev.Paused(actor.email, reason))
+
+    async def resume(self, actor: Actor, id: str) -> PipelineView:
+        """Let releases move again."""
+        view = await self.get(actor, id)
+        require(actor, Verb.RESUME, view.row.target)
+        return await self.decide(actor, "resumePipeline", view, ev.Resumed(actor.email))
+
+    async def retry(self, actor: Actor, id: str, stage: str) -> PipelineView:
+        """Try again what was refused or has failed in a stage, by its name."""
+        view = await self.get(actor, id)
+        require(actor, Verb.APPROVE, view.row.target)
+        found = next((one for one in view.spec.stages if one.name == stage), None)
+        if found is None:
+            raise NotFound(f"pipeline {view.row.name!r} has no stage {stage!r}")
+        release = _release_to_retry(view, found.id)
+        if release is None:
+            raise Conflict(f"nothing in stage {stage!r} was refused or has failed")
+        event = ev.Retried(found.id, release, actor.email)
+        return await self.decide(actor, "retryPipeline", view, event)
+
+    async def measured(self, gate_id: str) -> Sequence[Measurement]:
+        """What the metrics of a gate that the caller was shown have measured, the newest last."""
+        async with self._deps.store.read() as tx:
+            row = await tx.pipeline_gates.get(gate_id)
+        return row.measured if row else ()
+
+    def gates_of(
+        self, spec: model.Pipeline, draft: PipelineDraft
+    ) -> dict[model.EdgeId, tuple[model.Gate, ...]]:
+        """The gates that a draft gives to the edges of a pipeline. Invalid: it has others."""
+        ids = {one.name: one.id for one in spec.stages}
+        edges = {(one.source, one.target): one for one in spec.edges}
+        gates = {}
+        for one in draft.edges:
+            before = edges.get((ids.get(one.source), ids.get(one.target)))
+            if before is None:
+                raise Invalid(f"there is no edge from {one.source} to {one.target}", field="edges")
+            gates[before.id] = self._edge(one, ids, before).gates
+        return gates
+
+    async def touched(self, service_ids: Collection[str]) -> list[str]:
+        """Ids of the pipelines whose stages hold one of these services."""
+        async with self._deps.store.read() as tx:
+            rows = await tx.pipeline_services.select(service_id=service_ids)
+        return sorted({row.pipeline_id for row in rows})
+
+    async def touched_since(self, moment: datetime) -> list[str]:
+        """Ids of the pipelines of which a service has changed since; all, if too many have."""
+        async with self._deps.store.read() as tx:
+            everything = SYSTEM.policy.visible(Kind.SERVICE)
+            changed = await tx.services.changed_since(moment, everything, _MOST_CHANGED)
+            if len(changed) < _MOST_CHANGED:
+                rows = await tx.pipeline_services.select(service_id=changed)
+                return sorted({row.pipeline_id for row in rows})
+            return [row.id for row in await tx.pipelines.select()]
+
+    async def by_selector(self) -> list[str]:
+        """Ids of the pipelines whose stages depend on which clusters there are."""
+        return await self.touched([BY_FLEET])
+
+    async def forget(self) -> None:
+        """Drop what was recorded longer ago than replays may begin."""
+        async with self._deps.store.write() as tx:
+            await tx.pipeline_events.remove_before("at", self._deps.clock.now() - _RECORDED)
+
+    async def asked_for(self, job_id: str) -> str | None:
+        """The pipeline that one of its gates runs this job of a cluster for, once it has ended."""
+        async with self._deps.store.read() as tx:
+            job = await tx.cluster_jobs.get(job_id)
+            if job is None or not job.phase.final or ":" not in job.key:
+                return None
+            row = await tx.pipelines.get(job.key.partition(":")[0])
+        return row.id if row else None
+
+    async def advance(
+        self, id: str, *decided: ev.Event, audit: AuditEntry | None = None
+    ) -> tuple[str, ...]:
+        """Feed the engine with decisions, then with what the services show.
+
+        Gives the engine's reasons for having ignored a decision; none: it took them all. The
+        audit row of a decision is kept with the verdict.
+        """
+        now = self._deps.clock.now()
+        async with self._deps.store.write() as tx:
+            row = await tx.pipelines.get(id)
+            if row is None:
+                return ()
+            row, left = await self._looked_again(tx, row)
+            view = await view_of(tx, row, with_clusters=False)
+            budget = await of_budgets(tx, view.spec, view.state, view.services)
+            budgeted = _feed(view.spec, view.state, budget, now)
+            decisions = _feed(view.spec, budgeted.state, decided, now)
+            observed = [
+                *await of_surroundings(tx, view.spec, decisions.state, view.services),
+                *of_stages(view.spec, decisions.state, view.services),
+                ev.Tick(),
+            ]
+            seen = _feed(view.spec, decisions.state, observed, now)
+            for effect in (*budgeted.effects, *decisions.effects, *seen.effects):
+                await self._record(tx, id, effect, now)
+            ignored = tuple(one.text for one in decisions.effects if isinstance(one, fx.Noted))
+            if audit is not None:
+                verdict = Verdict.REFUSED if ignored else Verdict.ALLOWED
+                await tx.audit.append([replace(audit, verdict=verdict)])
+            events = [*budgeted.events, *decisions.events, *seen.events]
+            await _note_measured(tx, view, decisions.events, now)
+            changed = await self._keep(tx, row, view, seen.state, events)
+        if changed:
+            self._deps.bus.publish(PIPELINE, id)
+        self._pass_room_on(id, view.state, seen.state)
+        self._tell(left)
+        return ignored
+
+    async def decide(
+        self, actor: Actor, action: str, view: PipelineView, event: ev.Event
+    ) -> PipelineView:
+        """Give the engine a decision of somebody who may. Conflict: it is not taken, and why."""
+        require_member(actor)
+        entry = self._deps.audit_entry(
+            actor, action, view.row.name, view.row.id, event=codec.event_to_json(event)
+        )
+        ignored = await self.advance(view.row.id, event, audit=entry)
+        if ignored:
+            raise Conflict("; ".join(ignored))
+        return await self.get(actor, view.row.id)
+
+    async def decide_signed(self, view: PipelineView, event: ev.ExternallyAnswered) -> None:
+        """Give the engine the answer of a program that has proved to know the gate's secret."""
+        actor = Actor(ActorKind.USER, name=event.actor, email=event.actor)
+        entry = self._deps.audit_entry(
+            actor, "answerGate", view.row.name, view.row.id, event=codec.event_to_json(event)
+        )
+        ignored = await self.advance(view.row.id, event, audit=entry)
+        if ignored:
+            raise Conflict("; ".join(ignored))
+
+    def _tell(self, left: Sequence[Service]) -> None:
+        """Services that no pipeline promotes any longer follow their refs from now on."""
+        for one in left:
+            self._deps.bus.publish(DESIRED, f"{one.cluster_id}/{one.id}")
+        for repository in {one.repository_id for one in left if one.repository_id}:
+            self._deps.bus.publish(DELIVER, f"{repository}/")
+
+    def _pass_room_on(self, id: str, before: State, after: State) -> None:
+        """Have those look again that a budget holds, as far as this process knows, once a place
+        is free."""
+        known = self._awaiting_room
+        (known.add if awaits_room(after) else known.discard)(id)
+        if frees_room(before, after):
+            for one in known - {id}:
+                self._deps.bus.publish(PIPELINE, one)
+
+    async def _looked_again(
+        self, tx: Transaction, row: Pipeline
+    ) -> tuple[Pipeline, Sequence[Service]]:
+        """The row with the services that its selectors choose now, and those that have left."""
+        before = codec.pipeline_from_json(row.spec)
+        now = await resolved(tx, before, row.project_id)
+        if now == before:
+            return row, ()
+        left = await bind(tx, now, before, SYSTEM)
+        after = replace(row, spec=codec.pipeline_to_json(now), version=row.version + 1)
+        await tx.pipelines.put(after)
+        moment = self._deps.clock.now()
+        await tx.pipeline_events.add(
+            PipelineEvent(self._deps.new_id(), row.id, moment, [], _recorded(after.spec), row.state)
+        )
+        return after, left
+
+    async def _keep(
+        self,
+        tx: Transaction,
+        row: Pipeline,
+        view: PipelineView,
+        state: State,
+        events: list[ev.Event],
+    ) -> bool:
+        """Write the state with what has changed it; whether something has."""
+        body = codec.state_to_json(state)
+        if body == row.state:
+            return False
+        now, version = self._deps.clock.now(), row.version + 1
+        await tx.pipelines.put(replace(row, state=body, version=version, updated_at=now))
+        spec, before = view.spec, view.state
+        await note_changing(tx, row.id, before, state)
+        await self._leave(tx, row.id, left_over(tryouts(spec, before), tryouts(spec, state)))
+        snapshot = version % _SNAPSHOT_EVERY == 0
+        entry = PipelineEvent(
+            self._deps.new_id(),
+            row.id,
+            now,
+            [codec.event_to_json(one) for one in events],
+            _recorded(row.spec) if snapshot else None,
+            row.state if snapshot else None,
+        )
+        await tx.pipeline_events.add(entry)
+        for revision in state.known_bad.keys() - before.known_bad.keys():
+            if await tx.refused.get(revision) is None:
+                reason = state.known_bad[revision]
+                await tx.refused.add(RefusedRevision(revision, "towline", reason, now))
+        return True
+
+    async def leave(self, id: str, tried: Sequence[Tryout]) -> None:
+        """Have what was tried out in git be taken back, unless it is needed."""
+        async with self._deps.store.write() as tx:
+            await self._leave(tx, id, tried)
+        self._deps.bus.publish(PIPELINE, id)
+
+    async def _leave(self, tx: Transaction, id: str, tried: Iterable[Tryout]) -> None:
+        for one in tried:
+            key = f"{TIDY}:{one.repository_id}:{one.branch}"[:255]
+            payload = {"pipeline": id, "tryout": asdict(one)}
+            now = self._deps.clock.now()
+            await tx.jobs.enqueue(Job(self._deps.new_id(), TIDY, key, now, payload))
+
+    async def _groups_of(self, actor: Actor) -> tuple[str, ...]:
+        """The names of the groups that the actor is in."""
+        async with self._deps.store.read() as tx:
+            held = await tx.memberships.select(user_id=actor.id)
+            groups = await tx.groups.select(id={one.group_id for one in held})
+        return tuple(one.name for one in groups)
+
+    async def _is_author(self, actor: Actor, release: Release) -> bool:
+        """Whether one of the commits that move is by the actor."""
+        async with self._deps.store.read() as tx:
+            moved = await tx.revisions.select(
+                service_id=release.commits.keys(), sha=set(release.commits.values())
+            )
+        authors = [release.author, *(revision.author for revision in moved)]
+        return any(f"<{actor.email}>" in author for author in authors)
+
+    async def _record(self, tx: Transaction, id: str, effect: fx.Effect, now: datetime) -> None:
+        """Keep an effect as a job for a worker; what is only for people is told to them."""
+        if isinstance(effect, fx.Notify):
+            await tx.notifications.append([_told(id, effect, now)])
+        kind = _KINDS.get(type(effect))
+        if kind is None:
+            log.info("pipeline", action="pipeline.effect", pipeline=id, effect=repr(effect))
+            return
+        payload = {"pipeline": id, "effect": codec.effect_to_json(effect)}
+        run_at = effect.at if isinstance(effect, fx.WakeAt) else now
+        key = f"{TICK}:{id}" if kind == TICK else f"{id}:{effect.key}"
+        await tx.jobs.enqueue(Job(self._deps.new_id(), kind, key, run_at, payload))
+
+    def _spec(
+        self, id: str, draft: PipelineDraft, before: model.Pipeline | None, actor: Actor
+    ) -> model.Pipeline:
+        """The draft with ids; what keeps its name keeps its id."""
+        stages = {one.name: one.id for one in before.stages} if before else {}
+        names = {stage: name for name, stage in stages.items()}
+        edges = {(names[e.source], names[e.target]): e for e in before.edges} if before else {}
+        ids = {
+            one.name: stages.get(one.name) or model.StageId(self._deps.new_id())
+            for one in draft.stages
+        }
+        return model.Pipeline(
+            id,
+            draft.name,
+            tuple(self._stage(ids[one.name], one, before) for one in draft.stages),
+            tuple(self._edge(one, ids, edges.get((one.source, one.target))) for one in draft.edges),
+            model.Owner(actor.id, actor.email),
+            draft.on_commit,
+            tuple(self._trigger(one, before) for one in draft.triggers),
+        )
+
+    def _trigger(self, draft: TriggerDraft, before: model.Pipeline | None) -> Trigger:
+        """What keeps its name and its rule keeps its id, so that it finds nothing twice."""
+        known = before.triggers if before else ()
+        same = next((o for o in known if (o.name, o.rule) == (draft.name, draft.rule)), None)
+        return Trigger(
+            same.id if same else self._deps.new_id(), draft.name, draft.rule, draft.write
+        )
+
+    def _edge(
+        self, draft: EdgeDraft, ids: Mapping[str, model.StageId], before: model.Edge | None
+    ) -> model.Edge:
+        for name in (draft.source, draft.target):
+            if name not in ids:
+                raise Invalid(f"there is no stage {name!r}", field="edges")
+        gates = {gate.name: gate for gate in before.gates} if before else {}
+        return model.Edge(
+            before.id if before else model.EdgeId(self._deps.new_id()),
+            ids[draft.source],
+            ids[draft.target],
+            tuple(self._gate(one, gates.get(one.name)) for one in draft.gates),
+        )
+
+    def _stage(
+        self, id: model.StageId, draft: StageDraft, before: model.Pipeline | None
+    ) -> model.Stage:
+        services = tuple(ServiceId(one) for one in draft.services)
+        same = before.stage.get(id) if before else None
+        workflow = draft.workflow
+        return model.Stage(
+            id,
+            draft.name,
+            () if draft.selector else services,
+            draft.selector,
+            draft.rollout,
+            verification=draft.verification,
+            git=draft.git,
+            workflow=self._gate(workflow, same.workflow if same else None) if workflow else None,
+        )
+
+    def _gate(self, draft: GateDraft, before: model.Gate | None) -> model.Gate:
+        """The gate, with what it was told in secret sealed, or kept."""
+        id = before.id if before else model.GateId(self._deps.new_id())
+        kept = before.rule if before else None
+        rule = sealed_rule(self._deps.sealer, draft.rule, kept)
+        return model.Gate(id, draft.name, rule, draft.patience)
+
+    async def _check_jobs(self, tx: Transaction, actor: Actor, spec: model.Pipeline) -> None:
+        """Who lets jobs run in clusters, or asks their Prometheus, needs the right to."""
+        for stage, gate in spec.asked:
+            for rule in rules_of(gate.rule):
+                await self._check_place(tx, actor, rule, stage)
+
+    async def _check_place(
+        self, tx: Transaction, actor: Actor, rule: object, target: model.Stage
+    ) -> None:
+        if isinstance(rule, MetricRule) and rule.cluster_id:
+            cluster = await find_cluster(tx, rule.cluster_id)
+            require(actor, Verb.CONNECT, cluster.target)
+        if not isinstance(rule, JobRule):
+            return
+        services = [] if rule.cluster_id else await tx.services.select(id=target.services)
+        places = {rule.cluster_id} if rule.cluster_id else {one.cluster_id for one in services}
+        for place in places:
+            require(actor, Verb.WRITE, (await find_cluster(tx, place)).target)
+
+
+def _told(id: str, effect: fx.Notify, now: datetime) -> Notification:
+    """What people hear of an effect; the pipeline's name is added when it is routed."""
+    detail = {"place": effect.place, "release": effect.release}
+    kind, text = _TOPICS[effect.topic], effect.text
+    return notification(kind, now, text, pipeline_id=id, detail=detail)
+
+
+@dataclass(slots=True)
+class _Fed:
+    """What came of events: the state, the effects, and those events that changed something."""
+
+    state: State
+    effects: list[fx.Effect] = field(default_factory=list)
+    events: list[ev.Event] = field(default_factory=list)
+
+
+def _feed(spec: model.Pipeline, state: State, events: Iterable[ev.Event], now: datetime) -> _Fed:
+    fed = _Fed(state)
+    for event in events:
+        after, effects = step(spec, fed.state, event, now)
+        if after != fed.state:
+            fed.events.append(event)
+        fed.state = after
+        fed.effects += effects
+    return fed
+
+
+async def _project(
+    tx: Transaction, actor: Actor, row: Pipeline | None, draft: PipelineDraft
+) -> str | None:
+    """Where a saved pipeline stands. Conflict: one the actor may not see has the name."""
+    if row is None:
+        return await project_for(tx, actor, Kind.PIPELINE, draft.project_id)
+    if not actor.may(Verb.READ, row.target):
+        raise Conflict(f"the name {draft.name!r} is taken: choose another one")
+    require(actor, Verb.WRITE, row.target)
+    return row.project_id
+
+
+async def _find(tx: Transaction, id: str | None, name: str | None) -> Pipeline:
+    row = await tx.pipelines.get(id) if id else await tx.pipelines.find(name=name or "")
+    if row is None:
+        raise NotFound
+    return row
+
+
+async def view_of(tx: Transaction, row: Pipeline, *, with_clusters: bool = True) -> PipelineView:
+    """A pipeline with all that it names."""
+    spec = codec.pipeline_from_json(row.spec)
+    ids = {service for stage in spec.stages for service in stage.services}
+    services = await tx.services.select(id=ids)
+    places = {service.cluster_id for service in services} if with_clusters else set()
+    clusters = await tx.clusters.select(id=places) if places else []
+    return PipelineView(
+        row,
+        spec,
+        codec.state_from_json(row.state),
+        {service.id: service for service in services},
+        {cluster.id: cluster for cluster in clusters},
+    )
+
+
+def _recorded(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """A pipeline's row as its history keeps it: signing secrets stay out of there."""
+    return codec.pipeline_to_json(without_secrets(codec.pipeline_from_json(spec)))
+
+
+def _shown(view: PipelineView, actor: Actor) -> PipelineView:
+    """The view with only those services and clusters that the actor may read."""
+    return replace(
+        view,
+        services={k: v for k, v in view.services.items() if actor.may(Verb.READ, v.target)},
+        clusters={k: v for k, v in view.clusters.items() if actor.may(Verb.READ, v.target)},
+    )
+
+
+async def gate_of(tx: Transaction, id: str) -> tuple[PipelineView, model.GateId]:
+    """The pipeline of a gate. NotFound: there is none of this id."""
+    gate = await tx.pipeline_gates.get(id)
+    row = await tx.pipelines.get(gate.pipeline_id) if gate else None
+    if row is None:
+        raise NotFound
+    view = await view_of(tx, row)
+    if all(asked.id != id for _, asked in view.spec.asked):
+        raise NotFound
+    return view, model.GateId(id)
+
+
+def _waiting(view: PipelineView, gate: model.GateId) -> tuple[ReleaseId | None, Digests]:
+    """The release that a gate is asked about, and what its stage runs with it, or would."""
+    if gate in view.spec.workflow:
+        held = view.state.stages.get(view.spec.workflow[gate][0].id)
+        return (held.release, digests_of(held.revisions)) if held else (None, {})
+    edge, _ = view.spec.gate[gate]
+    candidate = view.state.candidates.get(edge.id)
+    stage = view.state.stages.get(edge.target)
+    if candidate is None or stage is None:
+        return None, {}
+    return candidate.release, digests_of(stage.rendered.get(candidate.release, {}))
+
+
+async def _note_measured(
+    tx: Transaction, view: PipelineView, taken: Iterable[ev.Event], now: datetime
+) -> None:
+    """Keep beside their gates what answers that the engine has taken measured."""
+    for event in taken:
+        if not isinstance(event, ev.CheckAnswered) or not event.measured:
+            continue
+        row = await tx.pipeline_gates.get(event.gate)
+        release = view.state.releases.get(_waiting(view, event.gate)[0] or ReleaseId(""))
+        if row is None:
+            continue
+        one = Measurement(
+            now,
+            event.step,
+            release.number if release else 0,
+            event.answer is Answer.PASSED,
+            event.measured,
+        )
+        await tx.pipeline_gates.change(row.id, measured=(*row.measured, one)[-MOST_MEASURED:])
+
+
+def _release_to_retry(view: PipelineView, stage: model.StageId) -> ReleaseId | None:
+    for edge in view.spec.edges_into[stage]:
+        candidate = view.state.candidates.get(edge.id)
+        if candidate is not None and (candidate.refusal or candidate.render_error):
+            return candidate.release
+    held = view.state.stages.get(stage)
+    return held.release if held and held.health is Health.FAILED else None
