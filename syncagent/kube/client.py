@@ -35,6 +35,7 @@ _PING_S = 4.0
 _SILENCE_S = 400.0
 _MAX_WAIT_S = 30.0
 _CONNECTIONS_KEPT_S = 30.0
+_ALL = "*"
 
 
 class KubeClient:
@@ -42,7 +43,8 @@ class KubeClient:
 
     At most `concurrency` requests at once to one API group, and twice as many in all (watches not
     counted): a slow webhook or aggregated API does not hold up the others. A 429 or 503 with
-    Retry-After holds all requests back for that time, not only the one that was told so.
+    Retry-After holds all requests back for that time, not only the one that was told so; without
+    it, as of an aggregated API that is down, only those to that group.
     """
 
     def __init__(self, access: Access, clock: Clock, concurrency: int = 16) -> None:
@@ -51,7 +53,7 @@ class KubeClient:
         self._concurrency = concurrency
         self._turn = asyncio.Semaphore(2 * concurrency)
         self._turns: dict[str, asyncio.Semaphore] = {}
-        self._resume_at = 0.0
+        self._resume_at: dict[str, float] = {}
         self._session: aiohttp.ClientSession | None = None
         self._untrusted = False
 
@@ -79,7 +81,7 @@ class KubeClient:
             if attempt == _TRIES or not self._again(status, attempt):
                 break
             if status in _OVERLOADED:
-                self._hold_back(retry_after, attempt)
+                self._hold_back(_group_of(path), retry_after, attempt)
         raise _error(status, answer)
 
     async def text(self, path: str, query: Mapping[str, str], limit: int) -> str:
@@ -107,7 +109,7 @@ class KubeClient:
         self, path: str, query: Mapping[str, str], accept: str = JSON
     ) -> AsyncGenerator[aiohttp.StreamReader]:
         """The body of a long answer (a watch). Refused, Unavailable as for `request`."""
-        await self._heed_hold_back()
+        await self._heed_hold_back(_group_of(path))
         with self._named_failures():
             headers = await self._access.headers() | {"Accept": accept}
             timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=_SILENCE_S)
@@ -117,7 +119,7 @@ class KubeClient:
                 if response.status >= 400:
                     self._note_refusal(response.status)
                     if response.status in _OVERLOADED:
-                        self._hold_back(_retry_after(response), 1)
+                        self._hold_back(_group_of(path), _retry_after(response), 1)
                     raise _error(response.status, _parse(await response.read()))
                 yield response.content
 
@@ -128,18 +130,26 @@ class KubeClient:
         query: Mapping[str, str] | None,
         body: Any,
         headers: dict[str, str],
-    ) -> tuple[int, float, dict[str, Any]]:
-        async with self._turn_of(path), self._turn:
-            await self._heed_hold_back()
-            data = None if body is None else orjson.dumps(body)
-            with self._named_failures():
-                signed = headers | await self._access.headers()
-                async with (await self._open()).request(
-                    method, self._url(path, query), data=data, headers=signed
-                ) as response:
-                    answer = _parse(await response.read())
-                    self._note_refusal(response.status)
-                    return response.status, _retry_after(response), answer
+    ) -> tuple[int, float | None, dict[str, Any]]:
+        """Ask when it is our turn among the requests to the group, then among all."""
+        group = _group_of(path)
+        async with self._turn_of(group):
+            await self._heed_hold_back(group)
+            async with self._turn:
+                await self._heed_hold_back(_ALL)
+                return await self._exchange(method, self._url(path, query), body, headers)
+
+    async def _exchange(
+        self, method: str, url: URL, body: Any, headers: dict[str, str]
+    ) -> tuple[int, float | None, dict[str, Any]]:
+        data = None if body is None else orjson.dumps(body)
+        with self._named_failures():
+            signed = headers | await self._access.headers()
+            session = await self._open()
+            async with session.request(method, url, data=data, headers=signed) as response:
+                answer = _parse(await response.read())
+                self._note_refusal(response.status)
+                return response.status, _retry_after(response), answer
 
     def _again(self, status: int, attempt: int) -> bool:
         """Whether an answer is worth a second try: a token may just have run out."""
@@ -147,23 +157,26 @@ class KubeClient:
             status == 401 and attempt == 1 and self._access.token is not None
         )
 
-    def _turn_of(self, path: str) -> asyncio.Semaphore:
-        """The queue of an API group: `/api/v1/…`, `/apis/<group>/…`."""
-        parts = path.split("/", 3)
-        group = parts[2] if len(parts) > 2 else ""
+    def _turn_of(self, group: str) -> asyncio.Semaphore:
         turn = self._turns.get(group)
         if turn is None:
             turn = self._turns[group] = asyncio.Semaphore(self._concurrency)
         return turn
 
-    async def _heed_hold_back(self) -> None:
-        while (wait := self._resume_at - self._clock.monotonic()) > 0:
+    async def _heed_hold_back(self, group: str) -> None:
+        while (wait := self._held_until(group) - self._clock.monotonic()) > 0:
             await self._clock.sleep(wait)
 
-    def _hold_back(self, retry_after: float, attempt: int) -> None:
+    def _held_until(self, group: str) -> float:
+        held = self._resume_at
+        return max(held.get(_ALL, 0.0), held.get(group, 0.0)) if held else 0.0
+
+    def _hold_back(self, group: str, retry_after: float | None, attempt: int) -> None:
+        group = group if retry_after is None else _ALL
         wait = min(_MAX_WAIT_S, retry_after or 0.5 * 2**attempt) * random.uniform(1.0, 1.5)
-        self._resume_at = max(self._resume_at, self._clock.monotonic() + wait)
-        log.warning("the API server asks for time", seconds=round(wait, 1))
+        until = self._clock.monotonic() + wait
+        self._resume_at[group] = max(self._resume_at.get(group, 0.0), until)
+        log.warning("the API server asks for time", group=group, seconds=round(wait, 1))
 
     def _note_refusal(self, status: int) -> None:
         if status == 401 and self._access.token is not None:
@@ -242,9 +255,15 @@ def _parse(data: bytes) -> dict[str, Any]:
     return answer if isinstance(answer, dict) else {"message": str(answer)[:500]}
 
 
-def _retry_after(response: aiohttp.ClientResponse) -> float:
+def _group_of(path: str) -> str:
+    """The API group of a path: `/api/v1/…`, `/apis/<group>/…`."""
+    parts = path.split("/", 3)
+    return parts[2] if len(parts) > 2 else ""
+
+
+def _retry_after(response: aiohttp.ClientResponse) -> float | None:
     text = response.headers.get("Retry-After", "")
-    return float(text) if text.isdecimal() else 0.0
+    return float(text) if text.isdecimal() else None
 
 
 def _error(status: int, answer: dict[str, Any]) -> Refused | Unavailable:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fleet.errors import Invalid, Unavailable
-from fleet.runtime.clock import SystemClock
+from fleet.runtime.clock import Clock, SystemClock
 from syncagent.autonomy.policy import LocalPolicy
 from syncagent.domain.objects import ObjectRef
 from syncagent.kube.access import Access, Token
@@ -19,8 +19,10 @@ from syncagent.kube.client import KubeClient
 from syncagent.kube.cluster import KubeCluster
 from syncagent.kube.guarded import GuardedCluster
 from syncagent.ports import Notice, Refused
+from tests.fakes.clock import FakeClock
 from tests.fakes.faulty import FaultyServer
 
+SYSTEM = SystemClock()
 REF = ObjectRef("", "v1", "ConfigMap", "n", "c")
 
 
@@ -32,14 +34,14 @@ async def server() -> AsyncIterator[FaultyServer]:
 
 
 @pytest.fixture
-async def connect() -> AsyncIterator[Callable[[Access], KubeCluster]]:
+async def connect() -> AsyncIterator[Callable[..., KubeCluster]]:
     """Makes clients of it, which are closed at the end."""
     clients: list[KubeClient] = []
 
-    def made(access: Access) -> KubeCluster:
-        client = KubeClient(access, SystemClock(), 4)
+    def made(access: Access, clock: Clock = SYSTEM) -> KubeCluster:
+        client = KubeClient(access, clock, 4)
         clients.append(client)
-        return KubeCluster(client, SystemClock())
+        return KubeCluster(client, clock)
 
     yield made
     for client in clients:
@@ -97,6 +99,19 @@ async def test_a_slow_group_does_not_hold_up_another(server: FaultyServer, conne
     for one in waiting:
         one.cancel()
     await asyncio.gather(*waiting, return_exceptions=True)
+
+
+async def test_a_group_that_is_down_does_not_hold_up_another(server: FaultyServer, connect) -> None:
+    """An aggregated API without its server answers 503, which says nothing of the others."""
+    clock = FakeClock()
+    cluster = connect(Access(server.address, None), clock)
+    server.failures["down"] = 503
+    down = asyncio.ensure_future(cluster.get(ObjectRef("shop.io", "v1", "Shop", "n", "down")))
+    await server.until(lambda: clock.sleepers)
+    await cluster.apply(REF, server.config("c"), force=True)
+    assert clock.monotonic() == 0 and not down.done()
+    down.cancel()
+    await asyncio.gather(down, return_exceptions=True)
 
 
 async def test_rotated_certificates_are_read_again(tmp_path: Path, connect) -> None:
