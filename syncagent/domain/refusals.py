@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from fleet.bundle import MAX_OBJECT_BYTES, describe
 from fleet.errors import Invalid
+from syncagent.domain.changes import is_secret
 from syncagent.domain.hooks import hook_of
 from syncagent.domain.objects import KubeObject, ObjectKey, api_of, metadata_of
 
@@ -29,6 +30,9 @@ def check_object(one: KubeObject, size: int) -> None:
     for part in ("labels", "annotations"):
         if not _is_words(meta.get(part)):
             raise Invalid(f"{describe(one)}: its {part} must be text, each with a text")
+    if is_secret(one) and not _is_words(one.get("data")):
+        # The API server's own refusal would repeat the value.
+        raise Invalid(f"{describe(one)}: its data must be text (base64), each of it")
     name, namespace = meta.get("name"), meta.get("namespace") or ""
     if not name and isinstance(meta.get("generateName"), str) and hook_of(one) is not None:
         name = meta["generateName"] + "0"
