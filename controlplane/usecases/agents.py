@@ -19,6 +19,7 @@ from controlplane.usecases.connecting import Connected, Connecting
 from controlplane.usecases.deps import CLUSTER, Deps
 from controlplane.usecases.reportbatch import Bounds
 from controlplane.usecases.reporting import Reporting, Told
+from controlplane.usecases.retrying import retried
 from controlplane.usecases.servicesecrets import StoredSecrets, sealed_values
 from controlplane.usecases.wanted import Wanted, Wants
 from fleet.bundle import bundle_of
@@ -33,6 +34,7 @@ _HIGHEST_HELD = 1 << 30
 _COMMANDS_KEPT, _JOBS_KEPT = timedelta(days=7), timedelta(days=30)
 
 
+@retried
 class Agents:
     """Verbs of agents. `secrets` are what their services' objects name."""
 
