@@ -10,13 +10,13 @@ from controlplane.domain.access import Scope
 from controlplane.domain.access.roles import BuiltInRole as Role
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.commands import Command, CommandKind, CommandState
-from controlplane.domain.reports import CommandReport, RenderMade, Report
+from controlplane.domain.reports import CommandReport, MirrorReport, RenderMade, Report
 from controlplane.usecases.renders import PlacedManifests
 from controlplane.usecases.services import ServiceChange
 from fleet.attestation import Attestation
 from fleet.bundle import make_bundle
 from fleet.errors import Invalid, NotFound, Unavailable
-from fleet.identity import RepositoryId
+from fleet.identity import RepositoryId, local_id
 from fleet.orders import NAME, RenderOrder, load_order
 from fleet.sealing import SealedSecret
 from fleet.source import GitCredentials, HelmRelease, Rendered, RenderRequest, SourceFolder
@@ -181,3 +181,18 @@ async def test_files_that_an_agent_renders_are_not_fetched_here(world: World) ->
     await world.repositories.follow_again(repository.id)
     assert world.manifests.specs[repository.id].folders == {here.folder}
     assert world.manifests.specs[repository.id].refs == {there.ref}
+
+
+async def test_what_a_cluster_reads_by_itself_is_not_followed_here(world: World) -> None:
+    """Even if its repository is connected: nobody here asks where its branch is."""
+    cluster, repository = await world.cluster(), await world.repository()
+    place = (repository.url, "main", "shop", "a" * 40, "sha256:" + "0" * 64)
+    body = MirrorReport(
+        local_id("service", "shop"), "shop", "shop", *place, 1, removed=False, error=""
+    )
+    await world.agents.record(cluster.id, [Report(1, world.clock.now(), body)])
+    async with world.deps.store.read() as tx:
+        (shown,) = await tx.services.select(cluster_id=cluster.id)
+    assert shown.mirrored and shown.origin == repository.url
+    await world.repositories.follow_all()
+    assert world.manifests.specs[repository.id].refs == frozenset()

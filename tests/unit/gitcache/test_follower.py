@@ -111,6 +111,16 @@ async def test_a_deleted_branch_becomes_missing(watch: Watch) -> None:
     assert watch.told[-1].missing == {"main"} and watch.sha is None
 
 
+async def test_a_repository_of_which_nothing_is_in_use_is_never_asked() -> None:
+    watch = Watch(replace(SPEC, refs=frozenset()))
+    watch.git.push(MAIN, 1)
+    await watch.start()
+    await watch.clock.advance(100)
+    assert watch.git.polls == [] and watch.git.fetches == []
+    assert watch.told[-1].error is None
+    await watch.follower.stop()
+
+
 async def test_a_followed_commit_needs_no_poll_and_one_fetch() -> None:
     sha = sha_of(7)
     watch = Watch(replace(SPEC, refs=frozenset({sha})))
