@@ -202,9 +202,14 @@ async def whole(clusters: int, seed: int) -> float:
         begun = time.perf_counter()
         await fleet.run()
         took = time.perf_counter() - begun
-        promoted = sorted(one.service_id for one in await fleet.ledger(LedgerStage.PROMOTED))
         services = await fleet.services()
-        assert promoted == sorted(one.id for one in services), "skipped or doubled"
+        everybody = sorted(one.id for one in services)
+        for stage in (LedgerStage.PROMOTED, LedgerStage.HEALTHY):
+            told = sorted(one.service_id for one in await fleet.ledger(stage))
+            assert told == everybody, f"{stage}: skipped or doubled"
+        async with store.read() as tx:
+            records = [one.service_id for one in await tx.revisions.select(actor="pipeline")]
+        assert sorted(records) == everybody, "the ledger and the records differ"
         assert {one.sequence for one in services} == {1}, "given twice"
         assert fleet.died > 0
         await store.close()
