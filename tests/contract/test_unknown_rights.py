@@ -3,10 +3,9 @@
 from datetime import UTC, datetime
 from typing import Any
 
-import pytest
 from sqlalchemy import bindparam, text
 
-from controlplane.domain.access import Grant, Kind, Limit, Policy, Role, Rule, Target, Verb
+from controlplane.domain.access import Grant, Kind, Policy, Role, Rule, Target, Verb
 from controlplane.domain.people import Token
 from controlplane.storage.columns import JSON_TEXT
 from controlplane.storage.store import SqlStore
@@ -18,72 +17,63 @@ CLUSTER = Target.within(Kind.CLUSTER, None, "c1")
 EVERYTHING = Role("all", "all", rules=(Rule(),))
 
 
-async def write_raw(store: SqlStore, table: str, column: str, value: Any) -> None:
-    """As the newer replica does it, into all rows."""
-    statement = text(f"UPDATE {table} SET {column} = :value")
+async def write_raw(store: SqlStore, table: str, column: str, values: list[Any]) -> None:
+    """As the newer replica does it, into the rows `0`, `1`, and so on."""
+    statement = text(f"UPDATE {table} SET {column} = :value WHERE id = :id")
+    typed = statement.bindparams(bindparam("value", type_=JSON_TEXT))
     async with store._engine.begin() as connection:
-        await connection.execute(
-            statement.bindparams(bindparam("value", type_=JSON_TEXT)), {"value": value}
-        )
+        rows = [{"id": str(number), "value": value} for number, value in enumerate(values)]
+        await connection.execute(typed, rows)
 
 
-async def role_of(store: SqlStore, rules: list[dict[str, Any]]) -> Role:
-    """A role with these rules, as it is read."""
+async def roles_of(store: SqlStore, *written: list[dict[str, Any]]) -> list[Role]:
+    """Roles with these rules, as they are read."""
     async with store.write() as tx:
-        await tx.roles.add(Role("r", "r", NOW, NOW))
-    await write_raw(store, "roles", "rules", rules)
+        for number in range(len(written)):
+            await tx.roles.add(Role(str(number), str(number), NOW, NOW))
+    await write_raw(store, "roles", "rules", list(written))
     async with store.read() as tx:
-        (role,) = await tx.roles.select()
-    return role
+        return sorted(await tx.roles.select(), key=lambda role: role.id)
 
 
 async def test_what_a_rule_says_beside_an_unknown_verb_still_holds(store: SqlStore) -> None:
     newer = {"verbs": ["approve", "foresee"], "kinds": ["pipeline", "planet"], "moons": ["io"]}
-    policy = Policy((Grant(await role_of(store, [newer])),))
+    (role,) = await roles_of(store, [newer])
+    policy = Policy((Grant(role),))
     assert policy.may(Verb.APPROVE, PIPELINE)
     assert not policy.may(Verb.READ, PIPELINE)
     assert not policy.may(Verb.APPROVE, CLUSTER)
 
 
-@pytest.mark.parametrize(
-    "newer",
-    [
-        {"verbs": ["foresee"], "kinds": ["pipeline"]},
-        {"verbs": ["read"], "kinds": ["planet"]},
-        {"verbs": ["foresee"], "kinds": []},
-    ],
-)
-async def test_a_rule_of_unknown_names_alone_allows_nothing(
-    store: SqlStore, newer: dict[str, Any]
-) -> None:
+async def test_a_rule_of_unknown_names_alone_allows_nothing(store: SqlStore) -> None:
     """No list of verbs would be all of them."""
-    assert (await role_of(store, [newer])).rights == frozenset()
+    *unknown, everything = await roles_of(
+        store,
+        [{"verbs": ["foresee"], "kinds": ["pipeline"]}],
+        [{"verbs": ["read"], "kinds": ["planet"]}],
+        [{"verbs": ["foresee"], "kinds": []}],
+        [{"verbs": [], "kinds": []}],
+    )
+    assert [role.rights for role in unknown] == [frozenset()] * 3
+    assert everything.rights == EVERYTHING.rights
 
 
-async def test_a_rule_without_names_is_still_everything(store: SqlStore) -> None:
-    assert (await role_of(store, [{"verbs": [], "kinds": []}])).rights == EVERYTHING.rights
-
-
-@pytest.mark.parametrize(
-    ("newer", "allowed"),
-    [
+async def test_a_limit_gets_no_wider(store: SqlStore) -> None:
+    """A token whose limits are not understood does what is understood of them, and no more."""
+    newer: list[tuple[list[dict[str, Any]], set[Target]]] = [
         ([{"verbs": ["foresee"]}], set()),
         ([{"kinds": ["planet"], "verbs": ["read"]}], set()),
         ([{"verbs": ["read", "foresee"]}], {PIPELINE, CLUSTER}),
         ([{"verbs": ["foresee"]}, {"kinds": ["cluster"]}], {CLUSTER}),
         ([], {PIPELINE, CLUSTER}),
-    ],
-)
-async def test_a_limit_gets_no_wider(
-    store: SqlStore, newer: list[dict[str, Any]], allowed: set[Target]
-) -> None:
-    """A token whose limits are not understood does what is understood of them, and no more."""
-    token = Token("t", TokenKind.USER, "t", "hash", NOW, limits=(Limit(),))
+    ]
     async with store.write() as tx:
-        await tx.tokens.add(token)
-    await write_raw(store, "tokens", "limits", newer)
+        for number in range(len(newer)):
+            await tx.tokens.add(Token(str(number), TokenKind.USER, "t", f"hash{number}", NOW))
+    await write_raw(store, "tokens", "limits", [limits for limits, _ in newer])
     async with store.read() as tx:
-        (read,) = await tx.tokens.select()
-    policy = Policy((Grant(EVERYTHING),), limits=read.limits)
-    assert {one for one in (PIPELINE, CLUSTER) if policy.may(Verb.READ, one)} == allowed
-    assert {one for one in (PIPELINE, CLUSTER) if not policy.visible(one.kind)} == allowed
+        tokens = sorted(await tx.tokens.select(), key=lambda token: token.id)
+    for token, (_, allowed) in zip(tokens, newer, strict=True):
+        policy = Policy((Grant(EVERYTHING),), limits=token.limits)
+        assert {one for one in (PIPELINE, CLUSTER) if policy.may(Verb.READ, one)} == allowed
+        assert {one for one in (PIPELINE, CLUSTER) if not policy.visible(one.kind)} == allowed
