@@ -1,53 +1,20 @@
 """What agents tell: of clusters that tell at the same time it is committed by one transaction."""
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
-from functools import singledispatchmethod
+from dataclasses import dataclass
 from typing import Any
 
-from controlplane.domain.clusterjobs import JobPhase
 from controlplane.domain.clusters import Cluster
-from controlplane.domain.commands import Command, CommandKind, CommandState
-from controlplane.domain.ledger import LedgerEntry, Stage
-from controlplane.domain.names import is_label
-from controlplane.domain.objects import ObjectKey, Plan
-from controlplane.domain.reports import (
-    CommandReport,
-    DriftReport,
-    FactsReport,
-    InventoryReport,
-    JobReport,
-    MirrorReport,
-    ObservedComponent,
-    Report,
-    StatusReport,
-    VerifiedReport,
-)
-from controlplane.domain.services import Component, Phase, Problem, Service
-from controlplane.ports import ANY, Transaction
-from controlplane.usecases import audit_agents, holds
-from controlplane.usecases.connecting import columns_of
-from controlplane.usecases.delivery import render_anew
+from controlplane.domain.ledger import LedgerEntry
+from controlplane.domain.reports import CommandReport, Report, StatusReport
+from controlplane.domain.services import Phase, Problem
 from controlplane.usecases.dependencies import wakes
-from controlplane.usecases.deps import CLUSTER, CLUSTER_JOB, DESIRED, REVOKED, SERVICE, Deps
-from controlplane.usecases.removal import end_if_empty, erase
-from controlplane.usecases.renders import made_to_json
+from controlplane.usecases.deps import CLUSTER, SERVICE, Deps
+from controlplane.usecases.intake import Intake, ledger_of
 from controlplane.usecases.reportbatch import Bounds, ReportBatch, write_all
 from controlplane.usecases.together import Together
 from fleet.errors import Conflict, NotFound, TowlineError
-from fleet.identity import ClusterId, ServiceId, is_local_id
-
-_STAGES = {
-    Phase.APPLIED: Stage.APPLIED,
-    Phase.HEALTHY: Stage.HEALTHY,
-    Phase.DEGRADED: Stage.DEGRADED,
-    Phase.FAILED: Stage.FAILED,
-    Phase.REMOVED: Stage.REMOVED,
-    Phase.AWAITING: Stage.AWAITING,
-}
-_ENDINGS = {CommandState.FAILED: JobPhase.FAILED, CommandState.REFUSED: JobPhase.FAILED}
+from fleet.identity import ClusterId
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +32,7 @@ class Reporting:
     def __init__(self, deps: Deps, bounds: Bounds) -> None:
         self._deps = deps
         self._bounds = bounds
+        self._intake = Intake(deps)
         self._together = Together(self._take_in, lambda told: 1 + len(told.reports))
 
     async def record(self, told: Told) -> int:
@@ -78,7 +46,7 @@ class Reporting:
         """Note of a command what its agent cannot tell, as it was never sent."""
         async with self._deps.store.write() as tx:
             batch = (await ReportBatch.of_each(tx, {cluster_id: ()}, self._bounds))[cluster_id]
-            await self._take(body, batch, self._deps.clock.now())
+            await self._intake.take(body, batch, self._deps.clock.now())
         self._publish(batch.changed)
 
     async def refused(
@@ -104,7 +72,7 @@ class Reporting:
                 problems=body.problems,
                 observed_at=now,
             )
-            await tx.ledger.append([_ledger(service, body, now)])
+            await tx.ledger.append([ledger_of(service, body, now)])
         self._deps.bus.publish(SERVICE, service_id)
 
     async def _take_in(self, several: Sequence[Told]) -> list[int | TowlineError]:
@@ -122,7 +90,7 @@ class Reporting:
             batches = await ReportBatch.of_each(tx, news, self._bounds)
             for id, reports in news.items():
                 for report in reports:
-                    await self._take(report.body, batches[id], report.at)
+                    await self._intake.take(report.body, batches[id], report.at)
             offered = (row for told in several if told.cluster_id in news for row in told.offered)
             await write_all(tx, batches.values(), offered)
             changed = await wakes(tx, [id for id in news if _tells_health(news[id])])
@@ -145,165 +113,6 @@ class Reporting:
         for topic, key in changed:
             self._deps.bus.publish(topic, key)
 
-    @singledispatchmethod
-    async def _take(self, body: object, batch: ReportBatch, at: datetime) -> None:
-        """A kind of report that this version does not know is passed over."""
-
-    @_take.register
-    async def _(self, body: StatusReport, batch: ReportBatch, at: datetime) -> None:
-        tx, cluster_id, changed = batch.tx, batch.cluster_id, batch.changed
-        service = batch.services.get(body.service_id)
-        if service is None or body.sequence < service.observed:
-            return
-        if body.phase is Phase.REMOVED and service.deleted_at is not None:
-            batch.ledger.append(_ledger(service, body, at))
-            batch.forget(service)
-            await erase(tx, service)
-            for token in await end_if_empty(tx, cluster_id, self._deps.clock.now()):
-                changed.add((REVOKED, token))
-            changed.update({(SERVICE, service.id), (CLUSTER, cluster_id)})
-            return
-        batch.change(
-            service,
-            observed=body.sequence,
-            phase=body.phase,
-            problems=body.problems,
-            observed_at=at,
-            message=body.message,
-            awaiting=body.awaiting,
-        )
-        if service.dry_run and body.planned:
-            await _keep_plan(tx, Plan(service.id, body.sequence, body.planned))
-        is_news = (service.observed, service.phase) != (body.sequence, body.phase)
-        if is_news and body.phase in _STAGES:
-            batch.ledger.append(_ledger(service, body, at))
-        changed.add((SERVICE, service.id))
-
-    @_take.register
-    async def _(self, body: InventoryReport, batch: ReportBatch, at: datetime) -> None:
-        service = batch.services.get(body.service_id)
-        if service is None or service.deleted_at is not None:
-            return
-        id = service.id
-        present = [_component(id, batch.cluster_id, one, at) for one in body.present]
-        gone = {_component_id(id, key) for key in body.gone}
-        await batch.take_inventory(id, present, gone, complete=body.complete)
-        batch.changed.add((SERVICE, id))
-
-    @_take.register
-    async def _(self, body: CommandReport, batch: ReportBatch, at: datetime) -> None:
-        tx, cluster_id, changed = batch.tx, batch.cluster_id, batch.changed
-        command = await tx.commands.find(id=body.command_id, cluster_id=cluster_id)
-        if command is not None and command.state is CommandState.WAITING:
-            await tx.commands.change(command.id, finished_at=at, **_ended(command, body))
-            if command.kind is CommandKind.RUN_JOB and body.state in _ENDINGS:
-                await _end_job(tx, command.id, _ENDINGS[body.state], body.message, at)
-            cluster = await tx.clusters.get(cluster_id)
-            if cluster is not None and command.kind is not CommandKind.RENDER:
-                told = audit_agents.carried_out(cluster, command, body.state, body.message, at)
-                await tx.audit.append([told])
-            changed.add((CLUSTER_JOB, command.id))
-
-    @_take.register
-    async def _(self, body: DriftReport, batch: ReportBatch, at: datetime) -> None:
-        service = batch.services.get(body.service_id)
-        if service is None or service.deleted_at is not None:
-            return
-        _, kind, namespace, name = body.key
-        what = "deleted" if body.deleted else "changed"
-        entry = LedgerEntry(
-            service_id=service.id,
-            cluster_id=batch.cluster_id,
-            stage=Stage.DRIFTED,
-            at=at,
-            sequence=service.observed,
-            digest=service.digest,
-            actor=body.manager,
-            message=f"{kind} {namespace}/{name} was {what}"
-            + (" and put back" if body.healed else ""),
-            detail={
-                "paths": list(body.paths),
-                "healed": body.healed,
-                "changes": [
-                    {"pointer": one.pointer, "old": one.old, "new": one.new} for one in body.changes
-                ],
-            },
-        )
-        batch.ledger.append(entry)
-        batch.changed.add((SERVICE, service.id))
-
-    @_take.register
-    async def _(self, body: VerifiedReport, batch: ReportBatch, at: datetime) -> None:
-        service = await batch.locked(body.service_id)
-        if service is None:
-            return
-        entry = LedgerEntry(
-            service_id=service.id,
-            cluster_id=batch.cluster_id,
-            stage=Stage.VERIFIED if body.ok else Stage.HELD,
-            at=at,
-            sequence=body.sequence,
-            sha=service.sha if body.digest == service.digest else None,
-            digest=body.digest,
-            revision_id=service.revision_id if body.digest == service.digest else None,
-            message=body.reason[:2000],
-            detail={"instead": body.instead},
-        )
-        batch.ledger.append(entry)
-        batch.changed.add((SERVICE, service.id))
-        if not body.ok:
-            columns, rows = await holds.taken_back(self._deps, batch.tx, service, body)
-            if columns:
-                batch.change(service, **columns)
-            batch.ledger.extend(rows)
-            batch.changed.add((DESIRED, f"{service.cluster_id}/{service.id}"))
-        elif service.hold is not None and service.hold.digest == body.digest:
-            batch.change(service, held=None, hold=None)
-
-    @_take.register
-    async def _(self, body: JobReport, batch: ReportBatch, at: datetime) -> None:
-        tx, cluster_id, changed = batch.tx, batch.cluster_id, batch.changed
-        job = await tx.cluster_jobs.find(id=body.command_id, cluster_id=cluster_id)
-        if job is None or job.phase.final:
-            return
-        await tx.cluster_jobs.change(
-            job.id,
-            phase=body.phase,
-            object=body.object,
-            message=body.message,
-            exit_code=body.exit_code if body.phase.final else None,
-            started_at=body.started_at,
-            finished_at=(body.finished_at or at) if body.phase.final else None,
-            log_tail=body.log_tail,
-            outputs=body.outputs,
-        )
-        changed.add((CLUSTER_JOB, job.id))
-
-    @_take.register
-    async def _(self, body: FactsReport, batch: ReportBatch, at: datetime) -> None:
-        tx, cluster_id, changed = batch.tx, batch.cluster_id, batch.changed
-        before = await tx.clusters.get(cluster_id)
-        await tx.clusters.change(cluster_id, **columns_of(body))
-        changed.add((CLUSTER, cluster_id))
-        if before is not None:
-            changed.update(await render_anew(tx, [(before, replace(before, **columns_of(body)))]))
-
-    @_take.register
-    async def _(self, body: MirrorReport, batch: ReportBatch, at: datetime) -> None:
-        tx, cluster_id, changed = batch.tx, batch.cluster_id, batch.changed
-        if not is_local_id(body.service_id):
-            return
-        known = await tx.services.find(id=body.service_id, deleted_at=ANY)
-        if known is not None and (known.cluster_id != cluster_id or not known.mirrored):
-            return
-        if body.removed and known is not None:
-            batch.forget(known)
-            await erase(tx, known)
-        elif not body.removed and (known is not None or await batch.may_mirror()):
-            await _mirror(tx, known, body, ClusterId(cluster_id), at)
-            await batch.look(body.service_id)
-        changed.update({(SERVICE, body.service_id), (CLUSTER, cluster_id)})
-
 
 def _news(
     several: Iterable[Told], clusters: Mapping[ClusterId, Cluster]
@@ -319,114 +128,7 @@ def _news(
     return last, news
 
 
-def _ended(command: Command, body: CommandReport) -> dict[str, Any]:
-    """What a command's row holds of its answer; of a render the result takes the order's place."""
-    columns: dict[str, Any] = {"state": body.state, "message": body.message}
-    if command.kind is CommandKind.RENDER:
-        columns["payload"] = made_to_json(body.made) if body.made else {}
-    return columns
-
-
-async def _keep_plan(tx: Transaction, plan: Plan) -> None:
-    if await tx.plans.get(plan.id) is None:
-        await tx.plans.add(plan)
-    else:
-        await tx.plans.put(plan)
-
-
-async def _end_job(tx: Transaction, id: str, phase: JobPhase, message: str, at: datetime) -> None:
-    """A job that was never begun has ended by the refusal of its command."""
-    job = await tx.cluster_jobs.get(id)
-    if job is not None and not job.phase.final:
-        await tx.cluster_jobs.change(id, phase=phase, message=message, finished_at=at)
-
-
-async def _mirror(
-    tx: Transaction,
-    known: Service | None,
-    body: MirrorReport,
-    cluster_id: ClusterId,
-    at: datetime,
-) -> None:
-    """Show a service as its cluster defines it."""
-    cluster = await tx.clusters.get(cluster_id)
-    if cluster is None or not is_label(body.name) or not is_label(body.namespace):
-        return
-    taken = await tx.services.find(cluster_id=cluster_id, name=body.name, deleted_at=ANY)
-    free = taken is None or taken.id == body.service_id
-    name = body.name if free else f"{body.name[:54]}-{body.service_id[:8]}"
-    told = {
-        "namespace": body.namespace,
-        "updated_at": at,
-        "origin": body.repository,
-        "ref": body.ref,
-        "folder": body.folder,
-        "sha": body.commit or None,
-        "digest": body.digest or None,
-        "sequence": body.sequence,
-        "render_error": body.error or None,
-    }
-    if known is None:
-        blank = Service(ServiceId(body.service_id), cluster_id, None, name, body.namespace, at, at)
-        await tx.services.add(replace(blank, mirrored=True, project_id=cluster.project_id, **told))
-    else:
-        await tx.services.change(known.id, **told)
-
-
 def _tells_health(reports: Iterable[Report]) -> bool:
     """Whether others may have waited for what these tell."""
     bodies = [one.body for one in reports]
     return any(isinstance(one, StatusReport) and one.phase is Phase.HEALTHY for one in bodies)
-
-
-def _ledger(service: Service, body: StatusReport, at: datetime) -> LedgerEntry:
-    times = {
-        "received_at": body.received_at,
-        "fetched_at": body.fetched_at,
-        "applied_at": body.applied_at,
-        "healthy_at": body.healthy_at,
-    }
-    detail: dict[str, object] = {k: v.isoformat() for k, v in times.items() if v is not None}
-    detail |= {"written": body.written, "pruned": body.pruned}
-    message = "; ".join(problem.message for problem in body.problems[:3])
-    return LedgerEntry(
-        service_id=service.id,
-        cluster_id=service.cluster_id,
-        stage=_STAGES[body.phase],
-        at=at,
-        sequence=body.sequence,
-        sha=service.sha,
-        digest=body.digest,
-        revision_id=service.revision_id,
-        message=message[:2000],
-        detail=detail,
-    )
-
-
-def _component_id(service_id: str, key: ObjectKey) -> str:
-    return hashlib.sha256("\0".join((service_id, *key)).encode()).hexdigest()
-
-
-def _component(service_id: str, cluster_id: str, one: ObservedComponent, at: datetime) -> Component:
-    group, kind, namespace, name = one.key
-    return Component(
-        id=_component_id(service_id, one.key),
-        service_id=ServiceId(service_id),
-        cluster_id=ClusterId(cluster_id),
-        group=group,
-        version=one.version,
-        kind=kind,
-        namespace=namespace,
-        name=name,
-        uid=one.uid,
-        owner_uid=one.owner_uid,
-        state=one.state,
-        message=one.message,
-        synced=one.synced,
-        images=one.images,
-        updated_at=at,
-        labels=one.labels,
-        generation=one.generation,
-        hash=one.hash,
-        finalizers=one.finalizers,
-    )
