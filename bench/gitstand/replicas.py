@@ -35,12 +35,14 @@ class Replicas:
         self.addresses = {
             name: f"127.0.0.1:{port}" for name, port in zip(NAMES, ports, strict=True)
         }
+        self.redis_pid = 0
         self.pids: dict[str, int] = {}
         self._group = ProcessGroup()
 
     def __enter__(self) -> Self:
         words = ["--port", str(self._redis_port), "--bind", "127.0.0.1", "--save", ""]
-        self._group.spawn([_redis(), *words], log=self.folder / "redis.log", cwd=self.folder)
+        log = self.folder / "redis.log"
+        self.redis_pid = self._group.spawn([_redis(), *words], log=log, cwd=self.folder).pid
         for name, address in self.addresses.items():
             environment = {
                 "TOWLINE_TARGET": "gitcache",

@@ -1,0 +1,132 @@
+"""How long it takes until all is well again: `python -m bench.failures`.
+
+Three replicas of the git cache with their usual leases, Redis and a git server; one of them is
+frozen, killed or damaged, and the clock runs until the next commit is known and rendered.
+"""
+
+import asyncio
+import os
+import signal
+import tempfile
+import time
+from pathlib import Path
+
+from bench.gitcache import MAIN, manifest, settle_at, spec
+from bench.gitstand.apart import git_server
+from bench.gitstand.replicas import NAMES, Replicas
+from bench.report import Report
+from bench.stand.load import percentile
+from fleet.identity import RepositoryId
+from fleet.source import RenderRequest
+from gitcache.peers.remote import RemoteGitCache
+from towline.demo.gitserver import Repository
+
+NAME = RepositoryId("shop")
+FROZEN_SECONDS = 6.0
+PAUSED_SECONDS = 8.0
+READS = 200
+
+
+class Shop:
+    """A repository of one service, and a control plane's view of it."""
+
+    def __init__(self, repository: Repository, client: RemoteGitCache) -> None:
+        self.client = client
+        self._repository = repository
+        self._number = 0
+        self.sha = ""
+
+    async def follow(self) -> None:
+        """Until the first commit is rendered."""
+        self._commit()
+        self.client.follow(spec(NAME, self._repository))
+        await self._rendered()
+
+    async def next(self) -> float:
+        """Seconds until a further commit, which is hinted at, is known and rendered."""
+        await asyncio.to_thread(self._commit)
+        started = time.perf_counter()
+        await self.client.hint(NAME, {MAIN: self.sha})
+        await self._rendered()
+        return time.perf_counter() - started
+
+    async def read(self) -> float:
+        """Milliseconds until an agent's bundle is there."""
+        started = time.perf_counter()
+        await self._read()
+        return (time.perf_counter() - started) * 1000
+
+    def _commit(self) -> None:
+        self._number += 1
+        self.sha = self._repository.commit({"web/a.yaml": manifest("web", self._number)})
+
+    async def _rendered(self) -> None:
+        await settle_at(self.client, NAME, self.sha)
+        await self._read()
+
+    async def _read(self) -> None:
+        rendered = await self.client.render(RenderRequest(NAME, self.sha, "web"))
+        await self.client.bundle(rendered.digest)
+
+
+async def redis_frozen(report: Report, tier: Replicas, shop: Shop) -> None:
+    """Nobody may fetch; what is known is answered."""
+    os.kill(tier.redis_pid, signal.SIGSTOP)
+    try:
+        started = time.perf_counter()
+        reads = [await shop.read() for _ in range(READS)]
+        await asyncio.sleep(FROZEN_SECONDS - (time.perf_counter() - started))
+    finally:
+        os.kill(tier.redis_pid, signal.SIGCONT)
+    report.add("Redis frozen: a bundle is asked for, p99", [percentile(reads, 0.99)], "ms")
+    report.add("  after it goes on, until the next commit is rendered", [await shop.next()], "s")
+
+
+async def pack_damaged(report: Report, tier: Replicas, shop: Shop) -> None:
+    """The owner's copy holds nothing that can be read."""
+    clone = tier.folder / tier.owner(NAME) / "git" / "repositories"
+    for path in [*clone.glob("*/objects/??/*"), *clone.glob("*/objects/pack/*.pack")]:
+        path.chmod(0o644)
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    report.add("copy damaged: until the next commit is rendered", [await shop.next()], "s")
+
+
+async def owner_paused(report: Report, tier: Replicas, shop: Shop) -> None:
+    """It believes to own the repository still when it comes back."""
+    owner = tier.owner(NAME)
+    os.kill(tier.pids[owner], signal.SIGSTOP)
+    report.add("owner paused: until the next commit is rendered", [await shop.next()], "s")
+    newest = shop.sha
+    os.kill(tier.pids[owner], signal.SIGCONT)
+    await asyncio.sleep(PAUSED_SECONDS)
+    state = shop.client.state(NAME)
+    if state is None or state.commits["main"].sha != newest:
+        raise RuntimeError("the one that was paused has taken something back")
+
+
+async def owner_killed(report: Report, tier: Replicas, shop: Shop) -> None:
+    """Bundles have a second copy; fetching waits for the lease."""
+    os.kill(tier.pids[tier.owner(NAME)], signal.SIGKILL)
+    report.add("owner killed: until the next commit is rendered", [await shop.next()], "s")
+
+
+async def main() -> None:
+    """Run all, one after another, on the same replicas."""
+    report = Report("failures")
+    with tempfile.TemporaryDirectory() as folder, git_server() as server:
+        repository = server.create_repository("shop")
+        with Replicas(Path(folder)) as tier:
+            shop = Shop(repository, tier.client(*NAMES))
+            await shop.client.start()
+            await shop.follow()
+            report.add("nothing fails: until the next commit is rendered", [await shop.next()], "s")
+            await redis_frozen(report, tier, shop)
+            await pack_damaged(report, tier, shop)
+            await owner_paused(report, tier, shop)
+            await owner_killed(report, tier, shop)
+            await shop.client.stop()
+    report.write()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
