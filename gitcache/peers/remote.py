@@ -260,7 +260,10 @@ def _patience(failures: Collection[TowlineError]) -> float:
 
 
 class _Link:
-    """Keeps one server told and heard; `is_silent` once it is no longer heard."""
+    """Keeps one server told and heard; `is_silent` once it is no longer heard.
+
+    Only what changes is logged: a server may be away for days.
+    """
 
     def __init__(
         self, server: Member, client: PeerClient, clock: Clock, remote: RemoteGitCache
@@ -273,6 +276,7 @@ class _Link:
         self._dropped: set[RepositoryId] = set()
         self._wake = asyncio.Event()
         self._running: list[asyncio.Task[None]] = []
+        self._is_told = True
         self.is_silent = False
 
     def start(self, tasks: Tasks, name: str) -> None:
@@ -308,9 +312,14 @@ class _Link:
             wishes = messages.Wishes(tuple(added.values()), tuple(dropped))
             try:
                 await self._client.wish(self._server, wishes)
+                self._is_told = True
                 backoff.reset()
             except TowlineError as error:
-                log.info("git cache server not told", server=self._server.name, why=error.message)
+                if self._is_told:
+                    log.info(
+                        "git cache server not told", server=self._server.name, why=error.message
+                    )
+                self._is_told = False
                 self._added = added | self._added
                 self._dropped |= dropped
                 await self._clock.sleep(backoff.next())
@@ -322,6 +331,8 @@ class _Link:
 
         def take(state: RepositoryState) -> None:
             backoff.reset()
+            if self.is_silent:
+                log.info("git cache server heard again", server=self._server.name)
             self.is_silent = False
             self._remote.take(state)
 
@@ -331,6 +342,7 @@ class _Link:
             try:
                 await self._client.hear(self._server, take)
             except TowlineError as error:
-                log.info("git cache server lost", server=self._server.name, why=error.message)
+                if not self.is_silent:
+                    log.info("git cache server lost", server=self._server.name, why=error.message)
             self.is_silent = True
             await self._clock.sleep(backoff.next())

@@ -117,3 +117,14 @@ async def test_patience_ends() -> None:
     for failure in (PeerSlow, NotOwner):
         with pytest.raises(Unavailable, match="has not answered in time"):
             await asked(*[failure] * 20)
+
+
+async def test_a_server_that_is_away_is_told_of_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """It may be away for days, and is tried again every few seconds."""
+    clock = FakeClock()
+    cache = RemoteGitCache(Silent(clock, "a:1"), SERVERS, clock)
+    await cache.start()
+    await clock.advance(600)
+    await cache.stop()
+    told = capsys.readouterr().out
+    assert told.count("git cache server lost") == 1 >= told.count("git cache server not told")
