@@ -13,25 +13,30 @@ from controlplane.domain.pipelines.effects import Effect, OpenGate, Promote, Ren
 from controlplane.domain.pipelines.events import (
     Aborted,
     Approved,
+    ApproversLeft,
     BaseMoved,
     Budgeted,
     Changed,
     ChangeHinted,
     CheckAnswered,
+    CheckStarted,
     Cleared,
     Event,
     Frozen,
     KnownBad,
     Paused,
+    PromotionFailed,
     Rejected,
     Rendered,
     RenderFailed,
     Resumed,
     Retried,
+    ServicesHealth,
     Skipped,
     StageHealth,
     StageObserved,
     Superseded,
+    VerificationFailed,
 )
 from controlplane.domain.pipelines.gitwrites import FileChange, FileKind, GitWrite
 from controlplane.domain.pipelines.model import (
@@ -84,6 +89,7 @@ SHAPES = (
 )
 CONTENTS = st.sampled_from(("c1", "c2", "c3", "c4"))
 PEOPLE = st.sampled_from(("ann", "bob", "eve"))
+HEALTH = (Health.HEALTHY, Health.FAILED)
 HEALTHS = st.sampled_from((*Health, Health.HEALTHY, Health.HEALTHY))
 DIGESTS = st.dictionaries(st.builds(ServiceId, st.text(max_size=3)), st.text(max_size=3))
 
@@ -186,6 +192,30 @@ class Walk(RuleBasedStateMachine):
         asked = [one for one in self.line.effects if isinstance(one, RunCheck)][-6:]
         if asked:
             self.answer_check(data.draw(st.sampled_from(asked)), answer)
+
+    @rule(data=st.data())
+    def a_check_runs_as_a_job(self, data: st.DataObject) -> None:
+        asked = [one for one in self.line.effects if isinstance(one, RunCheck)][-6:]
+        if asked:
+            one = data.draw(st.sampled_from(asked))
+            self.take(CheckStarted(one.gate, one.step, one.attempt_key, "job"))
+
+    @rule(data=st.data(), actor=PEOPLE)
+    def somebody_leaves(self, data: st.DataObject, actor: str) -> None:
+        for yes in self.person.yes.values():
+            yes.pop(actor, None)
+        self.take(ApproversLeft((actor,)))
+
+    @rule(data=st.data(), what=st.sampled_from((PromotionFailed, VerificationFailed, *HEALTH)))
+    def services_tell(self, data: st.DataObject, what: type | Health) -> None:
+        """Of the whole stage, or one of it that could not be given the release or has gone back."""
+        stage, release = self.pick_stage(data)
+        services = self.pipeline.stage[stage].services
+        if isinstance(what, Health):
+            return self.take(ServicesHealth(stage, release, dict.fromkeys(services, what)))
+        if what is PromotionFailed:
+            return self.take(PromotionFailed(stage, release, "no kind"))
+        return self.take(VerificationFailed(stage, release, services[0], "restarts"))
 
     def answer_check(self, asked: RunCheck, answer: Answer) -> None:
         if answer is Answer.PASSED:
@@ -400,6 +430,10 @@ class Walk(RuleBasedStateMachine):
             return True
         match self.line.log[-1][0]:
             case StageHealth(about, release, Health.HEALTHY | Health.FAILED):
+                return (about, release) == (stage, held.release)
+            case ServicesHealth(about, release):
+                return (about, release) == (stage, held.release)
+            case PromotionFailed(about, release) | VerificationFailed(about, release):
                 return (about, release) == (stage, held.release)
             case Superseded(about, release) | Aborted(about, release) | BaseMoved(about, release):
                 return (about, release) == (stage, held.release)
