@@ -226,7 +226,7 @@ class RedisReplicas:
 
     async def _hear_from(self, news: PubSub) -> None:
         await self._read_all()
-        while True:
+        while not self._leaving:
             message = await news.get_message(
                 ignore_subscribe_messages=True, timeout=_LISTEN_SECONDS
             )
