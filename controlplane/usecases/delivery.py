@@ -197,7 +197,7 @@ class Delivery:
             reads = await reads_of(self._deps, service, commit.sha, rendered, look.ids)
             trees = await trees_of(self._deps, taken)
         except TowlineError as error:
-            return _Outcome(service, commit, error=error.message)
+            return _Outcome(service, commit, error=_storable(error.message))
         return _Outcome(service, commit, rendered, reads, taken=taken, trees=trees)
 
     async def _keep(self, outcomes: Iterable[_Outcome]) -> int:
@@ -334,6 +334,12 @@ def _named(repository: Repository, ref: str) -> str:
     if chart is None:
         return f"branch, tag or commit {ref!r}"
     return f"chart {chart[0]!r} in a version {chart[1]}"
+
+
+def _storable(text: str) -> str:
+    """A renderer's words as every store takes them: one service's must not fail all others'."""
+    whole = text.encode("utf-8", "replace").decode()
+    return whole.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 def _difference(before: Service, after: Service) -> dict[str, Any]:

@@ -413,6 +413,19 @@ async def test_old_reports_change_nothing(world: World) -> None:
     assert (row.acknowledged, len(services)) == (2, 1)
 
 
+async def test_odd_words_of_a_renderer_fail_no_other_service(world: World) -> None:
+    """Outcomes are kept together: a text that a store does not take would keep all others back."""
+    cluster, repository = await world.cluster(), await world.repository()
+    bad = await world.service(cluster, repository, "bad")
+    good = await world.service(cluster, repository, "good")
+    odd = Invalid("bad/\udcff.yaml says \0")
+    world.manifests.push(repository.id, {"bad": odd, "good": [config_map("y")]})
+    await world.delivery.deliver(repository.id)
+    assert (await world.get(good)).sequence == 1
+    (problem,) = (await world.get(bad)).errors
+    assert problem.message == "bad/?.yaml says \N{REPLACEMENT CHARACTER}"
+
+
 async def test_an_agent_gets_only_bundles_of_its_cluster(world: World) -> None:
     """A digest that only another cluster uses reads as absent; the attempt is on the record."""
     mine, other = await world.cluster("mine"), await world.cluster("other")
