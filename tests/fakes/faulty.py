@@ -46,7 +46,8 @@ class FaultyServer:
     answer is lost on its way. `writes` are method, path and content of what clients have changed;
     a job that is made is done at once. `signed` are the
     credentials that came, `waiting` counts requests that are being delayed, `asked` are method,
-    path and Accept of all, `watches` are open, `objects` are by their path.
+    path and Accept of all, `asked_at` their times (monotonic seconds), `put_off_at` that of the
+    newest 429, `watches` are open, `objects` are by their path.
     """
 
     def __init__(self, tls: Path | None = None) -> None:
@@ -56,6 +57,8 @@ class FaultyServer:
         self.token = ""
         self.signed: list[str] = []
         self.asked: list[tuple[str, str, str]] = []
+        self.asked_at: list[float] = []
+        self.put_off_at = 0.0
         self.busy = self.lost = 0
         self.writes: list[tuple[str, str, dict[str, Any]]] = []
         self.retry_after = 0
@@ -96,7 +99,7 @@ class FaultyServer:
 
     async def until(self, right: Callable[[], object]) -> None:
         """Let requests come until something holds."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(100):
             while not right():
                 await asyncio.sleep(0.01)
 
@@ -131,11 +134,13 @@ class FaultyServer:
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         self.asked.append((request.method, request.path, request.headers.get("Accept", "")))
+        self.asked_at.append(asyncio.get_running_loop().time())
         self.signed.append(request.headers.get("Authorization", ""))
         if self.token and self.signed[-1] != f"Bearer {self.token}":
             return _status(401, "Unauthorized")
         if self.busy and request.path != "/livez":
             self.busy -= 1
+            self.put_off_at = self.asked_at[-1]
             return _status(429, "TooManyRequests", {"Retry-After": str(self.retry_after)})
         *_, last = request.path.split("/")
         if "watch" in request.query and not self.forbidden & {last, request.path}:

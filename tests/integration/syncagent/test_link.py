@@ -106,9 +106,10 @@ async def test_the_greeting_says_what_is_held(hub: FakeHub, link) -> None:
     await hub.stop()
     await hub.start()
     await hub.until(lambda: len(hub.hellos) == 2)
-    await asyncio.sleep(0.1)
     assert [(h.service_id, h.sequence) for h in hub.hellos[1].held] == [("a", 1)]
-    assert len(listener.told) == 1
+    hub.want("b", [])
+    await until(lambda: len(listener.told) > 1)
+    assert [one.service_id for one in listener.told] == ["a", "b"]
 
 
 async def test_a_hub_that_was_restored_is_told_all_anew(hub: FakeHub, link) -> None:
@@ -122,10 +123,9 @@ async def test_a_hub_that_was_restored_is_told_all_anew(hub: FakeHub, link) -> N
         hub.committed = committed
         hub.hellos.clear()
         await hub.start()
-        await hub.until(lambda: hub.hellos)
-        assert hub.hellos[-1].acknowledged == 2
-        await asyncio.sleep(0.2)
-        assert listener.retold == retold
+        hub.want(f"after-{committed}", [])
+        await until(lambda count=retold + 1: len(listener.told) == count)
+        assert hub.hellos[-1].acknowledged == 2 and listener.retold == retold
 
 
 async def test_a_draining_hub_is_left_and_found_again_at_once(hub: FakeHub, link) -> None:

@@ -76,6 +76,7 @@ async def test_an_api_server_that_dies_is_named_and_recovered_from(outage: Bench
     async with outage.agent():
         want_all(outage)
         await until_all(outage, pb.PHASE_HEALTHY)
+        await hub.until(lambda: all(hub.components(name) for name in SERVICES))
         hub.reports.clear()
         leave()
         try:

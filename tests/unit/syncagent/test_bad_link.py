@@ -13,7 +13,7 @@ import pytest
 
 from fleet.bundle import Bundle, KubeObject, make_bundle
 from fleet.errors import TowlineError
-from fleet.runtime.clock import Clock, SystemClock
+from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 from fleet.sealing import SealingKey
 from fleet.wire.v1 import agent_pb2 as pb
@@ -35,7 +35,7 @@ from syncagent.state.jobs import SqliteJobs
 from syncagent.state.memory import SqliteMemory
 from syncagent.state.outbox import SqliteOutbox
 from tests.fakes.clock import FakeClock
-from tests.fakes.engine import config
+from tests.fakes.engine import AtOnce, config
 from tests.fakes.jobs import FakeJobCluster
 from tests.fakes.kubernetes import FakeCluster
 from tests.fakes.wire import RuleHub
@@ -254,6 +254,7 @@ class Agent:
 
 @pytest.fixture
 async def agent(tmp_path: Path) -> AsyncIterator[Agent]:
+    asyncio.get_running_loop().set_default_executor(AtOnce())
     made, tasks = Agent(tmp_path), Tasks("test")
     made.engine.start()
     made.runner.start()
@@ -298,8 +299,6 @@ async def test_both_ends_agree_after_half_an_hour_on_a_bad_link(agent: Agent) ->
     for _ in range(400):
         if agent.agreed:
             break
-        # Bundles go through threads, which the fake clock does not wait for.
-        await SystemClock().sleep(0.002)
         await agent.step()
     assert agent.agreed and sum(hub.desired.values()) == CHANGES
     assert hub.cuts >= 10 and agent.sessions > hub.cuts // 2 and stirred == CHANGES
