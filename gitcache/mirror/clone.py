@@ -42,13 +42,20 @@ class Clone:
             seconds=_SECONDS,
         )
 
-    async def git(self, *arguments: str, stdin: bytes = b"", seconds: float = _SECONDS) -> str:
+    async def git(
+        self,
+        *arguments: str,
+        stdin: bytes = b"",
+        seconds: float = _SECONDS,
+        yielding: bool = False,
+    ) -> str:
         """Output of a git command that stays on this machine. GitError."""
         return await self._runner.run(
             [f"--git-dir={self.path}", *arguments],
             environment(self.path.parent),
             seconds=seconds,
             stdin=stdin,
+            yielding=yielding,
         )
 
     def pins(self) -> dict[str, str]:
@@ -147,10 +154,10 @@ class Clone:
         """Pack everything that is pinned and drop the rest after an hour."""
         if self.is_lean():
             # Files that are not here stop a walk over what is reachable.
-            await self.git("repack", "--geometric=2", "-d", "-q")
+            await self.git("repack", "--geometric=2", "-d", "-q", yielding=True)
         else:
-            await self.git("repack", "-a", "-d", "-q")
-            await self.git("prune", "--expire=1.hour.ago")
+            await self.git("repack", "-a", "-d", "-q", yielding=True)
+            await self.git("prune", "--expire=1.hour.ago", yielding=True)
 
     def size(self) -> int:
         """Bytes on disk."""

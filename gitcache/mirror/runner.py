@@ -27,6 +27,7 @@ from gitcache.mirror.access import environment
 _OLDEST = (2, 36)
 _MAX_THREADS = 32
 _MAX_MESSAGE = 400
+_YIELDING = ("nice", "-n", "10")
 _SPEAKING = ("GIT_", "SSL_", "CURL_")
 _TELLING = re.compile(
     r"(fatal|error|remote|ERROR)\b|! |.*(host key is known|Host key|HAS CHANGED|Permission denied)"
@@ -64,13 +65,16 @@ class GitRunner:
         seconds: float,
         secrets: Sequence[str] = (),
         stdin: Stdin = b"",
+        yielding: bool = False,
     ) -> str:
         """Standard output of `git <arguments>`. GitError: it failed or took too long.
 
         `stdin` is what it reads, the file that holds it, or a pipe's end, which is closed here.
+        What is `yielding` lets all else have the processor first.
         """
         loop = asyncio.get_running_loop()
-        work = partial(self._execute, list(arguments), dict(env), seconds, list(secrets), stdin)
+        command = [*(_YIELDING if yielding else ()), "git", *arguments]
+        work = partial(self._execute, command, dict(env), seconds, list(secrets), stdin)
         return await loop.run_in_executor(self._threads, work)
 
     async def check_version(self) -> None:
@@ -88,7 +92,7 @@ class GitRunner:
 
     def _execute(
         self,
-        arguments: list[str],
+        command: list[str],
         env: dict[str, str],
         seconds: float,
         secrets: list[str],
@@ -96,7 +100,7 @@ class GitRunner:
     ) -> str:
         # GitPython ends the process when its wrapper is let go of, so this holds on to it.
         with _input(stdin) as (stream, data):
-            started = self._start(arguments, env, stream)
+            started = self._start(command, env, stream)
         process: subprocess.Popen[bytes] = started.proc
         self._running.add(process.pid)
         _bound(process.pid, self._memory)
@@ -105,6 +109,7 @@ class GitRunner:
         except subprocess.TimeoutExpired:
             _kill_group(process.pid)
             process.communicate()
+            arguments = command[command.index("git") + 1 :]
             verb = next((one for one in arguments if not one.startswith("-")), "")
             raise GitError(f"git {verb} did not finish in {seconds:g} s") from None
         finally:
@@ -113,10 +118,10 @@ class GitRunner:
             raise GitError(_told(err, secrets) or f"git ended with status {process.returncode}")
         return out.decode("utf-8", "surrogateescape")
 
-    def _start(self, arguments: list[str], env: dict[str, str], stream: Any) -> Any:
+    def _start(self, command: list[str], env: dict[str, str], stream: Any) -> Any:
         try:
             return git.Git(self._home).execute(
-                [*_without_stray(env), "git", *arguments],
+                [*_without_stray(env), *command],
                 as_process=True,
                 istream=stream,
                 env=dict.fromkeys(os.environ, "") | env,

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from fleet.errors import Invalid
 from fleet.runtime.clock import SystemClock
 from fleet.source import GitCredentials
-from gitcache.mirror.access import Access
+from gitcache.mirror.access import Access, environment
 from gitcache.mirror.admission import Admission
 from gitcache.mirror.lsremote import GitRefLister
 from gitcache.mirror.mirror import Mirror, MirrorOptions
@@ -108,6 +108,15 @@ async def test_git_runs_where_its_memory_is_limited_already(
 
     monkeypatch.setattr("resource.prlimit", refused)
     await runner.check_version()
+
+
+async def test_packing_lets_others_have_the_processor_first(runner: GitRunner) -> None:
+    asked = ["-c", "alias.priority=!nice", "priority"]
+    env = environment(Path("/"))
+    own, packing = [
+        int(await runner.run(asked, env, seconds=60, yielding=one)) for one in (False, True)
+    ]
+    assert packing == min(own + 10, 19)
 
 
 async def test_a_server_of_the_old_protocol_is_asked_by_git_itself(
