@@ -68,7 +68,7 @@ ANY: Any = object()
 
 @dataclass(frozen=True, slots=True)
 class PageQuery:
-    """A page of rows by the order of their ids.
+    """A page of rows in the order of their ids, or of the texts of a column, `order`, and then ids.
 
     `equals` compares columns, `text` is looked for in names; `after` is the id of the last row
     seen. `newest` turns the order round. `visible` leaves only rows in scopes that may be seen.
@@ -88,6 +88,7 @@ class PageQuery:
     heard_since: datetime | None = None
     silent_since: datetime | None = None
     counting: bool = False
+    order: str = "id"
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,9 +99,18 @@ class Query(
         project_id: strawberry.ID | None = None,
         tags: list[TagAttributes] | None = None,
         health: ClusterHealth | None = None,
+        order: relay.ListOrder | None = None,
     ) -> relay.Connection[Cluster]:
         asked = relay.query(
-            first, after, q, last=last, before=before, tags=tags, info=info, project_id=project_id
+            first,
+            after,
+            q,
+            last=last,
+            before=before,
+            tags=tags,
+            info=info,
+            order="handle" if order is relay.ListOrder.NAME else "id",
+            project_id=project_id,
         )
         page = await info.context.verbs.clusters.page(info.context.actor, asked, health)
         nodes = list((await cluster_types(info.context, page.items, selected(info))).values())
@@ -157,6 +166,7 @@ class Query(
         project_id: strawberry.ID | None = None,
         tags: list[TagAttributes] | None = None,
         status: list[ServiceStatus] | None = None,
+        order: relay.ListOrder | None = None,
     ) -> relay.Connection[ServiceDeployment]:
         asked = relay.query(
             first,
@@ -166,6 +176,7 @@ class Query(
             before=before,
             tags=tags,
             info=info,
+            order="name" if order is relay.ListOrder.NAME else "id",
             cluster_id=cluster_id,
             repository_id=repository_id,
             project_id=project_id,

@@ -59,6 +59,16 @@ class CountKind(StrEnum):
 strawberry.enum(CountKind, name="CountKind")
 
 
+class ListOrder(StrEnum):
+    """How the rows of a list follow each other."""
+
+    CREATED = "CREATED"
+    NAME = "NAME"
+
+
+strawberry.enum(ListOrder, name="ListOrder")
+
+
 @strawberry.type
 class Connection(Generic[T]):
     edges: list[Edge[T]]
@@ -80,11 +90,12 @@ def query(
     before: str | None = None,
     tags: Sequence[Named] | None = None,
     info: Any = None,
+    order: str = "id",
     **equals: object,
 ) -> PageQuery:
     """A page query from arguments; None means no filter. Invalid: a page or text too long.
 
-    With `info`, rows are counted if the query selects how many there are.
+    With `info`, rows are counted if the query selects how many there are. `order` is a column.
     """
     if last is not None and (first is not None or after):
         raise Invalid(
@@ -108,6 +119,7 @@ def query(
         backwards=last is not None,
         tags=_checked_tags(tags or ()),
         counting=info is not None and _is_counting(info),
+        order=order,
     )
 
 

@@ -1,12 +1,13 @@
 """Rows of a table as values of the domain: a column for each field, no more."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from functools import cache
 from typing import Any, Generic, TypeVar
 
 from sqlalchemy import (
+    Column,
     ColumnElement,
     Executable,
     Table,
@@ -15,8 +16,10 @@ from sqlalchemy import (
     delete,
     func,
     insert,
+    literal,
     or_,
     select,
+    tuple_,
     update,
 )
 from sqlalchemy.exc import IntegrityError
@@ -95,17 +98,32 @@ class SqlReading(Generic[T]):
         key = self._table.c.id
         is_falling = query.newest != query.backwards
         where = [*self._filtered(query), *more]
+        by = (key,) if query.order == "id" else (self._table.c[query.order], key)
         if query.after is not None:
-            after = self._cursor(query.after)
-            where.append(key < after if is_falling else key > after)
-        order = key.desc() if is_falling else key
-        found = select(key).where(*where).order_by(order).limit(first + 1)
+            where.append(await self._beyond(query.after, by, falling=is_falling))
+        order = [one.desc() if is_falling else one for one in by]
+        found = select(key).where(*where).order_by(*order).limit(first + 1)
         # What is shown is found among keys first: a scan then reads no whole rows.
-        rows = await self._fetch(self._rows.where(key.in_(found)).order_by(order))
+        rows = await self._fetch(self._rows.where(key.in_(found)).order_by(*order))
         shown = rows[:first]
         count = await self._counted([*self._filtered(query), *more]) if query.counting else None
         items = tuple(reversed(shown) if query.backwards else shown)
         return Page(items, len(rows) > first, count)
+
+    async def _beyond(
+        self, after: str, by: Sequence[Column[Any]], *, falling: bool
+    ) -> ColumnElement[bool]:
+        """What rows fulfil that follow the one of a cursor. Invalid: that is gone."""
+        *named, key = by
+        id = self._cursor(after)
+        if not named:
+            return key < id if falling else key > id
+        asked = select(*named).where(key == id)
+        value = (await self._connection.execute(asked)).scalar()
+        if value is None:
+            raise Invalid("its row is gone: begin again at the first page", field="after")
+        here, there = tuple_(*by), tuple_(literal(value, named[0].type), literal(id, key.type))
+        return here < there if falling else here > there
 
     async def _counted(self, where: Iterable[ColumnElement[bool]]) -> int:
         some = select(self._table.c.id).where(*where).limit(MOST_COUNTED + 1)

@@ -419,6 +419,8 @@ Index("uq_services_cluster_id_name", services.c.cluster_id, services.c.name, uni
 Index("ix_services_mark_id", services.c.mark, services.c.id)
 Index("ix_services_project_id_id", services.c.project_id, services.c.id)
 Index("ix_services_repository_id_id", services.c.repository_id, services.c.id)
+# With the mark: those of one status are found by the index alone, however rare they are.
+Index("ix_services_by_name", services.c.name, services.c.id, services.c.mark)
 # The map of the fleet, and what it is filtered by.
 Index(
     "ix_services_map",

@@ -169,6 +169,33 @@ async def test_pages_join_to_the_whole(store: SqlStore) -> None:
     assert wild.items == ()
 
 
+async def test_pages_by_name_join_to_the_whole(store: SqlStore) -> None:
+    """Rows of one name stand in the order of their ids; both ways round, and with a filter."""
+    names = ["web", "api", "web", "db", "api", "web", "cache"]
+    async with store.write() as tx:
+        for number, name in enumerate(names):
+            await tx.clusters.add(a_cluster(number))
+            await tx.services.add(replace(a_service(number, number), name=name))
+    wanted = sorted((name, f"service-{n:04}") for n, name in enumerate(names))
+    for backwards in (False, True):
+        seen: list[tuple[str, str]] = []
+        query = PageQuery(2, order="name", backwards=backwards)
+        more = True
+        while more:
+            async with store.read() as tx:
+                page = await tx.services.page(query)
+            found = [(row.name, row.id) for row in page.items]
+            seen = [*found, *seen] if backwards else [*seen, *found]
+            query = replace(query, after=found[0 if backwards else -1][1])
+            more = page.more
+        assert seen == wanted
+    async with store.write() as tx:
+        await tx.services.remove("service-0003")
+    with pytest.raises(Invalid, match="begin again"):
+        async with store.read() as tx:
+            await tx.services.page(PageQuery(2, "service-0003", order="name"))
+
+
 async def test_one_column_is_read_of_rows_that_are_there(store: SqlStore) -> None:
     """Of more rows than one statement takes, and of none."""
     many = [a_cluster(number) for number in range(1, 603)]

@@ -64,6 +64,21 @@ async def test_the_map_is_told_of_as_it_changes(hub: Running, signed_in: Socket)
     assert told == {"rows": [], "gone": [other["id"]]}
 
 
+async def test_a_list_is_in_the_order_of_names_if_one_wishes(hub: Running) -> None:
+    for name in ("web", "api", "db"):
+        await hub.cluster(name)
+    asked = """query ($after: String) { clusters(first: 2, after: $after, order: NAME) {
+      edges { node { handle } } pageInfo { endCursor hasNextPage } } }"""
+    first = (await hub.ask(asked))["clusters"]
+    rest = (await hub.ask(asked, after=first["pageInfo"]["endCursor"]))["clusters"]
+    shown = [edge["node"]["handle"] for page in (first, rest) for edge in page["edges"]]
+    assert shown == ["api", "db", "web"] and not rest["pageInfo"]["hasNextPage"]
+    services = "{ serviceDeployments(order: NAME) { edges { node { name } } } }"
+    await filled(hub)
+    (one, two) = (await hub.ask(services))["serviceDeployments"]["edges"]
+    assert (one["node"]["name"], two["node"]["name"]) == ("api", "web")
+
+
 async def test_pages_go_both_ways_and_are_counted(hub: Running) -> None:
     for number in range(5):
         await hub.cluster(f"c{number}")
