@@ -60,8 +60,10 @@ class Endpoint:
 
 def proxy_to(host: str) -> str:
     """URL of the proxy that HTTPS_PROXY names for a host; empty if it is reached directly."""
+    if host == LOOPBACK:
+        return ""
     url = getproxies().get("https")
-    return "" if url is None or host == LOOPBACK or proxy_bypass(host) else url
+    return "" if url is None or proxy_bypass(host) else url
 
 
 def _proxy(target: str) -> tuple[str, int | str]:
