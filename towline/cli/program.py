@@ -90,6 +90,7 @@ for _command, _name in (
     (processes.serve, "serve"),
     (processes.demo, "demo"),
     (simulate.simulate, "simulate"),
+    (simulate.record_churn, "record-churn"),
     (login.login, "login"),
     (login.logout, "logout"),
     (login.whoami, "whoami"),

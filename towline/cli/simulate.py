@@ -22,6 +22,7 @@ _COLUMNS: tuple[Column, ...] = (
     field("OK"),
 )
 _USUAL = ("idle", "onboard", "commit", "hung", "slow", "noisy", "flapping", "storm")
+_GIT = ("commit", "churn")
 
 
 def simulate(
@@ -29,7 +30,7 @@ def simulate(
     scenario: Annotated[
         list[str] | None,
         typer.Option(
-            help="idle, onboard, commit, hung, slow, noisy, flapping, storm; all without."
+            help="idle, onboard, commit, churn, hung, slow, noisy, flapping, storm; all without."
         ),
     ] = None,
     clusters: Annotated[int, typer.Option(help="How many clusters to simulate.")] = 100,
@@ -41,6 +42,9 @@ def simulate(
     ] = 2048,
     seconds: Annotated[float, typer.Option(help="How long to watch at each step.")] = 20.0,
     noise: Annotated[float, typer.Option(help="Reports a second of a noisy agent.")] = 1000.0,
+    churn: Annotated[
+        Path | None, typer.Option(help="A recording by record-churn, which scenario churn plays.")
+    ] = None,
     processes: Annotated[
         int | None,
         typer.Option(help="How many processes hold the agents; by their number without."),
@@ -67,21 +71,64 @@ def simulate(
       towline simulate --clusters 500 --add 300 --html report.html
     """
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
-    plan = load("towline.simulate.stage").Plan(clusters=clusters, seconds=seconds, noise=noise)
+    plan = load("towline.simulate.stage").Plan(
+        clusters=clusters, seconds=seconds, noise=noise, churn=churn
+    )
     wish, hub = wish_of(context), None
     if wish.url or wish.context:
         if not agents or agents_ca is None:
             raise Invalid("with --url, say --agents and --agents-ca: where agents connect to")
+        if churn is not None:
+            raise Invalid("--churn commits to git: it needs a control plane of its own, no --url")
         if add is not None and not metrics:
             raise Invalid("with --url, --add needs --metrics: they tell what a cluster costs")
         authority = agents_ca.read_text()
         hub = load("towline.simulate.hub").given(
             target_of(context), tuple(agents), authority, metrics
         )
-    wanted = scenario or [name for name in _USUAL if hub is None or name != "commit"]
+    usual = [*_USUAL, "churn"] if churn else _USUAL
+    wanted = scenario or [name for name in usual if hub is None or name not in _GIT]
     program = load("towline.simulate.program")
     outcomes = asyncio.run(program.run(wanted, plan, processes, hub, say))
     _tell(outcomes, clusters + add if add is not None else None, memory, html, output)
+
+
+def record_churn(
+    file: Annotated[Path, typer.Argument(help="Where to write the recording.")],
+    seconds: Annotated[float, typer.Option(min=1, max=86_400, help="For how long.")] = 600.0,
+    kubeconfig: Annotated[Path, typer.Option(help="How to reach the cluster.")] = Path(
+        "~/.kube/config"
+    ),
+    kube_context: Annotated[
+        str | None, typer.Option(help="A context of that file; its current one without.")
+    ] = None,
+) -> None:
+    """Record when workloads of a cluster change, for simulate --churn.
+
+    Only times, kinds and health are kept: no name, no namespace, no content. It takes the right
+    to list and watch workloads in all namespaces.
+
+    \b
+    Example:
+      towline record-churn churn.jsonl --seconds 3600 --kube-context production
+    """
+    if file.exists():
+        raise Invalid(f"{file} exists: name another file", field="file")
+    recorded = asyncio.run(_recorded(seconds, kubeconfig.expanduser(), kube_context))
+    if not recorded.changes:
+        raise Invalid(f"nothing changed within {seconds:.0f} s: record for longer", field="seconds")
+    lines = load("towline.simulate.churn").lines_of(recorded)
+    file.write_text("".join(f"{line}\n" for line in lines))
+    say(f"{len(recorded.changes)} changes, {recorded.rate:.2g} a second")
+
+
+async def _recorded(seconds: float, kubeconfig: Path, context: str | None) -> Any:
+    clock = load("fleet.runtime.clock").SystemClock()
+    access = load("syncagent.kube.access").from_kubeconfig(kubeconfig, context, clock)
+    async with load("towline.simulate.recorder").recording(access, clock) as recorder:
+        say(f"recording for {seconds:.0f} s")
+        await clock.sleep(seconds)
+        return recorder.recording()
 
 
 def _tell(

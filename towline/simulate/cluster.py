@@ -15,6 +15,7 @@ from syncagent.domain.objects import ObjectRef, ref_of
 from syncagent.domain.services import Desired, Phase, Stamps, Status
 from syncagent.link.reports import OutboxReports
 from syncagent.ports import Fetcher
+from towline.simulate.churn import Change
 
 _RETRY_S = 0.5
 _FACTS = ClusterFacts("v1.36.0", "eks", 12, 96_000, 384 << 30, 1_320, ("v1", "apps/v1", "batch/v1"))
@@ -50,6 +51,7 @@ class SimulatedCluster:
         self._numbers = count(1)
         self.settled: list[Settled] = []
         self.links = 0
+        self.changes = 0
         self.tasks = Tasks("cluster")
 
     async def facts(self) -> ClusterFacts:
@@ -96,6 +98,22 @@ class SimulatedCluster:
         found = DriftFound(service_id, ref, "somebody", ("/data/x",), deleted=False, healed=True)
         self._reports.drift(found)
         return name
+
+    def change(self, change: Change) -> None:
+        """Tell that an object of its first service has become so, as the agent does."""
+        service_id = next(iter(self._desired), None)
+        if service_id is None:
+            return
+        api, _, kind = change.kind.rpartition("/")
+        group, _, version = api.rpartition("/")
+        name = f"recorded-{change.object}"
+        ref = ObjectRef(group, version, kind, "simulated", name)
+        if change.gone:
+            told = InventoryChange(service_id, False, (), (ref,))
+        else:
+            told = InventoryChange(service_id, False, (_component(ref, change.health),), ())
+        self._reports.inventory(told)
+        self.changes += 1
 
     def emptied(self) -> None:
         """All that was reported is acknowledged."""
@@ -144,5 +162,5 @@ def _objects(data: bytes) -> Iterator[ObjectRef]:
     return (ref_of(json.loads(line)) for line in data.splitlines())
 
 
-def _component(ref: ObjectRef) -> Component:
-    return Component(ref, f"{ref.kind}/{ref.name}"[:64], "", Health.HEALTHY, "", "", True, ())
+def _component(ref: ObjectRef, health: Health = Health.HEALTHY) -> Component:
+    return Component(ref, f"{ref.kind}/{ref.name}"[:64], "", health, "", "", True, ())

@@ -10,6 +10,8 @@ import os
 import random
 import sys
 from collections.abc import Callable, Coroutine, Sequence
+from itertools import count
+from pathlib import Path
 from typing import Any, cast
 
 import orjson
@@ -20,6 +22,7 @@ from fleet.runtime.clock import Clock, SystemClock
 from fleet.runtime.tasks import Tasks
 from towline.simulate import lines
 from towline.simulate.agent import SimulatedAgent
+from towline.simulate.churn import Recording, read
 
 Json = dict[str, Any]
 
@@ -38,6 +41,7 @@ class Crowd:
         self._ports: set[int] = set()
         self._told: dict[str, list[str]] = {}
         self._noise: Tasks | None = None
+        self._churn: Tasks | None = None
         self.tasks = Tasks("crowd")
 
     async def join(
@@ -96,6 +100,19 @@ class Crowd:
                 self._noise.spawn(name, self._make_noise(name, rate))
         return {"told": sum(map(len, self._told.values()))}
 
+    async def churn(self, file: str) -> Json:
+        """Let all agents play a recording over and over, each from another place; "" ends it."""
+        before = sum(one.cluster.changes for one in self._agents.values())
+        if self._churn is not None:
+            await self._churn.stop()
+            self._churn = None
+        if file:
+            recording = read(Path(file))
+            self._churn = Tasks("churn")
+            for agent in self._agents.values():
+                self._churn.spawn(agent.name, self._play(agent, recording))
+        return {"changes": before}
+
     async def probe(self, agents: Sequence[str], seconds: float, rate: float) -> Json:
         """Seconds from a report to its acknowledgement, of agents that take turns, `rate` a
         second; an agent of which the last one is not acknowledged is passed over."""
@@ -117,6 +134,16 @@ class Crowd:
         while agent.outbox.unacknowledged:
             await self._clock.sleep(0.001)
         took.append(self._clock.monotonic() - began)
+
+    async def _play(self, agent: SimulatedAgent, recording: Recording) -> None:
+        began = self._clock.monotonic() - random.uniform(0, recording.seconds)
+        for turn in count():
+            for change in recording.changes:
+                due = began + turn * recording.seconds + change.at - self._clock.monotonic()
+                if due < 0 and turn == 0:
+                    continue
+                await self._clock.sleep(max(0.0, due))
+                agent.cluster.change(change)
 
     async def _make_noise(self, name: str, rate: float) -> None:
         agent, done, began = self._agents[name], 0, self._clock.monotonic()
@@ -152,7 +179,7 @@ async def _serve() -> None:
     crowd = Crowd(SystemClock())
     verbs = {
         verb: cast(Callable[..., Coroutine[Any, Any, Json]], getattr(crowd, verb))
-        for verb in ("join", "look", "held", "traffic", "cut", "noise", "probe")
+        for verb in ("join", "look", "held", "traffic", "cut", "noise", "churn", "probe")
     }
     reader = asyncio.StreamReader(limit=_MOST_LINE)
     loop = asyncio.get_running_loop()

@@ -9,6 +9,7 @@ from fleet.errors import Invalid, TowlineError
 from fleet.identity import new_id
 from fleet.runtime.clock import SystemClock
 from towline.demo.processes import ProcessGroup
+from towline.simulate.churn import read
 from towline.simulate.crowds import Crowd
 from towline.simulate.fleet import Fleet
 from towline.simulate.hub import Hub, OwnHub
@@ -30,13 +31,15 @@ def ordered(names: Sequence[str]) -> list[str]:
 
 
 def checked(plan: Plan, processes: int | None) -> int:
-    """How many processes hold the agents. Invalid: too many of something."""
+    """How many processes hold the agents. Invalid: too many of something, or no recording."""
     if not 2 <= plan.clusters <= MOST_CLUSTERS:
         raise Invalid(f"2 to {MOST_CLUSTERS:,} clusters can be simulated", field="clusters")
     if not 1 <= plan.seconds <= 3600:
         raise Invalid("1 to 3600 seconds can be watched", field="seconds")
     if not 1 <= plan.noise <= 10_000:
         raise Invalid("1 to 10000 reports a second can be made", field="noise")
+    if plan.churn is not None:
+        read(plan.churn)
     count = processes or 2 + plan.clusters // _AGENTS_A_PROCESS
     if not 2 <= count <= MOST_PROCESSES:
         raise Invalid(f"2 to {MOST_PROCESSES} processes can be started", field="processes")

@@ -100,6 +100,28 @@ async def noisy(stage: Stage) -> Outcome:
     )
 
 
+async def churn(stage: Stage) -> Outcome:
+    """All agents tell of what was recorded in a real cluster; what does it cost, who waits?"""
+    if stage.plan.churn is None:
+        raise Invalid("scenario churn plays a recording: give --churn", field="churn")
+    await stage.deploy()
+    calm = await stage.probe(stage.plan.seconds)
+    stage.say(f"all clusters play {stage.plan.churn}")
+    before, began = stage.hub.gauge.read().cpu, time.monotonic()
+    told = -await stage.churn(stage.plan.churn)
+    try:
+        during = await stage.probe(stage.plan.seconds)
+    finally:
+        told += await stage.churn(None)
+    used, took = stage.hub.gauge.read().cpu - before, time.monotonic() - began
+    figures = [
+        Figure("churn, changes told a second", told / took, ""),
+        Figure("churn, control plane's CPU an agent", 1000 * used / took / stage.size, "mCPU"),
+        *_compared("beside churn", calm, during),
+    ]
+    return Outcome("churn", figures, [_beside(calm, during)])
+
+
 async def hung(stage: Stage) -> Outcome:
     """30 % of the agents accept everything and answer nothing; do the others notice?"""
 
@@ -161,6 +183,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     "idle": idle,
     "onboard": onboard,
     "commit": commit,
+    "churn": churn,
     "hung": hung,
     "slow": slow,
     "noisy": noisy,

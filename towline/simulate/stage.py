@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 from fleet.errors import Invalid, Unavailable
@@ -21,12 +22,14 @@ _LOOK_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How large and how long; `noise` are reports a second of one agent, times are in seconds."""
+    """How large and how long; `noise` are reports a second of one agent, times are in seconds,
+    `churn` is a recording."""
 
     clusters: int = 100
     seconds: float = 20.0
     noise: float = 1000.0
     patience: float = 120.0
+    churn: Path | None = None
 
 
 @dataclass(slots=True)
@@ -92,6 +95,11 @@ class Stage:
         return total(
             await asyncio.gather(*(one.ask("cut", share=share) for one in self.crowds)), "cut"
         )
+
+    async def churn(self, file: Path | None) -> int:
+        """Let all agents play a recording from now on, None: no longer; changes told before."""
+        asked = (one.ask("churn", file=str(file or "")) for one in self.crowds)
+        return total(await asyncio.gather(*asked), "changes")
 
     async def probe(self, seconds: float, rate: float = 20.0) -> list[float]:
         """Seconds from a report of a quiet agent to its acknowledgement, several times a second."""

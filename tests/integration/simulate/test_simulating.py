@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,10 +13,20 @@ pytestmark = pytest.mark.timeout(PATIENCE + 60)
 COMMAND = [sys.executable, "-c", "from towline.cli import main; main()", "simulate"]
 
 
-def test_a_few_clusters_are_simulated_from_end_to_end() -> None:
-    """Agents connect, one commit reaches all; the report and the answer say so."""
+RECORDING = """{"recording":"churn/1","seconds":1,"objects":2}
+{"at":0.2,"object":0,"kind":"apps/v1/Deployment","health":"PROGRESSING"}
+{"at":0.3,"object":1,"kind":"v1/Pod"}
+{"at":0.7,"object":1,"kind":"v1/Pod","gone":true}
+{"at":0.9,"object":0,"kind":"apps/v1/Deployment"}
+"""
+
+
+def test_a_few_clusters_are_simulated_from_end_to_end(tmp_path: Path) -> None:
+    """Agents connect, one commit reaches all, all play a recording; report and answer say so."""
+    (tmp_path / "churn.jsonl").write_text(RECORDING)
     flags = ["--clusters", "4", "--add", "300", "-o", "json"]
     flags += ["--scenario", "onboard", "--scenario", "commit"]
+    flags += ["--scenario", "churn", "--churn", str(tmp_path / "churn.jsonl"), "--seconds", "1"]
     done = subprocess.run(
         [*COMMAND, *flags], capture_output=True, text=True, check=False, timeout=PATIENCE
     )
@@ -23,6 +34,8 @@ def test_a_few_clusters_are_simulated_from_end_to_end() -> None:
     said = json.loads(done.stdout)
     figures = {f["name"]: f["value"] for one in said["scenarios"] for f in one["figures"]}
     assert figures["commit to all of 4, acknowledged"] > 0
+    assert figures["churn, changes told a second"] > 1
+    assert figures["report to acknowledgement, p95"] > 0
     needs = {one["need"] for one in said["forecast"]["grounds"]}
     assert needs == {"all connecting anew", "a commit to all"}
     assert said["forecast"]["clusters"] == 304

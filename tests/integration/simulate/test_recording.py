@@ -1,0 +1,47 @@
+"""Churn of a real cluster, recorded."""
+
+import asyncio
+from pathlib import Path
+
+from fleet.runtime.clock import SystemClock
+from syncagent.domain.health import Health
+from syncagent.kube.access import from_kubeconfig
+from towline.demo.clusters.access import agent_kubeconfig
+from towline.demo.clusters.cluster import Cluster
+from towline.simulate.churn import Change
+from towline.simulate.recorder import Recorder, recording
+
+CLAIM = "v1/PersistentVolumeClaim"
+MANIFEST = """
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: recorded}
+spec: {accessModes: [ReadWriteOnce], storageClassName: none, resources: {requests: {storage: 1Ki}}}
+"""
+
+
+async def changes_until(recorder: Recorder, gone: bool) -> list[Change]:
+    """Those of claims, once the last one is as it should be."""
+    async with asyncio.timeout(60):
+        while True:
+            found = [one for one in recorder.recording().changes if one.kind == CLAIM]
+            if found and found[-1].gone == gone:
+                return found
+            await asyncio.sleep(0.05)
+
+
+async def test_what_happens_to_an_object_is_recorded(
+    cluster: Cluster, namespace: str, tmp_path: Path
+) -> None:
+    """It comes, and it goes; whatever else the cluster does at the same time."""
+    kubeconfig = agent_kubeconfig(cluster.access, tmp_path / "kubeconfig")
+    access = from_kubeconfig(kubeconfig, None, SystemClock())
+    kubectl = ("-n", namespace)
+    async with recording(access, SystemClock()) as recorder:
+        await asyncio.to_thread(cluster.kubectl, *kubectl, "create", "-f", "-", stdin=MANIFEST)
+        first, *_ = await changes_until(recorder, gone=False)
+        await asyncio.to_thread(cluster.kubectl, *kubectl, "delete", "pvc", "recorded")
+        changes = await changes_until(recorder, gone=True)
+    assert first.health is Health.PROGRESSING
+    assert {one.object for one in changes} == {first.object}
+    assert 0 < first.at < changes[-1].at

@@ -1,0 +1,104 @@
+"""Recorded churn: when objects of a real cluster changed as an agent tells of it.
+
+A recording is a file of JSON lines. The first one says what it is, for how many seconds it was
+recorded, and how many objects there were; each other one is a change: when, of which object (a
+number), of what kind (`apps/v1/Deployment`), its health then, or that it has gone. It has no name,
+no namespace and no content of anything.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
+
+from fleet.errors import Invalid
+from syncagent.domain.health import Health
+
+MOST_CHANGES = 200_000
+_MOST_BYTES = 64 << 20
+_STRICT = ConfigDict(frozen=True, extra="forbid")
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def _health(value: Any) -> Health:
+    if value not in Health.__members__ and not isinstance(value, Health):
+        raise ValueError(f"one of {', '.join(Health.__members__)}")
+    return value if isinstance(value, Health) else Health[value]
+
+
+NamedHealth = Annotated[
+    Health, BeforeValidator(_health), PlainSerializer(lambda one: one.name, return_type=str)
+]
+
+
+class Change(BaseModel):
+    """One object, `at` seconds after the beginning."""
+
+    model_config = _STRICT
+
+    at: float = Field(ge=0, allow_inf_nan=False)
+    object: int = Field(ge=0)
+    kind: str = Field(max_length=200, pattern=r"^([a-z0-9.-]+/)?[a-z0-9]+/[A-Za-z0-9]+$")
+    health: NamedHealth = Health.HEALTHY
+    gone: bool = False
+
+
+class _Head(BaseModel):
+    model_config = _STRICT
+
+    recording: Literal["churn/1"] = "churn/1"
+    seconds: float = Field(gt=0, le=86_400, allow_inf_nan=False)
+    objects: int = Field(ge=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """Changes in the order of their times, and how many objects there were at the end."""
+
+    seconds: float
+    objects: int
+    changes: tuple[Change, ...]
+
+    @property
+    def rate(self) -> float:
+        """Changes a second of one cluster."""
+        return len(self.changes) / self.seconds
+
+
+def lines_of(recording: Recording) -> Iterator[str]:
+    """The lines of its file."""
+    yield _Head(seconds=recording.seconds, objects=recording.objects).model_dump_json()
+    for change in recording.changes:
+        yield change.model_dump_json(exclude_defaults=True)
+
+
+def read(path: Path) -> Recording:
+    """A recording. Invalid: the file is not there, or is none; with the line that is wrong."""
+    try:
+        if path.stat().st_size > _MOST_BYTES:
+            raise Invalid(f"{path} is larger than {_MOST_BYTES >> 20} MiB", field="churn")
+        first, *rest = path.read_bytes().splitlines() or [b""]
+    except OSError as error:
+        raise Invalid(f"{path} cannot be read: {error.strerror}", field="churn") from error
+    head = _parsed(_Head, path, 1, first)
+    if not 0 < len(rest) <= MOST_CHANGES:
+        raise Invalid(f"{path} has {len(rest)} changes, not 1 to {MOST_CHANGES:,}", field="churn")
+    changes = [_parsed(Change, path, number, line) for number, line in enumerate(rest, start=2)]
+    late = next((n for n, one in enumerate(changes, start=2) if one.at > head.seconds), None)
+    if late is not None:
+        raise Invalid(f"{path}, line {late}: after the end of the recording", field="churn")
+    changes.sort(key=lambda one: one.at)
+    return Recording(head.seconds, head.objects, tuple(changes))
+
+
+def _parsed(model: type[Model], path: Path, number: int, line: bytes) -> Model:
+    try:
+        return model.model_validate_json(line)
+    except ValidationError as error:
+        what = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, what["loc"])) or "line"
+        message = f"{path}, line {number}: {where}: {what['msg']}; no recording of churn?"
+        raise Invalid(message, field="churn") from error

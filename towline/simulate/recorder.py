@@ -1,0 +1,130 @@
+"""Records the churn of a real cluster: what an agent there would tell of its workloads."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from fleet.errors import Unavailable
+from fleet.runtime.clock import Clock
+from fleet.runtime.tasks import Tasks
+from syncagent.domain.events import Gone, Relisted, Seen, Sighting, Unlisted
+from syncagent.domain.inventory import Component, child_of
+from syncagent.domain.objects import Api, KubeObject, ObjectKey, ref_of
+from syncagent.kube.access import Access
+from syncagent.kube.client import KubeClient
+from syncagent.kube.discovery import Discovery
+from syncagent.kube.watch import Follower
+from towline.simulate.churn import MOST_CHANGES, Change, Recording
+
+WORKLOADS = (
+    Api("", "v1", "Pod"),
+    Api("", "v1", "Service"),
+    Api("", "v1", "PersistentVolumeClaim"),
+    Api("apps", "v1", "Deployment"),
+    Api("apps", "v1", "ReplicaSet"),
+    Api("apps", "v1", "StatefulSet"),
+    Api("apps", "v1", "DaemonSet"),
+    Api("batch", "v1", "Job"),
+    Api("batch", "v1", "CronJob"),
+)
+_LISTED_S = 120.0
+_BRIEFEST_S = 0.001
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Takes sightings, and keeps which of them an agent would tell of.
+
+    What is there at the beginning is no change. An object that has gone and comes again under its
+    name is the same one. More than `MOST_CHANGES` are not kept: the recording ends with the last.
+    """
+
+    clock: Clock
+    began: float = 0.0
+    listed: set[Api] = field(default_factory=set)
+    refused: str = ""
+    changes: list[Change] = field(default_factory=list)
+    _numbers: dict[ObjectKey, int] = field(default_factory=dict)
+    _known: dict[ObjectKey, Component] = field(default_factory=dict)
+
+    def take(self, sighting: Sighting) -> None:
+        """As `syncagent.ports.Sink`."""
+        match sighting:
+            case Seen(api, live):
+                self._seen(api, live)
+            case Gone(api, live):
+                self._gone(api, ref_of(live).key)
+            case Relisted(api, _, keys):
+                missed = [one for one in self._known if one[:2] == (api.group, api.kind)]
+                for key in missed:
+                    if key not in keys:
+                        self._gone(api, key)
+                self.listed.add(api)
+            case Unlisted(api, _, reason):
+                self.refused = f"{api} cannot be listed: {reason}"
+
+    def begin(self) -> None:
+        """What has come until now is the beginning."""
+        self.began = self.clock.monotonic()
+        self.changes.clear()
+
+    def recording(self) -> Recording:
+        """All of it until now."""
+        full = len(self.changes) >= MOST_CHANGES
+        seconds = self.changes[-1].at if full else self._elapsed()
+        return Recording(max(seconds, _BRIEFEST_S), len(self._known), tuple(self.changes))
+
+    def _seen(self, api: Api, live: KubeObject) -> None:
+        component = child_of(live)
+        key = component.ref.key
+        if self._known.get(key) != component:
+            self._known[key] = component
+            self._note(api, key, component)
+
+    def _gone(self, api: Api, key: ObjectKey) -> None:
+        component = self._known.pop(key, None)
+        if component is not None:
+            self._note(api, key, component, gone=True)
+
+    def _note(self, api: Api, key: ObjectKey, one: Component, *, gone: bool = False) -> None:
+        number = self._numbers.setdefault(key, len(self._numbers))
+        if len(self.changes) < MOST_CHANGES:
+            kind = f"{api.group_version}/{api.kind}"
+            at = self._elapsed()
+            change = Change(at=at, object=number, kind=kind, health=one.health, gone=gone)
+            self.changes.append(change)
+
+    def _elapsed(self) -> float:
+        return round(self.clock.monotonic() - self.began, 3)
+
+
+@asynccontextmanager
+async def recording(access: Access, clock: Clock) -> AsyncGenerator[Recorder]:
+    """A recorder of all workloads of a cluster, from the time at which it has seen them all on.
+
+    Unavailable: the API server cannot be reached, or refuses to list them.
+    """
+    recorder, watches = Recorder(clock), Tasks("record churn")
+    client = KubeClient(access, clock)
+    discovery = Discovery(client)
+    try:
+        for api in WORKLOADS:
+            follower = Follower(client, discovery, clock, recorder.take)
+            watches.spawn(str(api), follower.run(api, "", ""))
+        await _until_listed(recorder, clock)
+        recorder.begin()
+        yield recorder
+    finally:
+        await watches.stop()
+        await client.close()
+
+
+async def _until_listed(recorder: Recorder, clock: Clock) -> None:
+    began = clock.monotonic()
+    while len(recorder.listed) < len(WORKLOADS):
+        if recorder.refused:
+            raise Unavailable(recorder.refused)
+        if clock.monotonic() - began > _LISTED_S:
+            missing = ", ".join(str(one) for one in WORKLOADS if one not in recorder.listed)
+            raise Unavailable(f"not listed within {_LISTED_S:.0f} s: {missing}")
+        await clock.sleep(0.05)
