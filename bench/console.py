@@ -66,6 +66,8 @@ _ASKED = """async (q) => {
   await (await fetch("/gql", {method: "POST", headers, body})).json();
   return performance.now() - begun;
 }"""
+_IDLE = """() => new Promise((done) => requestAnimationFrame(() => setTimeout(
+  () => requestIdleCallback(() => requestIdleCallback(done)), 500)))"""
 _LONG_TASKS = """() => { window.tasks = []; new PerformanceObserver((list) => {
   for (const { duration } of list.getEntries()) window.tasks.push(duration);
 }).observe({type: "longtask"}); }"""
@@ -256,7 +258,8 @@ class Stream:
             self.change(number)
             if number % _BATCH == 0:
                 page.evaluate("() => new Promise((done) => requestAnimationFrame(done))")
-        page.wait_for_timeout(500)
+        # Until it has painted the last of them and has nothing more to do.
+        page.evaluate(_IDLE)
 
     def _pass(self, message: str | bytes) -> None:
         self.largest = max(self.largest, len(message))

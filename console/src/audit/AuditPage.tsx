@@ -36,7 +36,7 @@ function useFilter(): AuditLogFilter {
 }
 
 function exportAddress({ kind, verdict, actor }: AuditLogFilter): string {
-  const query = new URLSearchParams({ format: "json" });
+  const query = new URLSearchParams({ format: "jsonl" });
   if (kind != null) query.set("kind", kind.toLowerCase().replace("_", "-"));
   if (verdict != null) query.set("verdict", verdict.toLowerCase());
   if (actor != null) query.set("actor", actor);

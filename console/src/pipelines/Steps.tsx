@@ -1,14 +1,20 @@
 import { lazy, Suspense } from "react";
 import { Skeleton } from "../ui/Skeleton";
 import { Status, type Tone } from "../ui/Status";
-import { gateState } from "./Gates";
 import { JobLog } from "./JobLog";
 import { MetricChart } from "./MetricChart";
 import type { GateStep } from "./gatesteps";
 
 const FlowGraph = lazy(async () => ({ default: (await import("../ui/FlowGraph")).FlowGraph }));
 
-const stateOf = ({ check }: GateStep): readonly [Tone, string] => (check === null ? ["idle", "Not begun"] : gateState(check.state));
+const STATES: Readonly<Record<string, readonly [Tone, string]>> = {
+  PENDING: ["idle", "Not begun"],
+  RUNNING: ["warn", "Waits"],
+  OPEN: ["ok", "Passed"],
+  CLOSED: ["bad", "Failed"],
+};
+
+const stateOf = ({ check }: GateStep): readonly [Tone, string] => STATES[check?.state ?? "PENDING"] ?? ["idle", check?.state ?? ""];
 
 function StepCard({ step, alone }: { readonly step: GateStep; readonly alone: boolean }) {
   const { name, title, after, check, limit, measured } = step;

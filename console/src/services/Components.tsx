@@ -35,11 +35,11 @@ function Row({ line, onFold }: { readonly line: Line; readonly onFold: (id: stri
         )}
         <span className="kind">{component.kind}</span> <Link href={`/objects/${component.id}`}>{component.name}</Link>
       </td>
-      <td>{component.namespace}</td>
       <td>
         <Status tone={tone}>{word}</Status> {!component.synced && <Status tone="warn">drifted</Status>}
       </td>
       <td className="wide">{component.message}</td>
+      <td>{component.namespace}</td>
       <td>
         {component.images.map((image) => (
           <code key={image}>{image} </code>
@@ -81,7 +81,7 @@ export function Components({ of }: { readonly of: readonly Component[] }) {
         <input type="search" aria-label="Filter objects" placeholder="Filter objects" value={text} onChange={(event) => setText(event.target.value)} />
         <span className="quiet">{shown.length} shown</span>
       </div>
-      <Table label="Objects" titles={["Object", "Namespace", "State", "Reason", "Images", "Changed"]}>
+      <Table label="Objects" titles={["Object", "State", "Reason", "Namespace", "Images", "Changed"]}>
         {shown.slice(0, most).map((line) => (
           <Row key={line.component.id} line={line} onFold={fold} />
         ))}

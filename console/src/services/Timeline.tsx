@@ -49,7 +49,7 @@ function Verdict({ service }: { readonly service: Service }) {
 }
 
 function Line({ row, before }: { readonly row: Row; readonly before: Row | undefined }) {
-  const took = before === undefined || before.sequence !== row.sequence ? null : new Date(row.at).getTime() - new Date(before.at).getTime();
+  const took = before === undefined || before.sequence !== row.sequence ? null : Math.max(0, new Date(row.at).getTime() - new Date(before.at).getTime());
   return (
     <li className={`stage-${row.stage}`}>
       <Age at={row.at} />

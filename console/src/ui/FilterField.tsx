@@ -17,14 +17,18 @@ export function FilterField({ label, name = "q" }: Props) {
   const isMain = name === "q";
   const field = useRef<HTMLInputElement>(null);
   const waiting = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  const told = useRef(text);
   const settle = (value: string) => {
+    told.current = value;
     clearTimeout(waiting.current);
     waiting.current = setTimeout(() => change(value), PAUSE);
   };
   useEffect(() => () => clearTimeout(waiting.current), []);
-  // The address changes by the way back, or a link, too: whoever types in the field has the say.
+  // The address changes by the way back, or a link, too; what is being typed is only on its way there.
   useEffect(() => {
-    if (field.current !== null && field.current !== document.activeElement) field.current.value = text;
+    if (field.current === null || text === told.current) return;
+    told.current = text;
+    field.current.value = text;
   }, [text]);
   useEffect(() => {
     if (!isMain) return undefined;

@@ -1,5 +1,6 @@
 """Journeys through the console, by keyboard where a person would."""
 
+import json
 import re
 import subprocess
 import sys
@@ -148,6 +149,19 @@ def test_logs_of_pods_and_a_shell(ada: Desk, story: Story, recorded: None) -> No
     page.get_by_role("link", name="Play").first.click()
     page.get_by_label("Speed").select_option("16")
     expect(page.locator(".xterm")).to_contain_text("hello")
+
+
+def test_the_audit_trail_is_filtered_and_exported(ada: Desk, story: Story) -> None:
+    """What is chosen stands in the address, and is what the file has."""
+    page = ada.go("/audit?kind=SIGN_IN")
+    page.get_by_label("By whom").fill(EMAIL)
+    expect(page).to_have_url(re.compile(r"actor=ada"))
+    with page.expect_download() as waiting:
+        page.get_by_role("button", name="Export").click()
+    rows = [json.loads(line) for line in waiting.value.path().read_text().splitlines()]
+    assert {(row["kind"], row["actor"]) for row in rows} == {("sign-in", EMAIL)}
+    ada.turn_to("/audit")
+    expect(page.get_by_label("By whom")).to_have_value("")
 
 
 def test_a_release_is_approved_and_goes_live(ada: Desk, story: Story) -> None:
