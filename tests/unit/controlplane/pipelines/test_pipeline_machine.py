@@ -388,6 +388,9 @@ class Walk(RuleBasedStateMachine):
 
     def check_promotion(self, before: State, effect: Promote) -> None:
         held = before.stages.get(effect.stage, StageState())
+        if effect.back:
+            # What its agents have gone back to already; who gives it refuses what is known bad.
+            return self.check_back(held, effect)
         contents = {name for one in effect.revisions.values() for name in (one.commit, one.digest)}
         assert self.line.state.paused is None, "nothing moves while paused"
         assert not contents & self.person.bad, "a known-bad revision moves"
@@ -397,6 +400,11 @@ class Walk(RuleBasedStateMachine):
             assert not again or held.health is Health.FAILED, "given to somebody twice"
         else:
             assert not held.promoting or self.has_ended(effect.stage, held), "two in one stage"
+
+    def check_back(self, held: StageState, effect: Promote) -> None:
+        """Only to what the stage was good with, and only when an agent has said so."""
+        assert isinstance(self.line.log[-1][0], VerificationFailed), "back without a reason"
+        assert effect.release == held.good_release, "back to what was never good"
 
     def check_places(self, held: StageState, effect: Promote) -> None:
         """Nobody outside the stage, nobody frozen, nobody beyond the budgets."""
@@ -409,7 +417,8 @@ class Walk(RuleBasedStateMachine):
     def check_entry(self, held: StageState, stage: Stage) -> None:
         """Whatever a stage has begun to take in, it was to take in."""
         now = self.line.stage(stage.id)
-        if now.release in (None, held.release) or isinstance(self.line.log[-1][0], BaseMoved):
+        back = isinstance(self.line.log[-1][0], BaseMoved | VerificationFailed)
+        if now.release in (None, held.release) or back:
             return
         assert now.release is not None
         assert (stage.id, now.release) not in self.person.refused, "a refused one moves"
