@@ -96,6 +96,14 @@ class Webhooks:
             return Response(f"more than {MAX_BODY} bytes", 413)
         if self._held > MAX_HELD:
             return Response("too many at once", 503, {"Retry-After": "1"})
+        answer = await self._judged(provider, repository_id, request)
+        if answer is None:
+            await self._refusals.turn(repository_id, provider)
+            return Response("signature refused", 401)
+        return answer
+
+    async def _judged(self, provider: str, repository_id: str, request: Request) -> Response | None:
+        """The answer, None for a forged hook; nothing of the body is kept."""
         body = bytearray()
         self._held += _REQUEST_BYTES
         try:
@@ -103,14 +111,12 @@ class Webhooks:
                 is_whole = await self._read(request, body)
             if not is_whole:
                 return Response(f"more than {MAX_BODY} bytes", 413)
-            if await self._takes(provider, repository_id, request, bytes(body)):
-                return Response(status_code=202)
+            taken = await self._takes(provider, repository_id, request, bytes(body))
+            return Response(status_code=202) if taken else None
         except TimeoutError:
             return Response("too slow", 408)
         finally:
             self._held -= _REQUEST_BYTES + len(body)
-        await self._refusals.turn(repository_id, provider)
-        return Response("signature refused", 401)
 
     async def _read(self, request: Request, body: bytearray) -> bool:
         """Read all of it; False as soon as it is known to be too large."""

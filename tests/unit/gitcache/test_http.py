@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import hmac
 import json
+import tracemalloc
 from collections.abc import Mapping
 from urllib.parse import urlencode
 
@@ -236,10 +237,25 @@ async def test_forgeries_without_number_do_not_pile_up() -> None:
     assert {one.result() for one in forged} == {401}
 
 
-async def forge(hooks: Webhooks) -> int:
+async def test_a_forgery_that_waits_holds_nothing_of_its_body() -> None:
+    clock, body = FakeClock(), b"x" * (1 << 20)
+    hooks = Webhooks(Hints(), secret_of, clock)
+    tracemalloc.start()
+    try:
+        forged = [asyncio.ensure_future(forge(hooks, body)) for _ in range(150)]
+        await settle(50)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert clock.sleepers > 90 and held < 20 << 20
+    await clock.advance(6)
+    assert {one.result() for one in forged} == {401}
+
+
+async def forge(hooks: Webhooks, body: bytes = b"{}") -> int:
     """The status that a wrong signature is answered with."""
     wrong = {"x-hub-signature-256": "sha256=00"}
-    return await send_to(hooks, "/webhooks/git/github/shop", b"{}", wrong)
+    return await send_to(hooks, "/webhooks/git/github/shop", body, wrong)
 
 
 async def test_ids_that_are_made_up_ask_the_store_a_few_at_once() -> None:
