@@ -108,6 +108,7 @@ class Engine:
             self._watchers.watch,
             self._reporter.touch,
             self._require_cluster,
+            self._now,
         )
 
     def start(self) -> None:

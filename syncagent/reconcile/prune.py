@@ -95,7 +95,15 @@ async def _examine(
 
 
 async def _look_at(tools: Tools, service: Service, one: Owned, terms: Terms) -> _Going | None:
-    """An object that is to be deleted; None if there is nothing (more) to delete."""
+    """An object that is to be deleted; None if there is nothing (more) to delete.
+
+    What another service waits to have is left to it, as it is.
+    """
+    heir = None if one.leaving else tools.registry.heir(service, one.key)
+    if heir is not None:
+        forget(tools, service, one)
+        tools.urge(heir)
+        return None
     try:
         live = await tools.cluster.get(one.ref)
         if live is None or owner_of(live) != service.id:

@@ -57,6 +57,7 @@ class Service:
     found, `adopted` counts objects taken over, by tool. `hooks_seen` are objects of hooks as last
     seen; `asked_again`: failed hooks are to have another try; `stopped` is a sequence that
     somebody has put an end to. `held` says why the last good bundle stands for the wanted one.
+    `barred` are objects that it wants and another service has.
     """
 
     desired: Desired
@@ -86,6 +87,7 @@ class Service:
     adopted: dict[str, int] = field(default_factory=dict)
     hooks_seen: dict[ObjectKey, KubeObject] = field(default_factory=dict)
     held: str = ""
+    barred: frozenset[ObjectKey] = frozenset()
 
     @property
     def id(self) -> str:
@@ -204,6 +206,11 @@ class Registry:
         if holder is None or holder is service:
             return ""
         return f"{ref} belongs to service {holder.name} already; {leaves}"
+
+    def heir(self, holder: Service, key: ObjectKey) -> Service | None:
+        """Another service that waits to have what its holder gives up."""
+        others = (one for one in self._services.values() if one is not holder)
+        return next((one for one in others if key in one.barred), None)
 
     def note_claim(self, live: KubeObject) -> bool:
         """Remember whether a stranger claims an object; whether one does."""

@@ -85,9 +85,12 @@ async def plan(tools: Tools, walk: Walk) -> None:
     if walk.plan.problems:
         walk.service.tried = walk.target.sequence
         raise Ended
+    barred = set()
     for key, manifest in walk.plan.manifests.items():
         if text := tools.registry.rival(walk.service, manifest.ref):
             walk.service.failures[key] = Problem(text, "Claimed", manifest.ref)
+            barred.add(key)
+    walk.service.barred = frozenset(() if walk.spec.options.dry_run else barred)
 
 
 async def announce(tools: Tools, walk: Walk) -> None:

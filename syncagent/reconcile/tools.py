@@ -9,12 +9,13 @@ from syncagent.domain.objects import ObjectRef
 from syncagent.ports import Bundles, Cluster, Fetcher, Identities, Memory, Reports
 from syncagent.reconcile.evidence import Evidence
 from syncagent.reconcile.notices import Notices
-from syncagent.reconcile.registry import Registry
+from syncagent.reconcile.registry import Registry, Service
 
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """The ports, the registry, and ways to tell others: watch this object; report anew.
+    """The ports, the registry, and ways to tell others: watch this object; report anew; try this
+    service again now.
 
     `require_cluster` waits for what will be known in a moment, and raises Unavailable while
     nothing can be decided about the cluster.
@@ -34,6 +35,7 @@ class Tools:
     watch: Callable[[ObjectRef], None]
     touch: Callable[[str], None]
     require_cluster: Callable[[], Awaitable[None]]
+    urge: Callable[[Service], None]
 
     def now_ms(self) -> int:
         return int(self.clock.now().timestamp() * 1000)

@@ -379,6 +379,30 @@ async def test_two_services_that_want_one_object_are_both_named(stand: Stand) ->
     assert stand.cluster.objects["", "ConfigMap", "prod", "a"]["data"] == {"key": "1"}
 
 
+@pytest.mark.parametrize("goes", [True, False])
+async def test_what_another_service_waits_for_is_left_to_it(stand: Stand, goes: bool) -> None:
+    """A commit, or a removal, that moves an object from one service to another deletes nothing."""
+    stand.want("a", "b", service="first")
+    await stand.until(lambda: stand.last("first") == (Phase.HEALTHY, ""))
+    key = ("", "ConfigMap", "prod", "a")
+    uid = stand.cluster.objects[key]["metadata"]["uid"]
+    stand.bring([config("a", "mine")], service="second")
+    await stand.until(lambda: stand.last("second")[0] == Phase.FAILED)
+    if goes:
+        stand.sequence += 1
+        removal = Desired("first", stand.sequence, removal=Removal.CASCADE)
+        stand.engine.desire(removal)
+    else:
+        stand.want("b", service="first")
+    await stand.until(lambda: stand.last("second") == (Phase.HEALTHY, ""))
+    live = stand.cluster.objects[key]
+    assert live["metadata"]["uid"] == uid and live["data"] == {"key": "mine"}
+    await stand.until(lambda: has(stand, "", "ConfigMap", "prod", "b") is not goes)
+    assert ("delete", "ConfigMap prod/a") not in stand.cluster.calls
+    stand.cluster.drop(key)
+    await stand.until(lambda: has(stand, *key))
+
+
 async def test_a_refused_wave_keeps_the_next_back(stand: Stand) -> None:
     """An object that is refused is a wave that is not well."""
     stand.cluster.fail["a"] = Refused("no", status=403, reason="Forbidden")
