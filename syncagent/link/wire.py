@@ -390,5 +390,7 @@ def _key(ref: pb.ObjectRef) -> tuple[str, str, str, str]:
 
 def _cut(text: str, limit: int) -> str:
     """The text within the wire's limit, in bytes, never through the middle of a character."""
+    if text.isascii():
+        return text[:limit]
     data = text.encode(errors="replace")
-    return data.decode() if len(data) <= limit else data[:limit].decode(errors="ignore")
+    return data[:limit].decode(errors="ignore")
