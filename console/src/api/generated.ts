@@ -924,11 +924,6 @@ export type MeQueryVariables = Exact<{ [key: string]: never; }>;
 
 export type MeQuery = { me: { id: string, name: string, email: string, role: BuiltInRole | null, kind: UserKind } };
 
-export type VersionQueryVariables = Exact<{ [key: string]: never; }>;
-
-
-export type VersionQuery = { installation: { version: string } };
-
 export type TicketMutationVariables = Exact<{ [key: string]: never; }>;
 
 
@@ -944,11 +939,6 @@ export type AuditRowsQueryVariables = Exact<{
 
 
 export type AuditRowsQuery = { auditLogs: { pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { id: string, at: string, actor: string, action: string, verdict: string, source: string, target: string, targetId: string, status: number | null, requestId: string, detail: Record<string, unknown>, kind: AuditKind, number: number, hash: string } }> } };
-
-export type AuditChainsQueryVariables = Exact<{ [key: string]: never; }>;
-
-
-export type AuditChainsQuery = { auditChains: Array<{ kind: AuditKind, number: number, hash: string, expired: number, expiredAt: string | null }> };
 
 export type RecordingQueryVariables = Exact<{
   requestId: string;
@@ -1080,13 +1070,6 @@ export type OverrideContextMutationVariables = Exact<{
 export type OverrideContextMutation = { overrideServiceContext: { id: string } | null };
 
 export type MapRowFragment = { id: string, handle: string, name: string, projectId: string | null, pingedAt: string | null, services: string, tags: Array<{ name: string, value: string }> };
-
-export type FleetMapQueryVariables = Exact<{
-  filter?: FleetFilter | null | undefined;
-}>;
-
-
-export type FleetMapQuery = { fleetMap: { rows: Array<{ id: string, handle: string, name: string, projectId: string | null, pingedAt: string | null, services: string, tags: Array<{ name: string, value: string }> }> } };
 
 export type FleetChangesSubscriptionVariables = Exact<{
   filter?: FleetFilter | null | undefined;
@@ -1661,10 +1644,8 @@ export const BindingsDocument = typed<BindingsQuery, BindingsQueryVariables>("qu
 export const GiveRoleDocument = typed<GiveRoleMutation, GiveRoleMutationVariables>("mutation GiveRole($attributes:RoleBindingAttributes!){createRoleBinding(attributes:$attributes){id}}");
 export const TakeRoleDocument = typed<TakeRoleMutation, TakeRoleMutationVariables>("mutation TakeRole($id:ID!){deleteRoleBinding(id:$id){id}}");
 export const MeDocument = typed<MeQuery, MeQueryVariables>("query Me{me{id name email role kind}}");
-export const VersionDocument = typed<VersionQuery, VersionQueryVariables>("query Version{installation{version}}");
 export const TicketDocument = typed<TicketMutation, TicketMutationVariables>("mutation Ticket{createTicket}");
 export const AuditRowsDocument = typed<AuditRowsQuery, AuditRowsQueryVariables>("query AuditRows($after:String$q:String$filter:AuditLogFilter){auditLogs(first:50 after:$after q:$q filter:$filter){pageInfo{hasNextPage endCursor}edges{node{...AuditRow}}}}" + AuditRowText);
-export const AuditChainsDocument = typed<AuditChainsQuery, AuditChainsQueryVariables>("query AuditChains{auditChains{kind number hash expired expiredAt}}");
 export const RecordingDocument = typed<RecordingQuery, RecordingQueryVariables>("query Recording($requestId:ID!$offset:Int!){sessionRecording(requestId:$requestId offset:$offset){data next goingOn}}");
 export const ClustersDocument = typed<ClustersQuery, ClustersQueryVariables>("query Clusters($after:String$q:String$health:ClusterHealth){clusters(first:50 after:$after q:$q health:$health){totalCount totalCountKind pageInfo{hasNextPage endCursor}edges{node{...ClusterRow}}}}" + ClusterRowText);
 export const ClusterDeltaDocument = typed<ClusterDeltaSubscription, ClusterDeltaSubscriptionVariables>("subscription ClusterDelta($id:ID){clusterDelta(id:$id){id payload{...ClusterRow}}}" + ClusterRowText);
@@ -1682,7 +1663,6 @@ export const DeleteContextDocument = typed<DeleteContextMutation, DeleteContextM
 export const ContextOverridesDocument = typed<ContextOverridesQuery, ContextOverridesQueryVariables>("query ContextOverrides($id:ID!){contextOverrides(id:$id){id layer placeId configuration actor updatedAt}}");
 export const LayersDocument = typed<LayersQuery, LayersQueryVariables>("query Layers{projects(first:100){edges{node{id name}}}clusterGroups(first:100){edges{node{id name}}}clusters(first:100){edges{node{id handle}}}}");
 export const OverrideContextDocument = typed<OverrideContextMutation, OverrideContextMutationVariables>("mutation OverrideContext($id:ID!$layer:ContextLayer!$placeId:ID!$configuration:Json!){overrideServiceContext(id:$id layer:$layer placeId:$placeId configuration:$configuration){id}}");
-export const FleetMapDocument = typed<FleetMapQuery, FleetMapQueryVariables>("query FleetMap($filter:FleetFilter){fleetMap(filter:$filter){rows{...MapRow}}}" + MapRowText);
 export const FleetChangesDocument = typed<FleetChangesSubscription, FleetChangesSubscriptionVariables>("subscription FleetChanges($filter:FleetFilter){fleetDelta(filter:$filter){gone rows{...MapRow}}}" + MapRowText);
 export const FleetAtDocument = typed<FleetAtQuery, FleetAtQueryVariables>("query FleetAt($at:DateTime!){fleet(at:$at){at clusters{clusterId cluster services{serviceId service mark}}}}");
 export const LastHourDocument = typed<LastHourQuery, LastHourQueryVariables>("query LastHour($then:DateTime!$now:DateTime!){fleetChanges(then:$then now:$now){kind serviceId service clusterId cluster shaBefore shaAfter markBefore markAfter}}");
