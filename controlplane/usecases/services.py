@@ -325,12 +325,11 @@ class Services:
         """Delete a service: its agent removes the objects, or leaves them when orphaned."""
         require_member(actor)
         async with self._deps.store.write() as tx:
+            cluster = await self._held_cluster(tx, actor, id)
             service = await find_defined(tx, id)
-            require(actor, Verb.WRITE, service.target)
             await check_deletable(tx, service)
             await check_not_needed(tx, service)
             await check_not_imported(tx, service)
-            cluster = await cluster_of(tx, service.cluster_id)
             await begin_removal(self._deps, tx, actor, service, removal, cluster)
             await self._deps.audit(
                 tx, actor, "deleteServiceDeployment", service.name, id, removal=removal.value
@@ -476,6 +475,17 @@ class Services:
         """The change of a new service, with where its chart comes from."""
         given = {"repository_id": change.repository_id, "helm": change.helm}
         return replace(change, **await placed(self._deps, tx, actor, project_id, **given))
+
+    async def _held_cluster(self, tx: Transaction, actor: Actor, id: str) -> Cluster:
+        """The cluster of a service that the actor may change; it is locked before the service.
+
+        Whether an agent was ever there decides what is left to remove: none comes meanwhile.
+        """
+        service = await tx.services.peek(id=id)
+        if service is None:
+            raise NotFound
+        require(actor, Verb.WRITE, service.target)
+        return await find_cluster(tx, service.cluster_id)
 
     async def _open_cluster(
         self, tx: Transaction, actor: Actor, id: str | None, handle: str | None

@@ -110,9 +110,7 @@ class Targets:
                 now = await rows(tx, one.kind).get(one.id)
                 if now is None or now.updated_at != one.updated_at:
                     return False
-                clusters = {
-                    c.id: c for c in await tx.clusters.select(id={step.cluster_id for step in part})
-                }
+                clusters = await _clusters(tx, part)
                 frozen = await frozen_clusters(tx)
                 await tx.services.lock({step.service.id for step in part if step.service})
                 for step in part:
@@ -285,6 +283,17 @@ async def forget(tx: Transaction, one: Owner) -> None:
         for row in await tx.overrides.select(global_id=one.id):
             await tx.overrides.remove(row.id)
     await rows(tx, one.kind).remove(one.id)
+
+
+async def _clusters(tx: Transaction, steps: Sequence[_Step]) -> dict[str, Cluster]:
+    """The clusters of steps, by id. Those from which something goes are locked, before services.
+
+    Whether an agent was ever there decides what is left to remove: none comes meanwhile.
+    """
+    ids = {step.cluster_id for step in steps}
+    losing = {step.cluster_id for step in steps if step.wanted is None}
+    found = [*await tx.clusters.lock(losing), *await tx.clusters.select(id=ids - losing)]
+    return {one.id: one for one in found}
 
 
 def _steps(plan: TargetPlan) -> Iterator[_Step]:

@@ -163,7 +163,7 @@ class Room:
         (Room.join_group, ("projects", "clusters", "services")),
         (Room.unbind, ("projects", "clusters", "services")),
         (Room.change_service, ("clusters", "repositories")),
-        (Room.delete_service, ("clusters", "repositories")),
+        (Room.delete_service, ("repositories",)),
     ],
 )
 async def test_a_change_does_not_wait_for_what_it_only_looks_at(
