@@ -1,6 +1,7 @@
 """The link alone: greeting, order, goodbyes, fetching; real gRPC, no cluster."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -133,6 +134,23 @@ async def test_a_draining_hub_is_left_and_found_again_at_once(hub: FakeHub, link
     await hub.until(lambda: hub.hellos)
     hub.drain()
     await hub.until(lambda: len(hub.hellos) == 2)
+
+
+async def test_an_agent_that_a_newer_one_has_replaced_says_so_and_stays_away(
+    hub: FakeHub, link, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """For about a minute each time, so that two of one identity do not push each other out."""
+    await hub.until(lambda: hub.hellos)
+    reason, said = pb.GOODBYE_REASON_REPLACED, ""
+    hub.send(pb.HubMessage(goodbye=pb.Goodbye(reason=reason, message="another one is here")))
+    async with asyncio.timeout(60):
+        while "parted" not in said:
+            await asyncio.sleep(0.02)
+            said += capsys.readouterr().out
+    assert "another one is here" in said and "GOODBYE_REASON_REPLACED" in said
+    waits = re.search(r"retry_s\W+(?:\x1b\[\d+m)*([\d.]+)", said)
+    assert waits is not None and float(waits[1]) >= 45
+    assert len(hub.hellos) == 1
 
 
 async def test_a_word_that_makes_no_sense_harms_only_itself(hub: FakeHub, link) -> None:

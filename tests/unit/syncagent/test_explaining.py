@@ -185,16 +185,62 @@ async def test_why_a_pod_is_not_placed_is_told(stand: Stand) -> None:
     await stand.until(lambda: text in stand.hub.statuses[-1].message)
 
 
-async def test_events_explain_a_controller_that_says_nothing(stand: Stand) -> None:
-    """A quota or a webhook that refuses a StatefulSet's pods is told only by events."""
-    stand.cluster.warned["db"] = ["FailedCreate: exceeded quota: pods=10"]
-    stand.bring(workload())
+CLAIM: KubeObject = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolumeClaim",
+    "metadata": {"name": "db"},
+    "spec": {},
+}
+
+
+@pytest.mark.parametrize(
+    ("said", "objects"),
+    [
+        ("FailedCreate: exceeded quota: pods=10", workload()),
+        ("FailedCreate: admission webhook policy.shop.io denied the request", workload()),
+        ('ProvisioningFailed: storageclass "fast" not found', [CLAIM]),
+    ],
+    ids=["quota", "webhook", "claim"],
+)
+async def test_events_explain_a_controller_that_says_nothing(
+    stand: Stand, said: str, objects: list[KubeObject]
+) -> None:
+    """A quota, a webhook that refuses pods and a missing storage class are told only by events."""
+    stand.cluster.warned["db"] = [said]
+    stand.bring(objects)
     await stand.phase(Phase.APPLIED)
-    await stand.until(lambda: "exceeded quota" in stand.hub.statuses[-1].message)
+    await stand.until(lambda: said in stand.hub.statuses[-1].message)
     asked = stand.cluster.count("warnings")
     for _ in range(100):
         await stand.clock.advance(10)
     assert stand.cluster.count("warnings") <= asked + 4
+
+
+async def test_of_what_is_not_ours_nothing_is_told_and_of_bursts_the_end(stand: Stand) -> None:
+    """A thousand changes of others' objects and pods, then fifty of one of ours."""
+    stand.bring(workload())
+    await stand.until(lambda: stand.cluster.count("apply"))
+    pod(stand, {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]})
+    live = stand.cluster.objects["apps", "StatefulSet", "prod", "db"]
+    ready = {"updatedReplicas": 1, "readyReplicas": 1}
+    stand.cluster.put(live | {"status": ready})
+    await stand.phase(Phase.HEALTHY)
+    await stand.clock.advance(30)
+    told = len(stand.hub.statuses) + len(stand.hub.changes)
+    for number in range(500):
+        stand.cluster.put(config(f"other-{number}"))
+        theirs = {"kind": "ReplicaSet", "name": "x", "uid": "not-ours", "controller": True}
+        meta = {"name": f"p{number}", "namespace": "prod", "ownerReferences": [theirs]}
+        stand.cluster.put({"apiVersion": "v1", "kind": "Pod", "metadata": meta})
+    await stand.clock.advance(30)
+    assert len(stand.hub.statuses) + len(stand.hub.changes) == told
+    for number in range(50):
+        labels = {**live["metadata"]["labels"], "turn": str(number)}
+        stand.cluster.put(
+            live | {"metadata": live["metadata"] | {"labels": labels}, "status": ready}
+        )
+    await stand.until(lambda: stand.hub.changes[-1].present[0].labels.get("turn") == "49")
+    assert len(stand.hub.statuses) + len(stand.hub.changes) <= told + 2
 
 
 async def test_a_failure_becomes_one_event_that_is_counted_up(stand: Stand) -> None:

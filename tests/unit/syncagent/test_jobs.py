@@ -326,6 +326,13 @@ async def test_a_secret_that_the_tail_of_a_log_cuts_in_two_does_not_show(world: 
     assert world.last.log_tail == b"x" * (TAIL_BYTES - 8) + b"\n"
 
 
+@pytest.mark.parametrize(("asked", "retries"), [({"backoffLimit": 2}, 2), ({}, 0)])
+def test_a_job_is_tried_again_as_often_as_it_says(asked: dict[str, int], retries: int) -> None:
+    """By its own controller; what does not say so runs once."""
+    manifest = {**JOB, "spec": {"template": {}, **asked}}
+    assert job_object(JobSpec(ID, "ops", manifest, 60))["spec"]["backoffLimit"] == retries
+
+
 def test_a_job_stays_long_enough_to_be_seen_at_its_end() -> None:
     for given, kept in ((0, 3600), (7200, 7200), (None, 86400)):
         inner = {"template": {}, "ttlSecondsAfterFinished": given}
