@@ -6,6 +6,7 @@ import { onReached, reached, unreachable } from "../live/reach";
 import { activeExchange, askAgain } from "./active";
 import { KEYLESS, TicketDocument } from "./generated";
 import { refused } from "./session";
+import { isUncached, uncachedExchange } from "./uncached";
 
 /** Says that the request comes from this page and not from a form of another site. */
 export const CSRF = { "X-Towline-CSRF": "console" };
@@ -109,7 +110,8 @@ export const client = new Client({
       },
     }),
     activeExchange,
-    subscriptionExchange({ forwardSubscription, isSubscriptionOperation: ({ kind, context }) => kind === "subscription" && context["uncached"] === true }),
+    subscriptionExchange({ forwardSubscription, isSubscriptionOperation: (one) => one.kind === "subscription" && isUncached(one) }),
+    uncachedExchange,
     answers,
     fetchExchange,
     subscriptionExchange({ forwardSubscription }),

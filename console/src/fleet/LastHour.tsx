@@ -2,6 +2,7 @@ import { useEffect, useMemo, useState } from "react";
 import { useQuery } from "urql";
 import { Link } from "wouter";
 import { LastHourDocument } from "../api/generated";
+import { UNCACHED } from "../api/uncached";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
 import { letterOf, wordOf } from "./marks";
@@ -30,7 +31,7 @@ export function LastHour({ until, moves }: { readonly until: string | null; read
     const end = until === null ? new Date() : new Date(until);
     return { then: new Date(end.getTime() - HOUR).toISOString(), now: end.toISOString(), round };
   }, [until, round]);
-  const [{ data, error }] = useQuery({ query: LastHourDocument, variables: { then: span.then, now: span.now }, requestPolicy: "network-only" });
+  const [{ data, error }] = useQuery({ query: LastHourDocument, variables: { then: span.then, now: span.now }, requestPolicy: "network-only", context: UNCACHED });
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={4} />;
   const changes = data.fleetChanges;

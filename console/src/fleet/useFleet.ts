@@ -2,6 +2,7 @@
 import { useCallback, useMemo, useState } from "react";
 import { useQuery, useSubscription, type CombinedError } from "urql";
 import { FleetAtDocument, FleetChangesDocument, type FleetChangesSubscription, type FleetFilter, type MapRowFragment } from "../api/generated";
+import { UNCACHED } from "../api/uncached";
 import { letterOf } from "./marks";
 
 export type Fleet = {
@@ -12,9 +13,6 @@ export type Fleet = {
 };
 
 type Known = { readonly filter: string; readonly rows: ReadonlyMap<string, MapRowFragment>; readonly moves: number };
-
-// A hundred thousand letters are for this page alone: the cache of answers would only copy them.
-const UNCACHED = { uncached: true };
 
 const byHandle = (left: MapRowFragment, right: MapRowFragment) => (left.handle < right.handle ? -1 : 1);
 
@@ -47,7 +45,7 @@ export function useLiveFleet(filter: FleetFilter, paused: boolean): Fleet {
 
 /** The map as the ledger says that it was; null: not asked for. */
 export function useFleetAt(at: string | null): Fleet {
-  const [{ data, error }] = useQuery({ query: FleetAtDocument, variables: { at: at ?? "" }, pause: at === null });
+  const [{ data, error }] = useQuery({ query: FleetAtDocument, variables: { at: at ?? "" }, pause: at === null, context: UNCACHED });
   const rows = useMemo(
     () =>
       data?.fleet.clusters
