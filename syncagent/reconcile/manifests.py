@@ -39,7 +39,7 @@ async def plan_bundle(cluster: Cluster, target: Desired, data: bytes) -> Plan:
         return Plan(problems=[Problem(text, "Invalid")])
     plan, offset = Plan(defines=_definitions(lines)), 0
     for line in lines:
-        raw = orjson.loads(line)
+        raw = _parsed(line)
         try:
             await _take(cluster, plan, target, raw, line, offset)
         except Invalid as error:
@@ -104,10 +104,19 @@ def _definitions(lines: list[bytes]) -> dict[tuple[str, str], bool]:
     for line in lines:
         if b'"CustomResourceDefinition"' not in line:
             continue
-        raw = orjson.loads(line)
+        raw = _parsed(line)
         spec = raw.get("spec")
         if raw.get("kind") == "CustomResourceDefinition" and isinstance(spec, dict):
-            names = spec.get("names") or {}
-            kind = (spec.get("group", ""), names.get("kind", ""))
-            found[kind] = spec.get("scope") != "Cluster"
+            names = spec.get("names")
+            name = names.get("kind") if isinstance(names, dict) else ""
+            found[str(spec.get("group")), str(name)] = spec.get("scope") != "Cluster"
     return found
+
+
+def _parsed(line: bytes) -> KubeObject:
+    """One object of a bundle; what is none lacks all that an object has."""
+    try:
+        raw = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return {}
+    return raw if isinstance(raw, dict) else {}

@@ -272,6 +272,7 @@ async def test_terminate_ends_hooks_and_stays_ended(stand: Stand) -> None:
         config("a", notes={"towline.dev/hook": "sometime"}),
         config("a", notes={"towline.dev/wave": "first"}),
         config("Not_A_Name"),
+        ["no object"],
         config("a") | {"metadata": {"name": "a", "labels": {"x": 1}}},
         config("a", "x" * 1_600_000),
         config("a") | {"kind": "Secret", "data": {"pin": 48151623}},
