@@ -1,5 +1,6 @@
 """Puts the control plane together; the only module that knows settings and concrete classes."""
 
+import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -11,9 +12,11 @@ from sqlalchemy.ext.asyncio import AsyncEngine
 
 from controlplane.agentlink.server import AgentLink
 from controlplane.domain.audit import AuditKind
+from controlplane.domain.rates import WINDOW_S, Rates
 from controlplane.domain.signin import Issuer
 from controlplane.events.livelogs import MemoryLiveLogs
 from controlplane.events.memory import MemoryBus
+from controlplane.events.rates import SharedRates
 from controlplane.events.redis import RedisBus
 from controlplane.gitports import GitWriter
 from controlplane.graphql.context import Verbs
@@ -154,12 +157,15 @@ class ControlPlane:
     tunnels: Tunnels
     secrets: SecretParts
     shared_bus: RedisBus | None = None
+    shared_rates: SharedRates | None = None
     traces: Traces | None = None
 
     async def start(self) -> None:
         """Begin background work."""
         if self.shared_bus is not None:
             self.shared_bus.start()
+        if self.shared_rates is not None:
+            self.shared_rates.start()
         self.agentlink.start()
         await self.delivery.start()
         await self.pipelines.start()
@@ -183,6 +189,8 @@ class ControlPlane:
         await self.pipelines.tasks.stop()
         await self.delivery.tasks.stop()
         await self.agentlink.stop()
+        if self.shared_rates is not None:
+            await self.shared_rates.stop()
         if self.shared_bus is not None:
             await self.shared_bus.stop()
         self.passwords.close()
@@ -237,7 +245,7 @@ async def _joined(
     writer: GitWriter | None,
     lender: Lender | None,
 ) -> ControlPlane:
-    shared_bus = RedisBus(settings.redis.get_secret_value(), clock) if settings.redis else None
+    rates, shared_rates, shared_bus = _shared(settings, clock)
     bus, logs = shared_bus or MemoryBus(), MemoryLiveLogs()
     own_key = load_or_make_key(settings.data_dir / "encryption.key")
     sealer = EnvelopeSealer(own_key)
@@ -284,7 +292,7 @@ async def _joined(
     return ControlPlane(
         deps=deps,
         verbs=verbs,
-        graphql=GraphQLEndpoint(schema, verbs, clock, cookies),
+        graphql=GraphQLEndpoint(schema, verbs, clock, rates, cookies),
         agentlink=AgentLink(Agents(deps), identity, bus, logs, clock),
         delivery=DeliveryLoop(Delivery(deps), repositories, manifests, store, bus, clock, delivers),
         targets=targets,
@@ -305,8 +313,20 @@ async def _joined(
         tunnels=Tunnels(deps),
         secrets=kept,
         shared_bus=shared_bus,
+        shared_rates=shared_rates,
         traces=_traces(settings.traces, deps, delivers),
     )
+
+
+def _shared(
+    settings: ControlPlaneSettings, clock: Clock
+) -> tuple[Rates, SharedRates | None, RedisBus | None]:
+    """What replicas share through Redis; without it, this one counts for itself."""
+    rates = Rates(math.ceil(settings.api.requests_a_minute * WINDOW_S / 60))
+    if settings.redis is None:
+        return rates, None, None
+    url = settings.redis.get_secret_value()
+    return rates, SharedRates(url, rates, clock), RedisBus(url, clock)
 
 
 def _placed(deps: Deps, lender: Lender | None) -> Deps:

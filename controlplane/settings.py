@@ -146,6 +146,16 @@ class SecretSettings(BaseModel):
     """What names of variables that secrets may read begin with; without it, none may be read."""
 
 
+class ApiSettings(BaseModel):
+    """What callers of the API may ask for."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    requests_a_minute: int = Field(0, ge=0, le=6_000_000)
+    """Of one user, or of one address that does not sign in, over all replicas; 0: no limit.
+    Counted in windows of ten seconds."""
+
+
 class ControlPlaneSettings(BaseModel):
     """Where state is kept, and the key that seals secrets in it."""
 
@@ -163,6 +173,7 @@ class ControlPlaneSettings(BaseModel):
     """`postgresql://user:password@host/name`; without it, SQLite in the data directory."""
     redis: SecretStr | None = None
     """`redis://…` by which several processes wake each other; without it, this one is alone."""
+    api: ApiSettings = ApiSettings()
     auth: AuthSettings = AuthSettings()
     audit: AuditSettings = AuditSettings()
     notify: NotifySettings = NotifySettings()

@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 
 from controlplane.settings import (
+    ApiSettings,
     AuditSettings,
     AuthSettings,
     NotifySettings,
@@ -118,6 +119,8 @@ class ServeSettings(_Group):
     """How long open requests may go on after SIGTERM; below the 30 s that Kubernetes gives."""
     tls: TlsSettings = TlsSettings()
     git: GitSettings = GitSettings()
+    api: ApiSettings = ApiSettings()
+    """What callers of the API may ask for; see `controlplane.settings`."""
     auth: AuthSettings = AuthSettings()
     """How people sign in; see `controlplane.settings`."""
     audit: AuditSettings = AuditSettings()

@@ -44,7 +44,7 @@ class RedisBus:
         self._url, self._clock = url, clock
         self._me = secrets.token_hex(8)
         self._local = MemoryBus()
-        self._redis = Redis.from_pool(_pool(url, _ANSWER_SECONDS))
+        self._redis = Redis.from_pool(pool(url, _ANSWER_SECONDS))
         self._outgoing: deque[Wake] = deque(maxlen=_MOST_WAITING)
         self._known: set[Wake] = set()
         self._ready = asyncio.Event()
@@ -128,7 +128,7 @@ class RedisBus:
 
     @contextlib.asynccontextmanager
     async def _subscribed(self) -> AsyncGenerator[PubSub, None]:
-        client = Redis.from_pool(_pool(self._url, None))
+        client = Redis.from_pool(pool(self._url, None))
         news = client.pubsub()
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
@@ -178,7 +178,8 @@ def _read(data: bytes, me: str) -> list[Wake] | None:
     return [] if sender == me else found
 
 
-def _pool(url: str, seconds: float | None) -> BlockingConnectionPool:
+def pool(url: str, seconds: float | None) -> BlockingConnectionPool:
+    """Connections that fail after `seconds` (None: never) instead of trying again for long."""
     options: dict[str, Any] = {"socket_timeout": seconds, "timeout": _ANSWER_SECONDS}
     return BlockingConnectionPool.from_url(
         url,

@@ -1,5 +1,6 @@
 """`/gql`: GraphQL over HTTP and over graphql-transport-ws."""
 
+import math
 from datetime import timedelta
 from typing import Any
 
@@ -22,11 +23,12 @@ from strawberry.types import ExecutionResult
 from strawberry.types.unset import UNSET, UnsetType
 
 from controlplane.domain.access import require_member
+from controlplane.domain.rates import Rates
 from controlplane.graphql.context import Context, Verbs
 from controlplane.graphql.persisted import PersistedQueries, UnknownQuery
 from controlplane.http.browser import Cookies, check_session_request
 from controlplane.http.meters import ApiMeters
-from fleet.errors import TowlineError, Unauthenticated
+from fleet.errors import Code, TowlineError, Unauthenticated
 from fleet.identity import TokenKind, token_kind
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
@@ -72,7 +74,12 @@ class GraphQLEndpoint(GraphQL[Context, None]):
     graphql_transport_ws_handler_class = _Connection
 
     def __init__(
-        self, schema: BaseSchema, verbs: Verbs, clock: Clock, cookies: Cookies | None = None
+        self,
+        schema: BaseSchema,
+        verbs: Verbs,
+        clock: Clock,
+        rates: Rates,
+        cookies: Cookies | None = None,
     ) -> None:
         super().__init__(
             schema,
@@ -85,6 +92,7 @@ class GraphQLEndpoint(GraphQL[Context, None]):
         self._verbs = verbs
         self._persisted = PersistedQueries()
         self.clock = clock
+        self._rates = rates
         self.meters = ApiMeters()
         self._cookies = cookies or Cookies()
 
@@ -178,6 +186,11 @@ class GraphQLEndpoint(GraphQL[Context, None]):
 
     def _refusal(self, data: GraphQLRequestData, context: Context) -> ExecutionResult | None:
         """Put in the text of a known query; the answer if there is no more to be done."""
+        caller = context.caller.id or f"address {context.source}"
+        wait = self._rates.take(caller, self.clock.now().timestamp())
+        if wait:
+            told = f"too many requests: try again in {math.ceil(wait)} s"
+            return _refused(told, Code.LIMIT.value)
         try:
             require_member(context.actor)
             data.query = self._persisted.text(data.query, data.extensions)

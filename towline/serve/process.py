@@ -125,6 +125,7 @@ class Process:
                 signing_key=signer(git_settings(settings)).public_pem.decode(),
                 redis=settings.redis,
                 introspection=settings.introspection,
+                api=settings.api,
                 auth=settings.auth,
                 audit=settings.audit,
                 notify=settings.notify,

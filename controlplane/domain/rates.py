@@ -1,0 +1,51 @@
+"""How often each caller may ask: counted in windows of the wall clock, which replicas agree on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+WINDOW_S = 10.0
+MOST_CALLERS = 20_000
+"""More are not told apart: strangers are counted by address, of which there are many."""
+_OTHERS = "others"
+
+
+@dataclass(slots=True)
+class Rates:
+    """What callers have asked in this window: `most` requests each; 0: as many as they like.
+
+    `own` counts what was let in here; what other replicas have let in comes by `learn`.
+    """
+
+    most: int
+    window: int = -1
+    own: dict[str, int] = field(default_factory=dict)
+    _elsewhere: dict[str, int] = field(default_factory=dict)
+
+    def take(self, caller: str, now: float) -> float:
+        """Count a request at `now` (epoch seconds). The seconds to wait instead; 0.0: go on."""
+        if not self.most:
+            return 0.0
+        self._turn(now)
+        if caller not in self.own and len(self.own) >= MOST_CALLERS:
+            caller = _OTHERS
+        count = self.own.get(caller, 0)
+        if count + self._elsewhere.get(caller, 0) >= self.most:
+            return (self.window + 1) * WINDOW_S - now
+        self.own[caller] = count + 1
+        return 0.0
+
+    def busy(self, now: float) -> dict[str, int]:
+        """What other replicas should know: who has used a twentieth of theirs, and how much."""
+        self._turn(now)
+        return {name: count for name, count in self.own.items() if count * 20 >= self.most}
+
+    def learn(self, window: int, elsewhere: Mapping[str, int]) -> None:
+        """Take in what other replicas have let in within a window."""
+        if window == self.window:
+            self._elsewhere = dict(elsewhere)
+
+    def _turn(self, now: float) -> None:
+        window = int(now // WINDOW_S)
+        if window != self.window:
+            self.window = window
+            self.own, self._elsewhere = {}, {}

@@ -1,0 +1,81 @@
+"""Replicas tell each other through Redis how often callers have asked."""
+
+import asyncio
+import secrets
+from collections.abc import Mapping
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from controlplane.domain.rates import WINDOW_S, Rates
+from controlplane.events.redis import pool
+from fleet.runtime.clock import Clock
+from fleet.runtime.tasks import Tasks
+
+KEY = "{towline:rates}:"
+_PAUSE_S = 0.5
+_AWAY_S = 2.0
+_ANSWER_S = 2.0
+_LIBRARY_ERRORS = (RedisError, OSError, TimeoutError)
+
+
+class SharedRates:
+    """Twice a second, of those only who ask much: no request waits for Redis.
+
+    While Redis is away each replica counts alone.
+    """
+
+    def __init__(self, url: str, rates: Rates, clock: Clock) -> None:
+        self._redis = Redis.from_pool(pool(url, _ANSWER_S))
+        self._rates, self._clock = rates, clock
+        self._me = secrets.token_hex(4)
+        self._leaving = False
+        self.tasks = Tasks("rates")
+
+    def start(self) -> None:
+        """Begin; Redis may still be away."""
+        if self._rates.most:
+            self.tasks.forever("exchange", self._exchange_until_it_ends())
+
+    async def stop(self) -> None:
+        """End."""
+        # A library that fails while it is cancelled tells of the failure alone.
+        self._leaving = True
+        await self.tasks.stop()
+        await self._redis.aclose()
+
+    async def exchange(self) -> None:
+        """Tell the others, and hear from them. RedisError and its like: Redis is away."""
+        busy = self._rates.busy(self._clock.now().timestamp())
+        if not busy:
+            return
+        window = self._rates.window
+        key = f"{KEY}{window}"
+        async with self._redis.pipeline(transaction=False) as steps:
+            steps.hset(key, mapping={f"{self._me} {name}": n for name, n in busy.items()})
+            steps.expire(key, int(3 * WINDOW_S))
+            steps.hgetall(key)
+            *_, all_counts = await steps.execute()
+        self._rates.learn(window, _elsewhere(all_counts, self._me))
+
+    async def _exchange_until_it_ends(self) -> None:
+        pause = _PAUSE_S
+        while not self._leaving:
+            await self._clock.sleep(pause)
+            pause = _PAUSE_S
+            try:
+                async with asyncio.timeout(_ANSWER_S):
+                    await self.exchange()
+            except _LIBRARY_ERRORS:
+                # The bus says that Redis is away.
+                pause = _AWAY_S
+
+
+def _elsewhere(counts: Mapping[bytes, bytes], me: str) -> dict[str, int]:
+    """Sums by caller of what other replicas have told; what is no count is passed over."""
+    sums: dict[str, int] = {}
+    for field, count in counts.items():
+        replica, _, caller = field.decode(errors="replace").partition(" ")
+        if replica != me and count.isdigit() and len(count) < 10:
+            sums[caller] = sums.get(caller, 0) + int(count)
+    return sums

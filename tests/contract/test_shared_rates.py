@@ -1,0 +1,104 @@
+"""Two replicas count one caller's requests together, through Redis, and alone without it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis as AsyncRedis
+from redis.exceptions import RedisError
+
+from controlplane.domain.rates import WINDOW_S, Rates
+from controlplane.events.rates import KEY, SharedRates
+from fleet.runtime.clock import SystemClock
+from tests.fakes.clock import FakeClock
+from tests.servers.redis import Redis
+
+CLOSED = "redis://127.0.0.1:1"
+
+
+class Replica:
+    """A replica's counts, and what shares them; one clock for all of them."""
+
+    def __init__(self, url: str, clock: FakeClock) -> None:
+        self._clock = clock
+        self.rates = Rates(10)
+        self.shared = SharedRates(url, self.rates, clock)
+
+    def ask(self, caller: str, times: int) -> int:
+        """How many of so many requests are let in."""
+        now = self._clock.now().timestamp()
+        return sum(self.rates.take(caller, now) == 0.0 for _ in range(times))
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+async def replicas(redis: Redis, redis_url: str, clock: FakeClock) -> AsyncIterator[list[Replica]]:
+    both = [Replica(redis_url, clock) for _ in range(2)]
+    yield both
+    for one in both:
+        await one.shared.stop()
+
+
+async def test_a_caller_has_one_limit_at_all_replicas(
+    replicas: list[Replica], clock: FakeClock
+) -> None:
+    """What one has let in, the other does not let in again; and in the next window both do."""
+    one, other = replicas
+    assert one.ask("ada", 8) == 8
+    assert other.ask("ada", 1) == other.ask("bob", 1) == 1
+    await one.shared.exchange()
+    await other.shared.exchange()
+    assert other.ask("ada", 5) == 1
+    assert other.ask("bob", 20) == 9
+    await clock.advance(WINDOW_S)
+    assert one.ask("ada", 20) == other.ask("ada", 20) == 10
+
+
+async def test_what_others_wrote_there_is_passed_over(
+    replicas: list[Replica], redis_url: str, clock: FakeClock
+) -> None:
+    one, _ = replicas
+    one.ask("ada", 1)
+    junk: dict[Any, Any] = {
+        b"\xff": b"1",
+        b"x ada": b"-5",
+        b"y ada": b"9" * 40,
+        b"z ada": b"many",
+        b"w": b"",
+    }
+    async with AsyncRedis.from_url(redis_url) as client:
+        await client.hset(f"{KEY}{one.rates.window}", mapping=junk)
+    await one.shared.exchange()
+    assert one.ask("ada", 20) == 9
+
+
+async def test_without_redis_each_replica_counts_alone(clock: FakeClock) -> None:
+    one = Replica(CLOSED, clock)
+    assert one.ask("ada", 9) == 9
+    with pytest.raises((RedisError, OSError)):
+        await one.shared.exchange()
+    assert one.ask("ada", 9) == 1
+    await one.shared.stop()
+
+
+async def test_they_tell_each_other_by_themselves(redis_url: str) -> None:
+    clock = SystemClock()
+    heard, telling = Rates(1000), Rates(1000)
+    both = [SharedRates(redis_url, rates, clock) for rates in (heard, telling)]
+    for one in both:
+        one.start()
+    try:
+        async with asyncio.timeout(60):
+            while heard.take("ada", clock.now().timestamp()) == 0.0:
+                for _ in range(100):
+                    telling.take("ada", clock.now().timestamp())
+                heard.own["ada"] = 50
+                await asyncio.sleep(0.1)
+    finally:
+        for one in both:
+            await one.stop()

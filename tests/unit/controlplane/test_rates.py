@@ -1,0 +1,55 @@
+"""How often callers may ask: never more in a window than they may, whoever else asks."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.domain.rates import MOST_CALLERS, WINDOW_S, Rates
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.floats(0, 5)), max_size=60), st.integers(1, 9))
+def test_no_caller_gets_more_than_they_may(asked: list[tuple[str, float]], most: int) -> None:
+    """In each window; and who is sent away may come when it is over."""
+    rates, now = Rates(most), 1e9
+    let_in: dict[tuple[str, int], int] = {}
+    for caller, later in asked:
+        now += later
+        place = (caller, int(now // WINDOW_S))
+        wait = rates.take(caller, now)
+        assert (wait > 0) == (let_in.get(place, 0) == most)
+        if wait:
+            assert int((now + wait) // WINDOW_S) == place[1] + 1
+        else:
+            let_in[place] = let_in.get(place, 0) + 1
+
+
+def test_what_others_let_in_counts_in_its_window_only() -> None:
+    rates = Rates(10)
+    assert rates.take("ada", 100.0) == 0.0
+    rates.learn(rates.window, {"ada": 9})
+    assert rates.take("ada", 101.0) == 9.0
+    assert rates.take("bob", 101.0) == 0.0
+    rates.learn(rates.window - 1, {"bob": 9})
+    assert rates.take("bob", 101.0) == 0.0
+    assert rates.take("ada", 110.0) == 0.0
+
+
+def test_only_who_asks_much_is_told_of() -> None:
+    rates = Rates(100)
+    for caller, count in (("loud", 5), ("quiet", 4)):
+        for _ in range(count):
+            rates.take(caller, 100.0)
+    assert rates.busy(100.0) == {"loud": 5}
+
+
+def test_many_addresses_fill_no_memory_and_share_what_is_left() -> None:
+    rates = Rates(2)
+    waits = [rates.take(f"address {number}", 100.0) for number in range(MOST_CALLERS + 3)]
+    assert waits[:-1] == [0.0] * (MOST_CALLERS + 2)
+    assert waits[-1] == 10.0
+    assert len(rates.own) == MOST_CALLERS + 1
+
+
+def test_without_a_limit_nothing_is_counted() -> None:
+    rates = Rates(0)
+    assert [rates.take("ada", 100.0) for _ in range(3)] == [0.0] * 3
+    assert rates.own == {}
