@@ -111,13 +111,15 @@ class Component:
 class InventoryChange:
     """Components that are new or different, and those that have gone, since the last change.
 
-    `complete`: it is everything, whatever was said before is void.
+    `complete`: it is everything, whatever was said before is void. `fresh` are those that were
+    not told of before.
     """
 
     service_id: str
     complete: bool
     present: tuple[Component, ...]
     gone: tuple[ObjectRef, ...]
+    fresh: frozenset[ObjectKey] = frozenset()
 
 
 def child_of(live: KubeObject) -> Component:
@@ -215,7 +217,8 @@ def difference(
         return InventoryChange(service_id, True, tuple(current.values()), ())
     present = tuple(c for key, c in current.items() if reported.get(key) != c)
     gone = tuple(c.ref for key, c in reported.items() if key not in current)
-    return InventoryChange(service_id, False, present, gone) if present or gone else None
+    fresh = frozenset(current.keys() - reported.keys())
+    return InventoryChange(service_id, False, present, gone, fresh) if present or gone else None
 
 
 def _root(one: Owned, below: list[Component]) -> Component:
@@ -269,7 +272,7 @@ def split(change: InventoryChange, size: int) -> Iterator[InventoryChange]:
     yield replace(change, present=change.present[:size])
     for start in range(size, len(change.present), size):
         part = change.present[start : start + size]
-        yield InventoryChange(change.service_id, False, part, ())
+        yield replace(change, complete=False, present=part, gone=())
 
 
 def _labels(live: KubeObject) -> Mapping[str, str]:

@@ -120,24 +120,33 @@ def inventory_to_wire(change: InventoryChange) -> pb.Report:
     body = pb.Inventory(
         service_id=change.service_id,
         complete=change.complete,
-        present=[_component(one) for one in change.present],
+        present=[_component(one, one.ref.key in change.fresh) for one in change.present],
         gone=[_ref(ref) for ref in change.gone],
     )
     return pb.Report(inventory=body)
 
 
 def merge_inventories(older: pb.Report, newer: pb.Report) -> pb.Report:
-    """One report that says what two successive ones say."""
+    """One report that says what two successive ones say.
+
+    What has come and gone in between is in neither list: pods of a cron job would fill the disk of
+    an agent that has no link for days.
+    """
     if newer.inventory.complete:
         return newer
     present = {_key(c.object): c for c in older.inventory.present}
     gone = {_key(ref): ref for ref in older.inventory.gone}
     for ref in newer.inventory.gone:
-        present.pop(_key(ref), None)
-        gone[_key(ref)] = ref
+        before = present.pop(_key(ref), None)
+        if before is None or not before.fresh:
+            gone[_key(ref)] = ref
     for component in newer.inventory.present:
-        present[_key(component.object)] = component
-        gone.pop(_key(component.object), None)
+        key = _key(component.object)
+        before = present.get(key)
+        # What has gone before and is back may be known at the other side.
+        component.fresh = component.fresh and key not in gone if before is None else before.fresh
+        present[key] = component
+        gone.pop(key, None)
     complete = older.inventory.complete
     body = pb.Inventory(
         service_id=newer.inventory.service_id,
@@ -354,7 +363,7 @@ def _problem(problem: Problem) -> pb.Problem:
     )
 
 
-def _component(one: Component) -> pb.Component:
+def _component(one: Component, fresh: bool) -> pb.Component:
     return pb.Component(
         object=_ref(one.ref),
         uid=_cut(one.uid, 64),
@@ -367,6 +376,7 @@ def _component(one: Component) -> pb.Component:
         generation=one.generation,
         hash=one.hash,
         finalizers=[_cut(name, 253) for name in one.finalizers[:64]],
+        fresh=fresh,
     )
 
 

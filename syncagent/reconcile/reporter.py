@@ -108,6 +108,8 @@ class Reporter:
                 self._said_at[service.id] = self._clock.monotonic()
         except Unavailable as error:
             log.error("report cannot be kept", service=service.id, error=error.message)
+            # Parts of an inventory may be out already: the next one is whole.
+            service.reported = None
             self._said_at[service.id] = self._clock.monotonic() + _AGAIN_S
             self.touch(service.id)
         except Exception:

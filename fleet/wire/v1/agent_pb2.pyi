@@ -615,7 +615,7 @@ class Inventory(_message.Message):
     def __init__(self, service_id: _Optional[str] = ..., complete: _Optional[bool] = ..., present: _Optional[_Iterable[_Union[Component, _Mapping]]] = ..., gone: _Optional[_Iterable[_Union[ObjectRef, _Mapping]]] = ...) -> None: ...
 
 class Component(_message.Message):
-    __slots__ = ("object", "uid", "owner_uid", "health", "message", "synced", "images", "labels", "generation", "hash", "finalizers")
+    __slots__ = ("object", "uid", "owner_uid", "health", "message", "synced", "images", "labels", "generation", "hash", "finalizers", "fresh")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -634,6 +634,7 @@ class Component(_message.Message):
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     HASH_FIELD_NUMBER: _ClassVar[int]
     FINALIZERS_FIELD_NUMBER: _ClassVar[int]
+    FRESH_FIELD_NUMBER: _ClassVar[int]
     object: ObjectRef
     uid: str
     owner_uid: str
@@ -645,7 +646,8 @@ class Component(_message.Message):
     generation: int
     hash: str
     finalizers: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, object: _Optional[_Union[ObjectRef, _Mapping]] = ..., uid: _Optional[str] = ..., owner_uid: _Optional[str] = ..., health: _Optional[_Union[Health, str]] = ..., message: _Optional[str] = ..., synced: _Optional[bool] = ..., images: _Optional[_Iterable[str]] = ..., labels: _Optional[_Mapping[str, str]] = ..., generation: _Optional[int] = ..., hash: _Optional[str] = ..., finalizers: _Optional[_Iterable[str]] = ...) -> None: ...
+    fresh: bool
+    def __init__(self, object: _Optional[_Union[ObjectRef, _Mapping]] = ..., uid: _Optional[str] = ..., owner_uid: _Optional[str] = ..., health: _Optional[_Union[Health, str]] = ..., message: _Optional[str] = ..., synced: _Optional[bool] = ..., images: _Optional[_Iterable[str]] = ..., labels: _Optional[_Mapping[str, str]] = ..., generation: _Optional[int] = ..., hash: _Optional[str] = ..., finalizers: _Optional[_Iterable[str]] = ..., fresh: _Optional[bool] = ...) -> None: ...
 
 class CommandResult(_message.Message):
     __slots__ = ("command_id", "outcome", "message", "render")

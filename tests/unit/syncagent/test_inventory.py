@@ -1,5 +1,7 @@
 """The ownership tree, the components, and what is reported of them."""
 
+from functools import reduce
+from itertools import pairwise
 from typing import Any
 
 from hypothesis import given
@@ -16,7 +18,7 @@ from syncagent.domain.inventory import (
     difference,
     split,
 )
-from syncagent.domain.objects import ObjectRef
+from syncagent.domain.objects import ObjectKey, ObjectRef
 from syncagent.domain.services import Phase, Problem
 from syncagent.domain.summary import summarize
 from syncagent.link.wire import inventory_to_wire, merge_inventories
@@ -52,24 +54,37 @@ def told(components: dict) -> dict:
     return {c.ref.name: c.message for c in components.values()}
 
 
-@given(st.lists(INVENTORY, min_size=1, max_size=6), st.booleans())
-def test_differences_add_up(states, merged: bool) -> None:
-    """Sent one by one or merged, the reports lead to the last state."""
+@given(st.lists(INVENTORY, min_size=1, max_size=8), st.integers(0, 8))
+def test_differences_add_up(states, sent: int) -> None:
+    """Sent one by one, and from some time on merged, the reports lead to the last state."""
     reports, before = [], None
     for state in states:
         change = difference("s", before, state)
         if change is not None:
             reports.append(inventory_to_wire(change))
         before = state
-    if merged:
-        whole = reports[0]
-        for report in reports[1:]:
-            whole = merge_inventories(whole, report)
-        reports = [whole]
+    waiting = reports[sent:]
+    if waiting:
+        reports = [*reports[:sent], reduce(merge_inventories, waiting)]
     known: dict = {}
     for report in reports:
         known = apply(known, report.inventory)
     assert known == told(states[-1])
+
+
+def test_what_comes_and_goes_while_nobody_listens_is_not_told() -> None:
+    """A cron job's pods of days take no room; what the other side knows is told to have gone."""
+    states = [dict([named("known")])] + [dict([named(f"pod-{turn}")]) for turn in range(500)]
+    changes = [difference("s", *pair) for pair in pairwise(states)]
+    reports = [inventory_to_wire(change) for change in changes if change is not None]
+    merged = reduce(merge_inventories, reports).inventory
+    assert [ref.name for ref in merged.gone] == ["known"]
+    assert [one.object.name for one in merged.present] == ["pod-499"]
+
+
+def named(name: str) -> tuple[ObjectKey, Component]:
+    one = component(name)
+    return one.ref.key, one
 
 
 @given(INVENTORY, st.integers(1, 4))

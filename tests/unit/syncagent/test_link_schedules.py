@@ -119,8 +119,9 @@ class Agent:
 
     def change(self, service: str, name: str) -> None:
         known = self.objects.setdefault(service, {})
+        fresh = frozenset(() if name in known else {ref(name).key})
         known[name] = known.get(name, 0) + 1
-        self._tell(service, present=(component(name, known[name]),))
+        self._tell(service, present=(component(name, known[name]),), fresh=fresh)
 
     def lose(self, service: str, name: str) -> None:
         if self.objects.get(service, {}).pop(name, None) is not None:
@@ -136,7 +137,7 @@ class Agent:
         self.reports.drift(found)
 
     def _tell(self, service: str, *, complete: bool = False, **parts: Any) -> None:
-        change = {"present": (), "gone": ()} | parts
+        change: dict[str, Any] = {"present": (), "gone": ()} | parts
         self.reports.inventory(InventoryChange(service, complete, **change))
 
 
