@@ -38,7 +38,7 @@ def objects_of(base: str) -> list[Json]:
     with helm.Chart.load(ROOT / "charts" / chart) as loaded:
         texts = loaded.render(values, name=chart, namespace="towline")
     rendered = [text for path, text in sorted(texts.items()) if path.endswith(".yaml")]
-    objects = [one for text in rendered for one in yaml.safe_load_all(text) if one]
+    objects = [one for text in rendered for one in yaml.load_all(text, yaml.CSafeLoader) if one]
     return [NAMESPACE, *map(without_helms_labels, objects)]
 
 

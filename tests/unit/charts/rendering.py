@@ -31,7 +31,7 @@ def render(
     """The objects of a release. helm.HelmError: Helm refuses the values, with its words."""
     texts = _texts(chart, values, name or chart, namespace)
     documents = (text for path, text in texts.items() if path.endswith(".yaml"))
-    return [one for text in documents for one in yaml.safe_load_all(text) if one]
+    return [one for text in documents for one in yaml.load_all(text, yaml.CSafeLoader) if one]
 
 
 def notes(chart: str, values: Json) -> str:

@@ -1,6 +1,8 @@
 """Every set of values gives objects that Kubernetes knows, in the shape we promise."""
 
 import base64
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -36,6 +38,16 @@ def test_helm_has_no_complaint(chart: str, path: Path) -> None:
     assert report["errors"] == []
 
 
+@pytest.fixture(scope="module")
+def schemas() -> Iterator[None]:
+    """The library reads megabytes anew for each object, which is most of its time."""
+    with pytest.MonkeyPatch.context() as patch:
+        read = kubernetes.utils.schema_contents
+        patch.setattr(kubernetes.utils, "schema_contents", cache(read))
+        yield
+
+
+@pytest.mark.usefixtures("schemas")
 @pytest.mark.parametrize(("chart", "path"), VALUE_SETS)
 def test_objects_are_those_of_kubernetes(chart: str, path: Path) -> None:
     """Each object fits the schema of the oldest and the newest version, unknown fields refused."""
