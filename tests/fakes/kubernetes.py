@@ -24,7 +24,7 @@ class FakeCluster:
 
     def __init__(self) -> None:
         self.objects: dict[ObjectKey, KubeObject] = {}
-        self.fail: dict[str, Exception] = {}
+        self.fail: dict[str, TowlineError] = {}
         self.calls: list[tuple[str, str]] = []
         self.out_of_reach: TowlineError | None = None
         self.logs: dict[str, str] = {}
