@@ -100,7 +100,7 @@ class SqlReading(Generic[T]):
         where = [*self._filtered(query), *more]
         by = (key,) if query.order == "id" else (self._table.c[query.order], key)
         if query.after is not None:
-            where.append(await self._beyond(query.after, by, falling=is_falling))
+            where.append(await self._beyond(query.after, by, query.visible, falling=is_falling))
         order = [one.desc() if is_falling else one for one in by]
         found = select(key).where(*where).order_by(*order).limit(first + 1)
         # What is shown is found among keys first: a scan then reads no whole rows.
@@ -111,14 +111,15 @@ class SqlReading(Generic[T]):
         return Page(items, len(rows) > first, count)
 
     async def _beyond(
-        self, after: str, by: Sequence[Column[Any]], *, falling: bool
+        self, after: str, by: Sequence[Column[Any]], visible: Visible, *, falling: bool
     ) -> ColumnElement[bool]:
-        """What rows fulfil that follow the one of a cursor. Invalid: that is gone."""
+        """What rows fulfil that follow the one of a cursor. Invalid: that is gone, or not to be
+        seen: where it stands would tell its name."""
         *named, key = by
         id = self._cursor(after)
         if not named:
             return key < id if falling else key > id
-        asked = select(*named).where(key == id)
+        asked = select(*named).where(key == id, condition(self._table, visible))
         value = (await self._connection.execute(asked)).scalar()
         if value is None:
             raise Invalid("its row is gone: begin again at the first page", field="after")

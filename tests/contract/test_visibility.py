@@ -1,5 +1,6 @@
 """Lists show the rows of scopes that may be seen, on either database."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -10,6 +11,7 @@ from controlplane.domain.ledger import LedgerEntry, Stage
 from controlplane.domain.services import Service
 from controlplane.ports import PageQuery
 from controlplane.storage.store import SqlStore
+from fleet.errors import Invalid
 from fleet.identity import ClusterId, ServiceId
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -68,3 +70,16 @@ async def test_a_role_on_one_service_shows_that_service(store: SqlStore) -> None
         assert [one.id for one in (await tx.services.page(query)).items] == ["s-c2"]
         assert [one.service_id for one in (await tx.ledger.page(query)).items] == ["s-c2"]
         assert (await tx.clusters.page(query)).items == ()
+
+
+async def test_a_cursor_does_not_tell_where_a_hidden_row_stands(store: SqlStore) -> None:
+    """By name, what follows it would tell its name; it reads like one that was never there."""
+    await fill(store)
+    query = PageQuery(visible=(seen("project:shop"),), order="handle")
+    async with store.read() as tx:
+        assert [one.id for one in (await tx.clusters.page(replace(query, after="c1"))).items] == [
+            "c2"
+        ]
+        for hidden in ("c3", "never"):
+            with pytest.raises(Invalid, match="begin again"):
+                await tx.clusters.page(replace(query, after=hidden))
