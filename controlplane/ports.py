@@ -518,8 +518,10 @@ class SpanSink(Protocol):
 class Collided(Unavailable):
     """A transaction and others waited for each other; nothing of it was written.
 
-    It may be begun again at once: `controlplane.usecases.retrying` does so.
+    It may be begun again at once: `controlplane.usecases.retrying` does so until it has `given_up`.
     """
+
+    given_up = False
 
 
 class Store(Protocol):

@@ -31,12 +31,16 @@ def _again(verb: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]
     @wraps(verb)
     async def tried(self: Any, *args: Any, **kwargs: Any) -> Any:
         deps: Deps = self._deps
-        waits = Backoff(_FIRST_WAIT, _LONGEST_WAIT)
-        for _ in range(MOST_TRIES - 1):
+        waits, tries = Backoff(_FIRST_WAIT, _LONGEST_WAIT), 0
+        while True:
             try:
                 return await verb(self, *args, **kwargs)
-            except Collided:
-                await deps.clock.sleep(waits.next())
-        return await verb(self, *args, **kwargs)
+            except Collided as error:
+                tries += 1
+                # A verb within this one has had its tries: they would multiply.
+                error.given_up = error.given_up or tries == MOST_TRIES
+                if error.given_up:
+                    raise
+            await deps.clock.sleep(waits.next())
 
     return tried

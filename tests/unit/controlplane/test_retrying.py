@@ -41,6 +41,9 @@ class Stubborn:
             raise self._error
         return "written"
 
+    async def decide(self) -> str:
+        return await self.write()
+
 
 async def test_it_is_tried_until_it_succeeds() -> None:
     verbs = Stubborn(MOST_TRIES - 1, Collided("x"))
@@ -53,6 +56,13 @@ async def test_it_is_not_tried_for_ever() -> None:
     verbs = Stubborn(1000, Collided("x"))
     with pytest.raises(Collided):
         await verbs.write()
+    assert verbs.tries == MOST_TRIES
+
+
+async def test_the_tries_of_a_verb_within_a_verb_do_not_multiply() -> None:
+    verbs = Stubborn(1000, Collided("x"))
+    with pytest.raises(Collided):
+        await verbs.decide()
     assert verbs.tries == MOST_TRIES
 
 
