@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 WINDOW_S = 10.0
+ADDRESS = "address "
+"""How the name of a stranger begins, who is counted by address."""
 MOST_CALLERS = 20_000
-"""More are not told apart: strangers are counted by address, of which there are many."""
+"""More strangers are not told apart: there are many addresses."""
 _OTHERS = "others"
 
 
@@ -26,7 +28,8 @@ class Rates:
         if not self.most:
             return 0.0
         self._turn(now)
-        if caller not in self.own and len(self.own) >= MOST_CALLERS:
+        is_new = caller not in self.own
+        if is_new and caller.startswith(ADDRESS) and len(self.own) >= MOST_CALLERS:
             caller = _OTHERS
         count = self.own.get(caller, 0)
         if count + self._elsewhere.get(caller, 0) >= self.most:

@@ -23,7 +23,7 @@ from strawberry.types import ExecutionResult
 from strawberry.types.unset import UNSET, UnsetType
 
 from controlplane.domain.access import require_member
-from controlplane.domain.rates import Rates
+from controlplane.domain.rates import ADDRESS, Rates
 from controlplane.graphql.context import Context, Verbs
 from controlplane.graphql.persisted import PersistedQueries, UnknownQuery
 from controlplane.http.browser import Cookies, check_session_request
@@ -186,7 +186,7 @@ class GraphQLEndpoint(GraphQL[Context, None]):
 
     def _refusal(self, data: GraphQLRequestData, context: Context) -> ExecutionResult | None:
         """Put in the text of a known query; the answer if there is no more to be done."""
-        caller = context.caller.id or f"address {context.source}"
+        caller = context.caller.id or f"{ADDRESS}{context.source}"
         wait = self._rates.take(caller, self.clock.now().timestamp())
         if wait:
             told = f"too many requests: try again in {math.ceil(wait)} s"

@@ -47,6 +47,7 @@ def test_many_addresses_fill_no_memory_and_share_what_is_left() -> None:
     assert waits[:-1] == [0.0] * (MOST_CALLERS + 2)
     assert waits[-1] == 10.0
     assert len(rates.own) == MOST_CALLERS + 1
+    assert rates.take("ada", 100.0) == 0.0
 
 
 def test_without_a_limit_nothing_is_counted() -> None:
