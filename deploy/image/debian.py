@@ -29,8 +29,8 @@ _DROPPED = re.compile(
     r"usr/share/(bash-completion|bug|doc/(?!.*/copyright$)|doc-base|gitweb|info|lintian|locale|man|perl5)"
     r"|usr/sbin/|usr/lib/systemd|etc/(cron|init|systemd)"
 )
-# Of a package with a hundred programs, the one that git is started by.
-_ONLY = {"coreutils": re.compile(r"usr/bin/env$|usr/share/doc/")}
+# Of a package with a hundred programs, those that git is started by.
+ONLY = {"coreutils": re.compile(r"usr/bin/(env|nice)$|usr/share/doc/")}
 _AUTHORITIES = "usr/share/ca-certificates/mozilla/"
 
 
@@ -87,7 +87,7 @@ def _files(package: Path) -> Iterator[tuple[str, Entry]]:
     content = subprocess.run(
         ["dpkg-deb", "--fsys-tarfile", package], capture_output=True, check=True
     ).stdout
-    only = _ONLY.get(package.name.partition("_")[0])
+    only = ONLY.get(package.name.partition("_")[0])
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:
         for head in tar:
             path = placed(head.name)

@@ -27,7 +27,7 @@ from gitcache.mirror.access import environment
 _OLDEST = (2, 36)
 _MAX_THREADS = 32
 _MAX_MESSAGE = 400
-_YIELDING = ("nice", "-n", "10")
+YIELDING = ("nice", "-n", "10")
 _SPEAKING = ("GIT_", "SSL_", "CURL_")
 _TELLING = re.compile(
     r"(fatal|error|remote|ERROR)\b|! |.*(host key is known|Host key|HAS CHANGED|Permission denied)"
@@ -73,7 +73,7 @@ class GitRunner:
         What is `yielding` lets all else have the processor first.
         """
         loop = asyncio.get_running_loop()
-        command = [*(_YIELDING if yielding else ()), "git", *arguments]
+        command = [*(YIELDING if yielding else ()), "git", *arguments]
         work = partial(self._execute, command, dict(env), seconds, list(secrets), stdin)
         return await loop.run_in_executor(self._threads, work)
 

@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deploy.image.__main__ import config
+from deploy.image.debian import ONLY
 from deploy.image.oci import Layout, unpack
 from deploy.image.program import locked
 from deploy.image.tree import Entry, archive, placed, skeleton
+from gitcache.mirror.runner import YIELDING
 
 TREE = {"usr/bin/a": Entry(b"#!", mode=0o755), "usr/bin/b": Entry(link="a", mode=0o777)}
 names = st.lists(st.text("abc", min_size=1, max_size=3), min_size=1, max_size=4).map("/".join)
@@ -46,6 +48,11 @@ def test_folders_of_a_system_lie_below_usr() -> None:
     assert placed("./lib/x86_64-linux-gnu/libc.so.6") == "usr/lib/x86_64-linux-gnu/libc.so.6"
     assert placed("./usr/bin/git") == "usr/bin/git"
     assert placed("./etc/ssl") == "etc/ssl"
+
+
+def test_the_image_has_what_git_is_started_by() -> None:
+    for program in ("env", YIELDING[0]):
+        assert ONLY["coreutils"].match(f"usr/bin/{program}")
 
 
 def test_what_is_pinned_is_chosen_for_the_images_python() -> None:
