@@ -18,6 +18,8 @@ def roll(draft: Draft, stage: Stage) -> None:
         return
     if draft.paused is not None:
         return _tell(draft, stage, draft.paused)
+    if missing := _without_canaries(stage, held):
+        return _tell(draft, stage, missing)
     batch = next_batch(stage.rollout, standing_of(draft, stage, held), draft.now)
     if batch.wake is not None:
         draft.wake(batch.wake)
@@ -121,6 +123,15 @@ def put_back(draft: Draft, stage: Stage, why: str) -> None:
             workflow=PASSED_BEFORE if stage.workflow else None,
         ),
     )
+
+
+def _without_canaries(stage: Stage, held: StageState) -> str:
+    """Why nobody is first; once a wave is done it is no matter that its clusters have left."""
+    if stage.rollout.strategy is not Strategy.CANARY or not stage.waves:
+        return ""
+    if stage.waves[0] or held.wave_done_at is not None:
+        return ""
+    return f"none of its canaries is in the stage: {', '.join(stage.rollout.canaries)}"
 
 
 def _tell(draft: Draft, stage: Stage, reason: str) -> None:

@@ -90,7 +90,10 @@ Waves = tuple[tuple[ServiceId, ...], ...]
 
 
 def plan(rollout: Rollout, members: Sequence[Member]) -> Waves:
-    """The services of each wave, in the order of their clusters' handles."""
+    """The services of each wave, in the order of their clusters' handles.
+
+    Of waves without services only the first stays, where none of the named canaries is there.
+    """
     ordered = sorted(members, key=lambda one: (one.cluster, one.service))
     match rollout.strategy:
         case Strategy.CANARY:
@@ -102,7 +105,8 @@ def plan(rollout: Rollout, members: Sequence[Member]) -> Waves:
             waves = [ordered[n : n + size] for n in range(0, len(ordered), size)]
         case _:
             waves = [ordered]
-    return tuple(tuple(one.service for one in wave) for wave in waves if wave)
+    kept = [wave for n, wave in enumerate(waves) if wave or (n == 0 and any(waves))]
+    return tuple(tuple(one.service for one in wave) for wave in kept)
 
 
 @dataclass(frozen=True, slots=True)

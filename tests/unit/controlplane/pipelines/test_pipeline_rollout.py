@@ -119,6 +119,14 @@ def test_canaries_come_first_and_soak() -> None:
     assert roll.given()[1:] == [{"prod-2", "prod-3", "prod-4"}]
 
 
+def test_without_its_canaries_nobody_gets_it() -> None:
+    """A mistyped handle, or a cluster that has gone, does not make everybody a canary."""
+    roll = Roll(rolled(Rollout(Strategy.CANARY, canaries=("lab-1",)), 3))
+    assert roll.given() == []
+    told = "none of its canaries is in the stage: lab-1"
+    assert roll.line.stage("prod").rollout_reason == told
+
+
 def test_waves_go_by_groups_and_the_rest_is_last() -> None:
     rollout = Rollout(Strategy.WAVES, groups=("eu", "us"))
     roll = Roll(rolled(rollout, 6, ("us", "eu", "asia")))
