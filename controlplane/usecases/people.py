@@ -233,7 +233,7 @@ class People:
         async with self._deps.store.write() as tx:
             before = await find_group(tx, id)
             group = replace(_changed(before, change), updated_at=self._deps.clock.now())
-            if (group.everyone, group.issuer) != (before.everyone, before.issuer):
+            if _filled_by(group) != _filled_by(before):
                 await self._require_covers_group(tx, actor, id)
             await tx.groups.put(group)
             await self._deps.audit(tx, actor, "updateGroup", group.name, id)
@@ -401,6 +401,11 @@ def check_address(email: str) -> str:
     if "@" not in email or email.endswith(f"@{_ACCOUNT_DOMAIN}"):
         raise Invalid("give an e-mail address", field="email")
     return check_text(email, "email", 320)
+
+
+def _filled_by(group: Group) -> tuple[bool | None, str | None, str]:
+    """What puts people into a group by itself: a provider knows it by its name."""
+    return group.everyone, group.issuer, group.name if group.issuer else ""
 
 
 def _changed(group: Group, change: GroupChange) -> Group:

@@ -156,11 +156,14 @@ async def test_nobody_becomes_more_by_way_of_a_group_or_an_account(world: World)
     await world.people.add_member(desk, group.id, desk.id)
     await world.people.remove_member(desk, group.id, desk.id)
     await world.rights.bind(world.admin, BindingDraft(Role.ADMIN, INSTALLATION, group="admins"))
+    synced = await world.people.create_group(desk, GroupChange("ops", issuer="https://idp"))
+    await world.rights.bind(world.admin, BindingDraft(Role.ADMIN, INSTALLATION, group="ops"))
     account = await world.people.create_account(world.admin, "robot")
     await world.rights.bind(world.admin, BindingDraft(Role.EDITOR, INSTALLATION, user=account.id))
     for attempt in (
         world.people.add_member(desk, group.id, desk.id),
         world.people.update_group(desk, group.id, GroupChange(everyone=True)),
+        world.people.update_group(desk, synced.id, GroupChange(name="everybody-at-the-provider")),
         world.people.account_token(desk, account.id, "mine"),
         world.people.disable(desk, root.id),
         world.people.upsert(desk, "new@example.org", None, Role.VIEWER),
