@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from controlplane.domain.access import Actor, Kind, Verb, require, require_member
+from controlplane.domain.access import Actor, Kind, Target, Verb, require, require_member
 from controlplane.domain.contexts import ContextBinding, ServiceContext
 from controlplane.domain.names import check_text
 from controlplane.domain.overrides import SECRET, ContextOverride, Layer, Layered
@@ -230,6 +230,9 @@ async def bind(
         if context is None:
             raise NotFound
         require(actor, Verb.READ, context.target)
+        if context.sealed is not None:
+            # What templates find they may show: it takes what handing out a secret takes.
+            require(actor, Verb.USE, Target.within(Kind.SECRET, context.project_id))
         await tx.context_bindings.add(ContextBinding(deps.new_id(), id, service.id))
     gone = held.keys() - set(context_ids)
     for id in gone:

@@ -1,12 +1,15 @@
 """Service contexts: values for templates, shared by many services."""
 
+from dataclasses import replace
+
 import pytest
 
+from controlplane.domain.access import BUILT_IN, Grant, Policy
 from controlplane.domain.services import Service
 from controlplane.usecases.contexts import ContextChange, Contexts
 from controlplane.usecases.delivery import parameters_of
 from controlplane.usecases.services import ServiceChange
-from fleet.errors import Conflict, Invalid, NotFound
+from fleet.errors import Conflict, Forbidden, Invalid, NotFound
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import Role, World, person
 
@@ -112,6 +115,22 @@ async def test_only_contexts_that_one_may_read_can_be_bound(
     for id in (vpc.id, "absent"):
         with pytest.raises(NotFound):
             await world.services.update(narrow, service.id, ServiceChange(context_ids=[id]))
+
+
+async def test_secrets_of_a_context_are_handed_out_by_who_may_use_them(
+    world: World, contexts: Contexts
+) -> None:
+    """Who reads everything and changes one service does not have its templates show them."""
+    plain = await contexts.save(world.admin, "plain", ContextChange({"a": 1}))
+    vpc = await contexts.save(world.admin, "vpc", ContextChange({"a": 1}, {"password": "x"}))
+    service = await user_of(world)
+    grants = (Grant(BUILT_IN[Role.VIEWER]), Grant(BUILT_IN[Role.EDITOR], service.target.scope))
+    bob = replace(person(Role.VIEWER, "bob"), policy=Policy(grants))
+    await world.services.update(bob, service.id, ServiceChange(context_ids=[plain.id]))
+    with pytest.raises(Forbidden, match="may not use secrets"):
+        await world.services.update(bob, service.id, ServiceChange(context_ids=[vpc.id]))
+    editor = person(Role.EDITOR, "eve")
+    await world.services.update(editor, service.id, ServiceChange(context_ids=[vpc.id]))
 
 
 async def test_a_service_without_contexts_finds_none(world: World) -> None:
