@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from itertools import accumulate, takewhile
 from typing import Protocol
 
 import structlog
@@ -27,7 +28,7 @@ PULSE_SECONDS = 15.0
 GOODBYE_SECONDS = 2.0
 SMALL_BUNDLE_BYTES = 16 << 10
 _MOST_WAITING_REPORTS = 1000
-_MOST_AT_ONCE = 100
+_MOST_AT_ONCE, _MOST_OBJECTS_AT_ONCE = 100, 20_000
 _MOST_LOGS = 1000
 _MOST_ASKED_BY_ID = 1000
 _COMPLAINT = "the agent says: "
@@ -233,8 +234,8 @@ class Session:
             await self._observer.gather()
             self._reported.clear()
             while self._reports and self._goodbye is None:
-                waiting = min(len(self._reports), _MOST_AT_ONCE)
-                most = await self._observer.admit(self.cluster_id, waiting)
+                some = _taken_at_once(self._reports)
+                most = await self._observer.admit(self.cluster_id, some)
                 batch, self._reports = self._reports[:most], self._reports[most:]
                 self._room.set()
                 await self._commit(batch)
@@ -331,6 +332,13 @@ class Session:
     async def _write(self, message: wire.HubMessage) -> None:
         async with self._writing:
             await self._stream.write(message)
+
+
+def _taken_at_once(reports: Sequence[wire.Report]) -> int:
+    """How many of the oldest one transaction takes: one at least, however much that tells of."""
+    told = (one.inventory for one in reports[:_MOST_AT_ONCE])
+    objects = accumulate(len(one.present) + len(one.gone) for one in told)
+    return max(1, sum(1 for _ in takewhile(lambda count: count <= _MOST_OBJECTS_AT_ONCE, objects)))
 
 
 async def _first_of(*parts: asyncio.Task[None]) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.ledger import LedgerEntry
-from controlplane.domain.reports import CommandReport, Report, StatusReport
+from controlplane.domain.reports import CommandReport, InventoryReport, Report, StatusReport
 from controlplane.domain.services import Phase, Problem
 from controlplane.usecases.dependencies import wakes
 from controlplane.usecases.deps import CLUSTER, SERVICE, Deps
@@ -15,6 +15,8 @@ from controlplane.usecases.reportbatch import Bounds, ReportBatch, write_all
 from controlplane.usecases.together import Together
 from fleet.errors import Conflict, NotFound, TowlineError
 from fleet.identity import ClusterId
+
+_OBJECTS_WEIGH_A_REPORT = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,14 @@ class Told:
     reports: Sequence[Report]
     offered: Sequence[LedgerEntry] = ()
 
+    @property
+    def weight(self) -> int:
+        """About how much there is to write."""
+        bodies = [one.body for one in self.reports]
+        told = [one for one in bodies if isinstance(one, InventoryReport)]
+        objects = sum(len(one.present) + len(one.gone) for one in told)
+        return 1 + len(bodies) + objects // _OBJECTS_WEIGH_A_REPORT
+
 
 class Reporting:
     """Commits what agents tell, each cluster's reports in their order."""
@@ -33,7 +43,7 @@ class Reporting:
         self._deps = deps
         self._bounds = bounds
         self._intake = Intake(deps)
-        self._together = Together(self._take_in, lambda told: 1 + len(told.reports))
+        self._together = Together(self._take_in, lambda told: told.weight)
 
     async def record(self, told: Told) -> int:
         """Commit reports; the number up to which all of the cluster's are committed. NotFound.

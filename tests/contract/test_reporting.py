@@ -144,3 +144,10 @@ async def test_each_cluster_has_bounds_of_its_own(store: SqlStore, reporting: Re
         alarmed = [one.id for one in await tx.clusters.select() if one.alarm]
     assert counted == dict.fromkeys(CLUSTERS, 3) | {CLUSTERS[1]: 1}
     assert alarmed == [CLUSTERS[1]]
+
+
+def test_many_objects_weigh_more_than_a_word() -> None:
+    """Else inventories of whole clusters would gather in one transaction, and in memory."""
+    a, *_ = CLUSTERS
+    assert told(a, objects=20_000).weight > 100 * told(a).weight
+    assert told(a, objects=49).weight == told(a).weight

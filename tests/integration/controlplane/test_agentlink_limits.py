@@ -91,6 +91,19 @@ async def test_no_agents_reports_are_taken_all_at_once(hub: Hub) -> None:
     assert all(after - before <= 100 for before, after in pairwise(numbers))
 
 
+async def test_a_transaction_takes_few_large_inventories(hub: Hub) -> None:
+    """Everybody else waits for its end."""
+    assert isinstance(hub.world.clock, FakeClock)
+    _, token = await registered(hub.world)
+    agent = await hub.agent(token)
+    await agent.hello()
+    gone = [wire.ObjectRef(kind="Pod", name=f"p{number}") for number in range(15_000)]
+    for number in range(1, 4):
+        inventory = wire.Inventory(service_id="nobody", gone=gone)
+        await agent.report(number, inventory=inventory)
+    assert [await acknowledged(agent, hub.world.clock) for _ in range(3)] == [1, 2, 3]
+
+
 async def test_a_wait_that_a_process_before_this_one_has_told_of_ends(hub: Hub) -> None:
     """The budget went with that process; what it told people stays in the store."""
     world = hub.world
