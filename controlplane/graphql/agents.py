@@ -211,7 +211,7 @@ class AgentMutation:
     ) -> list[Cluster]:
         verbs, actor = info.context.verbs, info.context.actor
         asked = await verbs.interventions.upgrade_agents(
-            actor, group_id, version, image, without or ()
+            actor, group_id, version, image, frozenset(without or ())
         )
         return [Cluster.of(one) for one in asked]
 
