@@ -9,6 +9,7 @@ from controlplane.domain.clustergroups import MOST_CHANGING, ClusterGroup
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.names import check_label, check_text
 from controlplane.domain.ownership import OwnerKind
+from controlplane.domain.pipelines import codec
 from controlplane.domain.selectors import Selector
 from controlplane.ports import Page, PageQuery, Transaction
 from controlplane.usecases.conflicts import taken
@@ -122,7 +123,7 @@ class ClusterGroups:
         return group
 
     async def delete(self, actor: Actor, id: str) -> ClusterGroup:
-        """Conflict: it is frozen, or definitions choose clusters by it."""
+        """Conflict: it is frozen, or definitions or pipelines go by it."""
         require_member(actor)
         async with self._deps.store.write() as tx:
             group = await find_cluster_group(tx, id)
@@ -133,6 +134,9 @@ class ClusterGroups:
                 for one in await rows(tx, kind).select():
                     if id in one.selector.groups:
                         raise Conflict(f"{kind.noun} {one.name!r} chooses clusters by this group")
+            for row in await tx.pipelines.select():
+                if id in codec.pipeline_from_json(row.spec).groups:
+                    raise Conflict(f"pipeline {row.name!r} goes by this group")
             await tx.cluster_groups.remove(id)
             await self._deps.audit(tx, actor, "deleteClusterGroup", group.name, id)
         return group

@@ -51,7 +51,14 @@ from controlplane.usecases.gitplaces import with_places
 from controlplane.usecases.observations import of_stages, of_surroundings
 from controlplane.usecases.retrying import retried
 from controlplane.usecases.scopes import project_for
-from controlplane.usecases.stages import BY_FLEET, bind, check_shared, resolved, unbind
+from controlplane.usecases.stages import (
+    BY_FLEET,
+    bind,
+    check_groups,
+    check_shared,
+    resolved,
+    unbind,
+)
 from controlplane.usecases.triggerrows import forget_parts, note_parts
 from fleet.errors import Conflict, Invalid, NotFound
 from fleet.identity import ServiceId
@@ -185,6 +192,7 @@ class Pipelines:
             before = codec.pipeline_from_json(row.spec) if row else None
             id = row.id if row else self._deps.new_id()
             spec = model.validate(self._spec(id, draft, before, actor))
+            await check_groups(tx, spec)
             spec = await resolved(tx, spec, project)
             await self._check_jobs(tx, actor, spec)
             left = await bind(tx, spec, before, actor)

@@ -24,6 +24,13 @@ def needs_fleet(spec: model.Pipeline) -> bool:
     return any(_depends(stage) for stage in spec.stages)
 
 
+async def check_groups(tx: Transaction, spec: model.Pipeline) -> None:
+    """Invalid: a stage goes by a cluster group that is not there."""
+    known = await tx.cluster_groups.select(id=spec.groups) if spec.groups else []
+    if gone := spec.groups - {one.id for one in known}:
+        raise Invalid(f"there is no cluster group {min(gone)}: name another one", field="groups")
+
+
 async def resolved(tx: Transaction, spec: model.Pipeline, project_id: str | None) -> model.Pipeline:
     """The pipeline with the services that its selectors choose now, in waves."""
     if not needs_fleet(spec):

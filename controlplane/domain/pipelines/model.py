@@ -145,6 +145,12 @@ class Pipeline:
         return (*gates, *self.workflow.values())
 
     @cached_property
+    def groups(self) -> frozenset[str]:
+        """Ids of the cluster groups by which stages choose services, or roll out."""
+        chosen = [one.selector.clusters.groups for one in self.stages if one.selector]
+        return frozenset().union(*chosen, *(one.rollout.groups for one in self.stages))
+
+    @cached_property
     def order(self) -> tuple[Stage, ...]:
         """The stages, each after all that lead to it. Invalid: there is a cycle."""
         sources = {k: tuple(e.source for e in edges) for k, edges in self.edges_into.items()}

@@ -550,6 +550,17 @@ async def test_a_selector_that_matches_nothing_says_so(stand: Stand) -> None:
     assert candidate.reason == "the selector of prod matches no service"
 
 
+async def test_a_group_by_which_a_roll_out_goes_is_there_and_stays(stand: Stand) -> None:
+    """Without it all clusters would be of one wave."""
+    world, groups = stand.world, ClusterGroups(stand.world.deps)
+    with pytest.raises(Invalid, match="no cluster group nowhere"):
+        await stand.save(stage=chosen(Rollout(Strategy.WAVES, groups=("nowhere",))))
+    group = await groups.create(world.admin, GroupChange(name="eu"))
+    await stand.save(stage=chosen(Rollout(Strategy.WAVES, groups=(group.id,))))
+    with pytest.raises(Conflict, match="pipeline 'shop' goes by this group"):
+        await groups.delete(world.admin, group.id)
+
+
 async def test_the_freeze_of_a_group_stops_it_there_only(world: World) -> None:
     stand = Stand(world)
     await stand.fleet(3)
