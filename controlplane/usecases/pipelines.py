@@ -511,7 +511,8 @@ class Pipelines:
                 service_id=release.commits.keys(), sha=set(release.commits.values())
             )
         authors = [release.author, *(revision.author for revision in moved)]
-        return any(f"<{actor.email}>" in author for author in authors)
+        # Providers and git write one address in different cases.
+        return any(f"<{actor.email}>".casefold() in author.casefold() for author in authors)
 
     async def _record(self, tx: Transaction, id: str, effect: fx.Effect, now: datetime) -> None:
         """Keep an effect as a job for a worker; what is only for people is told to them."""
