@@ -27,7 +27,7 @@ PROTOCOL = 1
 PULSE_SECONDS = 15.0
 GOODBYE_SECONDS = 2.0
 SMALL_BUNDLE_BYTES = 16 << 10
-_MOST_WAITING_REPORTS = 1000
+_MOST_WAITING_REPORTS, _MOST_WAITING_BYTES = 1000, 8 << 20
 _MOST_AT_ONCE, _MOST_OBJECTS_AT_ONCE = 100, 20_000
 _MOST_LOGS = 1000
 _MOST_ASKED_BY_ID = 1000
@@ -106,6 +106,7 @@ class Session:
         self._limit = asyncio.timeout(None)
         self._running = False
         self._reports: list[wire.Report] = []
+        self._waiting_bytes = 0
         self._reported = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
@@ -204,10 +205,16 @@ class Session:
                 await self._log(message.job_log)
             if message.WhichOneof("body") == "report" and self._goodbye is None:
                 self._reports.append(message.report)
+                self._waiting_bytes += message.report.ByteSize()
                 self._reported.set()
-                if len(self._reports) >= _MOST_WAITING_REPORTS:
+                if self._is_full():
                     self._room.clear()
                     await self._room.wait()
+
+    def _is_full(self) -> bool:
+        """Whether so much is uncommitted that no more is read."""
+        many = len(self._reports) >= _MOST_WAITING_REPORTS
+        return many or self._waiting_bytes >= _MOST_WAITING_BYTES
 
     async def _hear(self, complaint: str) -> None:
         """Show what hinders the agent itself, as long as it does."""
@@ -237,6 +244,7 @@ class Session:
                 some = _taken_at_once(self._reports)
                 most = await self._observer.admit(self.cluster_id, some)
                 batch, self._reports = self._reports[:most], self._reports[most:]
+                self._waiting_bytes -= sum(one.ByteSize() for one in batch)
                 self._room.set()
                 await self._commit(batch)
                 await self._observer.rest()

@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 
 from controlplane.agentlink.paces import BURST, SLOWED
+from controlplane.agentlink.session import Session
 from controlplane.domain.services import ServiceStatus
 from fleet.identity import ClusterId
 from fleet.wire.v1 import agent_pb2 as wire
@@ -14,6 +15,7 @@ from tests.fakes.clock import FakeClock
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World
 from tests.integration.controlplane.test_agentlink import Hub, TalkingAgent, listening, registered
+from tests.integration.controlplane.test_agentlink_revoked import HELLO, NarrowStream, Observer
 
 TOO_LONG = "x" * 254
 MORE = 500
@@ -102,6 +104,42 @@ async def test_a_transaction_takes_few_large_inventories(hub: Hub) -> None:
         inventory = wire.Inventory(service_id="nobody", gone=gone)
         await agent.report(number, inventory=inventory)
     assert [await acknowledged(agent, hub.world.clock) for _ in range(3)] == [1, 2, 3]
+
+
+class Stalled(Observer):
+    """Lets nothing be committed."""
+
+    async def admit(self, cluster_id: ClusterId, waiting: int) -> int:
+        await asyncio.Event().wait()
+        return waiting
+
+
+async def test_large_reports_fill_no_memory_while_they_wait(world: World) -> None:
+    """Forty of a megabyte each: most of them stay with the agent."""
+    cluster_id, _ = await registered(world)
+    gone = [wire.ObjectRef(kind="Pod", name=f"{number:0253}") for number in range(4000)]
+    report = wire.Report(at_ms=1, inventory=wire.Inventory(service_id="nobody", gone=gone))
+    read = 0
+
+    async def incoming() -> AsyncIterator[wire.AgentMessage]:
+        nonlocal read
+        for read in range(1, 41):
+            report.number = read
+            yield wire.AgentMessage(report=report)
+            await asyncio.sleep(0)
+        await asyncio.Event().wait()
+
+    stream = NarrowStream(most=100)
+    session = Session(ClusterId(cluster_id), "t", world.agents, stream, Stalled())
+    running = asyncio.ensure_future(session.run(HELLO, incoming()))
+    async with asyncio.timeout(60):
+        while read < 8:
+            await asyncio.sleep(0.01)
+    for _ in range(500):
+        await asyncio.sleep(0)
+    assert read < 12
+    running.cancel()
+    await asyncio.wait({running})
 
 
 async def test_a_wait_that_a_process_before_this_one_has_told_of_ends(hub: Hub) -> None:
