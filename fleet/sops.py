@@ -19,6 +19,8 @@ from fleet.errors import Invalid
 MARK = b"ENC[AES256_GCM,"
 METADATA = "sops"
 _MOST_RECIPIENTS = 64
+# Of one recipient: what has thousands takes minutes to be opened.
+_MOST_KEY_CHARACTERS = 2048
 _VALUE = re.compile(
     r"ENC\[AES256_GCM,data:([^,]*),iv:([^,]*),tag:([^,]*),type:(str|int|float|bool|bytes)\]"
 )
@@ -60,6 +62,8 @@ class Metadata:
             raise Invalid("sops.age is no list of recipients")
         try:
             age = {str(one["recipient"]): str(one["enc"]) for one in recipients}
+            if any(len(one) > _MOST_KEY_CHARACTERS for one in age.values()):
+                raise Invalid("sops.age has a key that is not of one recipient alone")
             rules = {name: str(given[name]) for name in _RULES if given.get(name)}
             if len(rules) > 1:
                 raise Invalid(f"{' and '.join(rules)} exclude each other")

@@ -8,6 +8,7 @@ the file, which a bundle has not. Each value is bound to its place; the rest is 
 import base64
 import binascii
 import hashlib
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ from fleet.sops import MARK, METADATA, FileKey, Metadata, place
 from syncagent.domain.objects import KubeObject
 
 _PLACES = ("data", "stringData")
+_NAMES = re.compile(r"\^?\(?[\w.|-]{1,128}\)?\$?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,8 @@ class EncryptedValue:
         if not self.in_base64:
             return plain.encode()
         try:
-            return base64.b64decode(plain, validate=True)
+            # Lines end where they like, as for the API server.
+            return base64.b64decode(plain.replace("\r", "").replace("\n", ""), validate=True)
         except binascii.Error:
             # Not chained: the error may hold the value.
             raise Invalid(f"{self.place.rstrip(':')} holds no base64: use stringData") from None
@@ -54,7 +57,7 @@ def set_apart(raw: KubeObject, line: bytes) -> tuple[KubeObject, tuple[Encrypted
     """
     if MARK not in line or METADATA not in raw:
         return raw, ()
-    metadata = Metadata.of(raw[METADATA])
+    metadata = _checked(Metadata.of(raw[METADATA]))
     found = {(field, key): one for field, key, one in _values(raw, metadata)}
     plain = {name: value for name, value in raw.items() if name != METADATA}
     for field in _PLACES:
@@ -69,6 +72,14 @@ def set_apart(raw: KubeObject, line: bytes) -> tuple[KubeObject, tuple[Encrypted
             "Secrets only (encrypted_regex: ^(data|stringData)$)"
         )
     return plain, tuple(found.values())
+
+
+def _checked(metadata: Metadata) -> Metadata:
+    """Invalid: a rule that may take for ever to be tried, while the agent does nothing else."""
+    for name, rule in metadata.rules.items():
+        if name.endswith("_regex") and not _NAMES.fullmatch(rule):
+            raise Invalid(f"sops.{name} is more than names: encrypt by ^(data|stringData)$")
+    return metadata
 
 
 def _values(raw: KubeObject, metadata: Metadata) -> Iterator[tuple[str, str, EncryptedValue]]:

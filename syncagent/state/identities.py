@@ -1,10 +1,11 @@
 """The age identities of this cluster: a file, such as of a mounted Secret, read when needed."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from fleet.age import AgeIdentity, identities_in
 from fleet.errors import Invalid, Unavailable
-from fleet.sops import key_for
+from fleet.sops import FileKey, key_for
 from syncagent.domain.encrypted import EncryptedValue
 
 _MOST_BYTES = 64 << 10
@@ -16,15 +17,23 @@ class AgeIdentities:
     def __init__(self, file: Path | None) -> None:
         self._file = file
         self._read: tuple[int, list[AgeIdentity]] = (0, [])
+        self._newest: tuple[Mapping[str, str], FileKey] | None = None
 
     def open(self, one: EncryptedValue) -> bytes:
-        key = key_for(one.keys, self._identities())
+        key = self._key(one.keys)
         if key is None:
             raise Invalid(
                 f"a value is encrypted for {', '.join(sorted(one.keys)) or 'no age recipient'}: "
                 "neither the control plane nor this cluster's agent has such an age identity"
             )
         return one.open(key)
+
+    def _key(self, keys: Mapping[str, str]) -> FileKey | None:
+        """The key of a file, opened once for the values of an object, which may be thousands."""
+        if self._newest is None or self._newest[0] is not keys:
+            key = key_for(keys, self._identities())
+            self._newest = None if key is None else (keys, key)
+        return self._newest[1] if self._newest else None
 
     def _identities(self) -> list[AgeIdentity]:
         """Read anew when the file has changed."""

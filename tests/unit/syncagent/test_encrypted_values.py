@@ -47,7 +47,7 @@ def secret(value: str = VALUE, **more: Any) -> KubeObject:
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {"name": "db"},
-        "data": {"whole": sealed(in_base64(value), "data:whole:")},
+        "data": {"whole": sealed(f"{in_base64(value)}\n", "data:whole:")},
         "stringData": {"url": sealed(f"postgres://app:{value}@db", "stringData:url:")},
         "sops": metadata("any", **RULE),
     } | more
@@ -117,8 +117,9 @@ def moved() -> KubeObject:
         (secret(kind="ConfigMap"), "encrypt the values of Secrets only"),
         (secret(metadata={"name": "db", "labels": {"a": "ENC[AES256_GCM,x]"}}), "Secrets only"),
         (secret(sops={}), "not whole"),
+        (secret(sops=metadata("any", encrypted_regex="^(d|a|t)+$")), "more than names"),
     ],
-    ids=["moved", "in the clear", "no base64", "no Secret", "a label", "no metadata"],
+    ids=["moved", "in the clear", "no base64", "no Secret", "a label", "no metadata", "slow rule"],
 )
 async def test_what_cannot_be_opened_is_said_and_not_written(
     stand: Stand, broken: KubeObject, why: str
