@@ -228,7 +228,10 @@ def what_if(
       towline pipelines what-if -f stricter.yaml --since 2026-01-01T00:00Z --until 2026-01-08T00:00Z
     """
     api = connect(context)
-    (manifest,) = [one for one in read_manifests(file) if one.kind == "Pipeline"]
+    manifests = [one for one in read_manifests(file) if one.kind == "Pipeline"]
+    if len(manifests) != 1:
+        raise Invalid(f"{file} has {len(manifests)} pipelines: what-if takes one")
+    (manifest,) = manifests
     attributes = Planner(api, dry_run=True).pipeline_attributes(manifest.fields)
     found = find_pipeline(api, manifest.fields["name"])
     given = {"attributes": attributes, "since": since, "until": until}

@@ -88,6 +88,14 @@ def test_failures_have_their_exit_codes(
     assert "Traceback" not in done.stderr
 
 
+def test_a_replay_of_no_pipeline_says_so(installation: Installation, tmp_path: Path) -> None:
+    file = tmp_path / "fleet.yaml"
+    file.write_text("apiVersion: towline/v1\nkind: Cluster\nhandle: dev\n")
+    window = ("--since", "2026-01-01T00:00Z", "--until", "2026-01-02T00:00Z")
+    done = installation.run("pipelines", "what-if", "-f", str(file), *window, code=2)
+    assert "has 0 pipelines" in done.stderr and "Traceback" not in done.stderr
+
+
 def test_a_wrong_token_is_refused_and_a_dead_server_unreachable(
     installation: Installation,
 ) -> None:
