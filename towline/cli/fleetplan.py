@@ -59,7 +59,7 @@ class Ids:
 
     def group(self, name: str) -> str:
         """NotFound: there is none."""
-        return self._id(lambda: find(self._api, GROUPS, name))
+        return self._id(lambda: find(self._api, GROUPS, name), f"cluster group {name}")
 
     def project(self, name: str) -> str:
         """NotFound: there is none."""
@@ -67,14 +67,17 @@ class Ids:
 
     def secret(self, name: str) -> str:
         """NotFound: there is none."""
-        return self._id(lambda: self._api.ask(secretdocuments.ONE, name=name)["secret"])
+        ask = self._api.ask
+        return self._id(lambda: ask(secretdocuments.ONE, name=name)["secret"], f"secret {name}")
 
-    def _id(self, look: Any) -> str:
+    def _id(self, look: Any, what: str = "") -> str:
         try:
             return look()["id"]
         except NotFound:
             if self._lenient:
                 return _MADE_LATER
+            if what:
+                raise NotFound(f"could not find {what}") from None
             raise
 
 

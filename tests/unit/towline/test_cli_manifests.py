@@ -233,6 +233,13 @@ def test_a_pipeline_of_unknown_services_is_refused(tmp_path: Path) -> None:
         apply(tmp_path, FakeApi(), PIPELINE)
 
 
+def test_a_group_that_is_not_there_is_named(tmp_path: Path) -> None:
+    chosen = "serviceNames: [web], rollout: {strategy: WAVES, groups: [eu]}"
+    text = PIPELINE.replace("services: [dev/web]", chosen)
+    with pytest.raises(NotFound, match="could not find cluster group eu"):
+        apply(tmp_path, FakeApi(), text)
+
+
 def test_secrets_come_from_the_environment_or_a_file(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("PEM\n")
     text = REPOSITORY + f"password: {{env: PASSWORD}}\nprivateKey: {{file: {tmp_path}/key}}\n"
