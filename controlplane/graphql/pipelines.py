@@ -372,6 +372,8 @@ class PipelineStageAttributes:
             selector = model.ServiceSelector(tuple(self.service_names), clusters)
         if selector and self.services:
             raise Invalid("either services or serviceNames", field=f"stages.{self.name}")
+        if self.selector and not selector:
+            raise Invalid("a selector chooses among serviceNames", field=f"stages.{self.name}")
         return StageDraft(
             self.name,
             [one.service_id for one in self.services or ()],
