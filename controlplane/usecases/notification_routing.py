@@ -209,7 +209,7 @@ async def _located(
         commits = {service.repository_id or "": one.detail.get("sha", "")}
         return _of_service(one, service, known), commits
     if one.pipeline_id:
-        pipeline = await tx.pipelines.get(one.pipeline_id)
+        pipeline = await tx.pipelines.peek(id=one.pipeline_id)
         if pipeline is None:
             return None, {}
         return await _of_pipeline(tx, one, pipeline)

@@ -12,10 +12,13 @@ from sqlalchemy import text
 from controlplane.domain.access.roles import BuiltInRole as Role
 from controlplane.domain.bindings import SubjectKind
 from controlplane.domain.clustergroups import ClusterGroup
+from controlplane.domain.notifications import NotificationKind, notification
 from controlplane.domain.people import Group
+from controlplane.domain.promotion import Pipeline
 from controlplane.ports import Collided
 from controlplane.storage.store import SqlStore
 from controlplane.usecases.deps import Deps
+from controlplane.usecases.notification_routing import Routing
 from controlplane.usecases.people import GroupChange
 from controlplane.usecases.projects import ProjectChange
 from controlplane.usecases.retrying import retried
@@ -109,6 +112,18 @@ async def test_many_rows_are_locked_in_the_order_of_ids_whatever_changes_of_each
         assert await tx.projects.find(id=third) is not None
     async with asyncio.timeout(PATIENCE):
         await changing
+
+
+async def test_news_of_a_pipeline_do_not_wait_for_it(postgres_world: World) -> None:
+    """Those of many are routed together: held, pipelines would be taken in the order of news."""
+    world, now = postgres_world, postgres_world.clock.now()
+    told = notification(NotificationKind.PROMOTION_DONE, now, "done", pipeline_id="p")
+    async with world.deps.store.write() as tx:
+        await tx.pipelines.add(Pipeline("p", "shop", now, now))
+        await tx.notifications.append([told])
+    async with asyncio.timeout(PATIENCE), world.deps.store.write() as tx:
+        assert await tx.pipelines.get("p") is not None
+        assert await Routing(world.deps).route() == 1
 
 
 class Room:
