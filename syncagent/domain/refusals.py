@@ -33,6 +33,8 @@ def check_object(one: KubeObject, size: int) -> None:
     if is_secret(one) and not _is_words(one.get("data")):
         # The API server's own refusal would repeat the value.
         raise Invalid(f"{describe(one)}: its data must be text (base64), each of it")
+    if is_secret(one) and not isinstance(one.get("stringData") or {}, dict):
+        raise Invalid(f"{describe(one)}: its stringData must be names, each with a text")
     name, namespace = meta.get("name"), meta.get("namespace") or ""
     if not name and isinstance(meta.get("generateName"), str) and hook_of(one) is not None:
         name = meta["generateName"] + "0"

@@ -276,6 +276,7 @@ async def test_terminate_ends_hooks_and_stays_ended(stand: Stand) -> None:
         config("a") | {"metadata": {"name": "a", "labels": {"x": 1}}},
         config("a", "x" * 1_600_000),
         config("a") | {"kind": "Secret", "data": {"pin": 48151623}},
+        config("a") | {"kind": "Secret", "stringData": "48151623"},
         config("a") | {"metadata": {"name": "a", "ownerReferences": [
             {"apiVersion": "v1", "kind": "ConfigMap", "name": "good", "uid": "u"}]}},
     ],
