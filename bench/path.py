@@ -129,9 +129,7 @@ class PathBench:
         stages: dict[str, list[float]] = {}
         for count in range(1, RUNS + 1):
             number = count * 37 % SERVICES
-            elapsed, pushed = self._one(
-                number, f"w{count}", lambda _: hint(self.stage, self.repository_id), self.watcher
-            )
+            elapsed, pushed = self._one(number, f"w{count}", self._hint, self.watcher)
             total.append(elapsed)
             for name, value in self._stages(self.ids[number], pushed).items():
                 stages.setdefault(name, []).append(value)
