@@ -24,6 +24,7 @@ _MOST_KEY_CHARACTERS = 2048
 _VALUE = re.compile(
     r"ENC\[AES256_GCM,data:([^,]*),iv:([^,]*),tag:([^,]*),type:(str|int|float|bool|bytes)\]"
 )
+_NESTED = re.compile(r"[*+}]\)*[*+{]|\)[*+{]|\\[1-9]")
 _DEFAULT_SUFFIX = "_unencrypted"
 _RULES = ("unencrypted_suffix", "encrypted_suffix", "unencrypted_regex", "encrypted_regex")
 _UNKNOWN_RULES = ("unencrypted_comment_regex", "encrypted_comment_regex")
@@ -131,6 +132,8 @@ def place(path: Path) -> str:
 
 
 def _matches(pattern: str, path: Path) -> bool:
+    if _NESTED.search(pattern):
+        raise Invalid("its rule of what is encrypted repeats what repeats: it may take for ever")
     try:
         return any(re.search(pattern, one) for one in path)
     except re.error:
