@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from fleet.errors import Invalid
+from fleet.errors import Invalid, NotFound
 from towline.cli import secretdocuments as documents
-from towline.cli.output import Format, field, say, show, since
+from towline.cli.output import Column, Format, Row, field, say, show, since
 from towline.cli.session import (
     Api,
     Json,
@@ -24,12 +24,20 @@ from towline.cli.session import (
 
 app = typer.Typer(no_args_is_help=True, help="Values that only agents open.")
 
+
+def problem_of(row: Row) -> str:
+    """What is wrong with a secret: with its source, or why its rotation is held."""
+    rotation = row["rotation"] or {}
+    held = rotation.get("reason") if rotation.get("phase") == "HELD" else ""
+    return row["problem"] or held or ""
+
+
 COLUMNS = (
     field("NAME"),
     field("VERSION", "currentVersion"),
     field("SOURCE", "source", "kind"),
     field("ROTATION", "rotation", "phase"),
-    field("PROBLEM"),
+    Column("PROBLEM", problem_of),
 )
 _VERSIONS = (
     field("VERSION", "number"),
@@ -250,7 +258,10 @@ def rotate_keys(context: typer.Context, output: Output = Format.TABLE) -> None:
 
 
 def _id(api: Api, name: str) -> str:
-    return api.ask(documents.ONE, name=name)["secret"]["id"]
+    try:
+        return api.ask(documents.ONE, name=name)["secret"]["id"]
+    except NotFound:
+        raise NotFound(f"could not find secret {name}") from None
 
 
 def _wanted(api: Api, name: str, text: str) -> Json:

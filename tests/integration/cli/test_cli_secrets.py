@@ -111,6 +111,8 @@ def test_a_secret_from_its_first_value_to_its_end(
         said += done.stdout + done.stderr
     run("secrets", "rotation", "db", "maybe", code=2)
     run("secrets", "refresh", "db", code=1)
+    missing = run("secrets", "use", "dev/shop", "db=nope", code=3)
+    assert "could not find secret nope" in missing.stderr
     assert CANARY not in said
     kept = [one for one in installation.folder.rglob("*") if one.is_file()]
     assert kept and not [one for one in kept if CANARY.encode() in one.read_bytes()]

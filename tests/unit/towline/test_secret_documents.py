@@ -6,6 +6,7 @@ import pytest
 from graphql import GraphQLObjectType, build_schema, parse, validate
 
 from towline.cli import flowdocuments, secretdocuments
+from towline.cli.secrets import problem_of
 
 SCHEMA = build_schema((Path(__file__).parents[3] / "schema.graphql").read_text())
 DOCUMENTS = {
@@ -27,3 +28,10 @@ def test_no_type_of_the_api_has_a_field_for_a_value(kind: str) -> None:
     shown = SCHEMA.type_map[kind]
     assert isinstance(shown, GraphQLObjectType)
     assert not {"value", "valueBase64", "sealed", "wrapped", "plain"} & shown.fields.keys()
+
+
+def test_a_list_of_secrets_says_why_a_rotation_is_held() -> None:
+    held = {"phase": "HELD", "reason": "not healthy with version 2: shop"}
+    assert problem_of({"problem": None, "rotation": held}) == held["reason"]
+    assert problem_of({"problem": None, "rotation": {**held, "phase": "ROLLING"}}) == ""
+    assert problem_of({"problem": "no such path", "rotation": None}) == "no such path"
