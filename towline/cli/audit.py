@@ -27,7 +27,12 @@ COLUMNS = (
 )
 
 
-CHAINS = (field("KIND"), field("NUMBER"), field("HASH"), field("EXPIRED"))
+CHAINS = (
+    field("KIND"),
+    Column("NUMBER", lambda row: f"{row['number']:.0f}"),
+    field("HASH"),
+    Column("EXPIRED", lambda row: f"{row['expired']:.0f}"),
+)
 
 
 class Verdict(StrEnum):
