@@ -101,7 +101,11 @@ async def _look_at(tools: Tools, service: Service, one: Owned, terms: Terms) -> 
     """
     heir = None if one.leaving else tools.registry.heir(service, one.key)
     if heir is not None:
-        forget(tools, service, one)
+        if heir.due and heir.current != heir.desired:
+            # Whether it still waits shows once its newest word is read.
+            one.doubtful = True
+        else:
+            forget(tools, service, one)
         tools.urge(heir)
         return None
     try:

@@ -208,8 +208,8 @@ class Registry:
         return f"{ref} belongs to service {holder.name} already; {leaves}"
 
     def heir(self, holder: Service, key: ObjectKey) -> Service | None:
-        """Another service that waits to have what its holder gives up."""
-        others = (one for one in self._services.values() if one is not holder)
+        """Another service, which is to stay, that waits to have what its holder gives up."""
+        others = (one for one in self._services.values() if one is not holder and one.desired.spec)
         return next((one for one in others if key in one.barred), None)
 
     def note_claim(self, live: KubeObject) -> bool:

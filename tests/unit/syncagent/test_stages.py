@@ -405,6 +405,37 @@ async def test_what_another_service_waits_for_is_left_to_it(stand: Stand, goes: 
     await stand.until(lambda: has(stand, *key))
 
 
+@pytest.mark.parametrize("still", [True, False])
+async def test_who_waited_for_an_object_may_want_it_no_more(stand: Stand, still: bool) -> None:
+    """What two services give up with one commit goes; what one of them still wants stays."""
+    stand.want("a", "b", service="first")
+    await stand.until(lambda: stand.last("first") == (Phase.HEALTHY, ""))
+    stand.bring([config("a")], service="second")
+    await stand.until(lambda: stand.last("second")[0] == Phase.FAILED)
+    stand.want("b", service="first")
+    late = stand.want("c", *(["a"] if still else []), service="second")
+    del stand.hub.bundles[late.digest]
+    await stand.clock.advance(30)
+    assert has(stand, "", "ConfigMap", "prod", "a")
+    stand.hub.bundles[late.digest] = late.data
+    for service in ("first", "second"):
+        await stand.until(lambda name=service: stand.last(name) == (Phase.HEALTHY, ""))
+    await stand.clock.advance(60)
+    assert has(stand, "", "ConfigMap", "prod", "a") is still
+    assert (("delete", "ConfigMap prod/a") in stand.cluster.calls) is not still
+
+
+async def test_a_service_that_goes_too_inherits_nothing(stand: Stand) -> None:
+    stand.want("a", service="first")
+    await stand.until(lambda: stand.last("first") == (Phase.HEALTHY, ""))
+    stand.bring([config("a"), config("c")], service="second")
+    await stand.until(lambda: stand.last("second")[0] == Phase.FAILED)
+    for service in ("first", "second"):
+        stand.sequence += 1
+        stand.engine.desire(Desired(service, stand.sequence, removal=Removal.CASCADE))
+    await stand.until(lambda: not has(stand, "", "ConfigMap", "prod", "a"))
+
+
 async def test_a_refused_wave_keeps_the_next_back(stand: Stand) -> None:
     """An object that is refused is a wave that is not well."""
     stand.cluster.fail["a"] = Refused("no", status=403, reason="Forbidden")
