@@ -6,7 +6,7 @@ import { onReached, reached, unreachable } from "../live/reach";
 import { activeExchange, askAgain } from "./active";
 import { KEYLESS, TicketDocument } from "./generated";
 import { refused } from "./session";
-import { isUncached, uncachedExchange } from "./uncached";
+import { isUncached, UNCACHED, uncachedExchange } from "./uncached";
 
 /** Says that the request comes from this page and not from a form of another site. */
 export const CSRF = { "X-Towline-CSRF": "console" };
@@ -16,9 +16,9 @@ const NORMAL = 1000;
 // graphql-ws ends a connection so for which there was no ticket: why not is told by what was asked for it.
 const NO_TICKET = 4005;
 
-/** A secret that opens one WebSocket: browsers put no headers into its request. */
+/** A secret that opens one WebSocket: browsers put no headers into its request. Past the cache, which mixes up the same change asked for by several. */
 export async function ticket(): Promise<string> {
-  const { data, error } = await client.mutation(TicketDocument, {}).toPromise();
+  const { data, error } = await client.mutation(TicketDocument, {}, UNCACHED).toPromise();
   if (data == null) throw error ?? new Error("no ticket was given");
   return data.createTicket;
 }

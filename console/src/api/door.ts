@@ -36,27 +36,63 @@ export async function containersOf(handle: string, pod: Pod): Promise<readonly C
 
 export type LogRequest = { readonly container: string; readonly follow: boolean; readonly tail: number; readonly previous: boolean };
 
-/** A pod's log as it comes, piece by piece, until it ends or is aborted. */
-export async function* logOf(handle: string, pod: Pod, asked: LogRequest, signal: AbortSignal): AsyncGenerator<string> {
-  const query = new URLSearchParams({ follow: String(asked.follow), tailLines: String(asked.tail), timestamps: "true" });
-  if (asked.container !== "") query.set("container", asked.container);
-  if (asked.previous) query.set("previous", "true");
-  const response = await fetch(`${podPath(handle, pod, "log")}?${query.toString()}`, { headers: CSRF, signal });
-  if (!response.ok || response.body === null) throw await refusal(response);
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+const BEARER = "base64url.bearer.authorization.k8s.io.";
+
+/** A WebSocket through the door, opened by a ticket. */
+async function socketTo(path: string, protocol: string): Promise<WebSocket> {
+  const secret = btoa(await ticket()).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+  const scheme = location.protocol === "https:" ? "wss" : "ws";
+  const socket = new WebSocket(`${scheme}://${location.host}${path}`, [protocol, `${BEARER}${secret}`]);
+  socket.binaryType = "arraybuffer";
+  return socket;
+}
+
+/** What comes through a WebSocket until it ends or is aborted; null: it was not let in. */
+async function streamOf(socket: WebSocket, signal: AbortSignal): Promise<ReadableStream<Uint8Array<ArrayBuffer>> | null> {
+  const end = () => socket.close();
+  if (signal.aborted) end();
+  signal.addEventListener("abort", end);
+  const stream = new ReadableStream<Uint8Array<ArrayBuffer>>({
+    start: (control) => {
+      socket.addEventListener("message", ({ data }: MessageEvent<ArrayBuffer>) => control.enqueue(new Uint8Array(data)));
+      socket.addEventListener("close", () => control.close());
+    },
+  });
+  const isOpen = await new Promise<boolean>((settle) => {
+    socket.addEventListener("open", () => settle(true));
+    socket.addEventListener("close", () => settle(false));
+  });
+  return isOpen ? stream : null;
+}
+
+async function* textOf(stream: ReadableStream<Uint8Array<ArrayBuffer>>): AsyncGenerator<string> {
+  const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
   for (let read = await reader.read(); !read.done; read = await reader.read()) yield read.value;
 }
 
-const BEARER = "base64url.bearer.authorization.k8s.io.";
+/**
+ * A pod's log as it comes, piece by piece, until it ends or is aborted. It is followed by a WebSocket: of plain requests
+ * a browser has six at a time, for all of its pages together.
+ */
+export async function* logOf(handle: string, pod: Pod, asked: LogRequest, signal: AbortSignal): AsyncGenerator<string> {
+  const query = new URLSearchParams({ tailLines: String(asked.tail), timestamps: "true" });
+  if (asked.container !== "") query.set("container", asked.container);
+  if (asked.previous) query.set("previous", "true");
+  const path = `${podPath(handle, pod, "log")}?${query.toString()}`;
+  const followed = asked.follow ? await streamOf(await socketTo(`${path}&follow=true`, "binary.k8s.io"), signal) : null;
+  if (followed !== null) {
+    yield* textOf(followed);
+    return;
+  }
+  // Why a WebSocket was not let in, its answer does not say; this one does.
+  const response = await fetch(path, { headers: CSRF, signal });
+  if (!response.ok || response.body === null) throw await refusal(response);
+  yield* textOf(response.body);
+}
 
-/** A WebSocket into a pod's container (`v5.channel.k8s.io`), opened by a ticket. */
+/** A WebSocket into a pod's container (`v5.channel.k8s.io`). */
 export async function execIn(handle: string, pod: Pod, container: string, command: readonly string[]): Promise<WebSocket> {
-  const secret = btoa(await ticket()).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
   const query = new URLSearchParams({ container, stdin: "true", stdout: "true", tty: "true" });
   for (const word of command) query.append("command", word);
-  const scheme = location.protocol === "https:" ? "wss" : "ws";
-  const url = `${scheme}://${location.host}${podPath(handle, pod, "exec")}?${query.toString()}`;
-  const socket = new WebSocket(url, ["v5.channel.k8s.io", `${BEARER}${secret}`]);
-  socket.binaryType = "arraybuffer";
-  return socket;
+  return socketTo(`${podPath(handle, pod, "exec")}?${query.toString()}`, "v5.channel.k8s.io");
 }

@@ -71,7 +71,7 @@ export function Logs({ handle, pods, of = pods.length, container = "" }: Props) 
           {plain(problem)}
         </p>
       ))}
-      <List lines={shown} follow={follow} many={pods.length > 1} />
+      <List lines={shown} follow={follow} many={pods.length > 1 || lines[0]?.pod !== pods[0]?.name} />
     </div>
   );
 }

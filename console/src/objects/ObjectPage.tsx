@@ -168,7 +168,7 @@ export function ObjectPage() {
         {component.images.length > 0 && (
           <>
             <dt>Images</dt>
-            <dd>
+            <dd className="relatives">
               {component.images.map((image) => (
                 <Link key={image} href={`/search?q=${encodeURIComponent(`image:${image.split("/").at(-1) ?? image}`)}`}>
                   <code>{image}</code>

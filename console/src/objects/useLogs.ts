@@ -1,6 +1,6 @@
 // Follows the logs of some pods; what comes is shown once a frame.
 import { useEffect, useState } from "react";
-import { logOf, type LogRequest, type Pod } from "../api/door";
+import { containersOf, logOf, type LogRequest, type Pod } from "../api/door";
 import { join, LineReader, type Line } from "./lines";
 
 export type Logs = { readonly lines: readonly Line[]; readonly problems: readonly string[]; readonly open: number };
@@ -30,6 +30,9 @@ class Gathering {
   }
 }
 
+// What the API server says of a pod with several containers for which none is named.
+const UNNAMED = /container name must be specified/;
+
 const sentence = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 type Kept = { readonly key: string; readonly logs: Logs };
@@ -45,10 +48,21 @@ export function useLogs(handle: string, pods: readonly Pod[], asked: LogRequest)
     const change = (next: (known: Logs) => Logs) =>
       setKept((before) => ({ key, logs: next(before.key === key ? before.logs : { ...NONE, open: names.length }) }));
     const gathering = new Gathering(change);
+    const readOne = async (pod: Pod, container: string, title: string) => {
+      const reader = new LineReader(title);
+      for await (const piece of logOf(cluster, pod, { ...request, container }, control.signal)) gathering.add(reader.take(piece));
+    };
+    const readAll = async (pod: Pod) => {
+      const containers = await containersOf(cluster, pod);
+      await Promise.all(containers.map(({ name }) => readOne(pod, name, `${pod.name}/${name}`)));
+    };
     const read = async ([namespace, name]: [string, string]) => {
-      const reader = new LineReader(name);
+      const pod = { namespace, name };
       try {
-        for await (const piece of logOf(cluster, { namespace, name }, request, control.signal)) gathering.add(reader.take(piece));
+        await readOne(pod, request.container, name).catch((error: unknown) => {
+          if (!UNNAMED.test(sentence(error))) throw error;
+          return readAll(pod);
+        });
       } catch (error) {
         if (!control.signal.aborted) change((known) => ({ ...known, problems: [...known.problems, `${name}: ${sentence(error)}`] }));
       }

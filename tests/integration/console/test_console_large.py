@@ -1,5 +1,6 @@
 """What is far larger than usual stays usable: objects, logs, services."""
 
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -59,7 +60,7 @@ def test_a_log_of_a_hundred_thousand_lines_is_searched(ada: Desk, story: Story) 
     """All of it is kept, only what is in sight is drawn, a word is found in it."""
     lines = (f"2026-11-21T12:00:{n % 60:02}.{n:09}Z line {n} of many\n" for n in range(LINES))
     body = "".join(lines)
-    ada.page.route("**/log?*", lambda route: route.fulfill(body=body, content_type="text/plain"))
+    ada.page.route_web_socket(re.compile(r"/log\?"), lambda socket: socket.send(body.encode()))
     page = ada.go(f"/objects/{component(story, 'Pod')}?tab=logs")
     status = page.get_by_role("status").filter(has_text="lines of 1 pod")
     expect(status).to_contain_text(f"{LINES:,} lines")
