@@ -1015,7 +1015,7 @@ export type HandlesQueryVariables = Exact<{
 
 export type HandlesQuery = { clusters: { pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { id: string, handle: string } }> } };
 
-export type ContextRowFragment = { id: string, name: string, configuration: Record<string, unknown>, project: { id: string, name: string } | null };
+export type ContextRowFragment = { id: string, name: string, configuration: Record<string, unknown>, secretsVersion: number, project: { id: string, name: string } | null };
 
 export type ContextsQueryVariables = Exact<{
   after?: string | null | undefined;
@@ -1023,14 +1023,14 @@ export type ContextsQueryVariables = Exact<{
 }>;
 
 
-export type ContextsQuery = { serviceContexts: { pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { id: string, name: string, configuration: Record<string, unknown>, project: { id: string, name: string } | null } }> } };
+export type ContextsQuery = { serviceContexts: { pageInfo: { hasNextPage: boolean, endCursor: string | null }, edges: Array<{ node: { id: string, name: string, configuration: Record<string, unknown>, secretsVersion: number, project: { id: string, name: string } | null } }> } };
 
 export type ContextQueryVariables = Exact<{
   name: string;
 }>;
 
 
-export type ContextQuery = { serviceContext: { id: string, name: string, configuration: Record<string, unknown>, project: { id: string, name: string } | null } | null };
+export type ContextQuery = { serviceContext: { id: string, name: string, configuration: Record<string, unknown>, secretsVersion: number, project: { id: string, name: string } | null } | null };
 
 export type SaveContextMutationVariables = Exact<{
   name: string;
@@ -1038,7 +1038,7 @@ export type SaveContextMutationVariables = Exact<{
 }>;
 
 
-export type SaveContextMutation = { saveServiceContext: { id: string, name: string, configuration: Record<string, unknown>, project: { id: string, name: string } | null } | null };
+export type SaveContextMutation = { saveServiceContext: { id: string, name: string, configuration: Record<string, unknown>, secretsVersion: number, project: { id: string, name: string } | null } | null };
 
 export type DeleteContextMutationVariables = Exact<{
   id: string;
@@ -1610,7 +1610,7 @@ const AskedText = "fragment Asked on AccessRequest{id scope place minutes reason
 const RoleFullText = "fragment RoleFull on Role{id name description builtIn rules{verbs kinds}kubernetes{groups impersonate record recordInput rules{verbs groups resources namespaces names}}}";
 const AuditRowText = "fragment AuditRow on AuditLog{id at actor action verdict source target targetId status requestId detail kind number hash}";
 const ClusterRowText = "fragment ClusterRow on Cluster{id handle name pingedAt currentVersion agentVersion agentAlarm nodeCount distro tags{name value}project{id name}}";
-const ContextRowText = "fragment ContextRow on ServiceContext{id name configuration project{id name}}";
+const ContextRowText = "fragment ContextRow on ServiceContext{id name configuration secretsVersion project{id name}}";
 const MapRowText = "fragment MapRow on FleetMapRow{id handle name projectId pingedAt services tags{name value}}";
 const GateBoardText = "fragment GateBoard on PipelineGate{id name type state reason quorum notAuthor skipped awaitsDecision approvals{actor at comment}}";
 const PipelineBoardText = "fragment PipelineBoard on Pipeline{id name paused stages{id name health reason verified release{id number author seenAt}digests{serviceId sha digest}workflow{...GateBoard}services{service{id name status cluster{id handle}}}}edges{id reason from{id name}to{id name}release{id number author seenAt}digests{serviceId sha digest}gates{...GateBoard}}}";

@@ -6,7 +6,7 @@ import { Code } from "../ui/Code";
 import { Confirm } from "../ui/Confirm";
 import { Empty } from "../ui/Empty";
 import { FilterField } from "../ui/FilterField";
-import { exactlyOf, textOf } from "../ui/form";
+import { textOf } from "../ui/form";
 import { FormBar } from "../ui/FormBar";
 import { PagedTable } from "../ui/PagedTable";
 import { Problem } from "../ui/Problem";
@@ -16,19 +16,20 @@ import { useParam } from "../ui/useParam";
 import { toYaml } from "../text/yaml";
 import { judged } from "../text/judge";
 import { Overrides } from "./Overrides";
+import { secretsOf } from "./secrets";
 
 type Context = ContextsQuery["serviceContexts"]["edges"][number]["node"];
 
 function Edit({ context, onDone }: { readonly context: Context | null; readonly onDone: () => void }) {
   const [{ error, fetching }, save] = useMutation(SaveContextDocument);
   const [text, setText] = useState(context === null ? "region: eu-west\n" : toYaml(context.configuration));
+  const [secrets, setSecrets] = useState("");
   const { value, problem } = judged(text);
+  const hidden = secretsOf(secrets);
   const submit = async (event: SubmitEvent<HTMLFormElement>) => {
     event.preventDefault();
     const form = new FormData(event.currentTarget);
-    const secret = textOf(form, "secret");
-    const secrets = secret === "" ? null : [{ name: secret, value: exactlyOf(form, "value") }];
-    const result = await save({ name: context?.name ?? textOf(form, "name"), attributes: { configuration: JSON.stringify(value), secrets } });
+    const result = await save({ name: context?.name ?? textOf(form, "name"), attributes: { configuration: JSON.stringify(value), secrets: hidden.secrets === null ? null : [...hidden.secrets] } });
     if (result.error !== undefined) return;
     toast("The context is saved; services that use it are rendered again.");
     onDone();
@@ -43,17 +44,11 @@ function Edit({ context, onDone }: { readonly context: Context | null; readonly 
         </label>
       )}
       <Code text={text} label="Values, as YAML" onChange={setText} />
-      <div className="two">
-        <label>
-          Set a secret <small>its name; empty for none</small>
-          <input name="secret" autoComplete="off" />
-        </label>
-        <label>
-          Its value <small>sealed; nobody sees it again</small>
-          <input name="value" type="password" autoComplete="new-password" />
-        </label>
-      </div>
-      <FormBar action="Save" busy={fetching} complaints={problem === "" ? [] : [problem]} error={error} onCancel={onDone} />
+      <label>
+        Secrets <small>{context !== null && context.secretsVersion > 0 ? "as YAML; they replace all that it has, empty leaves them; sealed, nobody sees them again" : "as YAML: name and text, a line each; sealed, nobody sees them again"}</small>
+        <textarea className="masked" rows={3} autoComplete="off" spellCheck={false} value={secrets} onChange={(event) => setSecrets(event.target.value)} />
+      </label>
+      <FormBar action="Save" busy={fetching} complaints={[problem, hidden.problem].filter((one) => one !== "")} error={error} onCancel={onDone} />
     </form>
   );
 }
