@@ -9,6 +9,8 @@ import { FormBar } from "../ui/FormBar";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
 import { Table } from "../ui/Table";
+import { NoPlace } from "./NoPlace";
+import { PLACES, scopeOf } from "./scopes";
 
 type Binding = BindingsQuery["roleBindings"][number];
 
@@ -16,11 +18,15 @@ const holderOf = ({ user, group }: Binding): string => user?.email ?? (group ===
 
 function Give({ roles, onDone }: { readonly roles: readonly string[]; readonly onDone: () => void }) {
   const [{ error, fetching }, give] = useMutation(GiveRoleDocument);
+  const [lost, lose] = useState("");
   const submit = async (event: SubmitEvent<HTMLFormElement>) => {
     event.preventDefault();
     const form = new FormData(event.currentTarget);
     const kind = textOf(form, "kind") === "group" ? "group" : "user";
-    const attributes = { role: textOf(form, "role"), scope: textOf(form, "scope"), reason: textOf(form, "reason"), [kind]: textOf(form, "who") };
+    const scope = await scopeOf(textOf(form, "scope"));
+    lose(scope === null ? textOf(form, "scope") : "");
+    if (scope === null) return;
+    const attributes = { role: textOf(form, "role"), scope, reason: textOf(form, "reason"), [kind]: textOf(form, "who") };
     const result = await give({ attributes });
     if (result.error !== undefined) return;
     refresh();
@@ -52,15 +58,17 @@ function Give({ roles, onDone }: { readonly roles: readonly string[]; readonly o
           <input name="who" required maxLength={255} />
         </label>
         <label>
-          Where <small>installation, project/NAME, cluster/HANDLE, …</small>
-          <input name="scope" required maxLength={1000} defaultValue="installation" />
+          Where <small>{PLACES}</small>
+          <input name="scope" required maxLength={1000} defaultValue="everywhere" />
         </label>
       </div>
       <label>
         Why
         <input name="reason" maxLength={1000} />
       </label>
-      <FormBar action="Give it" busy={fetching} error={error} onCancel={onDone} />
+      <FormBar action="Give it" busy={fetching} error={error} onCancel={onDone}>
+        <NoPlace named={lost} />
+      </FormBar>
     </form>
   );
 }

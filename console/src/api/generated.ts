@@ -919,6 +919,17 @@ export type TakeRoleMutationVariables = Exact<{
 
 export type TakeRoleMutation = { deleteRoleBinding: { id: string } | null };
 
+export type PlaceIdsQueryVariables = Exact<{
+  name: string;
+  cluster: string;
+  isProject: boolean;
+  isCluster: boolean;
+  isService: boolean;
+}>;
+
+
+export type PlaceIdsQuery = { project?: { id: string } | null, cluster?: { id: string } | null, serviceDeployment?: { id: string } | null };
+
 export type MeQueryVariables = Exact<{ [key: string]: never; }>;
 
 
@@ -1643,6 +1654,7 @@ export const DeleteRoleDocument = typed<DeleteRoleMutation, DeleteRoleMutationVa
 export const BindingsDocument = typed<BindingsQuery, BindingsQueryVariables>("query Bindings{roleBindings{id place expiresAt givenBy reason insertedAt role{id name}user{id email name}group{id name}}}");
 export const GiveRoleDocument = typed<GiveRoleMutation, GiveRoleMutationVariables>("mutation GiveRole($attributes:RoleBindingAttributes!){createRoleBinding(attributes:$attributes){id}}");
 export const TakeRoleDocument = typed<TakeRoleMutation, TakeRoleMutationVariables>("mutation TakeRole($id:ID!){deleteRoleBinding(id:$id){id}}");
+export const PlaceIdsDocument = typed<PlaceIdsQuery, PlaceIdsQueryVariables>("query PlaceIds($name:String!$cluster:String!$isProject:Boolean!$isCluster:Boolean!$isService:Boolean!){project(name:$name)@include(if:$isProject){id}cluster(handle:$name)@include(if:$isCluster){id}serviceDeployment(cluster:$cluster name:$name)@include(if:$isService){id}}");
 export const MeDocument = typed<MeQuery, MeQueryVariables>("query Me{me{id name email role kind}}");
 export const TicketDocument = typed<TicketMutation, TicketMutationVariables>("mutation Ticket{createTicket}");
 export const AuditRowsDocument = typed<AuditRowsQuery, AuditRowsQueryVariables>("query AuditRows($after:String$q:String$filter:AuditLogFilter){auditLogs(first:50 after:$after q:$q filter:$filter){pageInfo{hasNextPage endCursor}edges{node{...AuditRow}}}}" + AuditRowText);
