@@ -1,7 +1,8 @@
 import { Suspense } from "react";
 import { Provider } from "urql";
-import { Route, Switch } from "wouter";
+import { Route, Switch, useLocation } from "wouter";
 import { client } from "../api/client";
+import { Boundary } from "./Boundary";
 import { NotFound } from "./NotFound";
 import { PAGES } from "./pages";
 import { SessionGate } from "./SessionGate";
@@ -10,18 +11,21 @@ import { Skeleton } from "../ui/Skeleton";
 
 /** The whole console: who is it, where are they, what do they see. */
 export function App() {
+  const [where] = useLocation();
   return (
     <Provider value={client}>
       <SessionGate>
         <Shell>
-          <Suspense fallback={<Skeleton lines={12} />}>
-            <Switch>
-              {PAGES.map(({ path, page }) => (
-                <Route key={path} path={path} component={page} />
-              ))}
-              <Route component={NotFound} />
-            </Switch>
-          </Suspense>
+          <Boundary where={where}>
+            <Suspense fallback={<Skeleton lines={12} />}>
+              <Switch>
+                {PAGES.map(({ path, page }) => (
+                  <Route key={path} path={path} component={page} />
+                ))}
+                <Route component={NotFound} />
+              </Switch>
+            </Suspense>
+          </Boundary>
         </Shell>
       </SessionGate>
     </Provider>

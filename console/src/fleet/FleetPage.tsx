@@ -18,6 +18,7 @@ import { namesIn } from "./names";
 import { Summary } from "./Summary";
 import { TimeTravel } from "./TimeTravel";
 import { useFleetAt, useLiveFleet } from "./useFleet";
+import { useMoment } from "./useMoment";
 import { WrongNow } from "./WrongNow";
 import "./fleet.css";
 
@@ -34,7 +35,7 @@ function useFilter(): FleetFilter {
 /** The first page: every service as a cell, what is wrong beside it, and what has changed. */
 export function FleetPage() {
   const filter = useFilter();
-  const [at] = useParam("at");
+  const [at] = useMoment();
   const live = useLiveFleet(filter, at !== "");
   const then = useFleetAt(at === "" ? null : at);
   const { rows, error, moves } = at === "" ? live : then;

@@ -1,7 +1,7 @@
 import { useState } from "react";
 import { useNow } from "../live/clock";
 import { duration, exactly } from "../text/time";
-import { useParam } from "../ui/useParam";
+import { useMoment } from "./useMoment";
 
 const SPANS: readonly (readonly [string, number])[] = [
   ["hour", 3_600_000],
@@ -12,7 +12,7 @@ const STEPS = 240;
 
 /** Moves the map to a moment of the past. The moment stands in the address; none is now. */
 export function TimeTravel() {
-  const [at, go] = useParam("at");
+  const [at, go] = useMoment();
   const [span, setSpan] = useState(1);
   const [held, hold] = useState<number | null>(null);
   const now = useNow();
