@@ -16,8 +16,10 @@ import { Status } from "../ui/Status";
 import { toast } from "../ui/toast";
 import { useParam } from "../ui/useParam";
 
+const FOLLOW = 3_000;
+
 function Row({ repository, onDelete }: { readonly repository: RepositoryRowFragment; readonly onDelete: () => void }) {
-  const [{ fetching }, sync] = useMutation(SyncRepositoryDocument);
+  const [{ error, fetching }, sync] = useMutation(SyncRepositoryDocument);
   const url = safeUrl(repository.url);
   return (
     <tr>
@@ -46,12 +48,13 @@ function Row({ repository, onDelete }: { readonly repository: RepositoryRowFragm
         <Age at={repository.pulledAt ?? repository.polledAt} />
       </td>
       <td>
-        <button type="button" disabled={fetching} onClick={() => void sync({ id: repository.id }).then(({ error }) => error === undefined && toast("It is looked at now."))}>
+        <button type="button" disabled={fetching} onClick={() => void sync({ id: repository.id }).then((result) => result.error === undefined && toast("It is looked at now."))}>
           Look now
         </button>{" "}
         <button type="button" onClick={onDelete}>
           Remove…
         </button>
+        {error !== undefined && <Problem error={error} />}
       </td>
     </tr>
   );
@@ -67,7 +70,7 @@ function Connect({ onDone }: { readonly onDone: () => void }) {
     const attributes = { url: textOf(form, "url"), username: given("username"), password: given("password"), privateKey: given("privateKey") };
     const result = await create({ attributes });
     if (result.error !== undefined) return;
-    toast("The repository is connected and being read.");
+    toast("The repository is connected; it is read once a service comes from it.");
     onDone();
   };
   return (
@@ -143,6 +146,7 @@ export function RepositoriesPage() {
         variables={{ q: q || null }}
         pick={(data) => data.gitRepositories}
         row={(one) => <Row key={one.id} repository={one} onDelete={() => leave(one)} />}
+        follow={FOLLOW}
         empty={
           isNew === "" && (
             <Empty title={q === "" ? "No repositories yet" : "No repository is like that"}>
