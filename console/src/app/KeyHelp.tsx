@@ -4,6 +4,7 @@ import { typing } from "./keys";
 import "./keyhelp.css";
 
 const GENERAL: readonly (readonly [string, string])[] = [
+  ["Ctrl K", "go anywhere by typing"],
   ["/", "search, or filter this page"],
   ["j k", "next, previous row"],
   ["Enter", "open it"],

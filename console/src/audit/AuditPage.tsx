@@ -99,7 +99,7 @@ export function AuditPage() {
       <div className="bar">
         <h1>Audit</h1>
         <FilterField label="Filter by action or target" />
-        <FilterField label="By whom" name="actor" />
+        <FilterField label="By whom (whole e-mail)" name="actor" />
         <Chips label="Kind" name="kind" options={KINDS} />
         <Chips label="Verdict" name="verdict" options={VERDICTS} />
         <label className="check">

@@ -1,4 +1,4 @@
-import { useState, type SubmitEvent } from "react";
+import { useRef, useState, type SubmitEvent } from "react";
 import { Link } from "wouter";
 import { ObjectsDocument, type ObjectsQuery } from "../api/generated";
 import { componentState } from "../services/status";
@@ -7,6 +7,7 @@ import { PagedTable } from "../ui/PagedTable";
 import { Status } from "../ui/Status";
 import { useParam } from "../ui/useParam";
 import { useRowKeys } from "../ui/useRowKeys";
+import { useSlash } from "../ui/useSlash";
 
 const EXAMPLES = ["kind:Deployment", "kind:Pod state:FAILED", "image:log4j<2.17", "label:app=web", "namespace:shop"];
 
@@ -59,7 +60,9 @@ export function SearchPage() {
   const [q, look] = useParam("q");
   const [text, setText] = useState(q);
   const [shown, show] = useState(q);
+  const field = useRef<HTMLInputElement>(null);
   useRowKeys();
+  useSlash(field);
   // The palette leads here with another question while this page is open.
   if (shown !== q) {
     show(q);
@@ -74,6 +77,7 @@ export function SearchPage() {
       <form className="bar" role="search" onSubmit={submit}>
         <h1>Objects</h1>
         <input
+          ref={field}
           type="search"
           data-page-filter=""
           className="question"

@@ -1,6 +1,6 @@
 import { useEffect, useRef } from "react";
-import { typing } from "../app/keys";
 import { useParam } from "./useParam";
+import { useSlash } from "./useSlash";
 
 // What is typed in one go is asked for once.
 const PAUSE = 50;
@@ -30,16 +30,7 @@ export function FilterField({ label, name = "q" }: Props) {
     told.current = text;
     field.current.value = text;
   }, [text]);
-  useEffect(() => {
-    if (!isMain) return undefined;
-    const onKey = (event: KeyboardEvent) => {
-      if (event.key !== "/" || typing(event)) return;
-      event.preventDefault();
-      field.current?.focus();
-    };
-    addEventListener("keydown", onKey);
-    return () => removeEventListener("keydown", onKey);
-  }, [isMain]);
+  useSlash(field, isMain);
   return (
     <input
       ref={field}
