@@ -57,9 +57,9 @@ function Report({ report, by }: { readonly report: DeliveryQuery["deliveryReport
 export function ReportsPage() {
   const [chosen] = useParam("span");
   const [, , days, by] = SPANS.find(([key]) => key === chosen) ?? ["", "", 30, "DAY" as const];
-  // Asked for again once in five minutes, not with every second.
-  const now = Math.floor(useNow() / ANEW) * ANEW;
-  const since = new Date(now - days * DAY).toISOString();
+  // Asked for again once in five minutes, not with every second; ahead of now, so that no part of some moments begins.
+  const next = Math.ceil(useNow() / ANEW) * ANEW;
+  const since = new Date(next - days * DAY).toISOString();
   const [{ data, error }] = useQuery({ query: DeliveryDocument, variables: { since, by } });
   return (
     <>
