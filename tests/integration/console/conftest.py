@@ -56,6 +56,25 @@ def commit(story: Story, files: dict[str, str | bytes | None], message: str) -> 
     )
 
 
+def viewer(story: Story, name: str) -> str:
+    """The token of an account of this name that may look at everything, and change nothing."""
+    ask = story.stage.ask
+    account = ask(
+        "mutation ($name: String!) { createServiceAccount(name: $name) { id email } }", name=name
+    )
+    made = account["createServiceAccount"]
+    ask(
+        "mutation ($email: String!) { createRoleBinding(attributes: "
+        '{role: "viewer", scope: "installation", user: $email}) { id } }',
+        email=made["email"],
+    )
+    return ask(
+        "mutation ($id: ID!) { createServiceAccountToken("
+        'id: $id, attributes: {name: "browser"}) { token } }',
+        id=made["id"],
+    )["createServiceAccountToken"]["token"]
+
+
 @dataclass
 class Desk:
     """Somebody at a browser; whatever the page complains of is noted."""

@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 from playwright.sync_api import expect
 
-from tests.integration.console.conftest import EMAIL, PASSWORD, Desk, commit
+from tests.integration.console.conftest import EMAIL, PASSWORD, Desk, commit, viewer
 from tests.integration.console.furnished import furnish
 from tests.integration.console.keys import Keys, button
 from towline.demo.sample import shop
@@ -166,6 +166,89 @@ def test_a_role_is_written_given_and_explained(ada: Desk, story: Story) -> None:
     expect(explained).to_contain_text("on-call")
     page.get_by_label("What", exact=True).select_option("ADMINISTER")
     expect(explained).to_contain_text("No")
+
+
+def test_access_is_asked_for_given_and_taken_back(ada: Desk, stranger: Desk, story: Story) -> None:
+    """For some minutes, in one cluster; somebody else decides, and who has asked sees it."""
+    asking = stranger.page
+    asking.set_extra_http_headers({"Authorization": f"Bearer {viewer(story, 'asker')}"})
+    stranger.go("/access?tab=requests&role=editor")
+    where = asking.get_by_role("textbox", name=re.compile("^Where"))
+    where.fill("cluster/nowhere")
+    asking.get_by_role("textbox", name="Why").fill("release 42 is stuck")
+    ask = asking.get_by_role("button", name="Ask", exact=True)
+    ask.press("Enter")
+    expect(asking.get_by_role("alert")).to_contain_text("no cluster/nowhere here")
+    where.fill("cluster/prod")
+    ask.press("Enter")
+    asked = asking.get_by_role("row").filter(has_text="release 42 is stuck")
+    expect(asked).to_contain_text('cluster "prod"')
+    page = ada.go("/access?tab=requests")
+    given = page.get_by_role("row").filter(has_text="release 42 is stuck")
+    given.get_by_role("button", name="Give it").press("Enter")
+    expect(given).to_contain_text("until")
+    expect(asked).to_contain_text("Given")
+    given.get_by_role("button", name="Take it back").press("Enter")
+    expect(given).to_contain_text("Taken back")
+
+
+def test_a_context_keeps_its_secrets_and_differs_by_place(ada: Desk, story: Story) -> None:
+    """A change of values leaves the secrets; a cluster finds another value."""
+    page = ada.go("/contexts?edit=*")
+    page.get_by_role("textbox", name="Name", exact=True).fill("limits")
+    page.get_by_role("textbox", name=re.compile("^Secrets")).fill("user: shop\nkey: hidden\n")
+    page.get_by_role("button", name="Save").press("Enter")
+    row = page.get_by_role("row").filter(has_text="limits")
+    row.get_by_role("button", name="Edit").press("Enter")
+    page.locator(".cm-content").click()
+    page.keyboard.press("Control+End")
+    page.keyboard.insert_text("replicas: 2\n")
+    page.get_by_role("button", name="Save").press("Enter")
+    expect(row).to_contain_text("region, replicas")
+    known = '{ serviceContext(name: "limits") { secretsVersion } }'
+    assert story.stage.ask(known)["serviceContext"]["secretsVersion"] == 1
+    row.get_by_role("button", name="Edit").press("Enter")
+    page.get_by_label("Where it is otherwise").select_option(label="cluster prod")
+    page.locator(".cm-content").last.click()
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text("replicas: 5\n")
+    page.get_by_role("button", name="Save").last.press("Enter")
+    expect(page.get_by_role("region", name="Overrides")).to_contain_text("replicas: 5")
+    row.get_by_role("button", name="Delete…").press("Enter")
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("textbox").fill("limits")
+    dialog.get_by_role("button", name="Delete it").press("Enter")
+    expect(row).to_be_hidden()
+
+
+def test_a_repository_is_connected_looked_at_and_removed(
+    ada: Desk, stranger: Desk, story: Story
+) -> None:
+    """It waits for its first service; who may not look at it anew hears why."""
+    url = story.stage.repository.url.removesuffix(".git") + "-not-there.git"
+    page = ada.go("/repositories?new=1")
+    page.get_by_role("textbox", name="Address").fill(url)
+    page.get_by_role("button", name="Connect", exact=True).press("Enter")
+    row = page.get_by_role("row").filter(has_text=url)
+    expect(row).to_contain_text("Not yet")
+    stranger.page.set_extra_http_headers({"Authorization": f"Bearer {viewer(story, 'reader')}"})
+    reading = stranger.go(f"/repositories?q={url}")
+    reading.get_by_role("button", name="Look now").press("Enter")
+    expect(reading.get_by_role("alert")).to_contain_text("Not allowed")
+    row.get_by_role("button", name="Remove…").press("Enter")
+    page.get_by_role("dialog").get_by_role("button", name="Remove it").press("Enter")
+    expect(row).to_be_hidden()
+
+
+def test_delivery_is_counted_over_a_window(ada: Desk, story: Story) -> None:
+    """The four figures, and what was delivered today, over a window that stands in the address."""
+    page = ada.go("/reports")
+    expect(page.get_by_text(re.compile("^[1-9].* became healthy of"))).to_be_visible()
+    page.get_by_role("button", name="7 days").press("Enter")
+    expect(page).to_have_url(re.compile(r"span=7$"))
+    days = page.get_by_role("table", name="Deployments over time").get_by_role("row")
+    expect(days).to_have_count(7)
+    expect(days.last).to_contain_text(re.compile("[1-9]\\d* healthy"))
 
 
 def test_every_field_has_a_commit_or_a_person(ada: Desk, story: Story) -> None:

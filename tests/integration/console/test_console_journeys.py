@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.integration.console.conftest import EMAIL, PASSWORD, Desk, commit
+from tests.integration.console.conftest import EMAIL, PASSWORD, Desk, commit, viewer
 from tests.integration.console.keys import Keys, button
 from towline.demo.sample import shop
 from towline.demo.stage import DemoStage
@@ -299,7 +299,7 @@ def test_a_pipeline_is_judged_while_it_is_written(ada: Desk, story: Story) -> No
 def test_who_may_not_is_told_which_right_is_missing(stranger: Desk, story: Story) -> None:
     """A viewer sees the service, and is told why nothing comes of the button; they may leave."""
     page = stranger.page
-    page.set_extra_http_headers({"Authorization": f"Bearer {_viewer(story)}"})
+    page.set_extra_http_headers({"Authorization": f"Bearer {viewer(story, 'onlooker')}"})
     stranger.go(f"/services/{story.services['dev']}")
     page.get_by_role("button", name="Sync now").click()
     alert = page.get_by_role("alert")
@@ -309,23 +309,6 @@ def test_who_may_not_is_told_which_right_is_missing(stranger: Desk, story: Story
     page.get_by_role("button", name="Sign out everywhere").click()
     page.get_by_role("dialog").get_by_role("button", name="Sign out everywhere").click()
     expect(page.get_by_label("Password")).to_be_visible()
-
-
-def _viewer(story: Story) -> str:
-    """The token of an account that may look at everything, and change nothing."""
-    ask = story.stage.ask
-    account = ask('mutation { createServiceAccount(name: "onlooker") { id email } }')
-    made = account["createServiceAccount"]
-    ask(
-        "mutation ($email: String!) { createRoleBinding(attributes: "
-        '{role: "viewer", scope: "installation", user: $email}) { id } }',
-        email=made["email"],
-    )
-    return ask(
-        "mutation ($id: ID!) { createServiceAccountToken("
-        'id: $id, attributes: {name: "browser"}) { token } }',
-        id=made["id"],
-    )["createServiceAccountToken"]["token"]
 
 
 def test_hostile_strings_stay_text(ada: Desk, story: Story) -> None:
