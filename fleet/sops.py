@@ -19,7 +19,7 @@ from fleet.errors import Invalid
 MARK = b"ENC[AES256_GCM,"
 METADATA = "sops"
 _MOST_RECIPIENTS = 64
-# Of one recipient: what has thousands takes minutes to be opened.
+# For one recipient: what is for thousands takes minutes to be opened.
 _MOST_KEY_CHARACTERS = 2048
 _VALUE = re.compile(
     r"ENC\[AES256_GCM,data:([^,]*),iv:([^,]*),tag:([^,]*),type:(str|int|float|bool|bytes)\]"
@@ -63,8 +63,6 @@ class Metadata:
             raise Invalid("sops.age is no list of recipients")
         try:
             age = {str(one["recipient"]): str(one["enc"]) for one in recipients}
-            if any(len(one) > _MOST_KEY_CHARACTERS for one in age.values()):
-                raise Invalid("sops.age has a key that is not of one recipient alone")
             rules = {name: str(given[name]) for name in _RULES if given.get(name)}
             if len(rules) > 1:
                 raise Invalid(f"{' and '.join(rules)} exclude each other")
@@ -121,6 +119,8 @@ def key_for(age: Mapping[str, str], identities: Iterable[AgeIdentity]) -> FileKe
     """
     for one in identities:
         sealed = age.get(one.recipient)
+        if sealed is not None and len(sealed) > _MOST_KEY_CHARACTERS:
+            raise Invalid(f"sops.age has a key for {one.recipient} that is not for it alone")
         if sealed is not None:
             return FileKey(one.open(sealed.encode()))
     return None

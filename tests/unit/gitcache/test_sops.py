@@ -233,7 +233,7 @@ def test_any_bytes_are_refused_or_opened_but_never_break(data: bytes) -> None:
         ({"age": []}, "no age recipient"),
         ({"age": [{"recipient": "age1x", "enc": "x"}]}, "age1x"),
         ({"age": [{"recipient": IDENTITY.recipient, "enc": "x"}]}, "does not open"),
-        ({"age": [{"recipient": IDENTITY.recipient, "enc": "x" * 3000}]}, "one recipient alone"),
+        ({"age": [{"recipient": IDENTITY.recipient, "enc": "x" * 3000}]}, "not for it alone"),
         ({"mac": ""}, "altered"),
         ({"mac": None}, "not encrypted"),
         ({"shamir_threshold": 2}, "key groups"),
