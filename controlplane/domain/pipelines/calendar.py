@@ -74,7 +74,7 @@ class Calendar:
         local = now.astimezone(zone_of(self.zone))
         if local.date() in self.holidays:
             return f"{local.date()} is a holiday"
-        if not self.hours or any(begin <= now < end for begin, end in self._spans(now - _DAY, 2)):
+        if not self.hours or any(begin <= now < end for begin, end in self._spans(now, 2)):
             return None
         return f"outside the hours of {self.zone}"
 
@@ -86,7 +86,7 @@ class Calendar:
 
     def _moments(self, now: datetime) -> Iterator[datetime]:
         """All moments at which something may change."""
-        for begin, end in self._spans(now - _DAY, _DAYS_AHEAD):
+        for begin, end in self._spans(now, _DAYS_AHEAD):
             yield begin
             yield end
         for period in self.freezes:
@@ -96,9 +96,12 @@ class Calendar:
             yield self._at(day, time(0))
             yield self._at(day + _DAY, time(0))
 
-    def _spans(self, start: datetime, days: int) -> Iterator[tuple[datetime, datetime]]:
-        """The opening hours that begin on so many days from `start` on."""
-        first = start.astimezone(zone_of(self.zone)).date()
+    def _spans(self, now: datetime, days: int) -> Iterator[tuple[datetime, datetime]]:
+        """The opening hours that begin on so many days, the first of them yesterday.
+
+        By the calendar: 24 hours ago is not always yesterday where a day has 23 or 25.
+        """
+        first = now.astimezone(zone_of(self.zone)).date() - _DAY
         for number in range(days):
             day = first + timedelta(days=number)
             for hours in self.hours:

@@ -3,7 +3,7 @@
 from datetime import UTC, date, datetime, time, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from controlplane.domain.pipelines.calendar import Calendar, Hours, Period
@@ -112,6 +112,7 @@ def test_a_calendar_that_cannot_be_meant_is_refused(calendar: Calendar) -> None:
     begin=st.times(),
     end=st.times(),
 )
+@example(minutes=123_780, zone=BERLIN, begin=time(0), end=time(0))
 def test_nothing_changes_before_the_next_change(
     minutes: int, zone: str, begin: time, end: time
 ) -> None:
