@@ -94,6 +94,7 @@ def test_all_that_is_native_finds_what_it_needs(image: Image) -> None:
     assert image.says("/usr/bin/python3", "-I", "-c", f"import {modules}") == ""
     assert image.says("/usr/bin/git", "--version").startswith("git version")
     assert "OpenSSH" in image.says("/usr/bin/ssh", "-V")
+    assert "coreutils" in image.says("/usr/bin/nice", "--version")
     helper = subprocess.run(
         image.argv("/usr/lib/git-core/git-remote-https"), env=image.env(), capture_output=True
     )
