@@ -149,13 +149,14 @@ def test_every_screen_is_for_everybody(ada: Desk, story: Story) -> None:
 
 
 def test_pages_fit_a_phone(ada: Desk, story: Story) -> None:
-    """A decision, the fleet and a service, as wide as a hand."""
+    """A decision, the fleet, a service and a list, as wide as a hand."""
     ARTEFACTS.mkdir(parents=True, exist_ok=True)
     page = ada.page
     page.set_viewport_size(PHONE)
     service = f"/services/{story.services['dev']}"
     ada.go("/access")
-    for name, path in (("pipelines", "/pipelines"), ("fleet", "/"), ("service", service)):
+    pages = {"pipelines": "/pipelines", "fleet": "/", "service": service}
+    for name, path in {**pages, "repositories": "/repositories"}.items():
         ada.turn_to(path)
         _settle(page)
         page.screenshot(path=ARTEFACTS / f"{name}-phone.png")
