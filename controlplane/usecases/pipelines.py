@@ -520,7 +520,7 @@ class Pipelines:
             await tx.notifications.append([_told(id, effect, now)])
         kind = _KINDS.get(type(effect))
         if kind is None:
-            log.info("pipeline", action="pipeline.effect", pipeline=id, effect=repr(effect))
+            log.info("pipeline moves on", pipeline=id, **codec.effect_to_json(effect))
             return
         payload = {"pipeline": id, "effect": codec.effect_to_json(effect)}
         run_at = effect.at if isinstance(effect, fx.WakeAt) else now
