@@ -48,7 +48,7 @@ def of_stages(
 async def of_surroundings(
     tx: Transaction, spec: model.Pipeline, state: State, services: Mapping[str, Service]
 ) -> list[ev.Event]:
-    """Freezes, refused revisions, people who have left, and jobs that have ended."""
+    """Freezes, refused revisions, and jobs that have ended."""
     observed: list[ev.Event] = []
     groups = await frozen_clusters(tx)
     if groups or state.frozen:
@@ -56,10 +56,14 @@ async def of_surroundings(
     for row in await _newest_refused(tx):
         if row.id not in state.known_bad:
             observed.append(ev.KnownBad(row.id, row.actor, row.reason))
-    if gone := await _gone(tx, spec, state):
-        observed.append(ev.ApproversLeft(gone))
     observed += await _taken_back(tx, spec, state)
     return [*observed, *await _ended_jobs(tx, spec, state)]
+
+
+async def of_leavers(tx: Transaction, spec: model.Pipeline, state: State) -> list[ev.ApproversLeft]:
+    """Approvers who have left: told before any decision, which must not be counted with theirs."""
+    gone = await _gone(tx, spec, state)
+    return [ev.ApproversLeft(gone)] if gone else []
 
 
 async def _newest_refused(tx: Transaction) -> list[RefusedRevision]:

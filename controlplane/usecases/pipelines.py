@@ -48,7 +48,7 @@ from controlplane.usecases.clusters import find_cluster
 from controlplane.usecases.deps import DELIVER, DESIRED, PIPELINE, Deps
 from controlplane.usecases.gatesecrets import sealed_rule, without_secrets
 from controlplane.usecases.gitplaces import with_places
-from controlplane.usecases.observations import of_stages, of_surroundings
+from controlplane.usecases.observations import of_leavers, of_stages, of_surroundings
 from controlplane.usecases.retrying import retried
 from controlplane.usecases.scopes import project_for
 from controlplane.usecases.stages import (
@@ -371,22 +371,25 @@ class Pipelines:
                 return ()
             row, left = await self._looked_again(tx, row)
             view = await view_of(tx, row, with_clusters=False)
-            budget = await of_budgets(tx, view.spec, view.state, view.services)
-            budgeted = _feed(view.spec, view.state, budget, now)
-            decisions = _feed(view.spec, budgeted.state, decided, now)
+            before = [
+                *await of_leavers(tx, view.spec, view.state),
+                *await of_budgets(tx, view.spec, view.state, view.services),
+            ]
+            begun = _feed(view.spec, view.state, before, now)
+            decisions = _feed(view.spec, begun.state, decided, now)
             observed = [
                 *await of_surroundings(tx, view.spec, decisions.state, view.services),
                 *of_stages(view.spec, decisions.state, view.services),
                 ev.Tick(),
             ]
             seen = _feed(view.spec, decisions.state, observed, now)
-            for effect in (*budgeted.effects, *decisions.effects, *seen.effects):
+            for effect in (*begun.effects, *decisions.effects, *seen.effects):
                 await self._record(tx, id, effect, now)
             ignored = tuple(one.text for one in decisions.effects if isinstance(one, fx.Noted))
             if audit is not None:
                 verdict = Verdict.REFUSED if ignored else Verdict.ALLOWED
                 await tx.audit.append([replace(audit, verdict=verdict)])
-            events = [*budgeted.events, *decisions.events, *seen.events]
+            events = [*begun.events, *decisions.events, *seen.events]
             await _note_measured(tx, view, decisions.events, now)
             changed = await self._keep(tx, row, view, seen.state, events)
         if changed:

@@ -151,6 +151,22 @@ async def test_two_people_who_approve_at_once_both_count(world: World) -> None:
     assert (await world.get(line.prod)).digest == digests[line.prod.id]
 
 
+async def test_the_second_approval_does_not_count_with_that_of_somebody_disabled(
+    world: World,
+) -> None:
+    """Nothing has looked at the pipeline since they left."""
+    line = await Line.make(world)
+    await line.save(quorum=2)
+    await line.push("1")
+    gate, digests = await line.waiting()
+    user = await world.people.upsert(world.admin, "bo@example.org", None, Role.EDITOR)
+    await world.pipelines.approve(person(Role.EDITOR, "bo"), gate, digests)
+    await world.people.disable(world.admin, user.id)
+    await world.pipelines.approve(person(Role.EDITOR, "cy"), gate, digests)
+    await line.settle()
+    assert (await world.get(line.prod)).sequence == 0
+
+
 async def test_a_service_that_leaves_is_watched_by_its_own_policy_at_once(world: World) -> None:
     """Its agent is told anew; one that no policy of a stage watched is not bothered."""
     line = await Line.make(world)
