@@ -23,7 +23,14 @@ from controlplane.domain.pipelines.checks import Answer
 from controlplane.domain.pipelines.engine import step
 from controlplane.domain.pipelines.gitwrites import GitWrite
 from controlplane.domain.pipelines.rollout import Rollout
-from controlplane.domain.pipelines.rules import JobRule, MetricRule, Patience, Rule, rules_of
+from controlplane.domain.pipelines.rules import (
+    JobRule,
+    MetricRule,
+    Patience,
+    Rule,
+    approval_of,
+    rules_of,
+)
 from controlplane.domain.pipelines.state import (
     Digests,
     Health,
@@ -60,7 +67,7 @@ from controlplane.usecases.stages import (
     unbind,
 )
 from controlplane.usecases.triggerrows import forget_parts, note_parts
-from fleet.errors import Conflict, Invalid, NotFound
+from fleet.errors import Conflict, Forbidden, Invalid, NotFound
 from fleet.identity import ServiceId
 
 log = structlog.get_logger(__name__)
@@ -245,6 +252,8 @@ class Pipelines:
         async with self._deps.store.read() as tx:
             view, gate = await gate_of(tx, gate_id)
         require(actor, Verb.APPROVE, view.row.target)
+        if actor.kind is ActorKind.SERVICE_ACCOUNT and actor.email not in _named(view, gate):
+            raise Forbidden("people approve; a service account only where `people` names it")
         release, waiting = _waiting(view, gate)
         if not digests:
             raise Invalid(
@@ -703,6 +712,12 @@ async def gate_of(tx: Transaction, id: str) -> tuple[PipelineView, model.GateId]
     if all(asked.id != id for _, asked in view.spec.asked):
         raise NotFound
     return view, model.GateId(id)
+
+
+def _named(view: PipelineView, gate: model.GateId) -> tuple[str, ...]:
+    """Who may approve at a gate by name."""
+    asked = [approval_of(one.rule) for _, one in view.spec.asked if one.id == gate]
+    return next((one.people for one in asked if one is not None), ())
 
 
 def _waiting(view: PipelineView, gate: model.GateId) -> tuple[ReleaseId | None, Digests]:

@@ -1,9 +1,11 @@
 """A release from its first stage through an approval into the next, without edges."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
+from controlplane.domain.access import ActorKind
 from controlplane.domain.access.roles import BuiltInRole as Role
 from controlplane.domain.ledger import Stage, Verdict
 from controlplane.domain.pipelines.rules import ApprovalRule
@@ -46,9 +48,14 @@ class Line:
         return line
 
     async def save(
-        self, quorum: int = 1, watch: Verification | None = None, *, prod: bool = True
+        self,
+        quorum: int = 1,
+        watch: Verification | None = None,
+        *,
+        prod: bool = True,
+        people: tuple[str, ...] = (),
     ) -> PipelineView:
-        gate = GateDraft("sign-off", ApprovalRule(quorum))
+        gate = GateDraft("sign-off", ApprovalRule(quorum, people=people))
         later = StageDraft("prod", [self.prod.id], verification=watch)
         draft = PipelineDraft(
             "shop",
@@ -228,6 +235,20 @@ async def test_the_author_cannot_approve_their_own_change(world: World, name: st
     with pytest.raises(Conflict, match="author"):
         await line.approve()
     assert (await world.get(line.prod)).sequence == 0
+
+
+async def test_a_program_is_nobody_of_a_quorum_unless_it_is_named(world: World) -> None:
+    """Who commits may make a CI say yes as well."""
+    line = await Line.make(world)
+    await line.push("1")
+    ci = replace(person(Role.EDITOR, "ci"), kind=ActorKind.SERVICE_ACCOUNT)
+    gate, digests = await line.waiting()
+    with pytest.raises(Forbidden, match="people approve"):
+        await world.pipelines.approve(ci, gate, digests)
+    await line.save(people=(ci.email,))
+    await world.pipelines.approve(ci, gate, digests)
+    await line.settle()
+    assert (await world.get(line.prod)).digest == digests[line.prod.id]
 
 
 async def test_a_rejection_stops_this_release_only(world: World) -> None:
