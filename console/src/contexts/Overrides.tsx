@@ -30,7 +30,7 @@ function usePlaces(): readonly Place[] {
 type EditProps = { readonly contextId: string; readonly place: Place; readonly before: Override | undefined; readonly onDone: () => void };
 
 function Edit({ contextId, place, before, onDone }: EditProps) {
-  const [text, setText] = useState(() => toYaml(before?.configuration ?? {}));
+  const [text, setText] = useState(() => (before === undefined ? "" : toYaml(before.configuration)));
   const [{ error, fetching }, save] = useMutation(OverrideContextDocument);
   const { value, problem } = judged(text);
   const submit = async () => {
@@ -42,6 +42,11 @@ function Edit({ contextId, place, before, onDone }: EditProps) {
   return (
     <section className="card stack">
       <h2>What {place.title} has otherwise</h2>
+      {before !== undefined && (
+        <p className="quiet">
+          <code>{"{}"}</code> alone takes all of it back.
+        </p>
+      )}
       <Code text={text} label="Values that differ here, as YAML" onChange={setText} />
       <FormBar action="Save" busy={fetching} complaints={problem === "" ? [] : [problem]} error={error} onAction={() => void submit()} onCancel={onDone} />
     </section>
