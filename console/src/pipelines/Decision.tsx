@@ -17,7 +17,7 @@ function Digest({ one: { serviceId, service, sha, digest }, isCompared }: { read
   return (
     <section>
       <p className="quiet">
-        <strong>{service}</strong> commit <code>{sha.slice(0, 12)}</code> digest <code>{digest.slice(0, 23)}…</code>
+        <strong>{service}</strong> commit <code>{sha.slice(0, 12)}</code> digest <code>{digest}</code>
       </p>
       {isCompared && <ServiceChanges serviceId={serviceId} gitRef={sha} expected={digest} />}
     </section>
