@@ -92,7 +92,7 @@ Waves = tuple[tuple[ServiceId, ...], ...]
 def plan(rollout: Rollout, members: Sequence[Member]) -> Waves:
     """The services of each wave, in the order of their clusters' handles.
 
-    Of waves without services only the first stays, where none of the named canaries is there.
+    Of waves without services only that of canaries stays, where none of the named ones is there.
     """
     ordered = sorted(members, key=lambda one: (one.cluster, one.service))
     match rollout.strategy:
@@ -105,7 +105,8 @@ def plan(rollout: Rollout, members: Sequence[Member]) -> Waves:
             waves = [ordered[n : n + size] for n in range(0, len(ordered), size)]
         case _:
             waves = [ordered]
-    kept = [wave for n, wave in enumerate(waves) if wave or (n == 0 and any(waves))]
+    is_canary = rollout.strategy is Strategy.CANARY and bool(members)
+    kept = [wave for number, wave in enumerate(waves) if wave or (is_canary and not number)]
     return tuple(tuple(one.service for one in wave) for wave in kept)
 
 
