@@ -1372,6 +1372,14 @@ export type CreateRepositoryMutationVariables = Exact<{
 
 export type CreateRepositoryMutation = { createGitRepository: { id: string, url: string, health: GitHealth | null, error: string | null, authMethod: AuthMethod | null, signIn: RepositorySignIn | null, pulledAt: string | null, polledAt: string | null, size: number | null, commits: Array<{ ref: string, sha: string, subject: string }> } | null };
 
+export type UpdateRepositoryMutationVariables = Exact<{
+  id: string;
+  attributes: GitAttributes;
+}>;
+
+
+export type UpdateRepositoryMutation = { updateGitRepository: { id: string, url: string, health: GitHealth | null, error: string | null, authMethod: AuthMethod | null, signIn: RepositorySignIn | null, pulledAt: string | null, polledAt: string | null, size: number | null, commits: Array<{ ref: string, sha: string, subject: string }> } | null };
+
 export type DeleteRepositoryMutationVariables = Exact<{
   id: string;
 }>;
@@ -1712,6 +1720,7 @@ export const ServiceByNameDocument = typed<ServiceByNameQuery, ServiceByNameQuer
 export const DeliveryDocument = typed<DeliveryQuery, DeliveryQueryVariables>("query Delivery($since:DateTime!$until:DateTime$by:Period$clusterId:ID$projectId:ID){deliveryReport(since:$since until:$until by:$by clusterId:$clusterId projectId:$projectId){since until deploymentsPerDay leadP50 leadP90 restoreP50 restoreP90 total{...Counts}parts{...Counts}}}" + CountsText);
 export const RepositoriesDocument = typed<RepositoriesQuery, RepositoriesQueryVariables>("query Repositories($q:String$after:String){gitRepositories(first:50 q:$q after:$after){pageInfo{hasNextPage endCursor}edges{node{...RepositoryRow}}}}" + RepositoryRowText);
 export const CreateRepositoryDocument = typed<CreateRepositoryMutation, CreateRepositoryMutationVariables>("mutation CreateRepository($attributes:GitAttributes!){createGitRepository(attributes:$attributes){...RepositoryRow}}" + RepositoryRowText);
+export const UpdateRepositoryDocument = typed<UpdateRepositoryMutation, UpdateRepositoryMutationVariables>("mutation UpdateRepository($id:ID!$attributes:GitAttributes!){updateGitRepository(id:$id attributes:$attributes){...RepositoryRow}}" + RepositoryRowText);
 export const DeleteRepositoryDocument = typed<DeleteRepositoryMutation, DeleteRepositoryMutationVariables>("mutation DeleteRepository($id:ID!){deleteGitRepository(id:$id){id}}");
 export const SyncRepositoryDocument = typed<SyncRepositoryMutation, SyncRepositoryMutationVariables>("mutation SyncRepository($id:ID!){syncGitRepository(id:$id){...RepositoryRow}}" + RepositoryRowText);
 export const PlacesDocument = typed<PlacesQuery, PlacesQueryVariables>("query Places($q:String!){places(q:$q first:12){kind id name within}}");

@@ -1,24 +1,25 @@
-import { useState, type SubmitEvent } from "react";
+import { useState } from "react";
 import { useMutation } from "urql";
 import { Link } from "wouter";
 import { refresh } from "../api/client";
-import { CreateRepositoryDocument, DeleteRepositoryDocument, RepositoriesDocument, SyncRepositoryDocument, type RepositoryRowFragment } from "../api/generated";
+import { DeleteRepositoryDocument, RepositoriesDocument, SyncRepositoryDocument, type RepositoryRowFragment } from "../api/generated";
 import { safeUrl } from "../text/links";
 import { Age } from "../ui/Age";
 import { Confirm } from "../ui/Confirm";
 import { Empty } from "../ui/Empty";
 import { FilterField } from "../ui/FilterField";
-import { textOf } from "../ui/form";
-import { FormBar } from "../ui/FormBar";
 import { PagedTable } from "../ui/PagedTable";
 import { Problem } from "../ui/Problem";
 import { Status } from "../ui/Status";
 import { toast } from "../ui/toast";
 import { useParam } from "../ui/useParam";
+import { RepositoryForm } from "./RepositoryForm";
 
 const FOLLOW = 3_000;
 
-function Row({ repository, onDelete }: { readonly repository: RepositoryRowFragment; readonly onDelete: () => void }) {
+type RowProps = { readonly repository: RepositoryRowFragment; readonly onEdit: () => void; readonly onDelete: () => void };
+
+function Row({ repository, onEdit, onDelete }: RowProps) {
   const [{ error, fetching }, sync] = useMutation(SyncRepositoryDocument);
   const url = safeUrl(repository.url);
   return (
@@ -51,6 +52,9 @@ function Row({ repository, onDelete }: { readonly repository: RepositoryRowFragm
         <button type="button" disabled={fetching} onClick={() => void sync({ id: repository.id }).then((result) => result.error === undefined && toast("It is looked at now."))}>
           Look now
         </button>{" "}
+        <button type="button" onClick={onEdit}>
+          Edit…
+        </button>{" "}
         <button type="button" onClick={onDelete}>
           Remove…
         </button>
@@ -60,65 +64,16 @@ function Row({ repository, onDelete }: { readonly repository: RepositoryRowFragm
   );
 }
 
-function Connect({ onDone }: { readonly onDone: () => void }) {
-  const [{ error, fetching }, create] = useMutation(CreateRepositoryDocument);
-  const [way, setWay] = useState("none");
-  const submit = async (event: SubmitEvent<HTMLFormElement>) => {
-    event.preventDefault();
-    const form = new FormData(event.currentTarget);
-    const given = (name: string) => textOf(form, name) || null;
-    const attributes = { url: textOf(form, "url"), username: given("username"), password: given("password"), privateKey: given("privateKey") };
-    const result = await create({ attributes });
-    if (result.error !== undefined) return;
-    toast("The repository is connected; it is read once a service comes from it.");
-    onDone();
-  };
-  return (
-    <form className="form card" onSubmit={(event) => void submit(event)}>
-      <h2>Connect a repository</h2>
-      <label>
-        Address
-        <input name="url" required placeholder="https://git.example.org/shop.git" autoFocus />
-      </label>
-      <label>
-        Sign in
-        <select value={way} onChange={(event) => setWay(event.target.value)}>
-          <option value="none">not needed</option>
-          <option value="password">by name and token</option>
-          <option value="key">by SSH key</option>
-        </select>
-      </label>
-      {way === "password" && (
-        <div className="two">
-          <label>
-            Name
-            <input name="username" autoComplete="off" />
-          </label>
-          <label>
-            Token
-            <input name="password" type="password" autoComplete="new-password" />
-          </label>
-        </div>
-      )}
-      {way === "key" && (
-        <label>
-          Private key <small>kept sealed; nobody sees it again</small>
-          <textarea name="privateKey" rows={6} spellCheck={false} />
-        </label>
-      )}
-      <FormBar action="Connect" busy={fetching} error={error} onCancel={onDone} />
-    </form>
-  );
-}
-
 /** Where services come from: whether each can be read, and what was read last. */
 export function RepositoriesPage() {
   const [q] = useParam("q");
   const [isNew, setNew] = useParam("new");
   const [removed, remove] = useMutation(DeleteRepositoryDocument);
   const [leaving, leave] = useState<RepositoryRowFragment | null>(null);
+  const [edited, edit] = useState<RepositoryRowFragment | null>(null);
   const done = () => {
     setNew("");
+    edit(null);
     refresh();
   };
   const end = async () => {
@@ -137,7 +92,8 @@ export function RepositoriesPage() {
           Connect a repository
         </button>
       </div>
-      {isNew !== "" && <Connect onDone={done} />}
+      {isNew !== "" && <RepositoryForm onDone={done} />}
+      {edited !== null && <RepositoryForm key={edited.id} repository={edited} onDone={done} />}
       {removed.error !== undefined && <Problem error={removed.error} />}
       <PagedTable
         label="Repositories"
@@ -145,7 +101,7 @@ export function RepositoriesPage() {
         query={RepositoriesDocument}
         variables={{ q: q || null }}
         pick={(data) => data.gitRepositories}
-        row={(one) => <Row key={one.id} repository={one} onDelete={() => leave(one)} />}
+        row={(one) => <Row key={one.id} repository={one} onEdit={() => edit(one)} onDelete={() => leave(one)} />}
         follow={FOLLOW}
         empty={
           isNew === "" && (

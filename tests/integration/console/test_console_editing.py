@@ -221,16 +221,22 @@ def test_a_context_keeps_its_secrets_and_differs_by_place(ada: Desk, story: Stor
     expect(row).to_be_hidden()
 
 
-def test_a_repository_is_connected_looked_at_and_removed(
+def test_a_repository_is_connected_changed_and_removed(
     ada: Desk, stranger: Desk, story: Story
 ) -> None:
-    """It waits for its first service; who may not look at it anew hears why."""
+    """It waits for its first service, its token is replaced; who may not look at it hears why."""
     url = story.stage.repository.url.removesuffix(".git") + "-not-there.git"
     page = ada.go("/repositories?new=1")
     page.get_by_role("textbox", name="Address").fill(url)
     page.get_by_role("button", name="Connect", exact=True).press("Enter")
     row = page.get_by_role("row").filter(has_text=url)
     expect(row).to_contain_text("Not yet")
+    row.get_by_role("button", name="Edit…").press("Enter")
+    page.get_by_role("combobox", name="Sign in").select_option(label="by name and token")
+    page.get_by_role("textbox", name="Name").fill("bot")
+    page.get_by_role("textbox", name="Token").fill("replaced")
+    page.get_by_role("button", name="Save").press("Enter")
+    expect(row).to_contain_text("basic")
     stranger.page.set_extra_http_headers({"Authorization": f"Bearer {viewer(story, 'reader')}"})
     reading = stranger.go(f"/repositories?q={url}")
     reading.get_by_role("button", name="Look now").press("Enter")
