@@ -1065,10 +1065,22 @@ export type ContextOverridesQueryVariables = Exact<{
 
 export type ContextOverridesQuery = { contextOverrides: Array<{ id: string, layer: ContextLayer, placeId: string, configuration: Record<string, unknown>, actor: string, updatedAt: string }> };
 
-export type LayersQueryVariables = Exact<{ [key: string]: never; }>;
+export type LayersQueryVariables = Exact<{
+  q: string;
+}>;
 
 
 export type LayersQuery = { projects: { edges: Array<{ node: { id: string, name: string } }> }, clusterGroups: { edges: Array<{ node: { id: string, name: string } }> }, clusters: { edges: Array<{ node: { id: string, handle: string } }> } };
+
+export type LayerQueryVariables = Exact<{
+  id: string;
+  isProject: boolean;
+  isGroup: boolean;
+  isCluster: boolean;
+}>;
+
+
+export type LayerQuery = { project?: { id: string, name: string } | null, clusterGroup?: { id: string, name: string } | null, cluster?: { id: string, handle: string } | null };
 
 export type OverrideContextMutationVariables = Exact<{
   id: string;
@@ -1681,7 +1693,8 @@ export const ContextDocument = typed<ContextQuery, ContextQueryVariables>("query
 export const SaveContextDocument = typed<SaveContextMutation, SaveContextMutationVariables>("mutation SaveContext($name:String!$attributes:ServiceContextAttributes!){saveServiceContext(name:$name attributes:$attributes){...ContextRow}}" + ContextRowText);
 export const DeleteContextDocument = typed<DeleteContextMutation, DeleteContextMutationVariables>("mutation DeleteContext($id:ID!){deleteServiceContext(id:$id){id}}");
 export const ContextOverridesDocument = typed<ContextOverridesQuery, ContextOverridesQueryVariables>("query ContextOverrides($id:ID!){contextOverrides(id:$id){id layer placeId configuration actor updatedAt}}");
-export const LayersDocument = typed<LayersQuery, LayersQueryVariables>("query Layers{projects(first:100){edges{node{id name}}}clusterGroups(first:100){edges{node{id name}}}clusters(first:100){edges{node{id handle}}}}");
+export const LayersDocument = typed<LayersQuery, LayersQueryVariables>("query Layers($q:String!){projects(first:20 q:$q){edges{node{id name}}}clusterGroups(first:20 q:$q){edges{node{id name}}}clusters(first:20 q:$q){edges{node{id handle}}}}");
+export const LayerDocument = typed<LayerQuery, LayerQueryVariables>("query Layer($id:ID!$isProject:Boolean!$isGroup:Boolean!$isCluster:Boolean!){project(id:$id)@include(if:$isProject){id name}clusterGroup(id:$id)@include(if:$isGroup){id name}cluster(id:$id)@include(if:$isCluster){id handle}}");
 export const OverrideContextDocument = typed<OverrideContextMutation, OverrideContextMutationVariables>("mutation OverrideContext($id:ID!$layer:ContextLayer!$placeId:ID!$configuration:Json!){overrideServiceContext(id:$id layer:$layer placeId:$placeId configuration:$configuration){id}}");
 export const FleetChangesDocument = typed<FleetChangesSubscription, FleetChangesSubscriptionVariables>("subscription FleetChanges($filter:FleetFilter){fleetDelta(filter:$filter){gone rows{...MapRow}}}" + MapRowText);
 export const FleetAtDocument = typed<FleetAtQuery, FleetAtQueryVariables>("query FleetAt($at:DateTime!){fleet(at:$at){at clusters{clusterId cluster services{serviceId service mark}}}}");

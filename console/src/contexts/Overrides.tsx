@@ -1,6 +1,6 @@
 import { useMemo, useState } from "react";
 import { useMutation, useQuery } from "urql";
-import { ContextOverridesDocument, LayersDocument, OverrideContextDocument, type ContextLayer, type ContextOverridesQuery } from "../api/generated";
+import { ContextOverridesDocument, LayerDocument, LayersDocument, OverrideContextDocument, type ContextLayer, type ContextOverridesQuery } from "../api/generated";
 import { judged } from "../text/judge";
 import { toYaml } from "../text/yaml";
 import { Age } from "../ui/Age";
@@ -8,15 +8,16 @@ import { Code } from "../ui/Code";
 import { FormBar } from "../ui/FormBar";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
+import { Suggested } from "../ui/Suggested";
 import { Table } from "../ui/Table";
 import { toast } from "../ui/toast";
 
 type Override = ContextOverridesQuery["contextOverrides"][number];
 type Place = { readonly layer: ContextLayer; readonly id: string; readonly title: string };
 
-/** Every place whose services may find other values, the widest first. */
-function usePlaces(): readonly Place[] {
-  const [{ data }] = useQuery({ query: LayersDocument });
+/** Places whose services may find other values, by a part of their names; the widest first. */
+function usePlaces(q: string): readonly Place[] {
+  const [{ data }] = useQuery({ query: LayersDocument, variables: { q } });
   return useMemo(() => {
     if (data == null) return [];
     return [
@@ -25,6 +26,47 @@ function usePlaces(): readonly Place[] {
       ...data.clusters.edges.map(({ node }) => ({ layer: "CLUSTER" as const, id: node.id, title: `cluster ${node.handle}` })),
     ];
   }, [data]);
+}
+
+/** A place of an override, by its name; by its id where there is none any more. */
+function usePlace({ layer, placeId }: Override): Place {
+  const variables = { id: placeId, isProject: layer === "PROJECT", isGroup: layer === "GROUP", isCluster: layer === "CLUSTER" };
+  const [{ data }] = useQuery({ query: LayerDocument, variables });
+  const name = data?.project?.name ?? data?.clusterGroup?.name ?? data?.cluster?.handle ?? placeId;
+  return { layer, id: placeId, title: `${layer.toLowerCase()} ${name}` };
+}
+
+/** Choosing a place: what is typed is looked up, what is chosen counts. */
+function PlaceField({ onChoose }: { readonly onChoose: (place: Place) => void }) {
+  const [text, setText] = useState("");
+  const places = usePlaces(text.trim().replace(/^(project|group|cluster) /, ""));
+  const change = (next: string) => {
+    setText(next);
+    const found = places.find(({ title }) => title === next);
+    if (found !== undefined) onChoose(found);
+  };
+  return <Suggested label="Where it is otherwise" placeholder="a project, group or cluster, by its name" value={text} offered={places.map(({ title }) => title)} onChange={change} />;
+}
+
+function Row({ override, onEdit }: { readonly override: Override; readonly onEdit: (place: Place) => void }) {
+  const place = usePlace(override);
+  return (
+    <tr>
+      <td>{place.title}</td>
+      <td className="wide">
+        <code>{toYaml(override.configuration).trim()}</code>
+      </td>
+      <td>{override.actor}</td>
+      <td>
+        <Age at={override.updatedAt} />
+      </td>
+      <td>
+        <button type="button" onClick={() => onEdit(place)}>
+          Edit
+        </button>
+      </td>
+    </tr>
+  );
 }
 
 type EditProps = { readonly contextId: string; readonly place: Place; readonly before: Override | undefined; readonly onDone: () => void };
@@ -56,48 +98,24 @@ function Edit({ contextId, place, before, onDone }: EditProps) {
 /** Where a context says something else: for a project, a group of clusters, a cluster; the narrowest counts. */
 export function Overrides({ contextId }: { readonly contextId: string }) {
   const [{ data, error }, again] = useQuery({ query: ContextOverridesDocument, variables: { id: contextId } });
-  const places = usePlaces();
-  const [chosen, choose] = useState("");
+  const [place, choose] = useState<Place | null>(null);
   if (error !== undefined && data == null) return <Problem error={error} />;
   if (data == null) return <Skeleton lines={3} />;
-  const place = places.find(({ id }) => id === chosen);
-  const titleOf = ({ layer, placeId }: Override) => places.find(({ id }) => id === placeId)?.title ?? `${layer.toLowerCase()} ${placeId}`;
   const done = () => {
-    choose("");
+    choose(null);
     again({ requestPolicy: "network-only" });
   };
   return (
     <section className="stack" aria-label="Otherwise">
       <div className="bar">
         <h2>Otherwise in</h2>
-        <select aria-label="Where it is otherwise" value={chosen} onChange={(event) => choose(event.target.value)}>
-          <option value="">choose a place to say something else there</option>
-          {places.map(({ id, title }) => (
-            <option key={id} value={id}>
-              {title}
-            </option>
-          ))}
-        </select>
+        <PlaceField key={place?.id} onChoose={choose} />
       </div>
-      {place !== undefined && <Edit key={place.id} contextId={contextId} place={place} before={data.contextOverrides.find(({ placeId }) => placeId === place.id)} onDone={done} />}
+      {place !== null && <Edit key={place.id} contextId={contextId} place={place} before={data.contextOverrides.find(({ placeId }) => placeId === place.id)} onDone={done} />}
       {data.contextOverrides.length > 0 && (
         <Table label="Overrides" titles={["Where", "Values", "By", "Since", ""]}>
           {data.contextOverrides.map((one) => (
-            <tr key={one.id}>
-              <td>{titleOf(one)}</td>
-              <td className="wide">
-                <code>{toYaml(one.configuration).trim()}</code>
-              </td>
-              <td>{one.actor}</td>
-              <td>
-                <Age at={one.updatedAt} />
-              </td>
-              <td>
-                <button type="button" onClick={() => choose(one.placeId)}>
-                  Edit
-                </button>
-              </td>
-            </tr>
+            <Row key={one.id} override={one} onEdit={choose} />
           ))}
         </Table>
       )}
