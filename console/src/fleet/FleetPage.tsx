@@ -5,6 +5,7 @@ import { ProjectsDocument, type FleetFilter, type MapRowFragment, type ServiceDe
 import { isAway } from "../clusters/away";
 import { NoClusters } from "../clusters/NoClusters";
 import { useNow } from "../live/clock";
+import { counted } from "../text/counts";
 import { Empty } from "../ui/Empty";
 import { FilterField } from "../ui/FilterField";
 import { Problem } from "../ui/Problem";
@@ -92,7 +93,7 @@ function Maps({ rows, filter, now, past }: { readonly rows: readonly MapRowFragm
     <section key={title} className="card">
       {title !== "" && (
         <h2>
-          {title} <small>{part.length} clusters</small>
+          {title} <small>{counted(part.length, "cluster")}</small>
         </h2>
       )}
       <HealthMap rows={part} cell={cell} isStale={isStale} onOpen={(hit) => void open(hit)} nameOf={nameOf} />

@@ -1,5 +1,6 @@
 import { useMemo } from "react";
 import type { MapRowFragment } from "../api/generated";
+import { counted } from "../text/counts";
 import { useParam } from "../ui/useParam";
 import { countOf } from "./layout";
 import { count, MARKS } from "./marks";
@@ -16,7 +17,9 @@ export function Summary({ rows }: { readonly rows: readonly MapRowFragment[] }) 
       <li>
         <button type="button" aria-pressed={status === ""} onClick={() => filter("")}>
           <strong>{total.toLocaleString()}</strong>
-          <span>services in {rows.length.toLocaleString()} clusters</span>
+          <span>
+            {total === 1 ? "service" : "services"} in {counted(rows.length, "cluster")}
+          </span>
         </button>
       </li>
       {MARKS.map(({ letter, word, tone, status: own }) => (

@@ -3,13 +3,12 @@ import { Link } from "wouter";
 import { WrongDocument, type MapRowFragment } from "../api/generated";
 import { AWAY } from "../clusters/away";
 import { useAgain } from "../live/useAgain";
+import { counted } from "../text/counts";
 import { Age } from "../ui/Age";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
 
 const MOST_SILENT = 5;
-
-const counted = (count: number, what: string): string => `${count} ${what}${count === 1 ? "" : "s"}`;
 
 type Props = { readonly rows: readonly MapRowFragment[]; readonly q: string; readonly now: number; readonly moves: number };
 

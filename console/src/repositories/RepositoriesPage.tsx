@@ -49,7 +49,7 @@ function Row({ repository, onEdit, onDelete }: RowProps) {
         <Age at={repository.pulledAt ?? repository.polledAt} />
       </td>
       <td>
-        <button type="button" disabled={fetching} onClick={() => void sync({ id: repository.id }).then((result) => result.error === undefined && toast("It is looked at now."))}>
+        <button type="button" disabled={fetching} onClick={() => void sync({ id: repository.id }).then((result) => result.error === undefined && toast(repository.health === null ? "It is read once a service comes from it." : "It is looked at now."))}>
           Look now
         </button>{" "}
         <button type="button" onClick={onEdit}>
