@@ -52,7 +52,7 @@ def test_no_tracked_file_holds_a_secret() -> None:
         '"-----BEGIN ' + "PRIVATE KEY-----\\n" + "MHcCAQEE" * 8 + '\\n"',
         "AGE-SECRET-" + "KEY-1" + "Q" * 58,
         "Bearer eyJ" + "hbGciOiJSUzI1NiIs.eyJ" + "zdWIiOiIxMjM0NTY3.c2lnbmF0dXJlc2lnbmF0dXJl",
-        f"token={new_token(TokenKind.AGENT)}",
+        pytest.param(f"token={new_token(TokenKind.AGENT)}", id="a token of ours"),
     ],
 )
 def test_what_would_be_one_is_found(text: str) -> None:
