@@ -52,6 +52,8 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["GIT_CONFIG_NOSYSTEM"] = "1"
     # gRPC writes past Python's standard error, into the middle of the report.
     os.environ["GRPC_VERBOSITY"] = "ERROR"
+    # Its handlers may crash what is forked to become another program.
+    os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "false"
 
 
 @pytest.hookimpl(wrapper=True)
