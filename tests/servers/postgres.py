@@ -7,18 +7,16 @@ import shutil
 import signal
 import subprocess
 import sysconfig
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
-from typing import Self
 
 import asyncpg
 
+from tests.servers.server import Server
 from towline.demo.ports import free_ports
-from towline.demo.processes import ProcessGroup
 
 _FAST = {
     "fsync": "off",
@@ -50,7 +48,7 @@ def _folders() -> Iterator[Path]:
     yield from sorted(wheel.glob("pginstall*/bin"), reverse=True)
 
 
-class Postgres:
+class Postgres(Server):
     """A server on a port of this machine, with its data in a temporary folder.
 
     A `durable` one has everything after a crash that it said was committed.
@@ -59,27 +57,10 @@ class Postgres:
     def __init__(self, programs: Path, *, durable: bool = False) -> None:
         self._programs = programs
         self._settings = _FAST | ({"synchronous_commit": "on"} if durable else {})
-        self._folder = Path(tempfile.mkdtemp(prefix="towline-postgres-"))
+        super().__init__("postgres")
         self._user = _other_user() if os.geteuid() == 0 else None
-        self._group = ProcessGroup()
         self._numbers = count(1)
         self.port = free_ports(1)[0]
-
-    def __enter__(self) -> Self:
-        try:
-            self._start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Kill the server and remove its data."""
-        self._group.stop()
-        shutil.rmtree(self._folder, ignore_errors=True)
 
     def new_database(self, template: str = "template0") -> str:
         """A new database, a copy of `template`; its SQLAlchemy URL."""

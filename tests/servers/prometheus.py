@@ -1,14 +1,12 @@
 """A real Prometheus of the test run: the machine's own."""
 
 import shutil
-import tempfile
 import time
 import urllib.request
 from pathlib import Path
-from typing import Self
 
+from tests.servers.server import Server
 from towline.demo.ports import free_ports
-from towline.demo.processes import ProcessGroup
 
 _PATIENCE = 30.0
 _CONFIG = "global: {scrape_interval: 1s}\nscrape_configs: []\n"
@@ -20,13 +18,12 @@ def find_prometheus() -> Path | None:
     return Path(found) if found else None
 
 
-class Prometheus:
+class Prometheus(Server):
     """A server on a port of this machine that scrapes nothing; PromQL brings its own numbers."""
 
     def __init__(self, program: Path) -> None:
         self._program = program
-        self._folder = Path(tempfile.mkdtemp(prefix="towline-prometheus-"))
-        self._group = ProcessGroup()
+        super().__init__("prometheus")
         self.port = free_ports(1)[0]
 
     @property
@@ -34,7 +31,7 @@ class Prometheus:
         """Where its API is."""
         return f"http://127.0.0.1:{self.port}"
 
-    def __enter__(self) -> Self:
+    def _start(self) -> None:
         (self._folder / "prometheus.yml").write_text(_CONFIG)
         words = [
             f"--config.file={self._folder}/prometheus.yml",
@@ -43,20 +40,7 @@ class Prometheus:
             "--log.level=error",
         ]
         self._group.spawn([str(self._program), *words], cwd=self._folder, log=self._folder / "log")
-        try:
-            self._wait()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Kill the server and remove its data."""
-        self._group.stop()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._wait()
 
     def _wait(self) -> None:
         until = time.monotonic() + _PATIENCE

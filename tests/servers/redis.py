@@ -5,13 +5,11 @@ import signal
 import socket
 import subprocess
 import sysconfig
-import tempfile
 import time
 from pathlib import Path
-from typing import Self
 
+from tests.servers.server import Server
 from towline.demo.ports import free_ports
-from towline.demo.processes import ProcessGroup
 
 _PATIENCE = 20.0
 
@@ -25,13 +23,12 @@ def find_redis() -> Path | None:
     return next(wheel.glob("*/valkey-server"), None)
 
 
-class Redis:
+class Redis(Server):
     """A server on a port of this machine that keeps nothing on disk."""
 
     def __init__(self, program: Path) -> None:
         self._program = program
-        self._folder = Path(tempfile.mkdtemp(prefix="towline-redis-"))
-        self._group = ProcessGroup()
+        super().__init__("redis")
         self.port = free_ports(1)[0]
 
     @property
@@ -39,26 +36,13 @@ class Redis:
         """Where clients connect."""
         return f"redis://127.0.0.1:{self.port}/0"
 
-    def __enter__(self) -> Self:
+    def _start(self) -> None:
         options = {"port": str(self.port), "bind": "127.0.0.1", "save": "", "appendonly": "no"}
         words = [word for name, value in options.items() for word in (f"--{name}", value)]
         self._server = self._group.spawn(
             [str(self._program), *words], cwd=self._folder, log=self._folder / "log"
         )
-        try:
-            self._wait(self._server)
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Kill the server."""
-        self._group.stop()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._wait(self._server)
 
     def freeze(self) -> None:
         """Answer nothing, with all connections open, until `thaw`."""

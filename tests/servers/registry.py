@@ -3,17 +3,16 @@
 import hashlib
 import json
 import shutil
-import tempfile
 import time
 import urllib.request
 from base64 import b64encode
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 from urllib.parse import urljoin
 
+from tests.servers.server import Server
 from towline.demo.ports import free_ports
-from towline.demo.processes import ProcessGroup
 
 USER, PASSWORD = "towline", "s3cret-of-the-registry"
 _HASHED = "$2b$04$5BuuLhtE7J/M8YNIgcG1FOmtohce0uZ845HjfxxdMRcJJnF7RjCqy"
@@ -35,36 +34,22 @@ def find_registry() -> Path | None:
     return Path(found) if found else None
 
 
-class Registry:
+class Registry(Server):
     """A server on a port of this machine; only `USER` may do anything."""
 
     def __init__(self, program: Path) -> None:
         self._program = program
-        self._folder = Path(tempfile.mkdtemp(prefix="towline-registry-"))
-        self._group = ProcessGroup()
+        super().__init__("registry")
         self.host = f"127.0.0.1:{free_ports(1)[0]}"
 
-    def __enter__(self) -> Self:
+    def _start(self) -> None:
         port = self.host.rpartition(":")[2]
         file = self._folder / "config.yml"
         file.write_text(_CONFIG.format(folder=self._folder, port=port))
         (self._folder / "people").write_text(f"{USER}:{_HASHED}\n")
         words = [str(self._program), "serve", str(file)]
         self._group.spawn(words, cwd=self._folder, log=self._folder / "log")
-        try:
-            self._wait()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Kill the server and remove its data."""
-        self._group.stop()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._wait()
 
     def push(self, name: str, tag: str, made: datetime, *, index: bool = False) -> str:
         """Have an image of this tag; its digest. With `index` it is one of several platforms."""
