@@ -37,6 +37,11 @@ class Rates:
         self.own[caller] = count + 1
         return 0.0
 
+    def give_back(self, caller: str) -> None:
+        """What `take` has counted in this window does not count after all."""
+        if self.own.get(caller):
+            self.own[caller] -= 1
+
     def busy(self, now: float) -> dict[str, int]:
         """What other replicas should know: who has used a twentieth of theirs, and how much."""
         self._turn(now)

@@ -31,6 +31,7 @@ from controlplane.ports import Transaction
 from controlplane.usecases.arrivals import Arrivals
 from controlplane.usecases.deps import Deps
 from controlplane.usecases.federation import Federation
+from controlplane.usecases.guesses import Guesses
 from controlplane.usecases.scopes import grants_of
 from controlplane.usecases.together import Together
 from controlplane.usecases.tokens import SIGNED_IN, end_tokens, mint, publish_ended
@@ -45,7 +46,9 @@ _CACHE_SIZE = 10_000
 _SEEN_EVERY = timedelta(minutes=1)
 _LONGEST_CREDENTIAL = 16 << 10
 _WRONG = "this token is not known here: it is mistyped, or from another installation"
-_BEARERS = frozenset({TokenKind.USER, TokenKind.SERVICE_ACCOUNT, TokenKind.SESSION})
+_LOOKED_UP = frozenset(
+    {TokenKind.USER, TokenKind.SERVICE_ACCOUNT, TokenKind.SESSION, TokenKind.TICKET}
+)
 
 
 class Identity:
@@ -55,6 +58,7 @@ class Identity:
         self._deps = deps
         self._federation = federation
         self._recognised: dict[str, tuple[float, Actor]] = {}
+        self._guesses = Guesses(deps.clock)
         self._arrivals = Arrivals(deps.store)
         self._first_uses: Together[str, None] = Together(self._note_first_uses)
         self._changes = 0
@@ -62,23 +66,20 @@ class Identity:
     async def authenticate(self, token: str, source: str = "") -> Actor:
         """The actor behind a credential: a token of a user or service account, a session, a
         one-use ticket, or an ID token of a trusted issuer. Unauthenticated: any other, and why.
+        LimitExceeded: too many others came from the address `source`, or in all.
         """
         key = token_hash(token)
         known = self._recognised.get(key)
         if known is not None and known[0] > self._deps.clock.monotonic():
             return replace(known[1], source=source)
         kind = token_kind(token)
-        if kind is TokenKind.TICKET:
-            return replace(await self._redeem(key), source=source)
         before = self._changes
-        if kind in _BEARERS:
-            actor = await self._recognise(key, source)
-        elif kind is None and self._federation is not None and token.count(".") == 2:
-            actor = await self._from_issuer(token)
-        else:
+        if kind not in _LOOKED_UP and not self._may_be_foreign(token):
             raise Unauthenticated(_WRONG)
+        with self._guesses.judging(key, source):
+            actor = await self._look_up(kind, key, token, source)
         # A token revoked while its row was read must not be remembered as good.
-        if before == self._changes:
+        if before == self._changes and kind is not TokenKind.TICKET:
             self._remember(key, actor)
         return replace(actor, source=source)
 
@@ -217,6 +218,21 @@ class Identity:
             )
         return secret
 
+    def _may_be_foreign(self, token: str) -> bool:
+        """Whether it looks like an ID token, and there are issuers."""
+        return (
+            self._federation is not None
+            and len(token) <= _LONGEST_CREDENTIAL
+            and token.count(".") == 2
+        )
+
+    async def _look_up(self, kind: TokenKind | None, key: str, token: str, source: str) -> Actor:
+        if kind is TokenKind.TICKET:
+            return await self._redeem(key)
+        if kind is not None:
+            return await self._recognise(key, source)
+        return await self._from_issuer(token)
+
     async def _recognise(self, key: str, source: str) -> Actor:
         """The actor behind a token's hash."""
         now = self._deps.clock.now()
@@ -247,7 +263,7 @@ class Identity:
 
     async def _from_issuer(self, token: str) -> Actor:
         """The actor behind an ID token of a trusted issuer."""
-        if self._federation is None or len(token) > _LONGEST_CREDENTIAL:
+        if self._federation is None:
             raise Unauthenticated(_WRONG)
         user, until = await self._federation.user_of(token)
         async with self._deps.store.read() as tx:
@@ -301,6 +317,7 @@ class Identity:
 
     def _drop(self, stale: Callable[[Actor], bool]) -> None:
         self._changes += 1
+        self._guesses.forget()
         for key in [k for k, (_, actor) in self._recognised.items() if stale(actor)]:
             del self._recognised[key]
 

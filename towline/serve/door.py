@@ -52,7 +52,8 @@ class DoorIdentity:
         kind = token_kind(credential.secret)
         if (kind is TokenKind.SESSION) != (credential.kind is CredentialKind.SESSION):
             raise Unauthenticated("a browser's session is shown by its cookie, a token is not")
-        actor = await self._identities.authenticate(credential.secret, source)
+        address = source.rpartition(":")[0] or source
+        actor = await self._identities.authenticate(credential.secret, address)
         return Identity(
             user_id=UserId(actor.id),
             name=actor.email,

@@ -6,7 +6,9 @@ from datetime import timedelta
 import pytest
 
 from controlplane.domain.access.roles import BuiltInRole as Role
-from fleet.errors import Unauthenticated
+from controlplane.usecases.guesses import MOST_OF_ADDRESS
+from fleet.errors import LimitExceeded, Unauthenticated
+from fleet.identity import TokenKind, new_token
 from proxy.domain.access import Credential, CredentialKind
 from tests.integration.controlplane.conftest import World, person
 from towline.serve.door import DoorIdentity
@@ -25,3 +27,26 @@ async def test_the_door_knows_when_a_token_ends(world: World) -> None:
     await world.clock.advance(3600)
     with pytest.raises(Unauthenticated, match="expired"):
         await door.authenticate(shown, source="127.0.0.1:1")
+
+
+async def test_who_guesses_at_the_door_locks_out_nobody_known(world: World) -> None:
+    """From whatever port; an address is what is counted, and what nobody sends twice."""
+    user = await world.people.upsert(world.admin, "ann@example.org", "Ann", Role.VIEWER)
+    owner = replace(person(Role.VIEWER, "ann"), id=user.id)
+    _, secret = await world.identity.create_token(owner, "laptop", timedelta(hours=1))
+    door = DoorIdentity(world.identity)
+
+    async def show(token: str, port: int) -> None:
+        shown = Credential(CredentialKind.BEARER, token)
+        await door.authenticate(shown, source=f"10.0.0.1:{port}")
+
+    await show(secret, 1)
+    for port in range(MOST_OF_ADDRESS):
+        with pytest.raises(Unauthenticated, match="not known here"):
+            await show(new_token(TokenKind.USER), port)
+    with pytest.raises(LimitExceeded, match=r"10\.0\.0\.1:"):
+        await show(new_token(TokenKind.SERVICE_ACCOUNT), 2)
+    world.identity.forget_user("")
+    await show(secret, 3)
+    with pytest.raises(Unauthenticated, match="not known here"):
+        await show("twu_malformed", 4)

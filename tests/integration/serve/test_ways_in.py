@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.usecases.guesses import MOST_OF_ADDRESS
 from controlplane.usecases.tokens import mint
-from fleet.identity import TokenKind
+from fleet.identity import TokenKind, new_token
 from fleet.runtime.tasks import Tasks
 from tests.integration.serve.conftest import Running
 from towline import kubectl_login
@@ -66,6 +67,29 @@ async def test_tokens_and_sessions_open_the_door(hub: Running) -> None:
     assert await knock(hub, {**ours, **UPGRADE}) == 401
     assert await knock(hub, {"Authorization": f"Bearer {secret}"}) == 401
     assert await knock(hub, {"Authorization": f"Bearer {'a' * 20000}"}) == 431
+
+
+async def test_guessers_are_told_to_wait_and_users_are_not(hub: Running) -> None:
+    """As Kubernetes tells it, and not for what is sent again and again."""
+    await hub.cluster()
+    known = {"Authorization": f"Bearer {hub.token}"}
+    wrong = {"Authorization": f"Bearer {new_token(TokenKind.USER)}"}
+    assert await knock(hub, known) == AWAY
+    assert {await knock(hub, wrong) for _ in range(MOST_OF_ADDRESS + 5)} == {401}
+    told = 0
+    for _ in range(3 * MOST_OF_ADDRESS):
+        guess = {"Authorization": f"Bearer {new_token(TokenKind.USER)}"}
+        url = f"{hub.url}/k8s/clusters/dev/version"
+        async with hub.http.get(url, headers=guess) as answer:
+            assert answer.status in {401, 429}
+            if answer.status == 429:
+                assert answer.headers["Retry-After"] == "1"
+                assert (await answer.json())["reason"] == "TooManyRequests"
+                told += 1
+        if told:
+            break
+    assert told
+    assert await knock(hub, known) == AWAY
 
 
 async def test_a_ticket_opens_one_websocket(hub: Running) -> None:

@@ -1,0 +1,119 @@
+"""Wrong credentials: how many are looked up, and who goes on beside somebody who guesses."""
+
+import pytest
+
+from controlplane.domain.rates import WINDOW_S
+from controlplane.usecases import guesses
+from controlplane.usecases.guesses import MOST_IN_ALL, MOST_OF_ADDRESS, REMEMBERED_S, Guesses
+from fleet.errors import LimitExceeded, Unauthenticated, Unavailable
+from tests.fakes.clock import FakeClock
+
+HERE, THERE = "10.0.0.1", "10.0.0.2"
+
+
+class Lookups:
+    """Looks credentials up, of which some are good; counts how often."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.guesses = Guesses(self.clock)
+        self.good: set[str] = set()
+        self.away = False
+        self.made = 0
+
+    def ask(self, key: str, source: str = HERE) -> None:
+        with self.guesses.judging(key, source):
+            self.made += 1
+            if self.away:
+                raise Unavailable("the store is away")
+            if key not in self.good:
+                raise Unauthenticated(f"{key} is wrong")
+
+    def guess(self, count: int, source: str = HERE) -> None:
+        for number in range(count):
+            with pytest.raises(Unauthenticated):
+                self.ask(f"{source} {number} at {self.clock.monotonic()}", source)
+
+
+@pytest.fixture
+def lookups() -> Lookups:
+    return Lookups()
+
+
+async def test_the_same_wrong_one_is_looked_up_once_in_a_while(lookups: Lookups) -> None:
+    """With the same words; rights that change may make it good."""
+    for _ in range(2 * MOST_OF_ADDRESS):
+        with pytest.raises(Unauthenticated, match="old is wrong"):
+            lookups.ask("old")
+    assert lookups.made == 1
+    await lookups.clock.advance(REMEMBERED_S)
+    with pytest.raises(Unauthenticated, match="old is wrong"):
+        lookups.ask("old")
+    lookups.good.add("old")
+    lookups.guesses.forget()
+    lookups.ask("old")
+    assert lookups.made == 3
+
+
+async def test_an_address_guesses_no_more_than_it_may(lookups: Lookups) -> None:
+    """Whoever was known there goes on, and so do others; a window later it may again."""
+    lookups.good |= {"known", "new"}
+    lookups.ask("known")
+    lookups.guess(MOST_OF_ADDRESS)
+    for key in ("another guess", "new"):
+        with pytest.raises(LimitExceeded, match=HERE) as told:
+            lookups.ask(key)
+        assert 0 < (told.value.retry_after or 0) <= WINDOW_S
+    lookups.ask("known")
+    lookups.ask("new", THERE)
+    await lookups.clock.advance(WINDOW_S)
+    lookups.guess(MOST_OF_ADDRESS)
+
+
+async def test_what_is_good_or_not_found_out_counts_for_nobody(lookups: Lookups) -> None:
+    """Many new users come from one address; an outage of the store is nobody's guess."""
+    keys = [f"user {number}" for number in range(MOST_OF_ADDRESS + 1)]
+    lookups.away = True
+    for key in keys:
+        with pytest.raises(Unavailable):
+            lookups.ask(key)
+    lookups.away = False
+    lookups.good |= set(keys)
+    for key in keys:
+        lookups.ask(key)
+
+
+async def test_a_good_one_that_was_revoked_is_a_wrong_one(lookups: Lookups) -> None:
+    """It goes on past no limit any more."""
+    lookups.good.add("known")
+    lookups.ask("known")
+    lookups.good.clear()
+    with pytest.raises(Unauthenticated):
+        lookups.ask("known")
+    lookups.guess(MOST_OF_ADDRESS)
+    lookups.guesses.forget()
+    with pytest.raises(LimitExceeded):
+        lookups.ask("known")
+
+
+async def test_many_addresses_guess_no_more_together(lookups: Lookups) -> None:
+    for number in range(MOST_IN_ALL // MOST_OF_ADDRESS):
+        lookups.guess(MOST_OF_ADDRESS, f"10.1.0.{number}")
+    with pytest.raises(LimitExceeded):
+        lookups.ask("one more", THERE)
+
+
+async def test_what_is_remembered_is_bounded(
+    lookups: Lookups, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The oldest goes first."""
+    monkeypatch.setattr(guesses, "MOST_REMEMBERED", 3)
+    for number in range(4):
+        with pytest.raises(Unauthenticated):
+            lookups.ask(f"{number}")
+    with pytest.raises(Unauthenticated):
+        lookups.ask("3")
+    assert lookups.made == 4
+    with pytest.raises(Unauthenticated):
+        lookups.ask("0")
+    assert lookups.made == 5
