@@ -24,8 +24,7 @@ _MOST_KEY_CHARACTERS = 2048
 _VALUE = re.compile(
     r"ENC\[AES256_GCM,data:([^,]*),iv:([^,]*),tag:([^,]*),type:(str|int|float|bool|bytes)\]"
 )
-_NESTED = re.compile(r"[*+}]\)*[*+{]|\)[*+{]|\\[1-9]")
-_DEFAULT_SUFFIX = "_unencrypted"
+_DEFAULT_RULE = ("unencrypted_suffix", "_unencrypted")
 _RULES = ("unencrypted_suffix", "encrypted_suffix", "unencrypted_regex", "encrypted_regex")
 _UNKNOWN_RULES = ("unencrypted_comment_regex", "encrypted_comment_regex")
 _TYPES: Mapping[str, Callable[[bytes], Any]] = {
@@ -37,6 +36,8 @@ _TYPES: Mapping[str, Callable[[bytes], Any]] = {
 }
 
 Path = tuple[str, ...]
+# Whether a pattern is found in a text; Invalid: it is none.
+Search = Callable[[str, str], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,17 +72,19 @@ class Metadata:
         except (KeyError, TypeError):
             raise Invalid("its metadata of SOPS are not whole") from None
 
-    def encrypts(self, path: Path) -> bool:
-        """Whether values at a path are encrypted, by the file's rules."""
-        rules = self.rules
-        if "encrypted_suffix" in rules:
-            return any(one.endswith(rules["encrypted_suffix"]) for one in path)
-        if "encrypted_regex" in rules:
-            return _matches(rules["encrypted_regex"], path)
-        if "unencrypted_regex" in rules:
-            return not _matches(rules["unencrypted_regex"], path)
-        suffix = rules.get("unencrypted_suffix", _DEFAULT_SUFFIX)
-        return not (suffix and any(one.endswith(suffix) for one in path))
+    @property
+    def rule(self) -> tuple[str, str]:
+        """The kind of the file's rule, and what it asks of keys."""
+        return next(iter(self.rules.items()), _DEFAULT_RULE)
+
+    def names(self, key: str, search: Search) -> bool:
+        """Whether the rule names a key, and with it all that is below."""
+        kind, asked = self.rule
+        return search(asked, key) if kind.endswith("_regex") else key.endswith(asked)
+
+    def encrypts(self, *, named: bool) -> bool:
+        """Whether values are encrypted that stand below a named key, or below none."""
+        return named is self.rule[0].startswith("encrypted_")
 
 
 class FileKey:
@@ -129,12 +132,3 @@ def key_for(age: Mapping[str, str], identities: Iterable[AgeIdentity]) -> FileKe
 def place(path: Path) -> str:
     """What a value at a path of keys is bound to."""
     return "".join(f"{one}:" for one in path)
-
-
-def _matches(pattern: str, path: Path) -> bool:
-    if _NESTED.search(pattern):
-        raise Invalid("its rule of what is encrypted repeats what repeats: it may take for ever")
-    try:
-        return any(re.search(pattern, one) for one in path)
-    except re.error:
-        raise Invalid("its rule of what is encrypted is no regular expression") from None

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from fnmatch import fnmatchcase
 
 from controlplane.domain.services import Component, ComponentState
 from fleet.errors import Invalid
@@ -177,8 +178,8 @@ def version_of(tag: str) -> tuple[tuple[int, int, str], ...]:
 
 def is_like(text: str, pattern: str) -> bool:
     """Whether a text is a pattern in which `*` stands for anything; case does not count."""
-    parts = [re.escape(one) for one in pattern.lower().split("*")]
-    return re.fullmatch(".*".join(parts), text.lower(), re.DOTALL) is not None
+    plain = pattern.lower().replace("[", "[[]").replace("?", "[?]")
+    return fnmatchcase(text.lower(), plain)
 
 
 def removed_by(release: str) -> list[tuple[str, str, str]]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from fleet import patterns
 from fleet.age import AgeIdentity
 from fleet.errors import Invalid
 from fleet.sops import MARK, METADATA, FileKey, Metadata, Path, key_for, place
@@ -48,7 +49,7 @@ def decrypt(data: bytes, name: str, identities: Sequence[AgeIdentity]) -> bytes:
             "repository's project has no such key"
         )
     opened = _Opening(metadata, key)
-    found = [opened.tree(one, ()) for one in trees]
+    found = [opened.tree(one) for one in trees]
     opened.check()
     if is_flat:
         return flat.written(name, found[0])
@@ -71,14 +72,15 @@ class _Opening:
         if metadata.only_encrypted:
             self._hash.update(_ONLY_ENCRYPTED)
 
-    def tree(self, value: Any, path: Path) -> Any:
+    def tree(self, value: Any, path: Path = (), *, named: bool = False) -> Any:
+        """What stands at a path; `named`: the file's rule names one of the path's keys."""
         if len(path) > _DEEPEST:
             raise Invalid(f"more than {_DEEPEST} levels")
         if isinstance(value, dict):
-            return {_key(key): self.tree(one, (*path, _key(key))) for key, one in value.items()}
+            return {_key(key): self._below(one, path, key, named) for key, one in value.items()}
         if isinstance(value, list):
-            return [self.tree(one, path) for one in value]
-        return None if value is None else self._leaf(value, path)
+            return [self.tree(one, path, named=named) for one in value]
+        return None if value is None else self._leaf(value, path, named)
 
     def check(self) -> None:
         """Invalid: the values are not those that were there when the file was written."""
@@ -87,8 +89,12 @@ class _Opening:
         if not isinstance(code, str) or not hmac.compare_digest(code, own):
             raise Invalid("its message authentication code is wrong: it was altered by hand")
 
-    def _leaf(self, value: Any, path: Path) -> Any:
-        encrypted = self._metadata.encrypts(path)
+    def _below(self, value: Any, path: Path, key: str, named: bool) -> Any:
+        named = named or self._metadata.names(key, patterns.is_found)
+        return self.tree(value, (*path, key), named=named)
+
+    def _leaf(self, value: Any, path: Path, named: bool) -> Any:
+        encrypted = self._metadata.encrypts(named=named)
         found = self._key.open(value, place(path)) if encrypted else value
         if encrypted or not self._metadata.only_encrypted:
             self._hash.update(_as_bytes(found, path))

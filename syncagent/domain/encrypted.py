@@ -75,18 +75,26 @@ def set_apart(raw: KubeObject, line: bytes) -> tuple[KubeObject, tuple[Encrypted
 
 
 def _checked(metadata: Metadata) -> Metadata:
-    """Invalid: a rule that may take for ever to be tried, while the agent does nothing else."""
+    """Invalid: a rule that repeats, and may take for ever while the agent does nothing else."""
     for name, rule in metadata.rules.items():
         if name.endswith("_regex") and not _NAMES.fullmatch(rule):
             raise Invalid(f"sops.{name} is more than names: encrypt by ^(data|stringData)$")
     return metadata
 
 
+def _search(rule: str, text: str) -> bool:
+    try:
+        return re.search(rule, text) is not None
+    except re.error:
+        raise Invalid("its rule of what is encrypted is no regular expression") from None
+
+
 def _values(raw: KubeObject, metadata: Metadata) -> Iterator[tuple[str, str, EncryptedValue]]:
     for field in _PLACES:
         values = raw.get(field)
         for key, text in values.items() if isinstance(values, dict) else ():
-            if not metadata.encrypts((field, key)):
+            named = metadata.names(field, _search) or metadata.names(key, _search)
+            if not metadata.encrypts(named=named):
                 continue
             bound = place((field, key))
             name = hashlib.blake2b(f"{bound}{text}".encode(), digest_size=16).hexdigest()

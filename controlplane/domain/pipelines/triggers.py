@@ -18,7 +18,7 @@ from semantic_version import NpmSpec, Version
 from controlplane.domain.names import check_text
 from controlplane.domain.pipelines.calendar import zone_of
 from controlplane.domain.pipelines.gitwrites import GitWrite
-from controlplane.domain.pipelines.tagpatterns import check_pattern
+from fleet import patterns
 from fleet.errors import Invalid
 
 MAX_TRIGGERS = 50
@@ -192,6 +192,16 @@ def check_range(text: str, field: str) -> None:
         raise Invalid("no range of versions like ^1.2", field=field) from None
 
 
+def check_pattern(pattern: str, field: str, *, needed: bool) -> None:
+    """Invalid: no regular expression, or none at all where one is needed."""
+    if needed and not pattern:
+        raise Invalid("is needed", field=field)
+    try:
+        patterns.check(pattern)
+    except Invalid as error:
+        raise Invalid(error.message, field=field) from None
+
+
 def is_tag(text: str) -> bool:
     """Whether a registry may have such a tag at all."""
     return _TAG.fullmatch(text) is not None
@@ -210,16 +220,14 @@ def highest(tags: Iterable[str], wanted: str) -> str | None:
 
 def last_matching(tags: Iterable[str], pattern: str) -> str | None:
     """The highest tag by the first group of the pattern, or by all of it."""
-    expression = re.compile(pattern)
-    matches = [found for tag in tags if (found := expression.fullmatch(tag))]
-    best = max(matches, default=None, key=lambda one: (_order(one), one[0]))
+    matches = [(tag, held) for tag in tags if (held := patterns.groups(pattern, tag)) is not None]
+    best = max(matches, default=None, key=lambda one: (_order(*one), one[0]))
     return best[0] if best else None
 
 
 def matching(tags: Iterable[str], pattern: str) -> list[str]:
     """The tags that a pattern chooses; all without one."""
-    expression = re.compile(pattern) if pattern else None
-    return [tag for tag in tags if expression is None or expression.fullmatch(tag)]
+    return [tag for tag in tags if not pattern or patterns.groups(pattern, tag) is not None]
 
 
 def newest(made: Mapping[str, datetime]) -> str | None:
@@ -234,7 +242,7 @@ def _version(tag: str) -> Version | None:
         return None
 
 
-def _order(match: re.Match[str]) -> tuple[tuple[bool, int, str], ...]:
-    text = match[1] if match.re.groups and match[1] is not None else match[0]
+def _order(tag: str, held: tuple[str | None, ...]) -> tuple[tuple[bool, int, str], ...]:
+    text = held[0] if held and held[0] is not None else tag
     parts = re.findall(r"\d+|\D+", text)
     return tuple((p.isdecimal(), int(p) if p.isdecimal() else 0, p) for p in parts)

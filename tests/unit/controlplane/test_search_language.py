@@ -99,6 +99,12 @@ def test_images_by_name_and_version(image: str, term: str, is_meant: bool) -> No
 
 def test_patterns_have_one_wildcard_sign() -> None:
     assert is_like("web-a.b", "WEB-*") and not is_like("web-axb", "web-a.b")
+    assert is_like("a?[b]\nc", "a?[b]*") and not is_like("ab", "a?")
+
+
+@pytest.mark.timeout(20)
+def test_many_wildcards_do_not_hold_the_search_up() -> None:
+    assert not is_like("a" * 253, "*a" * 100 + "*b")
 
 
 def test_removed_apis_grow_with_releases() -> None:
