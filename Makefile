@@ -119,17 +119,23 @@ manifests: setup ## the charts as plain manifests and bases for Kustomize, below
 image: setup console-if-npm ## the container image for amd64 and arm64 as an OCI archive, without an engine; needs apt
 	@$(BIN)/python -m deploy.image dist/image
 
+BILL := dist/bill
 .PHONY: bill
 bill: setup ## bills of materials (CycloneDX) of all that the program is made of, into dist/bill
-	@mkdir -p dist/bill
-	@[ -d dist/bill/tools ] || { \
-		if command -v uv >/dev/null; then uv pip install --quiet --python $(BIN)/python --target dist/bill/tools $(CYCLONEDX); \
-		else $(BIN)/python -m pip install --quiet --target dist/bill/tools $(CYCLONEDX); fi; }
-	@PYTHONPATH=dist/bill/tools $(BIN)/python -W ignore -m cyclonedx_py requirements --output-reproducible \
-		--pyproject pyproject.toml --output-file dist/bill/python.cdx.json requirements.lock
+	@mkdir -p $(BILL)
+	@[ -d $(BILL)/tools ] || { \
+		if command -v uv >/dev/null; then uv pip install --quiet --python $(BIN)/python --target $(BILL)/tools $(CYCLONEDX); \
+		else $(BIN)/python -m pip install --quiet --target $(BILL)/tools $(CYCLONEDX); fi; }
+	@PYTHONPATH=$(BILL)/tools $(BIN)/python -W ignore -m cyclonedx_py requirements --output-reproducible \
+		--pyproject pyproject.toml --output-file $(BILL)/python.cdx.json requirements.lock
 	@if command -v npm >/dev/null; then \
-		(cd console && npm sbom --silent --omit dev --package-lock-only --sbom-format cyclonedx) >dist/bill/console.cdx.json; fi
-	@ls dist/bill/*.json
+		(cd console && npm sbom --silent --package-lock-only --sbom-format cyclonedx) \
+		| $(BIN)/python -m deploy.bill >$(BILL)/console.cdx.json; fi
+	@ls $(BILL)/*.json
+
+.PHONY: audit
+audit: setup ## known vulnerabilities of all locked packages; fails on what deploy/audit/borne.toml does not bear
+	@$(BIN)/python -m deploy.audit dist/audit
 
 .PHONY: lint
 lint: setup ## style, types, import rules, generated files
@@ -173,7 +179,8 @@ lock: setup ## resolve the pinned requirements anew; needs uv
 	$$lock pyproject.toml --extra otel --extra postgres --extra s3 --group dev -o requirements-dev.lock; \
 	$$lock --group go -o towline/demo/clusters/assets/go-toolchain.lock; \
 	for server in postgres redis; do $$lock --group $$server -o tests/servers/$$server.lock; done; \
-	$$lock --group charts -o charts/tools.lock
+	$$lock --group charts -o charts/tools.lock; \
+	$$lock --group audit -o deploy/audit/tools.lock
 
 .PHONY: clean
 clean: ## remove all that make has made here; clusters stay built in the user's cache

@@ -1,0 +1,55 @@
+"""python -m deploy.audit FOLDER: tells of known vulnerabilities of all locked packages.
+
+0: none that is not borne. 1: some are. 75: a service cannot be asked, so nothing is known.
+"""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+from deploy.audit import asking
+from deploy.audit.findings import BORNE, Finding, Report, Unanswered, exemptions, judged
+from fleet.runtime.clock import SystemClock
+
+UNKNOWN = 75
+
+
+def main(folder: Path, today: date, borne: Path = BORNE) -> int:
+    """Ask about everything; print what was found, and what could not be learned."""
+    folder.mkdir(parents=True, exist_ok=True)
+    locks = tracked("*.lock")
+    asked: dict[str, Callable[[], Report]] = {
+        "Python": lambda: asking.python(locks, folder.absolute()),
+        "console": lambda: asking.node(asking.ROOT / "console"),
+    }
+    found: list[Finding] = []
+    silent = 0
+    for name, ask in asked.items():
+        try:
+            report = ask()
+        except Unanswered as error:
+            silent += 1
+            print(f"platform: {name} was not audited: {error}")
+            continue
+        found += report.findings
+        print(f"{name}: {report.packages} packages, {len(report.findings)} known vulnerabilities")
+    standing, idle = judged(found, exemptions(borne, today), today)
+    for one in standing:
+        print(one)
+    for each in () if silent else idle:
+        print(f"{borne.name}: {each.id} of {each.package} is not found any more: take it out")
+    return 1 if standing else UNKNOWN if silent else 0
+
+
+def tracked(pattern: str) -> list[Path]:
+    """Files of the repository by their names."""
+    done = subprocess.run(
+        ["git", "ls-files", pattern], cwd=asking.ROOT, capture_output=True, text=True, check=True
+    )
+    return [asking.ROOT / name for name in done.stdout.split()]
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), SystemClock().now().date()))

@@ -1,0 +1,139 @@
+"""What the tools have found, in one form, and which of it is borne for a while."""
+
+import json
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+BORNE = Path(__file__).parent / "borne.toml"
+LONGEST = timedelta(days=180)
+
+
+class Unanswered(Exception):
+    """Nobody could be asked, or what was answered is no answer: nothing is known then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One known vulnerability of one package; `ids`: its names in all lists that have it."""
+
+    package: str
+    version: str
+    ids: tuple[str, ...]
+    title: str
+    remedy: str
+
+    def __str__(self) -> str:
+        names = ", ".join(self.ids)
+        return f"{self.package} {self.version}: {names}: {self.title[:200]} ({self.remedy})"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How many packages were asked about, and what is known of them."""
+
+    packages: int
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Exemption:
+    """A finding that does not apply here, why, and the day on which it is judged anew."""
+
+    id: str
+    package: str
+    reason: str
+    until: date
+
+
+def from_pip_audit(text: str) -> Report:
+    """What `pip-audit -f json` printed. Unanswered: of some package nothing could be learned."""
+    answered = _object(text, "dependencies")["dependencies"]
+    # The tool takes those for sound of which its service knows nothing.
+    if skipped := [one["skip_reason"] for one in answered if "skip_reason" in one]:
+        raise Unanswered(skipped[0])
+    found = [
+        Finding(
+            package=one["name"],
+            version=one["version"],
+            ids=(known["id"], *sorted(known.get("aliases", ()))),
+            title=known.get("description", ""),
+            remedy=_fixed_in(known["fix_versions"]),
+        )
+        for one in answered
+        for known in one["vulns"]
+    ]
+    return Report(len(answered), tuple(found))
+
+
+def from_npm(text: str) -> Report:
+    """What `npm audit --json` printed. Unanswered: its registry tells of no advisories."""
+    told = _object(text, "vulnerabilities")
+    found = [
+        Finding(
+            package=known["name"],
+            version=known["range"],
+            ids=(known["url"].rpartition("/")[2],),
+            title=known["title"],
+            remedy=_replaced_by(one["fixAvailable"]),
+        )
+        for one in told["vulnerabilities"].values()
+        for known in one["via"]
+        # A text names a package in this list through which another one is reached.
+        if not isinstance(known, str)
+    ]
+    return Report(told["metadata"]["dependencies"]["total"], tuple(found))
+
+
+def exemptions(path: Path, today: date) -> list[Exemption]:
+    """What is borne. ValueError: an entry lacks a reason, or ends too far ahead."""
+    listed = [Exemption(**one) for one in tomllib.loads(path.read_text()).get("borne", ())]
+    for one in listed:
+        if not one.reason.strip():
+            raise ValueError(f"{path.name}: {one.id} says no reason")
+        if one.until > today + LONGEST:
+            raise ValueError(f"{path.name}: {one.id} ends more than {LONGEST.days} days from now")
+    return listed
+
+
+def judged(
+    findings: Iterable[Finding], borne: Iterable[Exemption], today: date
+) -> tuple[list[Finding], list[Exemption]]:
+    """Which findings are not borne today, and which exemptions have nothing to bear any more."""
+    found, listed = list(findings), list(borne)
+    standing = [
+        one
+        for one in found
+        if not any(today <= each.until and _is_of(each, one) for each in listed)
+    ]
+    idle = [each for each in listed if not any(_is_of(each, one) for one in found)]
+    return standing, idle
+
+
+def _is_of(exemption: Exemption, finding: Finding) -> bool:
+    return exemption.package == finding.package and exemption.id in finding.ids
+
+
+def _object(text: str, needed: str) -> dict[str, Any]:
+    try:
+        told = json.loads(text)
+    except ValueError:
+        told = None
+    if not isinstance(told, dict) or needed not in told:
+        said = told.get("message", text) if isinstance(told, dict) else text
+        last = str(said).strip().rpartition("\n")[2]
+        raise Unanswered(last[:200] or "the tool said nothing")
+    return told
+
+
+def _fixed_in(versions: list[str]) -> str:
+    return f"fixed in {', '.join(versions)}" if versions else "not fixed yet"
+
+
+def _replaced_by(fix: Any) -> str:
+    if isinstance(fix, dict):
+        return f"fixed by {fix['name']} {fix['version']}"
+    return "fixed by an update" if fix else "not fixed yet"

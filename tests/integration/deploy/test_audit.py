@@ -1,0 +1,150 @@
+"""The real tools find what a service knows, and say so where it knows nothing."""
+
+import gzip
+import json
+from collections.abc import Iterator
+from datetime import date
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from deploy.audit import asking
+from deploy.audit.__main__ import UNKNOWN, main
+from deploy.audit.findings import Unanswered
+from fleet.runtime.clock import SystemClock
+
+OSV = "PIP_AUDIT_VULNERABILITY_SERVICE", "PIP_AUDIT_OSV_URL"
+TODAY = date(2026, 11, 22)
+# A package with a number that no release of it has: it is asked about, never fetched.
+INNOCENT = f"idna==99.0 --hash=sha256:{'0' * 64}\n"
+
+
+class Advisories(BaseHTTPRequestHandler):
+    """What OSV and a registry of npm answer to their clients, of two packages."""
+
+    def do_GET(self) -> None:
+        """The releases of a package, among which npm looks for one that is not affected."""
+        releases = {one: {"name": "minimist", "version": one} for one in ("0.0.8", "1.2.8")}
+        self.answer({"name": "minimist", "versions": releases})
+
+    def do_POST(self) -> None:
+        said = self.rfile.read(int(self.headers["Content-Length"]))
+        said = gzip.decompress(said) if self.headers["Content-Encoding"] == "gzip" else said
+        self.answer(self.known(json.loads(said)))
+
+    def answer(self, told: dict[str, Any]) -> None:
+        body = json.dumps(told).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def known(self, asked: dict[str, Any]) -> dict[str, Any]:
+        if self.path == "/v1/query":
+            return {"vulns": [JINJA]} if asked["package"]["name"] == "jinja2" else {}
+        return {"minimist": [MINIMIST]}
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing is written."""
+
+
+class Ignorance(Advisories):
+    """A service that answers well, and has no advisories."""
+
+    def known(self, asked: dict[str, Any]) -> dict[str, Any]:
+        return {}
+
+
+JINJA = {
+    "id": "PYSEC-2019-217",
+    "aliases": ["CVE-2019-10906"],
+    "summary": "Sandbox escape by str.format_map",
+    "affected": [
+        {
+            "package": {"name": "jinja2", "ecosystem": "PyPI"},
+            "ranges": [
+                {"type": "ECOSYSTEM", "events": [{"introduced": "0"}, {"fixed": "2.10.1"}]},
+            ],
+        }
+    ],
+}
+MINIMIST = {
+    "id": 1179,
+    "url": "https://github.com/advisories/GHSA-vh95-rmgr-6w4m",
+    "title": "Prototype Pollution in minimist",
+    "severity": "moderate",
+    "vulnerable_versions": "<0.2.1",
+}
+
+
+@pytest.fixture(params=[Advisories])
+def service(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Where both tools ask instead of the world's services."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), request.param)
+    thread = Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    url = f"http://127.0.0.1:{server.server_port}"
+    monkeypatch.setenv(OSV[0], "osv")
+    monkeypatch.setenv(OSV[1], f"{url}/v1/query")
+    monkeypatch.setenv("npm_config_registry", url)
+    yield url
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the tool for Python is kept; it comes as wheels."""
+    folder = tmp_path_factory.mktemp("audit")
+    try:
+        asking.installed(folder)
+    except Unanswered as error:
+        pytest.skip(f"platform: {error}")
+    return folder
+
+
+@pytest.mark.usefixtures("service")
+def test_a_vulnerable_release_in_a_lock_file_is_found(folder: Path, tmp_path: Path) -> None:
+    lock = tmp_path / "some.lock"
+    lock.write_text(asking.OF_PYTHON + INNOCENT)
+    report = asking.python([lock], folder)
+    assert report.packages == 2
+    (found,) = report.findings
+    assert (found.package, found.version) == ("jinja2", "2.10")
+    assert set(found.ids) == {"PYSEC-2019-217", "CVE-2019-10906"}
+    assert found.remedy == "fixed in 2.10.1"
+
+
+@pytest.mark.usefixtures("service")
+def test_a_vulnerable_package_of_the_console_is_found(tmp_path: Path) -> None:
+    asking.write_project(tmp_path, asking.OF_NODE)
+    report = asking.node(tmp_path)
+    (found,) = report.findings
+    assert (found.package, found.ids) == ("minimist", ("GHSA-vh95-rmgr-6w4m",))
+
+
+@pytest.mark.usefixtures("service")
+@pytest.mark.parametrize("service", [Ignorance], indirect=True)
+def test_a_service_that_knows_nothing_calls_nothing_sound(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(folder, TODAY) == UNKNOWN
+    said = capsys.readouterr().out
+    assert said.count("platform: ") == 2 and said.count("does not know of") == 2
+
+
+@pytest.mark.timeout(2 * asking.SECONDS)
+def test_nothing_that_is_locked_is_known_to_be_vulnerable(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the services of the world, where they can be asked."""
+    code = main(folder, SystemClock().now().date())
+    said = capsys.readouterr().out
+    if code == UNKNOWN:
+        pytest.skip(next(line for line in said.splitlines() if line.startswith("platform: ")))
+    assert code == 0, said
