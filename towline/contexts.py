@@ -1,23 +1,22 @@
 """Where the command line is signed in: the file `~/.config/towline/config.toml` (mode 0600).
 
-Standard library only, and of that the quick part (no dataclasses): the kubectl credential plugin
-reads it on every kubectl command.
+Standard library only, and of that the quick part (no dataclasses, no pathlib): the kubectl
+credential plugin reads it on every kubectl command. `contextfile.py` writes it.
 """
 
 import json
 import os
 from collections.abc import Mapping
 from importlib import import_module
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from fleet.errors import Invalid, Unauthenticated
-from fleet.runtime.files import write_whole
 
 _TEXTS = frozenset({"url", "token", "ca", "refresh"})
 _KEYS = _TEXTS | {"expires"}
 _SECTION = "[contexts."
+FilePath = str | os.PathLike[str]
 
 
 class Target(NamedTuple):
@@ -64,18 +63,18 @@ class Wish(NamedTuple):
 
     url: str | None = None
     context: str | None = None
-    ca_file: Path | None = None
-    config: Path | None = None
+    ca_file: FilePath | None = None
+    config: FilePath | None = None
 
 
-def config_path(wish: Wish, environ: Mapping[str, str] = os.environ) -> Path:
+def config_path(wish: Wish, environ: Mapping[str, str] = os.environ) -> FilePath:
     """The file of contexts: flag, TOWLINE_CONFIG, else below XDG_CONFIG_HOME or ~/.config."""
     if wish.config is not None:
         return wish.config
     if "TOWLINE_CONFIG" in environ:
-        return Path(environ["TOWLINE_CONFIG"])
-    home = environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-    return Path(home) / "towline" / "config.toml"
+        return environ["TOWLINE_CONFIG"]
+    home = environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    return os.path.join(home, "towline", "config.toml")
 
 
 def resolve(wish: Wish, environ: Mapping[str, str] = os.environ) -> Target:
@@ -99,7 +98,7 @@ def resolve(wish: Wish, environ: Mapping[str, str] = os.environ) -> Target:
     if token:
         target = target._replace(token=token, refresh="", expires=0)
     return target._replace(
-        ca=_read_text(Path(ca_file)) if ca_file else target.ca,
+        ca=_read_text(ca_file) if ca_file else target.ca,
     )
 
 
@@ -111,10 +110,10 @@ def normal_url(url: str) -> str:
     return full.rstrip("/")
 
 
-def read(path: Path) -> Contexts:
+def read(path: FilePath) -> Contexts:
     """The contexts of a file; none without the file. Invalid: it cannot be understood."""
     try:
-        text = path.read_text()
+        text = _text_of(path)
     except FileNotFoundError:
         return Contexts()
     except OSError as error:
@@ -129,36 +128,6 @@ def read(path: Path) -> Contexts:
         _text(data.get("current", ""), path, "current"),
         {name: _target(path, name, one) for name, one in targets.items()},
     )
-
-
-def write(path: Path, contexts: Contexts) -> None:
-    """Keep contexts in a file that only its owner may read, whole or not at all."""
-    lines = [f"current = {_quote(contexts.current)}\n"]
-    for name, target in contexts.targets.items():
-        lines += [f"\n[contexts.{_quote(name)}]\n", f"url = {_quote(target.url)}\n"]
-        lines += [f"token = {_quote(target.token)}\n", f"ca = {_quote(target.ca)}\n"]
-        if target.refresh:
-            lines.append(f"refresh = {_quote(target.refresh)}\n")
-        if target.expires:
-            lines.append(f"expires = {target.expires}\n")
-    write_private(path, "".join(lines))
-
-
-def save_token(path: Path, target: Target, token: str, refresh: str, expires: int) -> Target:
-    """Keep a new token of a target in the file; which one is current stays."""
-    contexts = read(path)
-    known = {one.url: name for name, one in contexts.targets.items()}
-    name = known.get(target.url) or target.url.split("/", 3)[2]
-    saved = target._replace(token=token, refresh=refresh, expires=expires)
-    targets = {**contexts.targets, name: saved}
-    write(path, Contexts(contexts.current or name, targets))
-    return saved
-
-
-def write_private(path: Path, text: str) -> None:
-    """Put text into a file of mode 0600, whole or not at all; its folder is made."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    write_whole(path, text.encode())
 
 
 def _as_written(text: str) -> dict[str, Any] | None:
@@ -185,7 +154,7 @@ def _as_written(text: str) -> dict[str, Any] | None:
     return data
 
 
-def _parse(path: Path, text: str) -> dict[str, Any]:
+def _parse(path: FilePath, text: str) -> dict[str, Any]:
     tomllib = import_module("tomllib")
     try:
         return tomllib.loads(text)
@@ -209,17 +178,22 @@ def _secret(name: str, environ: Mapping[str, str]) -> str:
     if environ.get(name):
         return environ[name]
     file = environ.get(f"{name}_FILE")
-    return _read_text(Path(file)).strip() if file else ""
+    return _read_text(file).strip() if file else ""
 
 
-def _read_text(path: Path) -> str:
+def _text_of(path: FilePath) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def _read_text(path: FilePath) -> str:
     try:
-        return path.read_text()
+        return _text_of(path)
     except OSError as error:
         raise Invalid(f"{path} cannot be read: {error.strerror}") from None
 
 
-def _target(path: Path, name: str, data: Any) -> Target:
+def _target(path: FilePath, name: str, data: Any) -> Target:
     if not isinstance(data, dict) or "url" not in data:
         raise Invalid(f"{path}: contexts.{name} has no url")
     if unknown := data.keys() - _KEYS:
@@ -232,12 +206,7 @@ def _target(path: Path, name: str, data: Any) -> Target:
     return Target(**found, expires=expires)
 
 
-def _text(value: Any, path: Path, place: str) -> str:
+def _text(value: Any, path: FilePath, place: str) -> str:
     if not isinstance(value, str):
         raise Invalid(f"{path}: {place} is not text")
     return value
-
-
-def _quote(text: str) -> str:
-    """A TOML basic string; JSON's escapes are a subset of TOML's."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

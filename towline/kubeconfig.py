@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 import yaml
 
 from fleet.errors import Invalid
-from towline.contexts import Target, write_private
+from towline.contextfile import write_private
+from towline.contexts import Target
 from towline.kubectl_login import API_VERSION
 
 PLUGIN = "towline-kubectl-login"

@@ -12,11 +12,10 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from fleet.errors import TowlineError, Unauthenticated
-from towline.contexts import Target, Wish, config_path, resolve, save_token
+from towline.contexts import Target, Wish, config_path, resolve
 
 API_VERSION = "client.authentication.k8s.io/v1"
 EXEC_INFO = "KUBERNETES_EXEC_INFO"
@@ -26,10 +25,12 @@ MARGIN_SECONDS = 60
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the credential for `--url`; exit code 1 with a sentence where there is none."""
     parser = argparse.ArgumentParser(
-        prog="towline-kubectl-login", description="Credentials for kubectl from `towline login`."
+        prog="towline-kubectl-login",
+        description="Credentials for kubectl from `towline login`.",
+        formatter_class=_as_wide_as_always,
     )
     parser.add_argument("--url", required=True, help="the control plane")
-    parser.add_argument("--config", type=Path, help="the file that `towline login` has written")
+    parser.add_argument("--config", help="the file that `towline login` has written")
     given = parser.parse_args(arguments)
     try:
         print(json.dumps(credential(Wish(url=given.url, config=given.config))))
@@ -58,15 +59,21 @@ def _is_good(target: Target) -> bool:
 
 def _renewed(wish: Wish, environ: Mapping[str, str]) -> Target:
     """The target with a new token, which is saved. Of many kubectls at once only one asks."""
-    path = config_path(wish, environ)
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with path.with_name(f"{path.name}.lock").open("w") as lock:
+    path = os.path.abspath(config_path(wish, environ))
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    with open(f"{path}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         target = resolve(wish, environ)
         if _is_good(target):
             return target
         granted = _granted(target, environ)
+        save_token = import_module("towline.contextfile").save_token
         return save_token(path, target, granted.token, granted.refresh, granted.expires)
+
+
+def _as_wide_as_always(prog: str) -> argparse.HelpFormatter:
+    """Asking how wide the terminal is would load shutil and all that it compresses with."""
+    return argparse.HelpFormatter(prog, width=98)
 
 
 def _granted(target: Target, environ: Mapping[str, str]) -> Any:

@@ -7,7 +7,8 @@ import typer
 from fleet.errors import Invalid
 from towline.cli.output import Column, Format, field, printable, say, show
 from towline.cli.session import Output, wish_of
-from towline.contexts import Contexts, config_path, read, write
+from towline.contextfile import write
+from towline.contexts import Contexts, config_path, read
 
 app = typer.Typer(help="Control planes that you are signed in to.", no_args_is_help=True)
 

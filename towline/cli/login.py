@@ -15,7 +15,8 @@ from towline.cli import documents
 from towline.cli.lazy import load
 from towline.cli.output import Column, Format, field, say, show
 from towline.cli.session import Output, connect, every, find_cluster, target_of, wish_of
-from towline.contexts import config_path, normal_url, read, resolve, write
+from towline.contextfile import write
+from towline.contexts import config_path, normal_url, read, resolve
 
 _USER = (
     field("EMAIL"),

@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from fleet.errors import Invalid, Unauthenticated
 from towline.cli.program import app
+from towline.contextfile import write
 from towline.contexts import (
     Contexts,
     Target,
@@ -19,7 +20,6 @@ from towline.contexts import (
     normal_url,
     read,
     resolve,
-    write,
 )
 
 HERE = Target("https://here.example", "token-here", "PEM")
@@ -88,8 +88,8 @@ def test_without_any_control_plane_the_way_in_is_told(tmp_path: Path) -> None:
 
 def test_the_file_lies_where_the_desktop_says(tmp_path: Path) -> None:
     environ = {"XDG_CONFIG_HOME": str(tmp_path)}
-    assert config_path(Wish(), environ) == tmp_path / "towline" / "config.toml"
-    assert config_path(Wish(), {}) == Path.home() / ".config" / "towline" / "config.toml"
+    assert config_path(Wish(), environ) == str(tmp_path / "towline" / "config.toml")
+    assert config_path(Wish(), {}) == str(Path.home() / ".config" / "towline" / "config.toml")
 
 
 @pytest.mark.parametrize(

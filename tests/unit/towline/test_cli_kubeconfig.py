@@ -10,7 +10,8 @@ import yaml
 
 from fleet.errors import Invalid
 from towline import kubectl_login
-from towline.contexts import Contexts, Target, write
+from towline.contextfile import write
+from towline.contexts import Contexts, Target
 from towline.kubeconfig import build, default_path, merge, merge_into_file
 
 TARGET = Target("https://towline.example:8443", "twu_secret", "PEM")

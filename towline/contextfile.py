@@ -1,0 +1,43 @@
+"""Keeping what `towline login` has been given: writing the file that `contexts.py` reads."""
+
+import json
+from pathlib import Path
+
+from fleet.runtime.files import write_whole
+from towline.contexts import Contexts, FilePath, Target, read
+
+
+def write(path: FilePath, contexts: Contexts) -> None:
+    """Keep contexts in a file that only its owner may read, whole or not at all."""
+    lines = [f"current = {_quote(contexts.current)}\n"]
+    for name, target in contexts.targets.items():
+        lines += [f"\n[contexts.{_quote(name)}]\n", f"url = {_quote(target.url)}\n"]
+        lines += [f"token = {_quote(target.token)}\n", f"ca = {_quote(target.ca)}\n"]
+        if target.refresh:
+            lines.append(f"refresh = {_quote(target.refresh)}\n")
+        if target.expires:
+            lines.append(f"expires = {target.expires}\n")
+    write_private(path, "".join(lines))
+
+
+def save_token(path: FilePath, target: Target, token: str, refresh: str, expires: int) -> Target:
+    """Keep a new token of a target in the file; which one is current stays."""
+    contexts = read(path)
+    known = {one.url: name for name, one in contexts.targets.items()}
+    name = known.get(target.url) or target.url.split("/", 3)[2]
+    saved = target._replace(token=token, refresh=refresh, expires=expires)
+    targets = {**contexts.targets, name: saved}
+    write(path, Contexts(contexts.current or name, targets))
+    return saved
+
+
+def write_private(path: FilePath, text: str) -> None:
+    """Put text into a file of mode 0600, whole or not at all; its folder is made."""
+    file = Path(path)
+    file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_whole(file, text.encode())
+
+
+def _quote(text: str) -> str:
+    """A TOML basic string; JSON's escapes are a subset of TOML's."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
