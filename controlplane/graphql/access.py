@@ -27,7 +27,8 @@ from controlplane.domain.signin import TrustRule as TrustRuleRow
 from controlplane.graphql.users import User
 from controlplane.usecases.people import GroupChange
 from controlplane.usecases.projects import ProjectChange
-from controlplane.usecases.rights import BindingDraft, BindingView, Holder, RoleChange, Subjects
+from controlplane.usecases.rights import BindingDraft, BindingView, Holder, RoleChange
+from controlplane.usecases.subjects import Subjects
 from fleet.errors import Invalid
 
 strawberry.enum(Verb, name="Verb")
@@ -332,7 +333,7 @@ class ProjectAttributes:
     write_bindings: list[PolicyBindingAttributes | None] | None = None
 
     def change(self) -> ProjectChange:
-        return ProjectChange(self.name, self.description)
+        return ProjectChange(self.name, self.description, wanted(self))
 
 
 @strawberry.input

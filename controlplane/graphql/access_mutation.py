@@ -4,6 +4,7 @@ import strawberry
 
 from controlplane.domain.access import Scope
 from controlplane.domain.access.targets import Kind, scope_of
+from controlplane.domain.bindings import Project as ProjectRow
 from controlplane.graphql.access import (
     AccessRequest,
     Group,
@@ -23,7 +24,7 @@ from controlplane.graphql.access import (
 from controlplane.graphql.context import Context, Info
 from controlplane.graphql.inputs import AccessTokenAttributes, UserAttributes
 from controlplane.graphql.users import AccessToken, User
-from fleet.errors import Invalid, NotFound, TowlineError
+from fleet.errors import Invalid, NotFound
 
 
 @strawberry.type
@@ -143,12 +144,7 @@ class AccessMutation:
     async def create_project(self, info: Info, attributes: ProjectAttributes) -> Project | None:
         context = info.context
         projects, actor = context.verbs.projects, context.actor
-        row = await projects.create(actor, attributes.change())
-        try:
-            return await _with_bindings(context, row.id, attributes)
-        except TowlineError:
-            await projects.delete(actor, row.id)
-            raise
+        return await _with_bindings(context, await projects.create(actor, attributes.change()))
 
     @strawberry.mutation
     async def update_project(
@@ -156,7 +152,7 @@ class AccessMutation:
     ) -> Project | None:
         context = info.context
         row = await context.verbs.projects.update(context.actor, id, attributes.change())
-        return await _with_bindings(context, row.id, attributes)
+        return await _with_bindings(context, row)
 
     @strawberry.mutation(description="Delete an empty project.")
     async def delete_project(self, info: Info, id: strawberry.ID) -> Project | None:
@@ -231,13 +227,8 @@ class AccessMutation:
         return await _request(info.context, id)
 
 
-async def _with_bindings(context: Context, id: str, attributes: ProjectAttributes) -> Project:
-    verbs, scope = context.verbs, scope_of(Kind.PROJECT, id)
-    lists = wanted(attributes)
-    if lists:
-        await verbs.rights.set_subjects(context.actor, scope, lists)
-    row = await verbs.projects.get(context.actor, id)
-    return Project.of(row, await verbs.rights.bindings(context.actor, scope))
+async def _with_bindings(context: Context, row: ProjectRow) -> Project:
+    return Project.of(row, await context.verbs.rights.bindings(context.actor, row.target.scope))
 
 
 async def _request(context: Context, id: str) -> AccessRequest:

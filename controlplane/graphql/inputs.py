@@ -18,7 +18,7 @@ from controlplane.domain.services import (
     IgnoredDifference,
     SyncOptions,
 )
-from controlplane.graphql.access import PolicyBindingAttributes, TokenScopeAttributes
+from controlplane.graphql.access import PolicyBindingAttributes, TokenScopeAttributes, wanted
 from controlplane.graphql.scalars import Json
 from controlplane.graphql.verification import VerificationAttributes
 from controlplane.usecases.clusters import ClusterChange
@@ -437,6 +437,7 @@ def _cluster_change(given: ClusterAttributes | ClusterUpdateAttributes) -> Clust
         protect=given.protect,
         metadata=_object(given.metadata, "metadata"),
         tags=None if given.tags is None else {tag.name: tag.value for tag in given.tags},
+        subjects=wanted(given),
     )
 
 
@@ -467,6 +468,7 @@ def _service_fields(
         if given.context_bindings is None
         else [one.context_id for one in given.context_bindings],
         "sources": None if given.sources is None else [one.change() for one in given.sources],
+        "subjects": wanted(given),
     }
 
 

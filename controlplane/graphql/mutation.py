@@ -4,13 +4,11 @@ from datetime import datetime
 
 import strawberry
 
-from controlplane.domain.access import Scope
 from controlplane.domain.services import Removal
-from controlplane.graphql.access import Bindings, wanted
 from controlplane.graphql.access_mutation import AccessMutation
 from controlplane.graphql.agents import AgentMutation
 from controlplane.graphql.clusters import Cluster
-from controlplane.graphql.context import Context, Info
+from controlplane.graphql.context import Info
 from controlplane.graphql.contexts import ContextMutation
 from controlplane.graphql.deployment import DeploymentMutation
 from controlplane.graphql.fleet import FleetMutation
@@ -37,7 +35,6 @@ from controlplane.graphql.secrets import SecretMutation
 from controlplane.graphql.services import cluster_type, service_type
 from controlplane.graphql.streams import StreamMutation
 from controlplane.graphql.types import ServiceDeployment
-from fleet.errors import TowlineError
 
 _SEEN = "CONFLICT if it was changed after `unchangedSince`, the `updatedAt` that one has seen."
 
@@ -60,11 +57,6 @@ class Mutation(
     async def create_cluster(self, info: Info, attributes: ClusterAttributes) -> Cluster | None:
         clusters, actor = info.context.verbs.clusters, info.context.actor
         row, token = await clusters.create(actor, attributes.change())
-        try:
-            await give(info.context, row.target.scope, attributes)
-        except TowlineError:
-            await clusters.detach(actor, row.id)
-            raise
         return await cluster_type(info, row, token)
 
     @strawberry.mutation(description=_SEEN)
@@ -77,7 +69,6 @@ class Mutation(
     ) -> Cluster | None:
         clusters, actor = info.context.verbs.clusters, info.context.actor
         row = await clusters.update(actor, id, attributes.change(), unchanged_since=unchanged_since)
-        await give(info.context, row.target.scope, attributes)
         return await cluster_type(info, row)
 
     @strawberry.mutation(description="Delete a cluster after its agent removed all services.")
@@ -133,11 +124,6 @@ class Mutation(
     ) -> ServiceDeployment | None:
         services, actor = info.context.verbs.services, info.context.actor
         row = await services.create(actor, cluster_id, cluster, attributes.change())
-        try:
-            await give(info.context, row.target.scope, attributes)
-        except TowlineError:
-            await services.delete(actor, row.id, Removal.ORPHAN)
-            raise
         return await service_type(info, row)
 
     @strawberry.mutation(description=_SEEN)
@@ -150,7 +136,6 @@ class Mutation(
     ) -> ServiceDeployment | None:
         services, actor = info.context.verbs.services, info.context.actor
         row = await services.update(actor, id, attributes.change(), unchanged_since=unchanged_since)
-        await give(info.context, row.target.scope, attributes)
         return await service_type(info, row)
 
     @strawberry.mutation(description="Delete a service and its objects.")
@@ -255,10 +240,3 @@ class Mutation(
     async def retry_pipeline(self, info: Info, id: strawberry.ID, stage: str) -> Pipeline | None:
         pipelines = info.context.verbs.pipelines
         return Pipeline.of(await pipelines.retry(info.context.actor, id, stage))
-
-
-async def give(context: Context, scope: Scope, attributes: Bindings) -> None:
-    """Let who is listed, and nobody else, read or write in a scope."""
-    lists = wanted(attributes)
-    if lists:
-        await context.verbs.rights.set_subjects(context.actor, scope, lists)

@@ -16,6 +16,7 @@ from controlplane.usecases.freezes import check_thawed
 from controlplane.usecases.removal import begin_removal, end_if_empty, revoke_tokens
 from controlplane.usecases.retrying import retried
 from controlplane.usecases.scopes import project_for
+from controlplane.usecases.subjects import RoleSubjects, announce, set_subjects
 from controlplane.usecases.tokens import mint
 from fleet.errors import Conflict, Invalid, NotFound
 from fleet.identity import ClusterId
@@ -26,7 +27,7 @@ _MOST_UNUSED_TOKENS = 8
 
 @dataclass(frozen=True, slots=True)
 class ClusterChange:
-    """What to change of a cluster; None leaves it as it is."""
+    """What to change of a cluster, and who has which role in it; None leaves it as it is."""
 
     name: str | None = None
     handle: str | None = None
@@ -34,6 +35,7 @@ class ClusterChange:
     tags: Mapping[str, str] | None = None
     metadata: Mapping[str, Any] | None = field(default=None)
     project_id: str | None = None
+    subjects: RoleSubjects = field(default_factory=dict)
 
     def checked(self) -> dict[str, Any]:
         """The columns to write. Invalid: a value that cannot be."""
@@ -95,6 +97,8 @@ class Clusters:
             await tx.clusters.add(cluster)
             _, secret = await mint(tx, self._deps, f"agent of {handle}", cluster_id=cluster.id)
             await self._deps.audit(tx, actor, "createCluster", handle, cluster.id)
+            given = await set_subjects(self._deps, tx, actor, cluster.target, change.subjects)
+        announce(self._deps, given)
         self._deps.bus.publish(CLUSTER, cluster.id)
         return cluster, secret
 
@@ -121,6 +125,8 @@ class Clusters:
             await self._deps.audit(
                 tx, actor, "updateCluster", cluster.handle, id, changed=sorted(columns)
             )
+            given = await set_subjects(self._deps, tx, actor, changed.target, change.subjects)
+        announce(self._deps, given)
         self._deps.bus.publish(CLUSTER, id)
         for repository in repositories:
             self._deps.bus.publish(DELIVER, f"{repository}/")

@@ -1,7 +1,7 @@
 """Projects: what belongs together, and who may do what there."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from controlplane.domain.access import Actor, Kind, Target, Verb, require, require_member
 from controlplane.domain.bindings import Project
@@ -11,6 +11,7 @@ from controlplane.usecases.conflicts import taken
 from controlplane.usecases.deps import Deps
 from controlplane.usecases.retrying import retried
 from controlplane.usecases.scopes import find_project
+from controlplane.usecases.subjects import RoleSubjects, announce, set_subjects
 from fleet.errors import Conflict, Invalid
 
 _LONGEST_DESCRIPTION = 1000
@@ -18,10 +19,11 @@ _LONGEST_DESCRIPTION = 1000
 
 @dataclass(frozen=True, slots=True)
 class ProjectChange:
-    """What a project is to be; None leaves it as it is."""
+    """What a project is to be, and who has which role in it; None leaves it as it is."""
 
     name: str | None = None
     description: str | None = None
+    subjects: RoleSubjects = field(default_factory=dict)
 
     def applied(self, project: Project) -> Project:
         """The changed project. Invalid: a value that cannot be."""
@@ -73,6 +75,8 @@ class Projects:
                 raise taken(actor, known, f"a project {project.name!r} exists already")
             await tx.projects.add(project)
             await self._deps.audit(tx, actor, "createProject", project.name, project.id)
+            given = await set_subjects(self._deps, tx, actor, project.target, change.subjects)
+        announce(self._deps, given)
         return project
 
     async def update(self, actor: Actor, id: str, change: ProjectChange) -> Project:
@@ -83,6 +87,8 @@ class Projects:
             project = replace(change.applied(before), updated_at=self._deps.clock.now())
             await tx.projects.put(project)
             await self._deps.audit(tx, actor, "updateProject", project.name, id)
+            given = await set_subjects(self._deps, tx, actor, project.target, change.subjects)
+        announce(self._deps, given)
         return project
 
     async def delete(self, actor: Actor, id: str) -> Project:

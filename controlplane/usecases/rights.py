@@ -3,7 +3,7 @@
 Nobody hands out what they do not hold: each grant is held against the giver's own policy.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -28,9 +28,10 @@ from controlplane.domain.names import check_text
 from controlplane.domain.people import Group, User, UserKind
 from controlplane.ports import Transaction
 from controlplane.usecases.deps import ACCESS, Deps
-from controlplane.usecases.people import find_group, find_user, require_covers
+from controlplane.usecases.people import require_covers
 from controlplane.usecases.retrying import retried
 from controlplane.usecases.scopes import as_grants, find_role, scope_target, target_of
+from controlplane.usecases.subjects import RoleSubjects, announce, set_subjects
 from fleet.errors import Conflict, Invalid, NotFound
 
 _LONGEST_TEXT = 1000
@@ -74,14 +75,6 @@ class BindingDraft:
     group: str | None = None
     expires_at: datetime | None = None
     reason: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Subjects:
-    """Users and groups, by id."""
-
-    users: frozenset[str] = frozenset()
-    groups: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +190,7 @@ class Rights:
                 tx, actor, "createRoleBinding", name, row.id, role=role.name, scope=draft.scope
             )
             (view,) = await _views(tx, [row])
-        self.publish(row)
+        announce(self._deps, [row])
         return view
 
     async def unbind(self, actor: Actor, id: str) -> BindingView:
@@ -220,54 +213,19 @@ class Rights:
             await self._deps.audit(
                 tx, actor, "deleteRoleBinding", name, id, role=view.role.name, scope=row.scope
             )
-        self.publish(row)
+        announce(self._deps, [row])
         return view
 
-    async def set_subjects(
-        self, actor: Actor, scope: Scope, wanted: Mapping[str, Subjects]
-    ) -> None:
+    async def set_subjects(self, actor: Actor, scope: Scope, wanted: RoleSubjects) -> None:
         """Give the named roles in a scope to exactly these, for good; other roles stay.
 
         Forbidden: the actor lacks some of what a role gives there that would come or go.
         """
         require_member(actor)
-        changed: list[Binding] = []
         async with self._deps.store.write() as tx:
             target = await self._place(tx, actor, scope)
-            await _check_subjects(tx, wanted.values())
-            for name, subjects in wanted.items():
-                role = await find_role(tx, name)
-                changes = await self._replace(tx, actor, scope, role, subjects)
-                if changes:
-                    require_covers(actor, role, target)
-                changed += changes
-            if changed:
-                names = sorted(wanted)
-                await self._deps.audit(tx, actor, "setBindings", str(target), scope, roles=names)
-        for row in changed:
-            self.publish(row)
-
-    async def _replace(
-        self, tx: Transaction, actor: Actor, scope: Scope, role: Role, subjects: Subjects
-    ) -> list[Binding]:
-        """Add and remove bindings of a role until the subjects are these; what was changed."""
-        held = await tx.bindings.select(scope=scope, role_id=role.id, expires_at=None)
-        known = {(one.subject_kind, one.subject_id): one for one in held}
-        asked = {
-            *((SubjectKind.USER, id) for id in subjects.users),
-            *((SubjectKind.GROUP, id) for id in subjects.groups),
-        }
-        gone = [one for key, one in known.items() if key not in asked]
-        for one in gone:
-            await tx.bindings.remove(one.id)
-        now, by = self._deps.clock.now(), actor.email or actor.name
-        new = [
-            Binding(self._deps.new_id(), role.id, kind, id, scope, now, given_by=by)
-            for kind, id in sorted(asked - known.keys())
-        ]
-        for one in new:
-            await tx.bindings.add(one)
-        return gone + new
+            changed = await set_subjects(self._deps, tx, actor, target, wanted)
+        announce(self._deps, changed)
 
     async def can(self, actor: Actor, verb: Verb, kind: Kind, id: str) -> bool:
         """Whether the caller may do it; of what is absent, nothing."""
@@ -296,11 +254,6 @@ class Rights:
             ]
             return await _holders(tx, reasons)
 
-    def publish(self, row: Binding) -> None:
-        """Let rights be looked up anew for whom a binding concerns."""
-        is_user = row.subject_kind is SubjectKind.USER
-        self._deps.bus.publish(ACCESS, row.subject_id if is_user else "")
-
     async def _place(self, tx: Transaction, actor: Actor, scope: Scope) -> Target:
         """Where a role is given. NotFound: there is no such place, or not for this actor."""
         target = await scope_target(tx, scope, held=True)
@@ -325,19 +278,6 @@ class Rights:
 def _may_see(actor: Actor, one: BindingView) -> bool:
     is_own = one.row.subject_id == actor.id
     return is_own or actor.may(Verb.READ, one.target.below(Kind.BINDING))
-
-
-async def _check_subjects(tx: Transaction, wanted: Iterable[Subjects]) -> None:
-    """NotFound: one is not there.
-
-    Groups first, then users, as where members are put into groups: what is read stays locked, and
-    of two transactions that lock in different orders one has to begin again.
-    """
-    several = tuple(wanted)
-    for id in sorted({id for one in several for id in one.groups}):
-        await find_group(tx, id)
-    for id in sorted({id for one in several for id in one.users}):
-        await find_user(tx, id)
 
 
 async def _subject(tx: Transaction, draft: BindingDraft) -> tuple[SubjectKind, str, str]:

@@ -39,6 +39,7 @@ from controlplane.usecases.retrying import retried
 from controlplane.usecases.secretuses import set_uses
 from controlplane.usecases.sources import SourceChange, set_sources, sources_of
 from controlplane.usecases.stages import pipeline_of
+from controlplane.usecases.subjects import RoleSubjects, announce, set_subjects
 from fleet.errors import Conflict, Invalid, NotFound
 from fleet.identity import RepositoryId, ServiceId
 from fleet.source import Renderer
@@ -68,7 +69,8 @@ class ServiceChange:
     """What to change of a service; None leaves it as it is.
 
     `rendered_by`: the cluster whose agent is to render it; empty: the control plane. A
-    `verification` of 0 seconds ends it. `uses`: secrets that a new service is to have.
+    `verification` of 0 seconds ends it. `uses`: secrets that a new service is to have; `subjects`:
+    who has which role in it.
     """
 
     name: str | None = None
@@ -93,6 +95,7 @@ class ServiceChange:
     rendered_by: str | None = None
     verification: Verification | None = None
     uses: Wanted | None = None
+    subjects: RoleSubjects = field(default_factory=dict)
 
     def checked(self) -> dict[str, Any]:
         """The columns to write. Invalid: a value that cannot be."""
@@ -272,6 +275,8 @@ class Services:
             await self._deps.audit(
                 tx, actor, "createServiceDeployment", f"{cluster.handle}/{name}", service.id
             )
+            given = await set_subjects(self._deps, tx, actor, service.target, change.subjects)
+        announce(self._deps, given)
         self._wake(service, change.sources or ())
         return service
 
@@ -318,6 +323,8 @@ class Services:
             await self._deps.audit(
                 tx, actor, "updateServiceDeployment", after.name, id, changed=sorted(columns)
             )
+            given = await set_subjects(self._deps, tx, actor, after.target, change.subjects)
+        announce(self._deps, given)
         self._wake(after, change.sources or ())
         return after
 

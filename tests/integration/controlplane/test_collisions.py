@@ -22,8 +22,8 @@ from controlplane.usecases.notification_routing import Routing
 from controlplane.usecases.people import GroupChange
 from controlplane.usecases.projects import ProjectChange
 from controlplane.usecases.retrying import retried
-from controlplane.usecases.rights import Subjects
 from controlplane.usecases.services import ServiceChange
+from controlplane.usecases.subjects import Subjects
 from fleet.runtime.clock import SystemClock
 from tests.integration.controlplane.conftest import World
 

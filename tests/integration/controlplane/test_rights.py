@@ -24,8 +24,9 @@ from controlplane.usecases.clusters import ClusterChange
 from controlplane.usecases.people import GroupChange
 from controlplane.usecases.projects import ProjectChange
 from controlplane.usecases.repositories import RepositoryChange
-from controlplane.usecases.rights import BindingDraft, RoleChange, Subjects
+from controlplane.usecases.rights import BindingDraft, RoleChange
 from controlplane.usecases.services import ServiceChange
+from controlplane.usecases.subjects import Subjects
 from fleet.errors import Conflict, Forbidden, Invalid, NotFound
 from tests.integration.controlplane.conftest import World, person
 
@@ -249,6 +250,43 @@ async def test_lists_of_readers_and_writers_are_replaced_whole(world: World) -> 
     viewer = person(Role.VIEWER, scope=scope)
     with pytest.raises(Forbidden):
         await world.rights.set_subjects(viewer, scope, {"editor": Subjects()})
+
+
+async def test_refused_lists_of_readers_leave_nothing_made_and_nothing_changed(
+    world: World,
+) -> None:
+    """A role may write and give no roles; neither half of what it asks for is done."""
+    ann = await world.people.upsert(world.admin, "ann@example.org")
+    asked = {"viewer": Subjects(users=frozenset({ann.id}))}
+    cluster = await world.cluster("dev")
+    service = await world.services.create(
+        world.admin, cluster.id, None, ServiceChange("web", "web")
+    )
+    editor = person(Role.EDITOR)
+
+    async def state() -> tuple[object, ...]:
+        async with world.deps.store.read() as tx:
+            rows = [tx.projects, tx.clusters, tx.services, tx.bindings, tx.tokens]
+            return tuple([await one.select() for one in rows])
+
+    before = await state()
+    verbs = [
+        world.projects.create(editor, ProjectChange("new", subjects=asked)),
+        world.projects.update(editor, DEFAULT_PROJECT, ProjectChange("x", subjects=asked)),
+        world.clusters.create(editor, ClusterChange(name="new", subjects=asked)),
+        world.clusters.update(editor, cluster.id, ClusterChange(name="x", subjects=asked)),
+        world.services.create(
+            editor, cluster.id, None, ServiceChange("new", "web", subjects=asked)
+        ),
+        world.services.update(editor, service.id, ServiceChange(version="2", subjects=asked)),
+    ]
+    for verb in verbs:
+        with pytest.raises(Forbidden):
+            await verb
+    assert await state() == before
+    given = await world.projects.create(world.admin, ProjectChange("new", subjects=asked))
+    (view,) = await world.rights.bindings(world.admin, given.target.scope)
+    assert (view.role.id, view.row.subject_id) == ("viewer", ann.id)
 
 
 async def test_access_is_asked_for_given_by_another_and_ends(world: World) -> None:

@@ -1,0 +1,93 @@
+"""Giving the roles in a place to exactly those who are listed.
+
+Within the transaction of whoever makes or changes the place: what is refused leaves nothing.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from controlplane.domain.access import Actor, Kind, Role, Target, Verb, require
+from controlplane.domain.bindings import Binding, SubjectKind
+from controlplane.ports import Transaction
+from controlplane.usecases.deps import ACCESS, Deps
+from controlplane.usecases.people import find_group, find_user, require_covers
+from controlplane.usecases.scopes import find_role
+
+
+@dataclass(frozen=True, slots=True)
+class Subjects:
+    """Users and groups, by id."""
+
+    users: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()
+
+
+RoleSubjects = Mapping[str, Subjects]
+"""Who is to have a role for good, by its id or name; a role that is not named stays as it is."""
+
+
+async def set_subjects(
+    deps: Deps, tx: Transaction, actor: Actor, target: Target, wanted: RoleSubjects
+) -> list[Binding]:
+    """Give the named roles to exactly these; the bindings that came or went, to be `announce`d.
+
+    Forbidden: the actor lacks some of what a role gives there that would come or go.
+    """
+    if not wanted:
+        return []
+    require(actor, Verb.ADMINISTER, target.below(Kind.BINDING))
+    changed: list[Binding] = []
+    await _check_subjects(tx, wanted.values())
+    for name, subjects in wanted.items():
+        role = await find_role(tx, name)
+        changes = await _replace(deps, tx, actor, target, role, subjects)
+        if changes:
+            require_covers(actor, role, target)
+        changed += changes
+    if changed:
+        names = sorted(wanted)
+        await deps.audit(tx, actor, "setBindings", str(target), target.scope, roles=names)
+    return changed
+
+
+def announce(deps: Deps, changed: Iterable[Binding]) -> None:
+    """Let rights be looked up anew for all whom bindings concern; after the commit."""
+    for row in changed:
+        is_user = row.subject_kind is SubjectKind.USER
+        deps.bus.publish(ACCESS, row.subject_id if is_user else "")
+
+
+async def _replace(
+    deps: Deps, tx: Transaction, actor: Actor, target: Target, role: Role, subjects: Subjects
+) -> list[Binding]:
+    """Add and remove bindings of a role until the subjects are these; what was changed."""
+    held = await tx.bindings.select(scope=target.scope, role_id=role.id, expires_at=None)
+    known = {(one.subject_kind, one.subject_id): one for one in held}
+    asked = {
+        *((SubjectKind.USER, id) for id in subjects.users),
+        *((SubjectKind.GROUP, id) for id in subjects.groups),
+    }
+    gone = [one for key, one in known.items() if key not in asked]
+    for one in gone:
+        await tx.bindings.remove(one.id)
+    now, by = deps.clock.now(), actor.email or actor.name
+    new = [
+        Binding(deps.new_id(), role.id, kind, id, target.scope, now, given_by=by)
+        for kind, id in sorted(asked - known.keys())
+    ]
+    for one in new:
+        await tx.bindings.add(one)
+    return gone + new
+
+
+async def _check_subjects(tx: Transaction, wanted: Iterable[Subjects]) -> None:
+    """NotFound: one is not there.
+
+    Groups first, then users, as where members are put into groups: what is read stays locked, and
+    of two transactions that lock in different orders one has to begin again.
+    """
+    several = tuple(wanted)
+    for id in sorted({id for one in several for id in one.groups}):
+        await find_group(tx, id)
+    for id in sorted({id for one in several for id in one.users}):
+        await find_user(tx, id)
