@@ -1,0 +1,68 @@
+"""Whoever comes while others are served is served with all who wait, in one go."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+@dataclass(eq=False, slots=True)
+class _Call:
+    """What one caller wants done, and the results as soon as somebody has them."""
+
+    items: Sequence[Any]
+    results: Sequence[Any] = ()
+    is_done: bool = False
+
+
+class Batches(Generic[Item, Result]):
+    """One batch at a time: alone nobody waits, and a thousand callers cost a few batches.
+
+    `work` gives one result for each item, in order. A batch has `most` items, more only if one
+    caller gives more. If `work` fails, one caller hears of it, and others of the batch are served
+    in another one: a failure, or an end, may be that caller's alone.
+    """
+
+    def __init__(
+        self, work: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]], *, most: int
+    ) -> None:
+        self._work = work
+        self._most = most
+        self._lock = asyncio.Lock()
+        self._waiting: dict[_Call, None] = {}
+
+    async def do(self, items: Sequence[Item]) -> Sequence[Result]:
+        """The results of some items, which are worked on together."""
+        mine = _Call(items)
+        self._waiting[mine] = None
+        try:
+            async with self._lock:
+                if not mine.is_done:
+                    await self._serve(self._batch(mine))
+        finally:
+            self._waiting.pop(mine, None)
+        return mine.results
+
+    def _batch(self, mine: _Call) -> list[_Call]:
+        """One caller, and those that wait, in order, as far as there is room."""
+        del self._waiting[mine]
+        room = self._most - len(mine.items)
+        batch = [mine]
+        for one in self._waiting:
+            room -= len(one.items)
+            if room < 0:
+                break
+            batch.append(one)
+        return batch
+
+    async def _serve(self, batch: Sequence[_Call]) -> None:
+        results = await self._work([item for one in batch for item in one.items])
+        start = 0
+        for one in batch:
+            end = start + len(one.items)
+            one.results, one.is_done = results[start:end], True
+            self._waiting.pop(one, None)
+            start = end
