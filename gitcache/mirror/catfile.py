@@ -10,10 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fleet.errors import Unavailable
+from fleet.runtime.batches import Batches
 from gitcache.mirror.access import environment
 
 _AT_ONCE = 400
 _SECONDS = 60.0
+
+Question = tuple[str, str]
+"""`info` or `contents`, and an object's id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +28,11 @@ class Info:
     size: int
 
 
+Answer = tuple[Info | None, bytes]
+
+
 class CatFile:
-    """Reads objects of a clone by id; requests are answered in order, one batch at a time.
+    """Reads objects of a clone by id; readers that wait for each other are answered together.
 
     Unavailable: the process ended or gave nonsense; the next request starts a new one.
     """
@@ -34,15 +41,15 @@ class CatFile:
         self._clone = clone
         self._process: Process | None = None
         self._inode = 0
-        self._lock = asyncio.Lock()
+        self._asked = Batches(self._ask, most=_AT_ONCE)
 
     async def infos(self, ids: Sequence[str]) -> list[Info | None]:
         """Type and size of each object, None for those that are not there."""
-        return [one[0] for one in await self._ask("info", ids)]
+        return [one[0] for one in await self._asked.do([("info", one) for one in ids])]
 
     async def contents(self, ids: Sequence[str]) -> list[bytes]:
         """The bytes of each object. The caller has checked by `infos` that all are there."""
-        found = await self._ask("contents", ids)
+        found = await self._asked.do([("contents", one) for one in ids])
         if any(info is None for info, _ in found):
             raise Unavailable("the local copy of the repository has changed while it was read")
         return [data for _, data in found]
@@ -60,22 +67,22 @@ class CatFile:
             transport.close()
         await process.wait()
 
-    async def _ask(self, verb: str, ids: Sequence[str]) -> list[tuple[Info | None, bytes]]:
-        async with self._lock:
-            try:
-                async with asyncio.timeout(_SECONDS):
-                    process = await self._running()
-                    answers = []
-                    for start in range(0, len(ids), _AT_ONCE):
-                        answers += await _exchange(process, verb, ids[start : start + _AT_ONCE])
-                    return answers
-            except (OSError, ValueError, EOFError, TimeoutError) as error:
-                await self.close()
-                raise Unavailable("the local copy of the repository cannot be read") from error
-            except BaseException:
-                # A cancelled read leaves answers in the pipe that nobody waits for.
-                await self.close()
-                raise
+    async def _ask(self, questions: Sequence[Question]) -> list[Answer]:
+        distinct = list(dict.fromkeys(questions))
+        try:
+            async with asyncio.timeout(_SECONDS):
+                process = await self._running()
+                found: dict[Question, Answer] = {}
+                for start in range(0, len(distinct), _AT_ONCE):
+                    found |= await _exchange(process, distinct[start : start + _AT_ONCE])
+                return [found[question] for question in questions]
+        except (OSError, ValueError, EOFError, TimeoutError) as error:
+            await self.close()
+            raise Unavailable("the local copy of the repository cannot be read") from error
+        except BaseException:
+            # A cancelled read leaves answers in the pipe that nobody waits for.
+            await self.close()
+            raise
 
     async def _running(self) -> Process:
         inode = self._clone.stat().st_ino
@@ -143,17 +150,15 @@ class OpenClones:
             await objects.close()
 
 
-async def _exchange(
-    process: Process, verb: str, ids: Sequence[str]
-) -> list[tuple[Info | None, bytes]]:
+async def _exchange(process: Process, questions: Sequence[Question]) -> dict[Question, Answer]:
     """Ask for some objects; few enough that neither pipe can fill while both sides write."""
     reader, writer = process.stdout, process.stdin
     if reader is None or writer is None:
         raise EOFError
-    writer.write("".join(f"{verb} {one}\n" for one in ids).encode() + b"flush\n")
+    writer.write("".join(f"{verb} {one}\n" for verb, one in questions).encode() + b"flush\n")
     await writer.drain()
-    answers: list[tuple[Info | None, bytes]] = []
-    for asked in ids:
+    answers: dict[Question, Answer] = {}
+    for verb, asked in questions:
         words = (await reader.readuntil(b"\n")).decode().split()
         if words[0] != asked:
             raise ValueError("answers out of step")
@@ -161,5 +166,5 @@ async def _exchange(
         data = b""
         if info and verb == "contents":
             data = (await reader.readexactly(info.size + 1))[:-1]
-        answers.append((info, data))
+        answers[verb, asked] = info, data
     return answers

@@ -256,7 +256,8 @@ class GitTrees:
                 found = await objects.contents(unknown)
             for one, data in zip(unknown, found, strict=True):
                 place = (spec.id, places[one]) if one in places else None
-                known[one] = self._parsed.parse(one, data, place)
+                # Another reader of the same tree may have come first.
+                known[one] = self._parsed.get(one) or self._parsed.parse(one, data, place)
         return known
 
 

@@ -7,19 +7,50 @@ import os
 import re
 import uuid
 from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import orjson
 import structlog
 
 from fleet.bundle import digest_of
 from fleet.errors import Unavailable
+from fleet.runtime.batches import Batches
 from gitcache.domain.seals import Seal
 
 log = structlog.get_logger(__name__)
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 _FULL = {errno.ENOSPC, errno.EDQUOT}
+_AT_ONCE = 64
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class _Disk(Generic[Item, Result]):
+    """Work on files, in one thread for all who wait: to wake a thread costs more than a write."""
+
+    def __init__(self, work: Callable[[Item], Result]) -> None:
+        self._work = work
+        self._batches = Batches(self._in_thread, most=_AT_ONCE)
+
+    async def do(self, item: Item) -> Result:
+        """The result for one item. Unavailable, for the items that the disk has failed."""
+        (outcome,) = await self._batches.do([item])
+        if isinstance(outcome, Unavailable):
+            raise outcome
+        return outcome
+
+    async def _in_thread(self, items: Sequence[Item]) -> list[Result | Unavailable]:
+        return await asyncio.to_thread(lambda: [self._outcome(item) for item in items])
+
+    def _outcome(self, item: Item) -> Result | Unavailable:
+        try:
+            return self._work(item)
+        except Unavailable as error:
+            return error
 
 
 class FileContent:
@@ -33,6 +64,7 @@ class FileContent:
         self._root = root
         self._free = memory
         self._recent: OrderedDict[str, bytes] = OrderedDict()
+        self._writing = _Disk(_write)
 
     async def get(self, digest: str) -> bytes | None:
         """As `ContentStore.get`."""
@@ -49,7 +81,7 @@ class FileContent:
     async def put(self, digest: str, data: bytes) -> None:
         """As `ContentStore.put`."""
         if digest not in self._recent:
-            await asyncio.to_thread(_write, _place(self._root, digest), data)
+            await self._writing.do((_place(self._root, digest), data))
             self._remember(digest, data)
 
     def _read(self, digest: str) -> bytes | None:
@@ -58,7 +90,8 @@ class FileContent:
         if data is None or digest_of(data) == digest:
             return data
         log.warning("stored content is damaged, dropped", digest=digest)
-        path.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
         return None
 
     def _remember(self, digest: str, data: bytes) -> None:
@@ -83,13 +116,15 @@ class FileMemo:
         self._seal = seal
         self._entries = entries
         self._recent: OrderedDict[str, dict] = OrderedDict()
+        self._loading = _Disk(self._load)
+        self._writing = _Disk(_write)
 
     async def get(self, key: str) -> dict | None:
         """As `Memo.get`."""
         if (value := self._recent.get(key)) is not None:
             self._recent.move_to_end(key)
             return value
-        value = await asyncio.to_thread(self._load, key)
+        value = await self._loading.do(key)
         if value is not None:
             self._remember(key, value)
         return value
@@ -98,7 +133,7 @@ class FileMemo:
         """As `Memo.put`."""
         if self._recent.get(key) != value:
             sealed = self._seal.close(key, orjson.dumps(value))
-            await asyncio.to_thread(_write, _place(self._root, key), sealed)
+            await self._writing.do((_place(self._root, key), sealed))
             self._remember(key, value)
 
     def _load(self, key: str) -> dict | None:
@@ -121,28 +156,39 @@ def sweep(root: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _place(root: Path, digest: str) -> Path:
+def _place(root: Path, digest: str) -> str:
     name = digest.removeprefix("sha256:")
-    return root / name[:2] / name[2:]
+    return f"{root}/{name[:2]}/{name[2:]}"
 
 
-def _read(path: Path) -> bytes | None:
+def _read(path: str) -> bytes | None:
     try:
-        return path.read_bytes()
+        with open(path, "rb") as file:
+            return file.read()
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise Unavailable("the git cache's disk cannot be read") from error
 
 
-def _write(path: Path, data: bytes) -> None:
-    temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
+def _write(content: tuple[str, bytes]) -> None:
+    path, data = content
+    temporary = f"{path}.{uuid.uuid4().hex}.tmp"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(data)
+        _write_new(temporary, data)
         os.replace(temporary, path)
     except OSError as error:
         with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
+            os.unlink(temporary)
         what = "is full" if error.errno in _FULL else "cannot be written"
         raise Unavailable(f"the disk of the git cache {what}; nothing new can be kept") from error
+
+
+def _write_new(path: str, data: bytes) -> None:
+    try:
+        file = open(path, "xb")
+    except FileNotFoundError:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        file = open(path, "xb")
+    with file:
+        file.write(data)

@@ -110,7 +110,8 @@ class Planner:
         folder = paths.folder_path(request.folder)
         own = await self._folder(origin, folder, request.commit)
         start = _kustomize_root(folder, request.kustomize_path)
-        renderer = await self._renderer(origin, start, request)
+        below = start.removeprefix(folder).lstrip("/")
+        renderer = await self._renderer(origin, own, below, request)
         plan = Plan(request, renderer, folder, start, {folder: own}, ())
         if renderer is Renderer.HELM:
             plan = await self._with_chart(origin, plan, any_sources=bool(sources))
@@ -128,14 +129,17 @@ class Planner:
             raise Invalid(f"folder {path!r} is not in commit {commit[:12]}")
         return found
 
-    async def _renderer(self, origin: Origin, root: str, request: RenderRequest) -> Renderer:
+    async def _renderer(
+        self, origin: Origin, own: Entry, root: str, request: RenderRequest
+    ) -> Renderer:
+        """What a folder is for, by the files at a place in it."""
         if request.renderer is not Renderer.AUTO:
             return request.renderer
         suffixes = ("", _TEMPLATE) if request.templated else ("",)
         kustomizations = [name + end for name in _KUSTOMIZATIONS for end in suffixes]
         marks = {Renderer.KUSTOMIZE: kustomizations, **_MARKS}
         names = [paths.child(root, name) for listed in marks.values() for name in listed]
-        found = await self._reader.ids(origin.spec, origin.tree, names)
+        found = await self._reader.ids(origin.spec, own.id, names)
         for renderer, listed in marks.items():
             if any(found[paths.child(root, name)] for name in listed):
                 return renderer
