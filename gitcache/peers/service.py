@@ -16,10 +16,9 @@ from typing import Protocol
 
 import orjson
 import structlog
-from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from fleet.bundle import digest_of
 from fleet.errors import Code, Invalid, LimitExceeded, NotFound, TowlineError
@@ -38,6 +37,8 @@ _STATUS = {
     Code.LIMIT: 413,
     Code.UNAVAILABLE: 503,
 }
+
+_BUNDLE = "/v1/bundles/"
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -105,27 +106,31 @@ class Service:
         self._nearest = nearest
         self._keep_live = keep_live
         self._streams: set[_Stream] = set()
+        self._verbs: Mapping[tuple[str, str], Endpoint] = {
+            ("POST", "/v1/trees"): self._trees,
+            ("POST", "/v1/folders"): self._folders,
+            ("POST", "/v1/resolve"): self._resolve,
+            ("POST", "/v1/render"): self._render,
+            ("GET", _BUNDLE): self._bundle,
+            ("PUT", _BUNDLE): self._keep,
+            ("POST", "/v1/bundles"): self._keep_made,
+            ("POST", "/v1/hint"): self._hint,
+            ("POST", "/v1/wishes"): self._wishes,
+            ("POST", "/v1/live"): self._live,
+            ("GET", "/v1/states"): self._states,
+            ("GET", "/v1/members"): self._members,
+        }
         cache.on_state(self._tell)
 
-    def app(self) -> Starlette:
-        """The application of the internal listener."""
-        routes = [
-            ("POST", "/v1/trees", self._trees),
-            ("POST", "/v1/folders", self._folders),
-            ("POST", "/v1/resolve", self._resolve),
-            ("POST", "/v1/render", self._render),
-            ("GET", "/v1/bundles/{digest}", self._bundle),
-            ("PUT", "/v1/bundles/{digest}", self._keep),
-            ("POST", "/v1/bundles", self._keep_made),
-            ("POST", "/v1/hint", self._hint),
-            ("POST", "/v1/wishes", self._wishes),
-            ("POST", "/v1/live", self._live),
-            ("GET", "/v1/states", self._states),
-            ("GET", "/v1/members", self._members),
-        ]
-        return Starlette(
-            routes=[Route(path, _told(verb), methods=[method]) for method, path, verb in routes]
-        )
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """The ASGI application of the internal listener.
+
+        No router and no middleware: a thousand renders are as many requests of a busy replica.
+        """
+        path = scope["path"]
+        name = _BUNDLE if path.startswith(_BUNDLE) else path
+        verb = self._verbs.get((scope["method"], name), _unknown)
+        await (await _answer(verb, Request(scope, receive)))(scope, receive, send)
 
     def close(self) -> None:
         """End all streams of states."""
@@ -159,7 +164,7 @@ class Service:
         return _json(messages.RENDERED.encode(rendered))
 
     async def _bundle(self, request: Request) -> Response:
-        digest = request.path_params["digest"]
+        digest = _digest(request)
         if _is_hop(request):
             data = await self._nearest.get(digest)
         else:
@@ -169,7 +174,7 @@ class Service:
         return Response(data, media_type="application/octet-stream")
 
     async def _keep(self, request: Request) -> Response:
-        digest, data = request.path_params["digest"], await _body(request, MAX_BUNDLE)
+        digest, data = _digest(request), await _body(request, MAX_BUNDLE)
         if digest_of(data) != digest:
             raise Invalid("the content has another digest")
         await self._nearest.put(digest, data)
@@ -248,23 +253,27 @@ class _Stream:
                 continue
 
 
-def _told(verb: Endpoint) -> Endpoint:
-    """The endpoint, with its errors as answers."""
+async def _answer(verb: Endpoint, request: Request) -> Response:
+    """What a verb answers, its errors included."""
+    try:
+        return await verb(request)
+    except PeerAway as error:
+        return _problem(error, MISDIRECTED)
+    except TowlineError as error:
+        return _problem(error, _STATUS.get(error.code, 500))
+    except ClientDisconnect:
+        return Response(status_code=400)
+    except Exception:
+        log.exception("internal request failed", path=request.url.path)
+        return _problem(TowlineError("internal error; the replica's log has it"), 500)
 
-    async def answer(request: Request) -> Response:
-        try:
-            return await verb(request)
-        except PeerAway as error:
-            return _problem(error, MISDIRECTED)
-        except TowlineError as error:
-            return _problem(error, _STATUS.get(error.code, 500))
-        except ClientDisconnect:
-            return Response(status_code=400)
-        except Exception:
-            log.exception("internal request failed", path=request.url.path)
-            return _problem(TowlineError("internal error; the replica's log has it"), 500)
 
-    return answer
+async def _unknown(request: Request) -> Response:
+    return Response(status_code=404)
+
+
+def _digest(request: Request) -> str:
+    return request.scope["path"].removeprefix(_BUNDLE)
 
 
 def _problem(error: TowlineError, status: int) -> Response:

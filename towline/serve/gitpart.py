@@ -127,13 +127,14 @@ def _listener(part: replica.Replica, text: str) -> Listener:
         raise Invalid("replicas must reach each other", field="listen_peers")
     host, port = address(text, "listen_peers")
     config = uvicorn.Config(
-        part.service.app(),
+        part.service,
         host=host,
         port=port,
         http="httptools",
         ws="none",
         lifespan="off",
         access_log=False,
+        proxy_headers=False,
         log_config=None,
         server_header=False,
         date_header=False,
