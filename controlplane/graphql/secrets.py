@@ -200,11 +200,13 @@ class DataKey:
 
 @strawberry.type
 class EncryptionKeys:
-    """The keys of the installation. `behind`: so many values are still sealed with older ones."""
+    """The keys of the installation. `behind`: so many values are still sealed with older ones.
+    `unopened`: which of them cannot be sealed anew, because they do not open."""
 
     kek: str
     current_id: strawberry.ID | None
     behind: int
+    unopened: list[str]
     keys: list[DataKey]
 
     @classmethod
@@ -213,6 +215,7 @@ class EncryptionKeys:
             kek=state.kek,
             current_id=strawberry.ID(state.current.id) if state.current else None,
             behind=state.behind,
+            unopened=list(state.unopened),
             keys=[DataKey.of(one) for one in state.keys],
         )
 

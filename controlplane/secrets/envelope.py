@@ -63,7 +63,7 @@ class EnvelopeSealer:
         try:
             own_key = data_key.decrypt(wrapped[:_NONCE], wrapped[_NONCE:], bound)
             return AESGCM(own_key).decrypt(rest[:_NONCE], rest[_NONCE:], bound)
-        except InvalidTag as error:
+        except (InvalidTag, ValueError) as error:
             raise TowlineError("a sealed secret was altered, or moved to another row") from error
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Protocol
 
+import structlog
+
 from controlplane.domain.access import Actor, Kind, Target, Verb, require
 from controlplane.domain.datakeys import DataKey
 from controlplane.domain.pipelines import codec
@@ -14,21 +16,28 @@ from controlplane.secretports import KeyEncryption, KeyRing, Sealer
 from controlplane.usecases.deps import SECRET, Deps
 from controlplane.usecases.gatesecrets import is_behind, sealed_anew
 from controlplane.usecases.triggerrows import SEALED_AS, opened_webhook
-from fleet.errors import Invalid, Unavailable
+from fleet.errors import Invalid, TowlineError, Unavailable
+
+log = structlog.get_logger(__name__)
 
 HEAD_START = timedelta(seconds=60)
 """A new key seals so much later: by then every replica has looked for it."""
 _BATCH = 100
+_MOST_LOGGED = 20
 
 
 @dataclass(frozen=True, slots=True)
 class KeyState:
-    """The keys for people: which seals, and how much is still sealed with older ones."""
+    """The keys for people: which seals, and how much is still sealed with older ones.
+
+    `unopened` names what this process could not seal anew when it last tried: it does not open.
+    """
 
     keys: tuple[DataKey, ...]
     current: DataKey | None
     behind: int
     kek: str
+    unopened: tuple[str, ...] = ()
 
 
 class Keys:
@@ -45,6 +54,7 @@ class Keys:
         self._ring = ring
         self._kek = kek
         self._sealing = ""
+        self._unopened: tuple[str, ...] = ()
         self._known = {**(previous or {}), kek.name: kek}
 
     async def load(self) -> bool:
@@ -104,18 +114,26 @@ class Keys:
             for place in _sealed(tx):
                 behind += len([one async for one in self._behind(place)])
         begun = [one for one in rows if one.begins_at <= self._deps.clock.now()]
-        return KeyState(tuple(rows), begun[-1] if begun else None, behind, self._kek.name)
+        current = begun[-1] if begun else None
+        return KeyState(tuple(rows), current, behind, self._kek.name, self._unopened)
 
     async def seal_anew(self) -> int:
-        """Seal what an older key has sealed with the one of now, some rows a time; how many."""
+        """Seal what an older key has sealed with the one of now, some rows a time; how many.
+
+        What does not open stays as it is, and is named by `state`.
+        """
         async with self._deps.store.read() as tx:
             behind = [[id async for id in self._behind(place)] for place in _sealed(tx)]
+        unopened: list[str] = []
         for number, ids in enumerate(behind):
             for start in range(0, len(ids), _BATCH):
                 async with self._deps.store.write() as tx:
                     place = tuple(_sealed(tx))[number]
-                    await self._again(place, ids[start : start + _BATCH])
-        return sum(map(len, behind))
+                    unopened += await self._again(place, ids[start : start + _BATCH])
+        self._unopened = tuple(unopened)
+        if unopened:
+            log.error("cannot be sealed anew: does not open", values=unopened[:_MOST_LOGGED])
+        return sum(map(len, behind)) - len(unopened)
 
     async def close(self) -> None:
         """Close all connections of key-encryption keys."""
@@ -127,11 +145,21 @@ class Keys:
             if place.is_behind(self._deps.sealer, row):
                 yield row.id
 
-    async def _again(self, place: "_Place", ids: Collection[str]) -> None:
-        """Seal some values anew, but for those that somebody has written meanwhile."""
-        sealer = self._deps.sealer
-        rows = [one for one in await place.rows.lock(ids) if place.is_behind(sealer, one)]
-        await place.rows.change_each({one.id: place.again(sealer, one) for one in rows})
+    async def _again(self, place: "_Place", ids: Collection[str]) -> list[str]:
+        """Seal some values anew, but for those that somebody has written meanwhile.
+
+        The names of those that do not open.
+        """
+        sealer, unopened = self._deps.sealer, []
+        changes: dict[str, Mapping[str, Any]] = {}
+        for row in await place.rows.lock(ids):
+            try:
+                if place.is_behind(sealer, row):
+                    changes[row.id] = place.again(sealer, row)
+            except (TowlineError, ValueError):
+                unopened.append(f"{place.noun} {getattr(row, 'name', row.id)}")
+        await place.rows.change_each(changes)
+        return unopened
 
     async def _made(self, head_start: timedelta) -> DataKey:
         """A new key, wrapped; that it opens again is tried first."""
@@ -167,6 +195,11 @@ class _Place(Protocol):
 
     rows: Rows
 
+    @property
+    def noun(self) -> str:
+        """What people call that which holds the value."""
+        ...
+
     def is_behind(self, sealer: Sealer, row: Any) -> bool:
         """Whether another key than that of now has sealed a value of a row."""
         ...
@@ -183,6 +216,10 @@ class _Column:
     rows: Rows
     column: str
     context: str
+
+    @property
+    def noun(self) -> str:
+        return self.context.replace("-", " ")
 
     def is_behind(self, sealer: Sealer, row: Any) -> bool:
         sealed = getattr(row, self.column)
@@ -208,6 +245,7 @@ class _Gates:
     """The signing secrets within the rules of pipelines."""
 
     rows: Rows
+    noun: str = "gates of pipeline"
 
     def is_behind(self, sealer: Sealer, row: Any) -> bool:
         return is_behind(sealer, codec.pipeline_from_json(row.spec))

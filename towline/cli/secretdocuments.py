@@ -30,7 +30,7 @@ OF_SERVICE = f"""query OfService($serviceId: ID!) {{
     serviceSecrets(serviceId: $serviceId) {{ {_USE} }}
 }}"""
 KEYS = """query Keys {
-    encryptionKeys { kek currentId behind keys { id kek insertedAt beginsAt } }
+    encryptionKeys { kek currentId behind unopened keys { id kek insertedAt beginsAt } }
 }"""
 SAVE = f"""mutation Save($name: String!, $attributes: SecretAttributes!) {{
     saveSecret(name: $name, attributes: $attributes) {{ {_SECRET} }}

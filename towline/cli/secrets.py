@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fleet.errors import Invalid, NotFound
+from fleet.errors import Conflict, Invalid, NotFound
 from towline.cli import secretdocuments as documents
 from towline.cli.output import Column, Format, Row, field, say, show, since
 from towline.cli.session import (
@@ -234,7 +234,7 @@ def delete(context: typer.Context, name: Name, output: Output = Format.TABLE) ->
 
 @app.command("keys")
 def keys(context: typer.Context, output: Output = Format.TABLE) -> None:
-    """List the keys that seal what the store holds sealed.
+    """List the keys that seal what the store holds sealed. Fails if some of it does not open.
 
     \b
     Example:
@@ -243,6 +243,9 @@ def keys(context: typer.Context, output: Output = Format.TABLE) -> None:
     found = connect(context).ask(documents.KEYS)["encryptionKeys"]
     show(found["keys"], _KEYS, output, "id")
     say(f"wrapped by {found['kek']}; {found['behind']} values are still sealed with older keys")
+    if found["unopened"]:
+        named = ", ".join(found["unopened"])
+        raise Conflict(f"do not open, and stay sealed as they are: {named}; set them anew")
 
 
 @app.command("rotate-keys")

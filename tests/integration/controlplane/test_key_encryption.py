@@ -194,6 +194,33 @@ async def test_both_keys_are_rotated_while_everything_stays_readable(
     await signed_in.close()
 
 
+async def test_what_does_not_open_is_named_and_stops_nothing_else(world: World) -> None:
+    """A value that was altered, cut off, or moved to another row."""
+    sealing = Sealing(world, LocalKek(b"k" * 32))
+    await sealing.keys.begin()
+    await sealing.keys.load()
+    for name in ("altered", "cut", "whole"):
+        await sealing.contexts.save(world.admin, name, ContextChange({}, {"a": "b"}))
+    await sealing.secrets.save(world.admin, "db", SecretChange(b"first"))
+    async with world.deps.store.write() as tx:
+        for row in await tx.contexts.select(name=["altered", "cut"]):
+            kept = row.sealed or b""
+            broken = kept[:-1] + b"?" if row.name == "altered" else kept[:12]
+            await tx.contexts.change(row.id, sealed=broken)
+    await sealing.keys.rotate(world.admin)
+    await world.clock.advance(HEAD_START / timedelta(seconds=1))
+    await sealing.keys.load()
+    assert await sealing.keys.seal_anew() == 2
+    assert await sealing.keys.seal_anew() == 0
+    state = await sealing.keys.state(world.admin)
+    assert (state.behind, sorted(state.unopened)) == (2, ["context altered", "context cut"])
+    for name in ("altered", "cut"):
+        await sealing.contexts.save(world.admin, name, ContextChange({}, {"a": "c"}))
+    assert await sealing.keys.seal_anew() == 0
+    state = await sealing.keys.state(world.admin)
+    assert (state.behind, state.unopened) == (0, ())
+
+
 async def test_secrets_of_gates_and_webhooks_are_sealed_anew(world: World) -> None:
     """Those of steps and of a stage's own workflow too; records of pipelines keep none."""
     sealing = Sealing(world, LocalKek(b"k" * 32))
