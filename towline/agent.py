@@ -13,6 +13,8 @@ from syncagent.upkeep.doctor import examine as examine_steps
 from syncagent.upkeep.upgrade import replace_image
 from towline.cli.lazy import load
 
+_COLLECT_AFTER = (5_000, 20, 20)
+
 Show = Callable[[bool, bool, str, str], None]
 
 
@@ -26,6 +28,8 @@ async def run(environ: Mapping[str, str]) -> None:
     agent = compose.build(settings, clock, repositories, renders)
     # What has been imported stays: it need not be looked through again and again.
     gc.freeze()
+    # Objects on their way are no garbage: a sync of many looks through them less often.
+    gc.set_threshold(*_COLLECT_AFTER)
     async with stop_on_signal() as stop:
         await agent.run(stop)
 

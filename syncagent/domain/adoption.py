@@ -38,6 +38,8 @@ def former_tools(live: KubeObject) -> tuple[str, ...]:
 def handed_over(live: KubeObject) -> list[Entry] | None:
     """The object's managed fields with those of former tools made ours; None if there are none."""
     entries = list(metadata_of(live).get("managedFields") or ())
+    if len(entries) < 2:
+        return None
     theirs = [one for one in entries_of(live) if (one.get("manager") or "") in _TOOLS]
     ours = next((one for one in entries if _is_ours(one)), None)
     if not theirs or ours is None:

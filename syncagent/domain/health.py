@@ -203,6 +203,8 @@ def _always(live: KubeObject) -> Verdict:
 
 def _by_convention(live: KubeObject) -> Verdict:
     """Whatever a definition without a schema lets people write is taken for what it is."""
+    if "status" not in live:
+        return HEALTHY
     if (stale := _not_observed(live)) and "observedGeneration" in _parts(live)[1]:
         return stale
     stalled = _condition(live, "Stalled")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from syncagent.domain.health import HEALTHY, Health, Verdict, assess
 from syncagent.domain.objects import (
@@ -167,6 +168,9 @@ class Tree:
         if not siblings:
             del self._by_owner[child.owner_uid]
 
+    def __len__(self) -> int:
+        return len(self._children)
+
     def root_of(self, uid: str) -> str:
         """uid of the outermost owner that is known; `uid` itself if it has none here."""
         seen: set[str] = set()
@@ -199,9 +203,9 @@ class Tree:
 def components_of(owned: Mapping[ObjectKey, Owned], tree: Tree) -> dict[ObjectKey, Component]:
     """Every component of a service, roots first."""
     found: dict[ObjectKey, Component] = {}
-    for one in owned.values():
-        below = list(tree.beneath(one.uid)) if one.uid else []
-        found[one.key] = _root(one, below)
+    for key, one in owned.items():
+        below = list(tree.beneath(one.uid)) if one.uid and tree else ()
+        found[key] = _root(one, below)
         # Replica sets of former revisions are kept at zero by their Deployment: history, not state.
         found.update({c.ref.key: c for c in below if not _spent(c, tree)})
     return found
@@ -221,7 +225,7 @@ def difference(
     return InventoryChange(service_id, False, present, gone, fresh) if present or gone else None
 
 
-def _root(one: Owned, below: list[Component]) -> Component:
+def _root(one: Owned, below: Sequence[Component]) -> Component:
     verdict = one.verdict
     if verdict.health == Health.PROGRESSING:
         verdict = _worst_pod(below) or _with_evidence(one)
@@ -241,7 +245,7 @@ def _root(one: Owned, below: list[Component]) -> Component:
     )
 
 
-def _worst_pod(below: list[Component]) -> Verdict | None:
+def _worst_pod(below: Sequence[Component]) -> Verdict | None:
     """What keeps a pod from coming up, as that of its workload: a failure before all else."""
     pods = [child for child in below if child.ref.kind == "Pod"]
     failed = [pod for pod in pods if pod.health == Health.FAILED]
@@ -276,8 +280,19 @@ def split(change: InventoryChange, size: int) -> Iterator[InventoryChange]:
 
 
 def _labels(live: KubeObject) -> Mapping[str, str]:
+    """Its labels; objects of one service mostly bear the same ones, which are then one value."""
     labels = metadata_of(live).get("labels")
-    return labels if isinstance(labels, dict) else {}
+    if not isinstance(labels, dict):
+        return {}
+    try:
+        return _shared(tuple(labels.items()))
+    except TypeError:
+        return labels
+
+
+@lru_cache(4096)
+def _shared(labels: tuple[tuple[str, str], ...]) -> Mapping[str, str]:
+    return dict(labels)
 
 
 def _holders(live: KubeObject) -> tuple[str, ...]:

@@ -1,6 +1,8 @@
 """Names of objects and kinds."""
 
 from dataclasses import dataclass
+from functools import lru_cache
+from sys import intern
 from typing import Any
 
 KubeObject = dict[str, Any]
@@ -25,7 +27,7 @@ class ObjectRef:
 
     @property
     def api(self) -> "Api":
-        return Api(self.group, self.version, self.kind)
+        return _api(self.group, self.version, self.kind)
 
     def __str__(self) -> str:
         place = f"{self.namespace}/" if self.namespace else ""
@@ -51,15 +53,22 @@ class Api:
 def api_of(one: KubeObject) -> Api:
     """The API of an object, from its apiVersion and kind."""
     group, _, version = str(one.get("apiVersion", "")).rpartition("/")
-    return Api(group, version, str(one.get("kind", "")))
+    return _api(group, version, str(one.get("kind", "")))
+
+
+@lru_cache(1024)
+def _api(group: str, version: str, kind: str) -> Api:
+    """The one value for a kind: thousands of objects are of a few kinds."""
+    return Api(group, version, kind)
 
 
 def ref_of(one: KubeObject) -> ObjectRef:
     """The name of an object as it says it itself."""
     api, meta = api_of(one), metadata_of(one)
-    return ObjectRef(
-        api.group, api.version, api.kind, meta.get("namespace") or "", meta.get("name") or ""
-    )
+    namespace, name = meta.get("namespace") or "", meta.get("name") or ""
+    if isinstance(namespace, str):
+        namespace = intern(namespace)
+    return ObjectRef(api.group, api.version, api.kind, namespace, name)
 
 
 def metadata_of(one: KubeObject) -> dict[str, Any]:

@@ -83,10 +83,11 @@ async def _take(
         plan.hooks.append(hook)
         return
     manifest = manifest_of(raw, target.service_id, target.spec, namespaced, boxes)
-    if manifest.key in plan.manifests:
+    key = manifest.key
+    if key in plan.manifests:
         raise Invalid(f"{manifest.ref} is in the bundle twice")
-    plan.manifests[manifest.key] = manifest
-    plan.spans[manifest.key] = (offset, len(line))
+    plan.manifests[key] = manifest
+    plan.spans[key] = (offset, len(line))
 
 
 async def _namespaced(cluster: Cluster, raw: KubeObject, plan: Plan) -> bool:

@@ -168,8 +168,9 @@ class Registry:
 
     def add(self, service: Service, one: Owned) -> None:
         """An object belongs to a service from now on."""
-        service.owned[one.key] = one
-        self._claims[one.key] = service.id
+        key = one.key
+        service.owned[key] = one
+        self._claims[key] = service.id
         self.identify(one)
 
     def identify(self, one: Owned) -> None:

@@ -111,10 +111,11 @@ class Watchers:
             self._on_hook(ref, sighting.live)
             return
         service = self._registry.claimant(ref.key)
-        claimed = self._is_claimed(sighting)
-        if service is None or service.owned[ref.key].ref.api != sighting.api:
+        one = service.owned[ref.key] if service is not None else None
+        if one is not None and isinstance(sighting, Seen) and one.is_known(sighting.live):
             return
-        if isinstance(sighting, Seen) and service.owned[ref.key].is_known(sighting.live):
+        claimed = self._is_claimed(sighting)
+        if service is None or one is None or one.ref.api != sighting.api:
             return
         if claimed:
             # Nobody wins a fight between two that are both sure: people must decide.

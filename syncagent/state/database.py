@@ -164,7 +164,7 @@ def _checked(path: Path) -> sqlite3.Connection:
     try:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
-        connection.execute("PRAGMA cache_size=-2000")
+        connection.execute("PRAGMA cache_size=-512")
         # A checkpoint flushes the disk, and everything waits for it: after 16 MB, not after 4.
         connection.execute("PRAGMA wal_autocheckpoint=4000")
         (finding,) = connection.execute("PRAGMA quick_check(1)").fetchone()
