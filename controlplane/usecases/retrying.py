@@ -1,7 +1,8 @@
 """Verbs whose transaction the database gave up for another one's sake are begun again.
 
 Nothing of such a transaction was written or published: done once more, it is as if the caller had
-come a moment later. A verb here writes in one transaction at most.
+come a moment later. A verb here writes in one transaction at most; of one that has other work to
+do beside, the step that writes is begun `again` by itself.
 """
 
 import inspect
@@ -23,11 +24,13 @@ def retried(verbs: type[C]) -> type[C]:
     """A class of verbs, each of which is tried up to four times. It keeps its `Deps` in `_deps`."""
     for name, one in list(vars(verbs).items()):
         if inspect.iscoroutinefunction(one) and not name.startswith("_"):
-            setattr(verbs, name, _again(one))
+            setattr(verbs, name, again(one))
     return verbs
 
 
-def _again(verb: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+def again(verb: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+    """A verb, or a step of one, that is tried up to four times; as in `retried`."""
+
     @wraps(verb)
     async def tried(self: Any, *args: Any, **kwargs: Any) -> Any:
         deps: Deps = self._deps

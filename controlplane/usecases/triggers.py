@@ -36,7 +36,7 @@ from controlplane.usecases.gitplaces import check_writable, place_of
 from controlplane.usecases.gitpromotions import GitPromotions, Place
 from controlplane.usecases.pipelines import Pipelines, PipelineView, view_of
 from controlplane.usecases.repositories import Repositories
-from controlplane.usecases.retrying import retried
+from controlplane.usecases.retrying import again, retried
 from controlplane.usecases.triggerrows import SOONEST, look_at, opened_webhook
 from fleet.errors import Conflict, Invalid, NotFound, TowlineError, Unavailable
 
@@ -156,6 +156,7 @@ class Triggers:
             return None, None
         return view, next((one for one in view.spec.triggers if one.id == trigger_id), None)
 
+    @again
     async def _look_later(
         self, view: PipelineView, trigger: Trigger, error: str, is_new: bool, pause: float
     ) -> None:
@@ -250,6 +251,7 @@ class Triggers:
         await self._deps.manifests.hint(repository.id)
         return ev.FoundWritten(effect.trigger, effect.value, effect.digest, change)
 
+    @again
     async def _follow(self, view: PipelineView, effect: fx.WriteFound) -> ev.FoundWritten:
         """Have the first stage's services follow the tag."""
         async with self._deps.store.write() as tx:

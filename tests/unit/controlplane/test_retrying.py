@@ -10,7 +10,7 @@ import pytest
 
 import controlplane.usecases
 from controlplane.ports import Collided
-from controlplane.usecases.retrying import MOST_TRIES, retried
+from controlplane.usecases.retrying import MOST_TRIES, again, retried
 from fleet.errors import Unavailable
 
 ROOM = Path(controlplane.usecases.__path__[0])
@@ -33,7 +33,7 @@ class Stubborn:
     def __init__(self, failures: int, error: Exception) -> None:
         self._deps: Any = SimpleNamespace(clock=Waits())
         self._left, self._error = failures, error
-        self.tries = 0
+        self.tries = self.looks = 0
 
     async def write(self) -> str:
         self.tries += 1
@@ -43,6 +43,17 @@ class Stubborn:
 
     async def decide(self) -> str:
         return await self.write()
+
+    async def look(self) -> str:
+        self.looks += 1
+        return await self._step()
+
+    @again
+    async def _step(self) -> str:
+        self.tries += 1
+        if self.tries <= self._left:
+            raise self._error
+        return "written"
 
 
 async def test_it_is_tried_until_it_succeeds() -> None:
@@ -64,6 +75,13 @@ async def test_the_tries_of_a_verb_within_a_verb_do_not_multiply() -> None:
     with pytest.raises(Collided):
         await verbs.decide()
     assert verbs.tries == MOST_TRIES
+
+
+async def test_work_beside_a_step_that_collides_is_done_once() -> None:
+    """A registry is not asked anew because two rows were in each other's way."""
+    verbs = Stubborn(MOST_TRIES - 1, Collided("x"))
+    assert await verbs.look() == "written"
+    assert (verbs.looks, verbs.tries) == (1, MOST_TRIES)
 
 
 async def test_what_is_no_collision_is_not_tried_again() -> None:
