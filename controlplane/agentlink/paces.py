@@ -1,16 +1,27 @@
-"""How fast the reports of each cluster are taken: one that tells of too much waits by itself."""
+"""How fast the reports of each cluster are taken: one that tells of too much waits by itself.
 
-from collections.abc import Iterator
+What a report costs is its weight: one for most. A drift weighs as `DRIFT`, since it is a row of the
+ledger for long and no later report replaces it; `OBJECTS` of an inventory weigh one more.
+"""
+
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate, takewhile
 
 from fleet.identity import ClusterId
 from fleet.runtime.clock import Clock
 
 BURST = 3000
-"""Reports at once: more than a whole cluster has to tell after a first sync."""
+"""Weight at once: more than a whole cluster has to tell after a first sync."""
 
 RATE = 50.0
-"""Reports a second that are taken of a cluster for ever."""
+"""Weight a second that is taken of a cluster for ever."""
+
+TURN = 50
+"""Weight that one who waits is given together: few transactions cost others less than many."""
+
+DRIFT = 10
+OBJECTS = 50
 
 SLOWED = (
     f"its agent tells of more than {RATE:.0f} things a second: they are taken more slowly, none is "
@@ -32,14 +43,21 @@ class Paces:
         self._clock = clock
         self._budgets: dict[ClusterId, _Budget] = {}
 
-    def take(self, cluster_id: ClusterId, wanted: int) -> int:
-        """How many of the wanted reports may be committed now; they then count."""
+    def take(self, cluster_id: ClusterId, weights: Sequence[int]) -> int:
+        """How many of the oldest reports may be committed now; they then count.
+
+        None until there is room for a turn or for all of them. One that weighs more than there is
+        room for is taken by itself, and owed.
+        """
         now = self._clock.monotonic()
         budget = self._budgets.setdefault(cluster_id, _Budget(BURST, now))
         budget.left = min(BURST, budget.left + (now - budget.at) * RATE)
         budget.at = now
-        taken = min(wanted, int(budget.left))
-        budget.left -= taken
+        if not weights or budget.left < min(TURN, sum(weights)):
+            return 0
+        fitting = takewhile(lambda weight: weight <= budget.left, accumulate(weights))
+        taken = max(1, sum(1 for _ in fitting))
+        budget.left -= sum(weights[:taken])
         return taken
 
     def slow(self, cluster_id: ClusterId) -> bool:

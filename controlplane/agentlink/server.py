@@ -1,7 +1,7 @@
 """The gRPC service `fleet.v1.Agent`: who holds which agent, and its calls."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Sequence
 from datetime import datetime
 
 import grpc
@@ -129,11 +129,11 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
         self._logs.append(piece.command_id, piece.offset, piece.data)
         self._bus.publish(CLUSTER_JOB, piece.command_id)
 
-    async def admit(self, cluster_id: ClusterId, waiting: int) -> int:
+    async def admit(self, cluster_id: ClusterId, weights: Sequence[int]) -> int:
         """As `Observer.admit`."""
         while True:
-            most = self._paces.take(cluster_id, waiting)
-            if most < waiting and self._paces.slow(cluster_id):
+            most = self._paces.take(cluster_id, weights)
+            if most < len(weights) and self._paces.slow(cluster_id):
                 log.warning("agent slowed down", action="agent.slowed", cluster=cluster_id)
                 await self._agents.alarm(cluster_id, SLOWED)
             if most:

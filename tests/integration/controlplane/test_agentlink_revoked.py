@@ -1,7 +1,7 @@
 """Agents whose deploy token has ended, at every moment of a call."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import grpc
 import pytest
@@ -44,8 +44,8 @@ class Observer:
     def logged(self, piece: wire.JobLog) -> None:
         pass
 
-    async def admit(self, cluster_id: ClusterId, waiting: int) -> int:
-        return waiting
+    async def admit(self, cluster_id: ClusterId, weights: Sequence[int]) -> int:
+        return len(weights)
 
     def slowed(self, cluster_id: ClusterId) -> None:
         pass

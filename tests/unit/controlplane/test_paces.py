@@ -5,26 +5,30 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.agentlink.paces import BURST, RATE, Paces
+from controlplane.agentlink.paces import BURST, DRIFT, RATE, Paces
 from fleet.identity import ClusterId
 from tests.fakes.clock import FakeClock
 
 LOUD, CALM = ClusterId("loud"), ClusterId("calm")
 
 
-@given(st.lists(st.tuples(st.integers(1, 5000), st.floats(0, 30)), max_size=30))
-def test_no_cluster_is_taken_more_of_than_its_budget(steps: list[tuple[int, float]]) -> None:
-    """Whatever it asks for and whenever: a burst, and so many a second since."""
+LARGE = 401
+WEIGHTS = st.lists(st.sampled_from((1, 1, 1, DRIFT, LARGE)), min_size=1, max_size=100)
+
+
+@given(st.lists(st.tuples(WEIGHTS, st.floats(0, 30)), max_size=60))
+def test_no_cluster_is_taken_more_of_than_its_budget(steps: list[tuple[list[int], float]]) -> None:
+    """Whatever it asks for and whenever: a burst, so much a second since, and one that is owed."""
 
     async def play() -> None:
         clock = FakeClock()
         paces = Paces(clock)
         taken = 0
-        for wanted, seconds in steps:
-            most = paces.take(LOUD, wanted)
-            assert 0 <= most <= wanted
-            taken += most
-            assert taken <= BURST + clock.monotonic() * RATE + 1
+        for weights, seconds in steps:
+            most = paces.take(LOUD, weights)
+            assert 0 <= most <= len(weights)
+            taken += sum(weights[:most])
+            assert taken <= BURST + clock.monotonic() * RATE + LARGE
             await clock.advance(seconds)
             list(paces.calmed())
 
@@ -35,16 +39,40 @@ async def test_a_loud_cluster_is_told_once_that_it_waits_and_once_that_it_is_cal
     """Others do not notice; at its own rate it goes on."""
     clock = FakeClock()
     paces = Paces(clock)
-    assert paces.take(LOUD, BURST + 1) == BURST
-    assert paces.take(LOUD, 1) == 0
+    assert paces.take(LOUD, [1] * (BURST + 1)) == BURST
+    assert paces.take(LOUD, [1]) == 0
     assert [paces.slow(LOUD), paces.slow(LOUD)] == [True, False]
-    assert paces.take(CALM, 100) == 100
+    assert paces.take(CALM, [1] * 100) == 100
     await clock.advance(1.0)
-    assert paces.take(LOUD, 1000) == RATE
+    assert paces.take(LOUD, [1] * 1000) == RATE
     assert list(paces.calmed()) == []
     await clock.advance(BURST / RATE + 1)
     assert list(paces.calmed()) == [LOUD]
     assert list(paces.calmed()) == []
+
+
+async def test_one_that_waits_gets_a_turn_at_once_rather_than_report_by_report() -> None:
+    """What is all that it has to tell is not held up for more to come."""
+    clock = FakeClock()
+    paces = Paces(clock)
+    paces.take(LOUD, [1] * BURST)
+    await clock.advance(0.5)
+    assert paces.take(LOUD, [1] * 100) == 0
+    assert paces.take(LOUD, [1] * 10) == 10
+    await clock.advance(1.0)
+    assert paces.take(LOUD, [1] * 100) == 65
+
+
+async def test_one_report_larger_than_the_room_is_taken_and_owed() -> None:
+    clock = FakeClock()
+    paces = Paces(clock)
+    paces.take(LOUD, [1] * BURST)
+    await clock.advance(1.0)
+    assert paces.take(LOUD, [401, 1]) == 1
+    await clock.advance(7.0)
+    assert paces.take(LOUD, [1]) == 0
+    await clock.advance(0.1)
+    assert paces.take(LOUD, [1]) == 1
 
 
 async def test_what_a_process_before_this_one_has_told_of_a_cluster_ends_too() -> None:
