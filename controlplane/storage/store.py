@@ -64,6 +64,8 @@ class SqlComponents(SqlReading[Component]):
 
     async def upsert(self, components: Iterable[Component]) -> None:
         rows = [{name: getattr(one, name) for name in self._names} for one in components]
+        if not rows:
+            return
         dialect = self._connection.dialect
         make = postgresql.insert if dialect == "postgresql" else sqlite.insert
         statement = make(self._table)
