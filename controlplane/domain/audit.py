@@ -100,7 +100,7 @@ def content(
         _FORM,
         kind.value,
         number,
-        entry.at.astimezone(UTC).isoformat(timespec="microseconds"),
+        written_moment(entry.at),
         entry.actor,
         entry.actor_id,
         entry.token_id,
@@ -115,6 +115,11 @@ def content(
         orjson.Fragment(detail),
     )
     return orjson.dumps(parts)
+
+
+def written_moment(at: datetime) -> str:
+    """ISO 8601 in UTC, with microseconds."""
+    return (at if at.tzinfo is UTC else at.astimezone(UTC)).isoformat(timespec="microseconds")
 
 
 def detail_text(entry: AuditEntry) -> bytes:

@@ -28,8 +28,10 @@ class ResponseObserver:
         self.complete = self.upgraded = self.keep_alive = self.close_delimited = False
         self._head_request, self._may_upgrade = head_request, upgrade
         self._partial = b""
-        self._body: Callable[[Buffer], None] | None = None
-        self._parser: httptools.HttpResponseParser
+        # Neither a method of this one nor, once it is of no more use, the parser, which holds some:
+        # what refers to itself is freed late.
+        self._body: _Reading | None = None
+        self._parser: httptools.HttpResponseParser | None = None
         self._length: int | None = None
         self._left = 0
         self._chunked = self._json = self._head_seen = False
@@ -49,7 +51,7 @@ class ResponseObserver:
         """
         if self._body is None:
             return self._read_heads(data)
-        self._body(data)
+        self._body(self, data)
         return data
 
     def end(self, *, close: bool) -> None:
@@ -74,20 +76,20 @@ class ResponseObserver:
             at = end + 4
         self._partial = b""
         if at < len(text):
-            self._body(text[at:])
+            self._body(self, text[at:])
         return text
 
     def _on_head(self, head: bytes) -> None:
         self._length, self._chunked, self._head_seen = None, False, False
-        self._parser = httptools.HttpResponseParser(self)
+        parser = self._parser = httptools.HttpResponseParser(self)
         status = 0
         try:
-            self._parser.feed_data(head)
+            parser.feed_data(head)
         except httptools.HttpParserUpgrade:
             status = SWITCHING
         except httptools.HttpParserError as error:
             raise BadResponse(f"the head of the answer is broken: {error}") from None
-        status = status or self._parser.get_status_code()
+        status = status or parser.get_status_code()
         if not self._head_seen:
             raise BadResponse("the answer does not start with a head")
         if status >= 200:
@@ -95,26 +97,28 @@ class ResponseObserver:
             self._body = self._framing(status)
         elif status == SWITCHING:
             self._on_switch()
+        if self._body is not ResponseObserver._on_chunks:
+            self._parser = None
 
     def _on_switch(self) -> None:
         if not self._may_upgrade:
             raise BadResponse("an upgrade that was not asked for")
         self.status, self.upgraded = SWITCHING, True
-        self._body = self._on_raw
+        self._body = ResponseObserver._on_raw
 
-    def _framing(self, status: int) -> Callable[[Buffer], None]:
+    def _framing(self, status: int) -> "_Reading":
         if self._head_request or status in {204, 304}:
             self.complete = True
-            return self._on_excess
+            return ResponseObserver._on_excess
         if self._chunked:
             self.complete = False
-            return self._on_chunks
+            return ResponseObserver._on_chunks
         if self._length is None:
             self.close_delimited, self.keep_alive = True, False
-            return self._on_raw
+            return ResponseObserver._on_raw
         self._left = self._length
         self.complete = not self._left
-        return self._on_counted
+        return ResponseObserver._on_counted
 
     def _on_counted(self, data: Buffer) -> None:
         self._left -= len(data)
@@ -123,15 +127,18 @@ class ResponseObserver:
         self.complete = not self._left
 
     def _on_chunks(self, data: Buffer) -> None:
-        if self.complete:
+        if self._parser is None:
             self._on_excess(data)
+            return
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError as error:
             raise BadResponse(f"the chunks of the answer are broken: {error}") from None
         self._tail = (self._tail + data[-6:])[-6:]
-        if self.complete and not self._ends_exactly():
-            self._on_excess(data)
+        if self.complete:
+            self._parser = None
+            if not self._ends_exactly():
+                self._on_excess(data)
 
     def _ends_exactly(self) -> bool:
         """The parser skips empty lines behind a message, so the last bytes are looked at."""
@@ -165,8 +172,12 @@ class ResponseObserver:
 
     def on_headers_complete(self) -> None:
         self._head_seen = True
-        self.keep_alive = self._parser.should_keep_alive()
+        if self._parser is not None:
+            self.keep_alive = self._parser.should_keep_alive()
 
     def on_message_complete(self) -> None:
         if self._body is not None:
             self.complete = True
+
+
+_Reading = Callable[[ResponseObserver, Buffer], None]

@@ -76,7 +76,8 @@ class Hello:
         return cls(instance, window, lowest, highest, features, largest)
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen: one is made for each request at either end, and that would take as long again.
+@dataclass(slots=True)
 class Open:
     """A request to the agent: who asks (`identity`, header lines) and the request head.
 

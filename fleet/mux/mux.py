@@ -223,8 +223,7 @@ class Mux:
         if self._receipt_timer is not None:
             self._receipt_timer.cancel()
         for stream in tuple(self.streams.values()):
-            stream.close()
-            stream.owner.on_reset(GONE, reason)
+            stream.close().on_reset(GONE, reason)
         self._owner.on_closed(reason)
 
     # What streams ask (see `fleet.mux.stream.Carrier`)
@@ -375,8 +374,7 @@ class Mux:
             stream.add_credit(size)
         elif type_ == codec.RESET:
             code, text = codec.unpack_reset(payload)
-            stream.close()
-            stream.owner.on_reset(code, text)
+            stream.close().on_reset(code, text)
         else:
             raise ProtocolError(f"frame of type {type_} for stream {stream.id}")
 

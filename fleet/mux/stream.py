@@ -29,6 +29,25 @@ class StreamOwner(Protocol):
         ...
 
 
+class _Nobody:
+    """The owner of a stream that is over: a stream and what it was for let go of each other."""
+
+    def on_data(self, data: Buffer) -> None:
+        pass
+
+    def on_end(self, close: bool) -> None:
+        pass
+
+    def on_writable(self) -> None:
+        pass
+
+    def on_reset(self, code: int, text: str) -> None:
+        pass
+
+
+_NOBODY = _Nobody()
+
+
 class Carrier(Protocol):
     """The mux as a stream sees it.
 
@@ -95,7 +114,7 @@ class Stream:
         self._mux = mux
         self.opened, self.stalled_since = opened, 0.0
         self.id = stream_id
-        self.owner: StreamOwner
+        self.owner: StreamOwner = _NOBODY
         self.tenant = tenant
         self.credit = credit
         self.window = self.granted = grant
@@ -167,8 +186,9 @@ class Stream:
     def fail(self, code: int, text: str) -> None:
         """`reset`, and tell our own owner too."""
         if not self.closed:
+            owner = self.owner
             self.reset(code, text)
-            self.owner.on_reset(code, text)
+            owner.on_reset(code, text)
 
     def receive(self, data: Buffer, flags: int) -> None:
         """A DATA frame that the mux has checked."""
@@ -181,10 +201,11 @@ class Stream:
             if self.held and not self.closed:
                 self._mux.budget.update(self)
         if flags & END and not self.closed:
+            owner = self.owner
             self.received_end = True
             if self.sent_end:
                 self.close()
-            self.owner.on_end(bool(flags & CLOSE))
+            owner.on_end(bool(flags & CLOSE))
 
     def consumed(self, size: int) -> None:
         """`size` received bytes are written out: grant the far side as much again in time."""
@@ -210,12 +231,14 @@ class Stream:
             self._waiting = False
             self.owner.on_writable()
 
-    def close(self) -> None:
-        """Leave the mux; nothing is sent, nothing will be told."""
+    def close(self) -> StreamOwner:
+        """Leave the mux; nothing is sent, nothing will be told. Whose it was."""
+        owner, self.owner = self.owner, _NOBODY
         self.closed = True
         self._backlog.clear()
         self.backlogged = self._ending = 0
         self._mux.forget(self)
+        return owner
 
     def _send_small(self, data: Buffer, size: int, flags: int) -> None:
         self.credit -= size

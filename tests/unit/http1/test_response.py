@@ -1,5 +1,8 @@
 """The observer of answers finds exactly where they end, however they are cut."""
 
+import gc
+import weakref
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -119,6 +122,27 @@ def test_keep_alive_is_as_the_answer_says() -> None:
         observer = ResponseObserver()
         observer.feed(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n" + fields + b"\r\n")
         assert observer.keep_alive is kept
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"Content-Length: 2\r\n\r\nok",
+        b"Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+        b"\r\nall there is",
+    ],
+)
+def test_what_an_answer_took_is_freed_with_its_last_reference(answer: bytes) -> None:
+    """Nothing waits for the collector: one of these is made for each request."""
+    observer = ResponseObserver()
+    observer.feed(b"HTTP/1.1 200 OK\r\n" + answer)
+    known = weakref.ref(observer)
+    gc.disable()
+    try:
+        del observer
+        assert known() is None
+    finally:
+        gc.enable()
 
 
 def test_an_endless_head_is_refused() -> None:

@@ -261,6 +261,21 @@ def test_window_grows_for_a_sender_that_used_it_up() -> None:
     assert owner.stream.window == 2 * window
 
 
+def test_a_stream_that_is_over_lets_go_of_its_owner() -> None:
+    """Both are freed at once; who owned it was told before, and hears nothing after."""
+    end, owner = agent_with_stream()
+    assert owner.stream
+    stream = owner.stream
+    end.receive(1, codec.DATA | codec.END, b"all of it")
+    assert stream.owner is owner
+    stream.send(b"answer", codec.END)
+    assert stream.closed
+    assert owner.ended is False
+    assert stream.owner is not owner
+    stream.owner.on_reset(502, "nobody hears this")
+    assert owner.reset is None
+
+
 def test_no_credit_for_what_is_not_written_out() -> None:
     """Memory never follows a slow reader."""
     end, owner = agent_with_stream()
