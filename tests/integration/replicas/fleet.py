@@ -59,6 +59,10 @@ class Replica:
         assert self._process is not None
         return self._process.pid
 
+    def vary(self, more: Mapping[str, str]) -> None:
+        """Start it with these variables from now on."""
+        self._environment.update(more)
+
     @property
     def has_ended(self) -> bool:
         assert self._process is not None
@@ -138,9 +142,18 @@ class Fleet:
         self._made = 0
 
     def start(self) -> None:
-        first, *others = self.replicas
+        self.start_first()
+        self.start_others()
+
+    def start_first(self) -> None:
+        """The one that makes the keys."""
+        first = self.replicas[0]
         first.start()
         first.wait_ready()
+
+    def start_others(self) -> None:
+        """Those that share them."""
+        first, *others = self.replicas
         for other in others:
             _share(first.data, other.data)
             other.start()
