@@ -21,16 +21,21 @@ class _Call:
 class Batches(Generic[Item, Result]):
     """One batch at a time: alone nobody waits, and a thousand callers cost a few batches.
 
-    `work` gives one result for each item, in order. A batch has `most` items, more only if one
-    caller gives more. If `work` fails, one caller hears of it, and others of the batch are served
-    in another one: a failure, or an end, may be that caller's alone.
+    `work` gives one result for each item, in order. A batch has `most` items, or as many as weigh
+    so much; more only if one caller gives more. If `work` fails, one caller hears of it, and the
+    others are served in another batch: a failure, or an end, may be that caller's alone.
     """
 
     def __init__(
-        self, work: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]], *, most: int
+        self,
+        work: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]],
+        *,
+        most: int,
+        weight: Callable[[Item], int] = lambda _: 1,
     ) -> None:
         self._work = work
         self._most = most
+        self._weight = weight
         self._lock = asyncio.Lock()
         self._waiting: dict[_Call, None] = {}
 
@@ -49,14 +54,17 @@ class Batches(Generic[Item, Result]):
     def _batch(self, mine: _Call) -> list[_Call]:
         """One caller, and those that wait, in order, as far as there is room."""
         del self._waiting[mine]
-        room = self._most - len(mine.items)
+        room = self._most - self._weigh(mine)
         batch = [mine]
         for one in self._waiting:
-            room -= len(one.items)
+            room -= self._weigh(one)
             if room < 0:
                 break
             batch.append(one)
         return batch
+
+    def _weigh(self, call: _Call) -> int:
+        return sum(map(self._weight, call.items))
 
     async def _serve(self, batch: Sequence[_Call]) -> None:
         results = await self._work([item for one in batch for item in one.items])

@@ -50,6 +50,15 @@ async def test_a_batch_is_bounded_and_nobody_overtakes() -> None:
     assert work.batches[-1] == [4, 4, 4, 4]
 
 
+async def test_a_batch_is_bounded_by_what_items_weigh() -> None:
+    work = Work()
+    batches = Batches(work, most=10, weight=lambda item: item)
+    tasks = await begun(batches, [1], [6], [4], [3], [40])
+    work.go_on.set()
+    await asyncio.gather(*tasks)
+    assert work.batches == [[1], [6, 4], [3], [40]]
+
+
 async def test_a_failure_reaches_one_caller_and_others_are_served() -> None:
     work = Work()
     first, failing, other = await begun(Batches(work, most=10), [1], [-1], [2])
