@@ -3,8 +3,9 @@
 What comes in is checked against the types of `fleet.source` and bounded.
 """
 
+import struct
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -17,6 +18,7 @@ from fleet.source import Commit, Rendered, RenderRequest, RepositorySpec, Reposi
 MAX_MESSAGE = 16 << 20
 """Bytes of one message; a state of 10,000 refs has about 3 MB."""
 
+_LENGTH = struct.Struct(">I")
 _BYTES_AS_TEXT = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
 
 Value = TypeVar("Value")
@@ -110,3 +112,22 @@ COMPANY = Message(Company)
 TREES: Message[dict[str, str | None]] = Message(dict[str, str | None])
 PATHS: Message[list[str]] = Message(list[str])
 DIGESTS: Message[list[str]] = Message(list[str])
+
+
+def join_contents(contents: Sequence[bytes]) -> bytes:
+    """Several contents as one: each behind its length."""
+    return b"".join(part for one in contents for part in (_LENGTH.pack(len(one)), one))
+
+
+def split_contents(data: bytes) -> list[bytes]:
+    """What `join_contents` has joined. Invalid: something else."""
+    contents, position = [], 0
+    while position < len(data):
+        start = position + _LENGTH.size
+        if start > len(data):
+            raise Invalid("contents that end within a length")
+        position = start + _LENGTH.unpack_from(data, position)[0]
+        if position > len(data):
+            raise Invalid("contents that are cut off")
+        contents.append(data[start:position])
+    return contents

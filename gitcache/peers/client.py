@@ -1,7 +1,7 @@
 """Asks one replica by its address: verbs, bundles, states."""
 
 import ssl
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import aiohttp
@@ -29,6 +29,9 @@ HOP = "Towline-Hop"
 
 MISDIRECTED = 421
 MAX_BUNDLE = 64 << 20
+MAX_COPIES = MAX_BUNDLE + 4096
+"""Bytes of copies that are given at once, with their lengths."""
+
 IDLE_SECONDS = 5.0
 """A states stream is silent for less than this."""
 
@@ -103,9 +106,9 @@ class PeerClient:
         """The bytes as the replica has them, not yet verified. NotFound, PeerAway."""
         return await self._ask(member.address, "GET", f"/v1/bundles/{digest}")
 
-    async def keep(self, member: Member, digest: str, data: bytes) -> None:
-        """Have the replica keep a bundle. PeerAway."""
-        await self._ask(member.address, "PUT", f"/v1/bundles/{digest}", data)
+    async def keep(self, member: Member, contents: Sequence[bytes]) -> None:
+        """Have the replica keep bundles, each under its own digest. PeerAway."""
+        await self._ask(member.address, "PUT", "/v1/bundles", messages.join_contents(contents))
 
     async def hint(self, member: Member, hint: messages.Hint) -> None:
         """Pass a hint on, which is answered before anything is done about it. PeerAway."""

@@ -1,11 +1,13 @@
 """Bundles that lie at other replicas, found by their digest."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import structlog
 
 from fleet.bundle import digest_of
 from fleet.errors import NotFound, TowlineError
+from fleet.runtime.batches import Batches
 from gitcache.domain.placement import ranked
 from gitcache.peers.client import PeerClient
 from gitcache.ports import Member, PeerAway
@@ -14,6 +16,11 @@ log = structlog.get_logger(__name__)
 
 _ASKED = 4
 """So many of the best-ranked replicas are asked; the best one was given a copy."""
+
+
+_COPIED_AT_ONCE = 4 << 20
+_EACH = 4 << 10
+"""What a copy costs beside its bytes: so that no more than a thousand are given at once."""
 
 
 class PeerContent:
@@ -25,6 +32,7 @@ class PeerContent:
         self._client = client
         self._me = me
         self._members = members
+        self._copying: dict[Member, Batches[bytes, TowlineError | None]] = {}
 
     async def get(self, digest: str) -> bytes | None:
         """As `ContentStore.get`. PeerAway: nobody has it, but one that may did not answer."""
@@ -48,7 +56,29 @@ class PeerContent:
     async def put(self, digest: str, data: bytes) -> None:
         """Give the best-ranked other replica a copy, which outlives this one."""
         for member in self._ranked(digest)[:1]:
-            await self._client.keep(member, digest, data)
+            (failure,) = await self._copies_to(member).do([data])
+            if failure is not None:
+                raise failure
+
+    def _copies_to(self, member: Member) -> Batches[bytes, TowlineError | None]:
+        if member not in self._copying:
+            gone = self._copying.keys() - set(self._members())
+            self._copying = {one: at for one, at in self._copying.items() if one not in gone}
+            work = partial(self._give, member)
+            self._copying[member] = Batches(
+                work, most=_COPIED_AT_ONCE, weight=lambda data: len(data) + _EACH
+            )
+        return self._copying[member]
+
+    async def _give(
+        self, member: Member, contents: Sequence[bytes]
+    ) -> Sequence[TowlineError | None]:
+        """Copies for one replica; if it is away none of them is tried alone."""
+        try:
+            await self._client.keep(member, contents)
+        except TowlineError as error:
+            return [error] * len(contents)
+        return [None] * len(contents)
 
     def _ranked(self, digest: str) -> list[Member]:
         others = {one.name: one for one in self._members() if one.name != self._me.name}

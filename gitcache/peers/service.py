@@ -21,11 +21,11 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from fleet.bundle import digest_of
-from fleet.errors import Code, Invalid, LimitExceeded, NotFound, TowlineError
+from fleet.errors import Code, LimitExceeded, NotFound, TowlineError
 from fleet.identity import RepositoryId
 from fleet.source import Commit, Rendered, RenderRequest, RepositorySpec, RepositoryState
 from gitcache.domain import messages
-from gitcache.peers.client import HOP, IDLE_SECONDS, MAX_BUNDLE, MISDIRECTED
+from gitcache.peers.client import HOP, IDLE_SECONDS, MAX_BUNDLE, MAX_COPIES, MISDIRECTED
 from gitcache.ports import ContentStore, Member, PeerAway
 
 log = structlog.get_logger(__name__)
@@ -112,7 +112,7 @@ class Service:
             ("POST", "/v1/resolve"): self._resolve,
             ("POST", "/v1/render"): self._render,
             ("GET", _BUNDLE): self._bundle,
-            ("PUT", _BUNDLE): self._keep,
+            ("PUT", "/v1/bundles"): self._keep,
             ("POST", "/v1/bundles"): self._keep_made,
             ("POST", "/v1/hint"): self._hint,
             ("POST", "/v1/wishes"): self._wishes,
@@ -164,7 +164,7 @@ class Service:
         return _json(messages.RENDERED.encode(rendered))
 
     async def _bundle(self, request: Request) -> Response:
-        digest = _digest(request)
+        digest = request.scope["path"].removeprefix(_BUNDLE)
         if _is_hop(request):
             data = await self._nearest.get(digest)
         else:
@@ -174,10 +174,8 @@ class Service:
         return Response(data, media_type="application/octet-stream")
 
     async def _keep(self, request: Request) -> Response:
-        digest, data = _digest(request), await _body(request, MAX_BUNDLE)
-        if digest_of(data) != digest:
-            raise Invalid("the content has another digest")
-        await self._nearest.put(digest, data)
+        contents = messages.split_contents(await _body(request, MAX_COPIES))
+        await asyncio.gather(*(self._nearest.put(digest_of(one), one) for one in contents))
         return Response(status_code=204)
 
     async def _keep_made(self, request: Request) -> Response:
@@ -270,10 +268,6 @@ async def _answer(verb: Endpoint, request: Request) -> Response:
 
 async def _unknown(request: Request) -> Response:
     return Response(status_code=404)
-
-
-def _digest(request: Request) -> str:
-    return request.scope["path"].removeprefix(_BUNDLE)
 
 
 def _problem(error: TowlineError, status: int) -> Response:

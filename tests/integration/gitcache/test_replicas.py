@@ -17,6 +17,7 @@ from fleet.errors import TowlineError
 from fleet.identity import RepositoryId
 from fleet.runtime.clock import SystemClock
 from fleet.source import GitCredentials, RenderRequest
+from gitcache.domain.messages import join_contents
 from gitcache.peers.authority import contexts
 from tests.integration.gitcache.tier import KEY, LEASE, ControlPlane, Tier, until
 from tests.servers.redis import Redis, find_redis
@@ -313,8 +314,11 @@ async def test_a_bundle_that_is_not_its_digest_is_not_taken(tier: Tier, shop: Sh
     ours = contexts(KEY, "x", SystemClock().now()).client
     address = next(iter(tier.addresses.values()))
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=ours)) as session:
-        async with session.put(f"https://{address}/v1/bundles/{digest}", data=b"[]") as answer:
-            assert answer.status == 400
+        copies = f"https://{address}/v1/bundles"
+        async with session.put(copies, data=join_contents([b"[]"])) as answer:
+            assert answer.status == 204
+        async with session.put(f"{copies}/{digest}", data=b"[]") as answer:
+            assert answer.status == 404
     assert await shop.plane.cache.bundle(digest) != b"[]"
 
 

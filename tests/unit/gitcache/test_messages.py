@@ -74,3 +74,17 @@ def test_a_refusal_does_not_repeat_what_came() -> None:
 def test_a_message_beyond_the_limit_is_not_parsed() -> None:
     with pytest.raises(Invalid, match="more than"):
         messages.DIGESTS.decode(b" " * (messages.MAX_MESSAGE + 1))
+
+
+@given(st.lists(st.binary(max_size=20), max_size=5))
+def test_contents_that_are_joined_are_split_again(contents: list[bytes]) -> None:
+    assert messages.split_contents(messages.join_contents(contents)) == contents
+
+
+@given(st.binary(max_size=40))
+def test_other_bytes_are_no_contents(data: bytes) -> None:
+    try:
+        contents = messages.split_contents(data)
+    except Invalid:
+        return
+    assert messages.join_contents(contents) == data
