@@ -14,6 +14,7 @@ import asyncpg
 import pytest
 
 from fleet.runtime.tasks import Tasks
+from tests import previous
 from tests.integration.chaos.place import (
     AGENTS,
     PATIENCE,
@@ -25,10 +26,6 @@ from tests.integration.replicas.fleet import Replica
 from tests.servers.postgres import Postgres
 from tests.servers.redis import Redis
 
-ROOT = Path(__file__).parents[3]
-# No version was released yet: this commit stands for the one before.
-PREVIOUS = "e8cc85c3bbca5b3e52e13647165fa3523de48a6d"
-SCHEMA = "0022"
 OLDER_AGENTS = AGENTS // 2
 
 pytestmark = pytest.mark.timeout(600)
@@ -37,13 +34,7 @@ pytestmark = pytest.mark.timeout(600)
 @pytest.fixture
 def older(tmp_path: Path) -> dict[str, str]:
     """Variables by which Python runs the version before, from its own files."""
-    words = ["git", "-C", str(ROOT), "archive", PREVIOUS]
-    packed = subprocess.run(words, capture_output=True, check=False)
-    if packed.returncode:
-        pytest.skip("platform: this checkout is cut off from the history before")
-    folder = tmp_path / "older"
-    folder.mkdir()
-    subprocess.run(["tar", "-x", "-C", str(folder)], input=packed.stdout, check=True)
+    folder = previous.unpack(tmp_path / "older")
     return {"PYTHONPATH": str(folder), "PYTHONSAFEPATH": "1"}
 
 
@@ -150,9 +141,9 @@ async def test_versions_one_apart_lose_and_double_nothing(place: MixedPlace) -> 
     load, over = Tasks("load"), asyncio.Event()
     makes = load.spawn("make", make_clusters(place, over))
     commits = load.spawn("commit", commit_often(place, over))
-    assert await schema(place.database) == SCHEMA
+    assert await schema(place.database) == previous.SCHEMA
     await asyncio.to_thread(place.replicas.start_others)
-    assert await schema(place.database) > SCHEMA
+    assert await schema(place.database) > previous.SCHEMA
     await place.carry_out_more()
     await place.crowd.cut(1.0)
     await place.older_agents.ask("cut", share=1.0)
