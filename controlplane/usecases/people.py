@@ -36,7 +36,7 @@ from controlplane.ports import Page, PageQuery, Transaction
 from controlplane.usecases.conflicts import taken
 from controlplane.usecases.deps import ACCESS, Deps
 from controlplane.usecases.retrying import retried
-from controlplane.usecases.scopes import as_grants, grants_of, scope_target
+from controlplane.usecases.scopes import as_grants, grants_of, groups_of, scope_target
 from controlplane.usecases.tokens import end_tokens, mint, publish_ended
 from fleet.errors import Conflict, Forbidden, Invalid, NotFound
 from fleet.identity import TokenKind
@@ -211,11 +211,7 @@ class People:
         """The caller's own groups."""
         require_member(actor)
         async with self._deps.store.read() as tx:
-            rows = await tx.memberships.select(user_id=actor.id)
-            mine = await tx.groups.select(id=[one.group_id for one in rows]) if rows else []
-            return mine + (
-                await tx.groups.select(everyone=True) if actor.kind is ActorKind.USER else []
-            )
+            return await groups_of(tx, actor.id, is_person=actor.kind is ActorKind.USER)
 
     async def create_group(self, actor: Actor, change: GroupChange) -> Group:
         require(actor, Verb.ADMINISTER, Target.whole(Kind.GROUP))

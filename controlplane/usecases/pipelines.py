@@ -57,7 +57,7 @@ from controlplane.usecases.gatesecrets import sealed_rule, without_secrets
 from controlplane.usecases.gitplaces import with_places
 from controlplane.usecases.observations import of_leavers, of_stages, of_surroundings
 from controlplane.usecases.retrying import retried
-from controlplane.usecases.scopes import project_for
+from controlplane.usecases.scopes import groups_of, project_for
 from controlplane.usecases.stages import (
     BY_FLEET,
     bind,
@@ -512,8 +512,7 @@ class Pipelines:
     async def _groups_of(self, actor: Actor) -> tuple[str, ...]:
         """The names of the groups that the actor is in."""
         async with self._deps.store.read() as tx:
-            held = await tx.memberships.select(user_id=actor.id)
-            groups = await tx.groups.select(id={one.group_id for one in held})
+            groups = await groups_of(tx, actor.id, is_person=actor.kind is ActorKind.USER)
         return tuple(one.name for one in groups)
 
     async def _is_author(self, actor: Actor, release: Release) -> bool:

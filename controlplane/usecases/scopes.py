@@ -15,7 +15,7 @@ from controlplane.domain.access import (
     require,
 )
 from controlplane.domain.bindings import Binding, Project, SubjectKind
-from controlplane.domain.people import User, UserKind
+from controlplane.domain.people import Group, User, UserKind
 from controlplane.ports import ANY, Transaction
 from fleet.errors import Invalid, NotFound
 
@@ -92,6 +92,13 @@ async def grants_of(tx: Transaction, user: User, now: datetime) -> tuple[Grant, 
     return await as_grants(tx, bindings, now, subjects)
 
 
+async def groups_of(tx: Transaction, user_id: str, *, is_person: bool) -> list[Group]:
+    """The groups that a user is in; people are in those, too, that everybody is in."""
+    joined = {one.group_id for one in await tx.memberships.select(user_id=user_id)}
+    groups = await tx.groups.select(id=joined) if joined else []
+    return groups + (await tx.groups.select(everyone=True) if is_person else [])
+
+
 async def as_grants(
     tx: Transaction, bindings: list[Binding], now: datetime, subjects: dict[str, str]
 ) -> tuple[Grant, ...]:
@@ -109,10 +116,7 @@ async def as_grants(
 
 async def _subjects(tx: Transaction, user: User) -> dict[str, str]:
     """The user and its groups, by id, with what each is for people."""
-    joined = {one.group_id for one in await tx.memberships.select(user_id=user.id)}
-    groups = await tx.groups.select(id=joined) if joined else []
-    if user.kind is UserKind.PERSON:
-        groups += await tx.groups.select(everyone=True)
+    groups = await groups_of(tx, user.id, is_person=user.kind is UserKind.PERSON)
     return {user.id: user.email, **{one.id: f"group {one.name}" for one in groups}}
 
 

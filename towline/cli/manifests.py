@@ -4,6 +4,7 @@ A document has `apiVersion: towline/v1`, a `kind`, and the fields of that kind; 
 Unknown fields are refused, so that a typing error never passes silently.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -225,7 +226,12 @@ def _read(path: Path) -> Iterator[Manifest]:
         raise Invalid(f"{path} is not YAML: {error}") from None
     for number, document in enumerate(documents, 1):
         if document is not None:
-            yield _manifest(document, f"{path}, document {number}")
+            place = f"{path}, document {number}"
+            try:
+                manifest = _manifest(document, place)
+            except RecursionError:
+                raise Invalid(f"{place} holds itself, by an alias") from None
+            yield manifest
 
 
 def _manifest(document: Any, place: str) -> Manifest:
@@ -253,7 +259,7 @@ def _check(value: Any, shape: Any, place: str, where: str) -> None:
         for number, one in enumerate(value):
             _check(one, shape[0], place, f"{where}[{number}]")
     elif shape == ANYTHING:
-        return
+        _check_numbers(value, place, where)
     elif shape == WORDS:
         _check_type(value, dict, place, where)
         for key, one in value.items():
@@ -262,6 +268,16 @@ def _check(value: Any, shape: Any, place: str, where: str) -> None:
         _check_type(value, shape, place, where)
 
 
+def _check_numbers(value: Any, place: str, where: str) -> None:
+    """Infinite ones and what is none: YAML has them, JSON has not."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise Invalid(f"{place}: {where} is {value}: give a finite number")
+    if isinstance(value, dict | list):
+        for key, one in value.items() if isinstance(value, dict) else enumerate(value):
+            _check_numbers(one, place, f"{where}.{key}")
+
+
 def _check_type(value: Any, wanted: type, place: str, where: str) -> None:
     if type(value) is not wanted and (wanted, type(value)) != (float, int):
         raise Invalid(f"{place}: {where} is not {_TYPE_NAMES[wanted]}")
+    _check_numbers(value, place, where)

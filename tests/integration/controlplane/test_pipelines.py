@@ -13,6 +13,7 @@ from controlplane.domain.pipelines.state import GateStatus, Health
 from controlplane.domain.services import Phase, Problem, Service, ServiceStatus
 from controlplane.domain.verification import Verification
 from controlplane.ports import PageQuery
+from controlplane.usecases.people import GroupChange
 from controlplane.usecases.pipelines import (
     PROMOTE,
     RENDER,
@@ -54,8 +55,9 @@ class Line:
         *,
         prod: bool = True,
         people: tuple[str, ...] = (),
+        groups: tuple[str, ...] = (),
     ) -> PipelineView:
-        gate = GateDraft("sign-off", ApprovalRule(quorum, people=people))
+        gate = GateDraft("sign-off", ApprovalRule(quorum, people=people, groups=groups))
         later = StageDraft("prod", [self.prod.id], verification=watch)
         draft = PipelineDraft(
             "shop",
@@ -156,6 +158,20 @@ async def test_two_people_who_approve_at_once_both_count(world: World) -> None:
     assert refused.message in ("bo@example.org has approved already", late)
     await line.settle()
     assert (await world.get(line.prod)).digest == digests[line.prod.id]
+
+
+async def test_whoever_is_in_a_gates_group_may_approve(world: World) -> None:
+    """In the group that everybody is in, too; that of others stays shut."""
+    line = await Line.make(world)
+    await world.people.create_group(world.admin, GroupChange("sre"))
+    await line.save(groups=("sre",))
+    await line.push("1")
+    with pytest.raises(Conflict, match="only these may approve here: sre"):
+        await line.approve()
+    await world.people.create_group(world.admin, GroupChange("all-hands", everyone=True))
+    await line.save(groups=("sre", "all-hands"))
+    await line.approve()
+    assert (await world.get(line.prod)).sequence == 1
 
 
 async def test_the_second_approval_does_not_count_with_that_of_somebody_disabled(

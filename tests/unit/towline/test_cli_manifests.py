@@ -33,6 +33,10 @@ stages:
 edges:
   - {from: dev, to: prod, gates: [{name: release, type: APPROVAL}]}
 """
+METRIC = PIPELINE.replace(
+    "type: APPROVAL", "type: METRIC, metric: {url: 'http://p', query: up, threshold: 1.5}"
+)
+CONTEXT = "apiVersion: towline/v1\nkind: Context\nname: network\nvalues: {{sizes: [{}]}}\n"
 FOUND_CLUSTER = {"id": "c1", "handle": "dev", "tags": [{"name": "env", "value": "dev"}]}
 FOUND_SERVICE = {
     "id": "s1",
@@ -105,6 +109,11 @@ def test_documents_come_in_the_order_in_which_they_need_each_other(tmp_path: Pat
         (SERVICE.replace("ref: main", "branch: main"), "Service.git has no field branch"),
         (PIPELINE.replace("[prod/web]", "prod/web"), "stages\\[1\\].services is not a list"),
         (PIPELINE.replace("type: APPROVAL", "quorum: yes"), "gates\\[0\\].quorum is not a whole"),
+        (METRIC.replace("1.5", ".nan"), "metric.threshold is nan: give a finite number"),
+        (METRIC.replace("1.5", "-.inf"), "metric.threshold is -inf: give a finite number"),
+        (METRIC.replace("1.5", "high"), "metric.threshold is not a number"),
+        (CONTEXT.format(".nan"), "Context.values.sizes.0 is nan: give a finite number"),
+        (CONTEXT.format("&a [*a]"), "document 1 holds itself"),
         ("", "holds no document"),
         ("- a", "apiVersion is not"),
     ],
