@@ -34,6 +34,7 @@ from syncagent.reconcile.heal import look
 from syncagent.reconcile.hooking import halt
 from syncagent.reconcile.lanes import Lanes
 from syncagent.reconcile.notices import Notices
+from syncagent.reconcile.offspring import Offspring
 from syncagent.reconcile.reach import Reach
 from syncagent.reconcile.recovery import recover
 from syncagent.reconcile.registry import Gate, Registry, Service
@@ -84,8 +85,11 @@ class Engine:
         self._reporter = Reporter(self._registry, reports, memory, clock, self._reach)
         self._evidence = Evidence(cluster, self._registry, self._tasks, clock, self._reporter.touch)
         self._notices = Notices(cluster, clock)
+        offspring = Offspring(
+            cluster, self._registry, self._tasks, self._evidence, clock, self._offspring_changed
+        )
         self._watchers = Watchers(
-            cluster, self._registry, self._tasks, self._evidence, clock, self._sighted
+            cluster, self._registry, self._tasks, offspring, clock, self._sighted
         )
         self._verifier = Verifier(
             cluster, self._registry, memory, reports, clock, self._go_back, metrics
@@ -261,6 +265,9 @@ class Engine:
         if mail:
             self._lanes.trigger(service.id)
 
+    def _offspring_changed(self, service: Service) -> None:
+        self._reporter.touch(service.id)
+
     async def _work(self, service_id: str) -> None:
         service = self._registry.get(service_id)
         if service is None:
@@ -404,9 +411,10 @@ class Engine:
         self._take_up()
 
     async def _tidy(self) -> None:
-        """Remove bundles that no service needs any more; none is asked for meanwhile."""
+        """End watches and remove bundles that no service needs any more."""
         while True:
             await self._clock.sleep(_TIDY_EVERY_S)
+            self._watchers.tidy()
             needed = {
                 desired.spec.digest
                 for service in self._registry

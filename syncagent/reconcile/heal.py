@@ -69,6 +69,7 @@ async def _lost(tools: Tools, service: Service, one: Owned) -> float:
         return _SOON_S
     if not one.uid:
         return 0.0
+    tools.registry.disown(one.uid)
     one.vanish()
     manifest = await manifest_for(tools.cluster, tools.bundles, service, one.key)
     if manifest is None:
@@ -99,7 +100,9 @@ async def _seen(tools: Tools, service: Service, one: Owned, live: KubeObject) ->
     one.observe(live, service.rules)
     tools.evidence.suspect(service, one)
     if one.uid != before:
+        tools.registry.disown(before)
         tools.registry.identify(one)
+        tools.watch(one.ref)
     if one.leaving or not one.live or metadata_of(live).get("deletionTimestamp"):
         return 0.0
     manifest = await manifest_for(tools.cluster, tools.bundles, service, one.key)

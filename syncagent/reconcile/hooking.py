@@ -57,6 +57,7 @@ async def clean_up(
                 service.awaiting = (*service.awaiting, ref)
                 continue
             await tools.cluster.delete(ref, live)
+        tools.registry.end_hook(ref.key)
         del run.made[name]
     tools.memory.runs.keep(run)
 
@@ -71,6 +72,7 @@ async def halt(tools: Tools, service: Service) -> None:
         live = await tools.cluster.get(ref)
         if live is not None and _is_ours(live, service) and _may_go(service, ref, live):
             await tools.cluster.delete(ref, live)
+        tools.registry.end_hook(ref.key)
         run.ended[name] = _STOPPED
     run.stopped = True
     tools.memory.runs.keep(run)
@@ -104,6 +106,8 @@ async def _has_ended(
         return True
     if live is None:
         live = await _start(tools, service, run, name, hook)
+    tools.registry.note_hook(service, hook.ref, metadata_of(live).get("uid") or "")
+    tools.watch(hook.ref)
     verdict = ended(live)
     if verdict is None:
         return False
@@ -167,7 +171,6 @@ async def _start(
 ) -> KubeObject:
     run.made[name] = hook.ref
     tools.memory.runs.keep(run)
-    tools.watch(hook.ref)
     body = with_run(hook, f"{run.mark}/{run.attempt}")
     spec = service.desired.spec
     live = await sealed.apply(tools, hook, body, force=spec is None or spec.options.force)
@@ -195,6 +198,7 @@ def _end(tools: Tools, service: Service, run: Run, name: str, hook: HookManifest
     run.ended[name] = why
     tools.memory.runs.keep(run)
     service.hooks_seen.pop(hook.ref.key, None)
+    tools.registry.end_hook(hook.ref.key)
     _fail(service, hook, why)
 
 

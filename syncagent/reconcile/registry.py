@@ -11,6 +11,7 @@ from syncagent.domain.inventory import Component, Owned, Tree
 from syncagent.domain.objects import Api, KubeObject, ObjectKey, ObjectRef, ref_of
 from syncagent.domain.ownership import SERVICE_LABEL, claim_of, owner_of
 from syncagent.domain.services import Desired, HealthRule, Phase, Problem, Stamps
+from syncagent.domain.strays import Strays
 from syncagent.ports import KnownService
 
 _UNSEEN = Verdict(Health.PROGRESSING, "has not been looked at since the agent started", "Unknown")
@@ -133,17 +134,19 @@ class Registry:
 
     `namespaces` holds names of namespaces that were made, with the fingerprint of what they got.
     `strangers` names services of other installations of Towline by the objects that they claim.
+    `tree` has what grew from what is ours, `strays` what grew beside it where we looked.
     `gap` says why some owned objects may be missing here; empty when it is complete.
     """
 
     def __init__(self) -> None:
-        self.tree = Tree()
+        self.tree, self.strays = Tree(), Strays()
         self.gap = ""
         self.strangers: dict[ObjectKey, str] = {}
         self.namespaces: set[tuple[str, str]] = set()
         self._services: dict[str, Service] = {}
         self._claims: dict[ObjectKey, str] = {}
         self._uids: dict[str, str] = {}
+        self._hooks: dict[ObjectKey, tuple[ObjectRef, str]] = {}
 
     def restore(self, known: list[KnownService], owned: list[Owned]) -> None:
         """Take over what the disk, or the cluster, remembers."""
@@ -183,13 +186,63 @@ class Registry:
         service.owned.pop(one.key, None)
         if self._claims.get(one.key) == service.id:
             del self._claims[one.key]
-        self._uids.pop(one.uid, None)
+        if self._uids.get(one.uid) == service.id:
+            self.disown(one.uid)
+
+    def disown(self, uid: str) -> None:
+        """The object of this uid is not ours any more: neither is what grew from it."""
+        if self._uids.pop(uid, None) is None:
+            return
+        for child in list(self.tree.beneath(uid)):
+            self.tree.drop(child.uid)
+            self.strays.put(child.ref.key, child.ref.api, child.owner_uid)
+
+    def note_hook(self, service: Service, ref: ObjectRef, uid: str) -> None:
+        """A hook of a service runs: what grows from it belongs to the service as well."""
+        if self._hooks.get(ref.key) != (ref, uid):
+            self.end_hook(ref.key)
+            self._hooks[ref.key] = (ref, uid)
+            self._uids[uid] = service.id
+
+    def end_hook(self, key: ObjectKey) -> None:
+        """A hook has ended, or is to be forgotten."""
+        _, uid = self._hooks.pop(key, (None, ""))
+        self.disown(uid)
 
     def remove(self, service: Service) -> None:
         """A service is gone with all it had."""
         for one in list(service.owned.values()):
             self.drop(service, one)
+        for key, (_, uid) in list(self._hooks.items()):
+            if self._uids.get(uid) == service.id:
+                self.end_hook(key)
         self._services.pop(service.id, None)
+
+    def uid_of(self, key: ObjectKey) -> str:
+        """uid of an object of ours, a hook's included; empty if it is not known."""
+        if key in self._hooks:
+            return self._hooks[key][1]
+        holder = self.claimant(key)
+        return holder.owned[key].uid if holder is not None else ""
+
+    def apis(self) -> set[Api]:
+        """The kinds of all owned objects and of hooks that run, by version."""
+        return {ref.api for ref in self.workloads()}
+
+    def workloads(self) -> Iterator[ObjectRef]:
+        """All owned objects, and hooks that run."""
+        for service in self._services.values():
+            yield from (one.ref for one in service.owned.values())
+        yield from (ref for ref, _ in self._hooks.values())
+
+    def awaited_kinds(self) -> set[tuple[str, str]]:
+        """Kinds (group, kind) of objects that services wait to have, or cannot have now."""
+        return {
+            key[:2]
+            for service in self._services.values()
+            for key in (*service.barred, *service.failures)
+            if key is not None
+        }
 
     def claimant(self, key: ObjectKey) -> Service | None:
         """The service that owns an object."""

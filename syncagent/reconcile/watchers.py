@@ -1,11 +1,8 @@
-"""Which watches run: one for each kind in use, and those that show what workloads bring forth.
+"""Which watches run: one for each kind in use; what workloads bring forth has its own.
 
 Owned objects are selected by label. A kind that may not be watched in all namespaces is watched in
-those of its owned objects, and asked for object by object where that is forbidden too.
-
-Pods and replica sets cannot carry the label (it would change the pod template and restart
-everything), so they are watched in the namespaces of owned workloads and matched by owner; from
-`_NAMESPACES_LIMIT` namespaces on one watch of all is cheaper.
+those of its owned objects, and asked for object by object where that is forbidden too. The watches
+of a kind end once nobody has, or waits to have, an object of it.
 """
 
 import asyncio
@@ -16,34 +13,14 @@ from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 from syncagent.domain.events import Gone, Relisted, Seen, Sighting, Unlisted
 from syncagent.domain.health import Health, Verdict
-from syncagent.domain.inventory import Owned, child_of
-from syncagent.domain.objects import (
-    Api,
-    KubeObject,
-    ObjectRef,
-    controller_uid,
-    metadata_of,
-    ref_of,
-)
+from syncagent.domain.inventory import Owned
+from syncagent.domain.objects import Api, KubeObject, ObjectRef, metadata_of, ref_of
 from syncagent.domain.ownership import SERVICE_LABEL, owner_of, run_of
-from syncagent.domain.pods import crash_of
 from syncagent.domain.services import Problem
-from syncagent.ports import Cluster, Refused, Sink
-from syncagent.reconcile.evidence import Evidence
+from syncagent.ports import Cluster, Refused
+from syncagent.reconcile.offspring import Offspring
 from syncagent.reconcile.registry import Registry, Service
 
-_REPLICA_SET = Api("apps", "v1", "ReplicaSet")
-_JOB = Api("batch", "v1", "Job")
-_POD = Api("", "v1", "Pod")
-_BRINGS_FORTH: dict[tuple[str, str], tuple[Api, ...]] = {
-    ("apps", "Deployment"): (_REPLICA_SET, _POD),
-    ("apps", "ReplicaSet"): (_POD,),
-    ("apps", "StatefulSet"): (_POD,),
-    ("apps", "DaemonSet"): (_POD,),
-    ("batch", "Job"): (_POD,),
-    ("batch", "CronJob"): (_JOB, _POD),
-}
-_NAMESPACES_LIMIT = 8
 _ALL = ""
 _ROUND_S = 30.0
 
@@ -56,12 +33,12 @@ class Watchers:
         cluster: Cluster,
         registry: Registry,
         tasks: Tasks,
-        evidence: Evidence,
+        offspring: Offspring,
         clock: Clock,
         on_sighting: Callable[[Service, bool], None],
     ) -> None:
         """`on_sighting(service, mail)`: something of a service was seen; `mail`: look into it."""
-        self._evidence = evidence
+        self._offspring = offspring
         self._clock = clock
         self._narrow: dict[Api, dict[str, asyncio.Task[None]]] = {}
         self._blind: set[tuple[Api, str]] = set()
@@ -69,33 +46,37 @@ class Watchers:
         self._registry = registry
         self._tasks = tasks
         self._tell = on_sighting
-        self._owned: set[Api] = set()
-        self._children: dict[Api, dict[str, asyncio.Task[None]]] = {}
+        self._wide: dict[Api, asyncio.Task[None]] = {}
 
     def watch(self, ref: ObjectRef) -> None:
         """From now on changes of this object, and of what it brings forth, are seen."""
-        if ref.api not in self._owned:
-            self._owned.add(ref.api)
-            self._follow(ref.api, _ALL, SERVICE_LABEL, self._on_owned)
-        elif ref.api in self._narrow:
-            self._watch_narrowly(ref.api, ref.namespace)
-        for api in _BRINGS_FORTH.get((ref.group, ref.kind), ()):
-            self._watch_children(api, ref.namespace)
+        api = ref.api
+        if api not in self._wide:
+            self._wide[api] = self._follow(api, _ALL)
+        elif api in self._narrow:
+            self._watch_narrowly(api, ref.namespace)
+        self._offspring.watch(ref, self._registry.uid_of(ref.key))
 
-    def _watch_children(self, api: Api, namespace: str) -> None:
-        running = self._children.setdefault(api, {})
-        if namespace in running or _ALL in running:
-            return
-        if len(running) >= _NAMESPACES_LIMIT:
-            for task in running.values():
-                task.cancel()
-            running.clear()
-            namespace = _ALL
-        running[namespace] = self._follow(api, namespace, "", self._on_child)
+    def tidy(self) -> None:
+        """End the watches that nobody needs any more."""
+        registry = self._registry
+        kinds = registry.awaited_kinds()
+        for api in self._wide.keys() - registry.apis():
+            if (api.group, api.kind) not in kinds:
+                self._end(api)
+        self._offspring.keep_only(registry.workloads())
 
-    def _follow(self, api: Api, namespace: str, selector: str, sink: Sink) -> asyncio.Task[None]:
+    def _end(self, api: Api) -> None:
+        self._wide.pop(api).cancel()
+        for task in self._narrow.pop(api, {}).values():
+            task.cancel()
+        self._blind = {place for place in self._blind if place[0] != api}
+        self._registry.note_listed(api, _ALL, ())
+
+    def _follow(self, api: Api, namespace: str) -> asyncio.Task[None]:
         name = f"watch/{api.kind}/{namespace or 'all'}"
-        return self._tasks.forever(name, self._cluster.follow(api, namespace, selector, sink))
+        work = self._cluster.follow(api, namespace, SERVICE_LABEL, self._on_owned)
+        return self._tasks.forever(name, work)
 
     def _on_owned(self, sighting: Sighting) -> None:
         if isinstance(sighting, Unlisted):
@@ -149,7 +130,7 @@ class Watchers:
         if not namespace:
             self._go_round(api, namespace)
         elif namespace not in running:
-            running[namespace] = self._follow(api, namespace, SERVICE_LABEL, self._on_owned)
+            running[namespace] = self._follow(api, namespace)
 
     def _allowed(self, api: Api, namespace: str) -> None:
         """A list has been told: what was done instead of it ends."""
@@ -205,38 +186,6 @@ class Watchers:
             one.seen = True
             service.inbox[one.key] = Gone(sighting.api, _at(sighting.version))
             self._tell(service, True)
-
-    def _on_child(self, sighting: Sighting) -> None:
-        tree = self._registry.tree
-        if isinstance(sighting, Unlisted):
-            return
-        if isinstance(sighting, Relisted):
-            for child in tree.members(sighting.api.kind, sighting.namespace):
-                if child.ref.key not in sighting.keys:
-                    self._drop(child.uid)
-            return
-        if not controller_uid(sighting.live):
-            return
-        if isinstance(sighting, Gone):
-            self._drop(metadata_of(sighting.live).get("uid") or "")
-        elif isinstance(sighting, Seen):
-            child = child_of(sighting.live)
-            if child.ref.kind == "Pod":
-                child = self._evidence.explained(child, crash_of(sighting.live))
-            if tree.put(child):
-                self._child_changed(child.uid)
-
-    def _drop(self, uid: str) -> None:
-        service = self._registry.service_above(uid)
-        self._registry.tree.drop(uid)
-        self._evidence.drop(uid)
-        if service is not None:
-            self._tell(service, False)
-
-    def _child_changed(self, uid: str) -> None:
-        service = self._registry.service_above(uid)
-        if service is not None:
-            self._tell(service, False)
 
 
 def _at(version: int) -> KubeObject:

@@ -146,6 +146,10 @@ class FakeCluster:
             if _matches(gone, api, namespace, selector):
                 sink(Gone(api, copy.deepcopy(gone)))
 
+    def watched(self) -> set[str]:
+        """The kinds that somebody follows."""
+        return {api.kind for api, *_ in self._sinks}
+
     def count(self, verb: str) -> int:
         """How often a verb was used."""
         return sum(1 for used, _ in self.calls if used == verb)

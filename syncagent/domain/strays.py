@@ -1,0 +1,52 @@
+"""What controllers that are not ours have made: whose each object is, and nothing else of it."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from syncagent.domain.objects import Api, ObjectKey
+
+# A kind, and one of the namespaces that its objects live in.
+Place = tuple[Api, str]
+
+
+@dataclass(slots=True)
+class Strays:
+    """Owners by uid, as their children name them: who becomes ours later brings them along."""
+
+    _owners: dict[ObjectKey, str] = field(default_factory=dict)
+    _places: dict[str, dict[Place, int]] = field(default_factory=dict)
+
+    def put(self, key: ObjectKey, api: Api, owner_uid: str) -> None:
+        """An object belongs to an owner that is not ours."""
+        if self._owners.get(key) == owner_uid:
+            return
+        self.drop(key, api)
+        self._owners[key] = owner_uid
+        places, place = self._places.setdefault(owner_uid, {}), (api, key[2])
+        places[place] = places.get(place, 0) + 1
+
+    def drop(self, key: ObjectKey, api: Api) -> None:
+        """An object has gone, or is ours now."""
+        owner_uid = self._owners.pop(key, None)
+        if owner_uid is None:
+            return
+        places, place = self._places[owner_uid], (api, key[2])
+        places[place] -= 1
+        if not places[place]:
+            del places[place]
+        if not places:
+            del self._places[owner_uid]
+
+    def keep_only(self, api: Api, namespace: str, keys: Collection[ObjectKey]) -> None:
+        """Forget all others of a kind in a namespace; of all namespaces if it is empty."""
+        for key in list(self._owners):
+            within = key[:2] == (api.group, api.kind) and namespace in ("", key[2])
+            if within and key not in keys:
+                self.drop(key, api)
+
+    def places_of(self, owner_uid: str) -> list[Place]:
+        """Where children of an owner are."""
+        return list(self._places.get(owner_uid, ()))
+
+    def __len__(self) -> int:
+        return len(self._owners)
