@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from google.protobuf import descriptor_pb2
@@ -66,8 +67,10 @@ def shape(field: FieldDescriptor) -> tuple[object, ...]:
 
 def bounds_of(field: FieldDescriptor) -> list[int]:
     """The limits that its reader enforces; 0: none."""
-    options = descriptor_pb2.FieldOptions.FromString(field.GetOptions().SerializeToString())
-    return [options.Extensions[one] for one in BOUNDS]
+    extensions: Any = descriptor_pb2.FieldOptions.FromString(
+        field.GetOptions().SerializeToString()
+    ).Extensions
+    return [extensions[one] for one in BOUNDS]
 
 
 def test_fields_of_the_wire_mean_what_they_meant(wire: FileDescriptor) -> None:
