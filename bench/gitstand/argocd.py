@@ -8,6 +8,7 @@ no gRPC, no queue, no Redis, and the folder is only packed, not rendered.
 import os
 import subprocess
 import tarfile
+from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
 
@@ -24,12 +25,19 @@ class ArgoCheckout:
 
     def artefact(self, folder: str) -> bytes:
         """The newest commit of main, and one folder of it as an archive."""
+        return self.artefacts([folder])[0]
+
+    def artefacts(self, folders: Sequence[str]) -> list[bytes]:
+        """The same of many folders; what is done for a commit is done once for all of them."""
         sha = self._git("ls-remote", self._url, "refs/heads/main").split()[0]
         self._git("fetch", "--quiet", "origin", "--tags", "--force", "--prune")
         self._git("checkout", "--quiet", "--force", sha)
-        for place, folders, files in os.walk(self.folder):
-            for name in (*folders, *files):
+        for place, names, files in os.walk(self.folder):
+            for name in (*names, *files):
                 os.lstat(os.path.join(place, name))
+        return [self._packed(folder) for folder in folders]
+
+    def _packed(self, folder: str) -> bytes:
         output = BytesIO()
         with tarfile.open(fileobj=output, mode="w:gz") as archive:
             archive.add(self.folder / folder, folder)

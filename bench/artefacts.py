@@ -1,0 +1,171 @@
+"""Measures what one artefact costs: `python -m bench.artefacts`.
+
+An artefact is rendered, signed and kept, cold, by one process and its two workers. Beside it stand
+git's own archive of the same folder from the same clone, and Argo CD's way. 10,000 services lie in
+one repository; what it costs to say that nothing has changed is counted in CPU time.
+"""
+
+import asyncio
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import uvloop
+
+from bench.gitcache import FOLDERS, MAIN, settle_at, spec, timed
+from bench.gitstand.argocd import ArgoCheckout
+from bench.mono import MEMORY, service, service_folders
+from bench.report import Report
+from fleet.identity import RepositoryId
+from fleet.runtime.clock import SystemClock
+from fleet.source import RenderRequest
+from gitcache.compose import build
+from gitcache.settings import GitCacheSettings, PollSettings
+from gitcache.sync.cache import GitCache
+from towline.demo.gitserver import GitServer, Repository
+
+NAME = RepositoryId("fleet")
+ONE_BY_ONE = 40
+AT_ONCE = 1_000
+LARGE = "large"
+OBJECTS = 140
+"""Of a hundred kilobytes each: 14 MB in one folder."""
+
+
+def large() -> dict[str, str]:
+    """A folder of 14 MB."""
+    line = "  key-{:04}: " + "x" * 85 + "\n"
+    data = "".join(line.format(number) for number in range(1_000))
+    head = "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: c{}}}\ndata:\n"
+    return {f"{LARGE}/{n:03}.yaml": head.format(n) + data for n in range(OBJECTS)}
+
+
+class Stand:
+    """The cache with one repository, and the clone that it has of it."""
+
+    def __init__(self, cache: GitCache, repository: Repository, clones: Path) -> None:
+        self.cache = cache
+        self.repository = repository
+        self._clones = clones
+        self.sha = ""
+
+    async def push(self, files: dict[str, str]) -> None:
+        """Commit files and wait until the cache has the commit."""
+        self.sha = await asyncio.to_thread(self.repository.commit, files)
+        await self.follow()
+
+    async def follow(self) -> None:
+        """Wait until the cache has the newest commit."""
+        await self.cache.hint(NAME, {MAIN: self.sha})
+        await settle_at(self.cache, NAME, self.sha)
+
+    async def read(self, folder: str) -> None:
+        """The bundle of a folder."""
+        rendered = await self.cache.render(RenderRequest(NAME, self.sha, folder))
+        await self.cache.bundle(rendered.digest)
+
+    async def read_all(self, folders: Sequence[str]) -> None:
+        """Many of them at the same time."""
+        await asyncio.gather(*map(self.read, folders))
+
+    async def archive(self, folder: str) -> float:
+        """Milliseconds that git takes for an archive of the same."""
+        (clone,) = self._clones.glob("*.git")
+        command = ["git", f"--git-dir={clone}", "archive", "--format=tar.gz", f"{self.sha}:{folder}"]
+        started = time.perf_counter()
+        await asyncio.to_thread(subprocess.run, command, check=True, capture_output=True)
+        return (time.perf_counter() - started) * 1000
+
+
+async def small_folders(report: Report, stand: Stand, folders: Sequence[str]) -> None:
+    """One after the other, and a thousand at once."""
+    ours, theirs = [], []
+    for folder in folders[:ONE_BY_ONE]:
+        ours.append(await timed(lambda folder=folder: stand.read(folder)))
+        theirs.append(await stand.archive(folder))
+    many = folders[ONE_BY_ONE : ONE_BY_ONE + AT_ONCE]
+    together = await timed(lambda: stand.read_all(many)) / len(many)
+    for name, values in (
+        ("artefact of a small folder", ours),
+        (f"  each of {AT_ONCE:,} at once", [together]),
+    ):
+        report.add(name, values, "ms", baseline="git archive", baseline_values=theirs, goal=1 / 5)
+
+
+async def large_folder(report: Report, stand: Stand) -> None:
+    """14 MB of YAML, each value of which is read."""
+    theirs = [await stand.archive(LARGE)]
+    report.add(
+        "artefact of a folder of 14 MB",
+        [await timed(lambda: stand.read(LARGE))],
+        "ms",
+        baseline="git archive",
+        baseline_values=theirs,
+        goal=1 / 1.4,
+    )
+
+
+async def unchanged(report: Report, stand: Stand, folders: Sequence[str]) -> None:
+    """CPU of being told that what one has is still right: by keys, and by asking to render."""
+    await stand.cache.trees(NAME, stand.sha, folders)
+    started = time.process_time()
+    await stand.cache.trees(NAME, stand.sha, folders)
+    keyed = (time.process_time() - started) / len(folders)
+    known = folders[:AT_ONCE]
+    started = time.process_time()
+    await stand.read_all(known)
+    read = (time.process_time() - started) / len(known)
+    report.add("CPU to say that a folder is unchanged", [keyed * 1e6], "µs", goal=50)
+    report.add("  to give its bundle once more", [read * 1e6], "µs")
+
+
+async def everything(report: Report, stand: Stand, folders: Sequence[str], argo: Path) -> None:
+    """All services change in one commit."""
+    checkout = await asyncio.to_thread(ArgoCheckout, argo, stand.repository.url)
+    await asyncio.to_thread(checkout.artefact, folders[0])
+    files = {f"{folder}/a.yaml": service(folder, 1) for folder in folders}
+    stand.sha = await asyncio.to_thread(stand.repository.commit, files)
+
+    async def ours() -> None:
+        await stand.follow()
+        await stand.read_all(folders)
+
+    report.add(
+        f"commit to artefacts, all {len(folders):,} services changed",
+        [await timed(ours) / 1000],
+        "s",
+        baseline="Argo CD's way",
+        baseline_values=[
+            await timed(lambda: asyncio.to_thread(checkout.artefacts, folders)) / 1000
+        ],
+        goal=1 / 3,
+    )
+
+
+async def main() -> None:
+    """Run all measurements."""
+    report = Report("artefacts")
+    folders = service_folders(FOLDERS)
+    with (
+        tempfile.TemporaryDirectory(dir=MEMORY) as folder,
+        GitServer(Path(folder) / "server") as server,
+    ):
+        data = Path(folder) / "cache"
+        settings = GitCacheSettings(data_dir=data, poll=PollSettings(seconds=3600))
+        cache = build(settings, SystemClock())
+        await cache.start()
+        stand = Stand(cache, server.create_repository("fleet"), data / "repositories")
+        cache.follow(spec("fleet", stand.repository, folders))
+        await stand.push({f"{one}/a.yaml": service(one, 0) for one in folders} | large())
+        await small_folders(report, stand, folders)
+        await large_folder(report, stand)
+        await unchanged(report, stand, folders[:AT_ONCE])
+        await everything(report, stand, folders, Path(folder) / "argo")
+        await cache.stop()
+    report.write()
+
+
+if __name__ == "__main__":
+    uvloop.run(main())
