@@ -10,10 +10,12 @@ from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.unit.charts.rendering import Json, pod_of, render
+from tests.unit.charts.rendering import Json, helm, pod_of, render
+from tests.unit.charts.resources import DEFINITIONS
 from towline.demo.clusters.access import Access
 from towline.demo.clusters.cluster import Cluster
 
@@ -56,6 +58,25 @@ class Release:
     def _kubectl(self, *command: str) -> str:
         manifests = {"apiVersion": "v1", "kind": "List", "items": self.objects}
         return self.cluster.kubectl(*command, "-f", "-", stdin=json.dumps(manifests))
+
+
+@pytest.fixture
+def releases(cluster: Cluster, namespace: str) -> Iterator[Any]:
+    """Helm's connection to the cluster."""
+    with helm.Config(kubeconfig_path=cluster.kubeconfig, namespace=namespace) as connection:
+        yield connection
+
+
+@pytest.fixture
+def operators(cluster: Cluster) -> None:
+    """The resources of operators that the charts may use; they stay for other tests."""
+    cluster.kubectl("apply", "-f", str(DEFINITIONS))
+    cluster.kubectl("wait", "--for=condition=established", "-f", str(DEFINITIONS), "--timeout=30s")
+
+
+def listed(cluster: Cluster, kinds: str, *flags: str) -> list[Json]:
+    """What kubectl gets."""
+    return json.loads(cluster.kubectl("get", kinds, *flags, "-o=json"))["items"]
 
 
 Install = Callable[[str, Json], Release]

@@ -13,18 +13,10 @@ import yaml
 from charts.manifests import BASES, CHART_OF, ROOT, objects_of
 from tests.integration.charts.conftest import Install, Release, running
 from tests.unit.charts.rendering import VALUE_SETS, of_kind, settings_file, values_of
-from tests.unit.charts.resources import DEFINITIONS
 from towline.demo.clusters.cluster import Cluster
 from towline.demo.ports import free_ports
 
 RESTRICTED = "pod-security.kubernetes.io/enforce=restricted"
-
-
-@pytest.fixture
-def operators(cluster: Cluster) -> None:
-    """The resources of operators that the charts may use; they stay for other tests."""
-    cluster.kubectl("apply", "-f", str(DEFINITIONS))
-    cluster.kubectl("wait", "--for=condition=established", "-f", str(DEFINITIONS), "--timeout=30s")
 
 
 @pytest.mark.usefixtures("operators")

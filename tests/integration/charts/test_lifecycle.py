@@ -1,26 +1,11 @@
 """Helm itself installs, upgrades and removes the charts."""
 
 import base64
-import json
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
-
-from tests.unit.charts.rendering import CHARTS, Json, helm, values_of
+from tests.integration.charts.conftest import listed
+from tests.unit.charts.rendering import CHARTS, Json, values_of
 from towline.demo.clusters.cluster import Cluster
-
-
-@pytest.fixture
-def releases(cluster: Cluster, namespace: str) -> Iterator[Any]:
-    """Helm's connection to the cluster."""
-    with helm.Config(kubeconfig_path=cluster.kubeconfig, namespace=namespace) as connection:
-        yield connection
-
-
-def listed(cluster: Cluster, kinds: str, *flags: str) -> list[Json]:
-    """What kubectl gets."""
-    return json.loads(cluster.kubectl("get", kinds, *flags, "-o=json"))["items"]
 
 
 def test_an_agent_is_installed_upgraded_and_removed(

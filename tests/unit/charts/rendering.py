@@ -26,17 +26,22 @@ def values_of(chart: str, name: str) -> Json:
 
 
 def render(
-    chart: str, values: Json, *, name: str | None = None, namespace: str = "towline"
+    chart: str,
+    values: Json,
+    *,
+    name: str | None = None,
+    namespace: str = "towline",
+    charts: Path = CHARTS,
 ) -> list[Json]:
     """The objects of a release. helm.HelmError: Helm refuses the values, with its words."""
-    texts = _texts(chart, values, name or chart, namespace)
+    texts = _texts(charts / chart, values, name or chart, namespace)
     documents = (text for path, text in texts.items() if path.endswith(".yaml"))
     return [one for text in documents for one in yaml.load_all(text, yaml.CSafeLoader) if one]
 
 
 def notes(chart: str, values: Json) -> str:
     """What Helm prints after an installation."""
-    return _texts(chart, values, chart, "towline")[f"{chart}/templates/NOTES.txt"]
+    return _texts(CHARTS / chart, values, chart, "towline")[f"{chart}/templates/NOTES.txt"]
 
 
 def of_kind(objects: list[Json], kind: str, suffix: str = "") -> Json:
@@ -74,7 +79,7 @@ def settings_file(objects: list[Json], suffix: str = "") -> str:
     return named[0]["data"]["towline.toml"]
 
 
-def _texts(chart: str, values: Json, name: str, namespace: str) -> dict[str, str]:
-    with helm.Chart.load(CHARTS / chart) as loaded:
+def _texts(chart: Path, values: Json, name: str, namespace: str) -> dict[str, str]:
+    with helm.Chart.load(chart) as loaded:
         loaded.validate_schema(values)
         return loaded.render(values, name=name, namespace=namespace)
