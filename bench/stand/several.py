@@ -1,0 +1,282 @@
+"""Three replicas on one PostgreSQL and one Redis, with agents that know all three, under load."""
+
+import asyncio
+import itertools
+import random
+import tempfile
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from bench.report import Report
+from tests.integration.replicas.fleet import Fleet as Replicas
+from tests.integration.replicas.fleet import Replica
+from tests.servers.postgres import Postgres, find_postgres
+from tests.servers.redis import Redis, find_redis
+from towline.client import Client
+from towline.contexts import Target
+from towline.demo.gitserver import GitServer
+from towline.demo.processes import ProcessGroup
+from towline.simulate.crowds import Crowd
+from towline.simulate.fleet import Fleet, folder_of
+from towline.simulate.gauges import ProcessGauge
+from towline.simulate.hub import Hub
+from towline.simulate.outcome import percentile
+from towline.simulate.stage import Plan, Stage
+
+Json = dict[str, Any]
+Say = Callable[[str], None]
+
+LOAD_S = 6.0
+USERS, WRITES = 64, 0.02
+RATE, KILLED_RATE = 200.0, 50.0
+NOTICED_S, LOOK_S = 0.3, 0.5
+PATIENCE_S = 120.0
+QUERY = "{ clusters(first: 20) { edges { node { id handle pingedAt } } } }"
+_READ = "query ($id: ID!) { cluster(id: $id) { id handle pingedAt tags { name value } } }"
+_WRITE = """mutation ($id: ID!, $turn: String!) {
+  updateCluster(id: $id, attributes: {tags: [{name: "turn", value: $turn}]}) { id } }"""
+_MOVE = """m{n}: updateServiceDeployment(
+  id: "{id}", attributes: {{git: {{ref: "main", folder: "{folder}"}}}}) {{ id }}"""
+_BATCH = 20
+_SERVICES = """query ($repository: ID!, $after: String) {
+  serviceDeployments(first: 100, after: $after, repositoryId: $repository) {
+    pageInfo { hasNextPage endCursor }
+    edges { node { id sha digest git { folder } cluster { id } } } } }"""
+
+
+@asynccontextmanager
+async def replicated(say: Say) -> AsyncGenerator[tuple[Replicas, Stage]]:
+    """Three replicas and a stage without agents yet."""
+    postgres, redis = find_postgres(), find_redis()
+    if postgres is None or redis is None:
+        raise RuntimeError("PostgreSQL and Redis are needed")
+    async with AsyncExitStack() as ends:
+        folder = Path(ends.enter_context(tempfile.TemporaryDirectory(prefix="towline-scale-")))
+        database = ends.enter_context(Postgres(postgres))
+        bus = ends.enter_context(Redis(redis))
+        git = ends.enter_context(GitServer())
+        replicas = Replicas(folder, database.new_database(), bus.url)
+        ends.callback(replicas.stop)
+        replicas.start()
+        first = replicas.replicas[0]
+        hub = Hub(
+            Target(first.url, first.token),
+            tuple(f"127.0.0.1:{one.agents}" for one in replicas.replicas),
+            (first.data / "tls" / "ca.crt").read_text(),
+            ProcessGauge(first.pid),
+            git=git,
+        )
+        group = ends.enter_context(ProcessGroup())
+        crowds = [await Crowd.start(group, folder / "crowds.log") for _ in range(2)]
+        stage = Stage(hub, Fleet(hub.client(), "shared"), crowds, Plan(), say)
+        try:
+            yield replicas, stage
+        finally:
+            for crowd in crowds:
+                await crowd.stop()
+
+
+class Users:
+    """Ask replicas that are up, `rate` times a second in sum as long as answers are not too slow.
+
+    `WRITES` of it are changes. What fails is asked `again` times more, of another replica.
+    """
+
+    def __init__(
+        self, replicas: Replicas, clusters: Sequence[Json], rate: float = RATE, again: int = 0
+    ) -> None:
+        self._replicas = replicas
+        self._apart = USERS / rate
+        self._clusters = clusters
+        self._turns = itertools.count(1)
+        self._again = again
+        self.failed = 0
+        self.repeated = [0] * USERS
+        self.took: list[float] = []
+
+    @asynccontextmanager
+    async def at_work(self) -> AsyncGenerator[None]:
+        """They ask as long as the block lasts."""
+        over = asyncio.Event()
+        connector = aiohttp.TCPConnector(limit=0)
+        async with aiohttp.ClientSession(connector=connector) as http:
+            users = [asyncio.ensure_future(self._user(n, http, over)) for n in range(USERS)]
+            try:
+                yield
+            finally:
+                over.set()
+                await asyncio.gather(*users)
+
+    async def _user(self, number: int, http: aiohttp.ClientSession, over: asyncio.Event) -> None:
+        due = time.monotonic() + number * self._apart / USERS
+        while not over.is_set():
+            await asyncio.sleep(due - time.monotonic())
+            began = time.monotonic()
+            self.failed += not await self._served(number, http)
+            self.took.append(time.monotonic() - began)
+            due += self._apart
+
+    async def _served(self, number: int, http: aiohttp.ClientSession) -> bool:
+        question, tried = self._question(), None
+        for turn in range(1 + self._again):
+            self.repeated[number] += turn > 0
+            tried = random.choice([one for one in self._replicas.up if one is not tried])
+            if await answered(http, tried, question):
+                return True
+        return False
+
+    def _question(self) -> Json:
+        id = random.choice(self._clusters)["id"]
+        if random.random() >= WRITES:
+            return {"query": _READ, "variables": {"id": id}}
+        return {"query": _WRITE, "variables": {"id": id, "turn": str(next(self._turns))}}
+
+
+async def answered(http: aiohttp.ClientSession, one: Replica, question: Json) -> bool:
+    """Whether a replica answers without an error."""
+    headers = {"authorization": f"Bearer {one.token}"}
+    try:
+        async with http.post(f"{one.url}/gql", json=question, headers=headers) as answer:
+            return answer.status == 200 and "errors" not in await answer.json()
+    except (aiohttp.ClientError, TimeoutError):
+        return False
+
+
+async def roll(report: Report, replicas: Replicas, stage: Stage) -> None:
+    """Restart each replica in turn while users ask."""
+    users = Users(replicas, stage.fleet.clusters)
+    began = time.monotonic()
+    async with users.at_work():
+        for one in replicas.replicas:
+            stage.say(f"restarting {one.name}")
+            await _restart(one)
+        took = time.monotonic() - began
+    name = f"three replicas restarted in turn, {stage.size} agents: requests that failed"
+    report.add(name, [users.failed], "", goal=0)
+    report.add("the same, requests", [len(users.took)], "")
+    report.add("the same, requests a second", [len(users.took) / took], "1/s")
+    report.add("the same, p99", [1000 * percentile(users.took, 0.99)], "ms")
+    report.add("the same, slowest", [max(users.took)], "s")
+    report.add("all agents linked after the last restart", [await stage.until_linked()], "s")
+    spread = await stage.commit()
+    report.add(f"then a commit to all of {stage.size}", [max(spread)], "s", goal=10)
+
+
+async def _restart(one: Replica) -> None:
+    """As a load balancer and a supervisor would: no new requests, an end, a start."""
+    one.is_up = False
+    await asyncio.sleep(NOTICED_S)
+    one.drain()
+    if code := await asyncio.to_thread(one.wait_ended):
+        raise RuntimeError(f"replica {one.name} ended with {code}")
+    one.start()
+    await asyncio.to_thread(one.wait_ready)
+
+
+async def kill_one(report: Report, replicas: Replicas, stage: Stage) -> None:
+    """One replica dies while users ask; those that it did not answer ask another one."""
+    victim, users = (
+        replicas.replicas[-1],
+        Users(replicas, stage.fleet.clusters, KILLED_RATE, again=3),
+    )
+    before = await _links(stage)
+    async with users.at_work():
+        await asyncio.sleep(LOAD_S / 2)
+        stage.say("killing one of three replicas")
+        victim.kill()
+        took = await stage.until_linked()
+        await asyncio.sleep(LOAD_S / 2)
+    report.add("one of three replicas killed: agents back", [took], "s", goal=5)
+    report.add("of them, had to come again", [await _links(stage) - before], "")
+    report.add(
+        "the same, requests asked again, most of one client", [max(users.repeated)], "", goal=1
+    )
+    report.add("the same, requests that failed even so", [users.failed], "", goal=0)
+    report.add("the same, requests", [len(users.took)], "")
+    report.add("the same, p99", [1000 * percentile(users.took, 0.99)], "ms")
+    spread = await stage.commit()
+    report.add(f"then a commit to all of {stage.size}", [max(spread)], "s", goal=10)
+    victim.start()
+    await asyncio.to_thread(victim.wait_ready)
+
+
+async def kill_all(report: Report, replicas: Replicas, stage: Stage, away: float) -> None:
+    """All die right after users have changed every service; then somebody commits.
+
+    Nobody hints at that commit: the webhook has found nobody.
+    """
+    await stage.look()
+    stage.say("changing every service, then killing all replicas")
+    await asyncio.to_thread(_move, stage)
+    for one in replicas.replicas:
+        one.kill()
+    sha = await asyncio.to_thread(stage.fleet.commit, next(stage.versions))
+    await asyncio.sleep(away)
+    stage.say("starting all replicas")
+    for one in replicas.replicas:
+        one.start()
+    for one in replicas.replicas:
+        await asyncio.to_thread(one.wait_ready)
+    began = time.monotonic()
+    took = await _until_there(stage, sha) - began
+    name = f"all replicas away for {away:.0f} s: what was asked before and committed meanwhile"
+    report.add(f"{name} is everywhere", [took], "s", goal=30)
+    report.add("the same, agents", [stage.size], "")
+
+
+def _move(stage: Stage) -> None:
+    """Give each service the folder of the next group."""
+    client = stage.hub.client()
+    wanted, found = _wanted(stage), services(client, stage.fleet.repository_id)
+    for start in range(0, len(found), _BATCH):
+        lines = [
+            _MOVE.format(n=n, id=one["id"], folder=wanted[one["cluster"]["id"]])
+            for n, one in enumerate(found[start : start + _BATCH])
+        ]
+        client.ask(f"mutation {{ {' '.join(lines)} }}")
+
+
+def _wanted(stage: Stage) -> dict[str, str]:
+    """The folder of the next group, by cluster."""
+    return {one["id"]: folder_of(n + 1) for n, one in enumerate(stage.fleet.clusters)}
+
+
+def services(client: Client, repository_id: str) -> list[Json]:
+    """All services of a repository, as the API shows them."""
+    after, found = None, []
+    while True:
+        said = client.ask(_SERVICES, repository=repository_id, after=after)
+        page = said["serviceDeployments"]
+        found += [edge["node"] for edge in page["edges"]]
+        if not page["pageInfo"]["hasNextPage"]:
+            return found
+        after = page["pageInfo"]["endCursor"]
+
+
+async def _until_there(stage: Stage, sha: str) -> float:
+    """When the last agent had told that it holds its service as of this commit; monotonic."""
+    client, folders = stage.hub.client(), _wanted(stage)
+    told: dict[str, tuple[str, float]] = {}
+    until = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until:
+        await asyncio.sleep(LOOK_S)
+        for said in await stage.look():
+            told |= {one[1]: (one[3], one[5]) for one in said["settled"]}
+        found = await asyncio.to_thread(services, client, stage.fleet.repository_id)
+        if len(found) == stage.size and all(
+            one["sha"] == sha
+            and one["git"]["folder"] == folders[one["cluster"]["id"]]
+            and told.get(one["id"], ("", 0.0))[0] == one["digest"]
+            for one in found
+        ):
+            return max(at for _, at in told.values())
+    raise RuntimeError(f"not everything was there after {PATIENCE_S:.0f} s")
+
+
+async def _links(stage: Stage) -> int:
+    return sum(one["links"] for one in await stage.look())

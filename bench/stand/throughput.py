@@ -1,0 +1,115 @@
+"""What one replica and what two do for each second of processor time.
+
+On two cores the work of users, of agents and of PostgreSQL is in the way of a second replica; on
+cores of its own it adds as much as a request costs no more with it.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+
+import aiohttp
+
+from bench.report import Report
+from bench.stand.programs import cpu_seconds
+from bench.stand.several import PATIENCE_S, QUERY, answered, services
+from tests.integration.replicas.fleet import Fleet as Replicas
+from tests.integration.replicas.fleet import Replica
+from towline.client import Client
+from towline.simulate.fleet import GROUPS, Fleet
+from towline.simulate.gauges import ProcessGauge
+from towline.simulate.stage import Stage
+
+TURNS = 2
+USERS, LOAD_S = 16, 6.0
+REPOSITORIES, COMMITS = 8, 5
+_LOOK_S = 0.2
+
+
+async def measure(report: Report, replicas: Replicas, stage: Stage) -> None:
+    """Queries of the API, and commits on their way through the git cache."""
+    *both, third = replicas.replicas
+    third.kill()
+    asked: dict[int, list[float]] = {1: [], 2: []}
+    followed: dict[int, list[float]] = {1: [], 2: []}
+    fleets = await asyncio.to_thread(_repositories, stage)
+    for _ in range(TURNS):
+        for some in (both, both[:1]):
+            if len(some) == 1:
+                both[1].kill()
+            stage.say(f"asking {len(some)} of {len(replicas.replicas)} replicas")
+            asked[len(some)].append(await _asked(some))
+            followed[len(some)].append(
+                await asyncio.to_thread(_followed, some, fleets, stage.hub.client(), stage.versions)
+            )
+        both[1].start()
+        await asyncio.to_thread(both[1].wait_ready)
+    for name, rates in (("API queries", asked), ("commits rendered", followed)):
+        report.add(
+            f"{name} a second of processor time, two replicas",
+            rates[2],
+            "1/s",
+            baseline="one replica",
+            baseline_values=rates[1],
+            goal=0.8,
+            at_most=False,
+        )
+
+
+async def _asked(some: Sequence[Replica]) -> float:
+    """Queries for each processor second of these replicas, by users who never rest."""
+    pids = [one.pid for one in some]
+    before, count, until = cpu_seconds(pids), 0, time.monotonic() + LOAD_S
+
+    async def user(number: int, http: aiohttp.ClientSession) -> None:
+        nonlocal count
+        while time.monotonic() < until:
+            assert await answered(http, some[number % len(some)], {"query": QUERY})
+            count += 1
+
+    async with aiohttp.ClientSession() as http:
+        await asyncio.gather(*(user(number, http) for number in range(USERS)))
+    return count / (cpu_seconds(pids) - before)
+
+
+def _repositories(stage: Stage) -> list[Fleet]:
+    """Repositories, each with a service in each of its own clusters, which have no agents."""
+    assert stage.hub.git is not None
+    fleets = [Fleet(stage.hub.client(), f"followed-{n}") for n in range(REPOSITORIES)]
+    for one in fleets:
+        one.register(GROUPS)
+        one.connect(stage.hub.git)
+        one.deploy(one.clusters)
+    return fleets
+
+
+def _followed(
+    some: Sequence[Replica], fleets: Sequence[Fleet], client: Client, versions: Iterator[int]
+) -> float:
+    """Commits followed, fetched, rendered and delivered for each processor second.
+
+    The first round is not counted: whoever has died is replaced meanwhile.
+    """
+    gauges = [ProcessGauge(one.pid) for one in some]
+    _deliver(fleets, client, next(versions))
+    before = sum(one.read().cpu for one in gauges)
+    for _ in range(COMMITS):
+        _deliver(fleets, client, next(versions))
+    used = sum(one.read().cpu for one in gauges) - before
+    return COMMITS * len(fleets) / used
+
+
+def _deliver(fleets: Sequence[Fleet], client: Client, version: int) -> None:
+    """Commit to each repository, and wait until each service has its commit."""
+    waiting = {}
+    for one in fleets:
+        waiting[one.repository_id] = one.commit(version)
+        one.hint()
+    until = time.monotonic() + PATIENCE_S
+    while waiting:
+        if time.monotonic() > until:
+            raise RuntimeError(f"{len(waiting)} commits are not delivered")
+        time.sleep(_LOOK_S)
+        for id, sha in tuple(waiting.items()):
+            if all(one["sha"] == sha for one in services(client, id)):
+                del waiting[id]
