@@ -10,6 +10,7 @@ import os
 import random
 import sys
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, cast
@@ -37,7 +38,9 @@ class Crowd:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
+        self._makers: dict[str, Callable[[], SimulatedAgent]] = {}
         self._agents: dict[str, SimulatedAgent] = {}
+        self._running: dict[str, asyncio.Task[None]] = {}
         self._ports: set[int] = set()
         self._told: dict[str, list[str]] = {}
         self._noise: Tasks | None = None
@@ -54,9 +57,9 @@ class Crowd:
 
         async def start(one: Json) -> None:
             async with turn:
-                agent = SimulatedAgent(one["id"], one["token"], authority, where, self._clock)
-                self._agents[agent.name] = agent
-                self.tasks.spawn(agent.name, agent.run())
+                given = (one["id"], one["token"], authority, where, self._clock)
+                self._makers[one["id"]] = partial(SimulatedAgent, *given)
+                agent = self._begin(one["id"])
                 await self._until(lambda: agent.link.was_linked)
 
         began = self._clock.monotonic()
@@ -99,6 +102,15 @@ class Crowd:
             for name in agents:
                 self._noise.spawn(name, self._make_noise(name, rate))
         return {"told": sum(map(len, self._told.values()))}
+
+    async def renew(self, agents: Sequence[str]) -> Json:
+        """End these agents, with all that they have not told yet; new ones take their places."""
+        for name in agents:
+            self._running[name].cancel()
+            await asyncio.wait({self._running[name]})
+            self._told.pop(name, None)
+            self._begin(name)
+        return self._counts()
 
     async def churn(self, file: str) -> Json:
         """Let all agents play a recording over and over, each from another place; "" ends it."""
@@ -154,6 +166,11 @@ class Crowd:
             done = due
             await self._clock.sleep(max(_POLL_S, 1 / rate))
 
+    def _begin(self, name: str) -> SimulatedAgent:
+        agent = self._agents[name] = self._makers[name]()
+        self._running[name] = self.tasks.spawn(name, agent.run())
+        return agent
+
     def _drift(self, agent: SimulatedAgent) -> None:
         self._told.setdefault(agent.name, []).append(agent.cluster.drift())
 
@@ -179,7 +196,7 @@ async def _serve() -> None:
     crowd = Crowd(SystemClock())
     verbs = {
         verb: cast(Callable[..., Coroutine[Any, Any, Json]], getattr(crowd, verb))
-        for verb in ("join", "look", "held", "traffic", "cut", "noise", "churn", "probe")
+        for verb in ("join", "look", "held", "traffic", "cut", "noise", "renew", "churn", "probe")
     }
     reader = asyncio.StreamReader(limit=_MOST_LINE)
     loop = asyncio.get_running_loop()

@@ -87,17 +87,23 @@ async def commit(stage: Stage) -> Outcome:
 
 async def noisy(stage: Stage) -> Outcome:
     """One agent tells of drift all the time; how long do the others' reports take?"""
-    before = await stage.probe(stage.plan.seconds)
-    loud = stage.crowds[0]
+    loud, names = stage.crowds[0], stage.crowds[0].names[:1]
+    before, calm_cpu = await _probed(stage)
     stage.say(f"one agent tells of {stage.plan.noise:.0f} changes a second")
-    await loud.ask("noise", agents=loud.names[:1], rate=stage.plan.noise)
+    await loud.ask("noise", agents=names, rate=stage.plan.noise)
     try:
-        during = await stage.probe(stage.plan.seconds)
+        during, cpu = await _probed(stage)
     finally:
         await loud.ask("noise", agents=[], rate=0.0)
-    return Outcome(
-        "noisy", _compared("beside a noisy one", before, during), [_beside(before, during)]
-    )
+        await loud.ask("renew", agents=names)
+    await stage.until_linked()
+    after, again_cpu = await _probed(stage)
+    calm, more = [*before, *after], cpu - (calm_cpu + again_cpu) / 2
+    figures = [
+        *_compared("beside a noisy one", calm, during),
+        Figure("control plane's CPU for the noisy one", more, "mCPU"),
+    ]
+    return Outcome("noisy", figures, [_beside(calm, during)])
 
 
 async def churn(stage: Stage) -> Outcome:
@@ -203,7 +209,7 @@ async def _at_rest(stage: Stage) -> tuple[float, int, int]:
 async def _disturbed(
     stage: Stage, name: str, text: str, disturb: Callable[[], Awaitable[None]]
 ) -> Outcome:
-    """What quiet agents' reports take before and while others are disturbed."""
+    """What quiet agents' reports take before, while and after others are disturbed."""
     before = await stage.probe(stage.plan.seconds)
     stage.say(text)
     tasks = Tasks(name)
@@ -214,13 +220,22 @@ async def _disturbed(
         await tasks.stop()
         stage.crowds[0].go_on()
     back = await stage.until_linked()
-    figures = [*_compared(f"beside {name} ones", before, during)]
+    calm = [*before, *await stage.probe(stage.plan.seconds)]
+    figures = [*_compared(f"beside {name} ones", calm, during)]
     figures.append(Figure(f"{name} ones are back", back, "s"))
-    return Outcome(name, figures, [_beside(before, during)])
+    return Outcome(name, figures, [_beside(calm, during)])
 
 
 async def _awaited(work: Callable[[], Awaitable[None]]) -> None:
     await work()
+
+
+async def _probed(stage: Stage) -> tuple[list[float], float]:
+    """What quiet agents' reports take now, and mCPU of the control plane meanwhile."""
+    before, began = stage.hub.gauge.read().cpu, time.monotonic()
+    took = await stage.probe(stage.plan.seconds)
+    used = stage.hub.gauge.read().cpu - before
+    return took, 1000 * used / (time.monotonic() - began)
 
 
 def _compared(where: str, before: list[float], during: list[float]) -> list[Figure]:

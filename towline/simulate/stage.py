@@ -101,7 +101,7 @@ class Stage:
         asked = (one.ask("churn", file=str(file or "")) for one in self.crowds)
         return total(await asyncio.gather(*asked), "changes")
 
-    async def probe(self, seconds: float, rate: float = 20.0) -> list[float]:
+    async def probe(self, seconds: float, rate: float = 30.0) -> list[float]:
         """Seconds from a report of a quiet agent to its acknowledgement, several times a second."""
         crowds = self.crowds[1:]
         said = await asyncio.gather(
