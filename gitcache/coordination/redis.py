@@ -6,6 +6,7 @@ of the shared key. While Redis is away a lease is held until its time has run ou
 replica's monotonic clock, which went on if the process was paused.
 """
 
+import asyncio
 import contextlib
 import re
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
@@ -38,6 +39,9 @@ _NEWS = re.compile(rb"(\w+) (\d{1,15}) (\S+) (.*)", re.DOTALL)
 _CONNECTIONS = 8
 _ANSWER_SECONDS = 2.0
 _LISTEN_SECONDS = 1.0
+_LEAVING_SECONDS = 4.0
+"""Whatever Redis and its client do, a replica that ends is not held up for longer."""
+
 _LIBRARY_ERRORS = (RedisError, OSError, TimeoutError)
 
 
@@ -94,10 +98,13 @@ class RedisReplicas:
         # A library that fails while it is cancelled tells of the failure alone.
         self._leaving = True
         await self.tasks.stop()
-        with contextlib.suppress(Unavailable):
-            await self._run(scripts.LEAVE, self.me.name, self._incarnation)
         self._held.clear()
-        await self._redis.aclose()
+        with contextlib.suppress(Unavailable, *_LIBRARY_ERRORS):
+            async with asyncio.timeout(_LEAVING_SECONDS):
+                await self._run(scripts.LEAVE, self.me.name, self._incarnation)
+        with contextlib.suppress(*_LIBRARY_ERRORS):
+            async with asyncio.timeout(_LEAVING_SECONDS):
+                await self._redis.aclose()
 
     def members(self) -> Sequence[Member]:
         """As `Replicas.members`."""

@@ -1,0 +1,34 @@
+"""A Redis that takes connections and never answers."""
+
+import asyncio
+from contextlib import suppress
+
+from fleet.runtime.clock import SystemClock
+from gitcache.coordination.redis import RedisReplicas, Terms
+from gitcache.domain.seals import Seal
+from gitcache.ports import Member
+
+
+async def test_a_replica_ends_though_redis_never_answers() -> None:
+    asked = asyncio.Event()
+
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while await reader.read(1 << 16):
+                asked.set()
+        writer.close()
+
+    async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        replica = RedisReplicas(
+            f"redis://127.0.0.1:{port}/0",
+            Member("a", "a:1"),
+            Seal("k" * 32),
+            SystemClock(),
+            Terms(heartbeat=0.05, lease=2.0),
+        )
+        await replica.start(lambda news: None)
+        async with asyncio.timeout(60):
+            await asked.wait()
+            await replica.stop()
+    assert replica.members() == []
