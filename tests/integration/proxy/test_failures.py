@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from typing import cast
 
 import pytest
 
@@ -26,6 +27,9 @@ WATCH = (
     b"Transfer-Encoding: chunked\r\n\r\n8\r\n{event}\n\r\n"
 )
 WATCHED = b"/api/v1/pods?watch=1"
+EXEC = b"/api/v1/namespaces/d/pods/p/exec?command=sh"
+UPGRADE = (b"Connection: Upgrade", b"Upgrade: websocket")
+SWITCHED = b"HTTP/1.1 101 Go\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
 
 
 @asynccontextmanager
@@ -60,6 +64,12 @@ async def a_watch(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None
     await asyncio.sleep(60)
 
 
+async def a_shell(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """A script that shows a prompt and then nothing."""
+    writer.write(SWITCHED + b"prompt")
+    await asyncio.sleep(60)
+
+
 async def test_upstream_that_dies_in_the_body_breaks_the_connection(
     recorder: RecordingUpstream, user: User
 ) -> None:
@@ -70,17 +80,32 @@ async def test_upstream_that_dies_in_the_body_breaks_the_connection(
         await user.rest()
 
 
-async def test_agent_that_dies_in_the_body_breaks_the_connection(
-    stack: Stack, recorder: RecordingUpstream, user: User
+MIDDLES = {
+    "body": (request(), half_an_answer, b"half"),
+    "watch": (request(b"GET", WATCHED), a_watch, b"{event}"),
+    "exec": (request(b"GET", EXEC, *UPGRADE), a_shell, b"prompt"),
+}
+
+
+@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize("name", MIDDLES)
+async def test_agent_that_dies_in_the_middle_breaks_the_connection(
+    stack: Stack, user: User, name: str, killed: bool
 ) -> None:
-    """Within a second, and the row is closed."""
-    recorder.script = half_an_answer
-    user.writer.write(request())
-    await user.reader.readuntil(b"half")
-    stack.door.tunnels.stop()
-    with pytest.raises(ConnectionResetError):
-        async with asyncio.timeout(1):
-            await user.reader.read()
+    """Whether its process or its link ends: soon, never cleanly, and the row is closed."""
+    asked, script, seen = MIDDLES[name]
+    async with recording_upstream() as recorder:
+        agent = await stack.connect(recorder.upstream)
+        recorder.script = script
+        user.writer.write(asked)
+        await user.reader.readuntil(seen)
+        if killed:
+            agent.cancel()
+        else:
+            stack.door.tunnels.stop()
+        with pytest.raises(ConnectionResetError):
+            await user.rest()
+        await eventually(lambda: stack.installation.closed_rows)
     assert [row.reason for row in stack.installation.closed_rows] == [EndReason.UPSTREAM]
 
 
@@ -215,19 +240,22 @@ async def test_late_answer(authority: TestAuthority) -> None:
     """504, except for a watch, whose events may take for ever."""
     settings = ProxySettings(timeouts=Timeouts(answer=0.2))
     async with a_door(authority, settings) as (stack, recorder):
+        go = asyncio.Event()
 
         async def late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await asyncio.sleep(2.5)
-            writer.write(WATCH)
-            await asyncio.sleep(60)
+            await go.wait()
+            await a_watch(reader, writer)
 
         recorder.script = late
         async with a_user(stack) as user, a_user(stack) as watcher:
             watcher.writer.write(request(b"GET", WATCHED))
+            await eventually(lambda: recorder.heads)
             status, _, body = await user.ask(request())
             assert status == 504
             assert b"did not answer" in body
-            async with asyncio.timeout(5):
+            # The watch came first: whoever ends the other had passed it over.
+            go.set()
+            async with asyncio.timeout(10):
                 await watcher.reader.readuntil(b"{event}")
 
 
@@ -289,6 +317,37 @@ async def test_slow_reader_holds_up_nobody_and_little_memory(
         assert sent < 40 << 20
         for _ in range(20):
             assert (await user.ask(request()))[2] == b"ok"
+
+
+async def test_an_upload_that_nobody_reads_holds_up_nobody_and_little_memory(
+    stack: Stack, recorder: RecordingUpstream, user: User
+) -> None:
+    """An API server that does not read stops its user's sending, not the link."""
+    let_go = asyncio.Event()
+
+    async def unread(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        recorder.script = None
+        cast(asyncio.Transport, writer.transport).pause_reading()
+        await let_go.wait()
+
+    recorder.script = unread
+    sent = 0
+    async with a_user(stack) as uploader:
+        long = b"Content-Length: 1000000000"
+        uploader.writer.write(request(b"POST", b"/api/v1/namespaces/d/configmaps", long))
+        await eventually(lambda: recorder.heads)
+        with pytest.raises(TimeoutError):
+            while sent < 200 << 20:
+                uploader.writer.write(bytes(64 << 10))
+                sent += 64 << 10
+                async with asyncio.timeout(1):
+                    await uploader.writer.drain()
+        assert sent < 40 << 20
+        for _ in range(20):
+            assert (await user.ask(request()))[2] == b"ok"
+        uploader.writer.transport.abort()
+    let_go.set()
+    await eventually(lambda: len(stack.installation.closed_rows) == 21)
 
 
 async def test_drain_lets_requests_end(authority: TestAuthority) -> None:

@@ -149,10 +149,10 @@ async def test_data_beyond_credit_ends_the_request(stack: Stack, agent: Agent, u
     assert link is None or link.budget.used == 0
 
 
-async def test_an_agent_that_reads_nothing_is_told_apart_from_a_slow_link(
+async def test_a_request_that_is_never_answered_ends_with_its_user(
     stack: Stack, agent: Agent, user: User
 ) -> None:
-    """A request that it never answers ends with the user, and leaves nothing."""
+    """The agent is told, and nothing of it is left."""
     user.writer.write(request())
     stream = await agent.next_request()
     user.writer.transport.abort()
