@@ -10,6 +10,7 @@ from controlplane.domain.services import Service
 from controlplane.graphql import relay
 from controlplane.graphql.access import Project
 from controlplane.graphql.context import Context, Info
+from controlplane.graphql.flow import ContextOverrideAttributes
 from controlplane.graphql.inputs import ConfigAttributes
 from controlplane.graphql.scalars import Json, Map
 from controlplane.usecases.contexts import ContextChange
@@ -46,13 +47,15 @@ class ServiceContext:
 @strawberry.input
 class ServiceContextAttributes:
     """What is given replaces the whole; what is left out stays. `types`: by key, like NUMBER.
-    `secretsByReference`: templates find placeholders, and only agents the secrets."""
+    `secretsByReference`: templates find placeholders, and only agents the secrets. `overrides`:
+    all that places have otherwise; either all that is given here is saved, or nothing."""
 
     configuration: Json | None = None
     secrets: list[ConfigAttributes] | None = None
     project_id: strawberry.ID | None = None
     types: Json | None = None
     secrets_by_reference: bool | None = None
+    overrides: list[ContextOverrideAttributes] | None = None
 
     def change(self) -> ContextChange:
         secrets = self.secrets
@@ -62,6 +65,7 @@ class ServiceContextAttributes:
             self.project_id or None,
             _words(self.types),
             self.secrets_by_reference,
+            None if self.overrides is None else [one.override() for one in self.overrides],
         )
 
 

@@ -10,6 +10,7 @@ from controlplane.domain.overrides import ContextOverride as OverrideRow
 from controlplane.domain.overrides import Layer
 from controlplane.graphql.context import Info
 from controlplane.graphql.scalars import Json, Map
+from controlplane.usecases.contexts import Override
 from controlplane.usecases.flows import FlowView
 from fleet.errors import Invalid
 
@@ -151,6 +152,18 @@ class ServiceFlowAttributes:
     imports: list[ServiceImportAttributes] | None = None
 
 
+@strawberry.input
+class ContextOverrideAttributes:
+    """What a project, a cluster group or a cluster has otherwise, as a JSON object."""
+
+    layer: Layer
+    place_id: strawberry.ID
+    configuration: Json
+
+    def override(self) -> Override:
+        return Override(self.layer, self.place_id, _object(self.configuration))
+
+
 @strawberry.type
 class FlowQuery:
     @strawberry.field(description="What a service exports and imports.")
@@ -222,12 +235,16 @@ class FlowMutation:
         place_id: strawberry.ID,
         configuration: Json,
     ) -> ContextOverride | None:
-        values: Any = configuration
-        if not isinstance(values, dict):
-            raise Invalid("must be a JSON object", field="configuration")
+        values = _object(configuration)
         contexts, actor = info.context.verbs.contexts, info.context.actor
         row = await contexts.override(actor, id, layer, place_id, values)
         return ContextOverride.of(row) if row else None
+
+
+def _object(configuration: Any) -> dict[str, Any]:
+    if not isinstance(configuration, dict):
+        raise Invalid("must be a JSON object", field="configuration")
+    return configuration
 
 
 def _json(value: Any) -> Json | None:

@@ -30,6 +30,15 @@ _LONGEST_SECRETS = 512 * 1024
 
 
 @dataclass(frozen=True, slots=True)
+class Override:
+    """What a project, a cluster group or a cluster is to have otherwise; nothing: it follows."""
+
+    layer: Layer
+    place_id: str
+    configuration: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class ContextChange:
     """What a context is to hold; None leaves it as it is, what is given replaces the whole.
 
@@ -41,6 +50,7 @@ class ContextChange:
     project_id: str | None = None
     types: Mapping[str, str] | None = None
     by_reference: bool | None = None
+    overrides: Sequence[Override] | None = None
 
 
 @retried
@@ -96,9 +106,10 @@ class Contexts:
                 await tx.contexts.put(after)
             check_references(self._deps, after)
             differs = _differ(before, after)
-            repositories = await render_users(tx, after.id) if differs else set()
             users = await self._tell_users(tx, actor, after) if differs else []
             await self._deps.audit(tx, actor, "saveServiceContext", name, after.id)
+            differs |= await self._replace_overrides(tx, actor, after, change.overrides)
+            repositories = await render_users(tx, after.id) if differs else set()
         for repository in repositories:
             self._deps.bus.publish(DELIVER, f"{repository}/")
         wake(self._deps, users)
@@ -149,28 +160,68 @@ class Contexts:
         Whoever may change the context and the place may do so; its users are rendered anew.
         """
         require_member(actor)
-        now, who = self._deps.clock.now(), (actor.email or actor.name)[:320]
         async with self._deps.store.write() as tx:
             context = await tx.contexts.get(id)
             if context is None:
                 raise NotFound
             require(actor, Verb.WRITE, context.target)
-            await check_place(tx, actor, layer, place_id)
-            check_values(context.types, configuration)
-            before = await tx.context_overrides.find(context_id=id, layer=layer, place_id=place_id)
-            blank = ContextOverride(self._deps.new_id(), id, layer, place_id, now, now, who)
-            after = replace(
-                before or blank, configuration=dict(configuration), updated_at=now, actor=who
+            after = await self._override(
+                tx, actor, context, Override(layer, place_id, configuration)
             )
-            await _keep_override(tx, before, after)
             repositories = await render_users(tx, id)
-            await self._deps.audit(
-                tx, actor, "overrideServiceContext", f"{context.name} in {layer.value}", id,
-                place=place_id, keys=sorted(configuration)[:50],
-            )  # fmt: skip
         for repository in repositories:
             self._deps.bus.publish(DELIVER, f"{repository}/")
         return after if configuration else None
+
+    async def _override(
+        self, tx: Transaction, actor: Actor, context: ServiceContext, asked: Override
+    ) -> ContextOverride:
+        now, who = self._deps.clock.now(), (actor.email or actor.name)[:320]
+        layer, place = asked.layer, asked.place_id
+        try:
+            await check_place(tx, actor, layer, place)
+        except NotFound:
+            # What a place had that is gone may end.
+            if asked.configuration:
+                raise
+        check_values(context.types, asked.configuration)
+        before = await tx.context_overrides.find(context_id=context.id, layer=layer, place_id=place)
+        blank = ContextOverride(self._deps.new_id(), context.id, layer, place, now, now, who)
+        after = replace(
+            before or blank, configuration=dict(asked.configuration), updated_at=now, actor=who
+        )
+        await _keep_override(tx, before, after)
+        await self._deps.audit(
+            tx, actor, "overrideServiceContext", f"{context.name} in {layer.value}",
+            context.id, place=place, keys=sorted(asked.configuration)[:50],
+        )  # fmt: skip
+        return after
+
+    async def _replace_overrides(
+        self,
+        tx: Transaction,
+        actor: Actor,
+        context: ServiceContext,
+        asked: Sequence[Override] | None,
+    ) -> bool:
+        """Let exactly these be the overrides of a context; whether that changed anything."""
+        if asked is None:
+            return False
+        if len(asked) > _MOST_OVERRIDES:
+            raise Invalid(f"{_MOST_OVERRIDES:,} at most", field="overrides")
+        held = {
+            (one.layer, one.place_id): dict(one.configuration)
+            for one in await tx.context_overrides.select(context_id=context.id)
+        }
+        wanted = {(one.layer, one.place_id): dict(one.configuration) for one in asked}
+        if len(wanted) < len(asked):
+            raise Invalid("names a place twice", field="overrides")
+        # What ends makes room for what begins.
+        places = sorted(held.keys() | wanted.keys(), key=lambda place: (place in wanted, place))
+        moved = [one for one in places if held.get(one, {}) != wanted.get(one, {})]
+        for place in moved:
+            await self._override(tx, actor, context, Override(*place, wanted.get(place, {})))
+        return bool(moved)
 
     async def overrides(self, actor: Actor, id: str) -> list[ContextOverride]:
         """What projects, groups and clusters have otherwise than a context says."""

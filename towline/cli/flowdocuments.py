@@ -29,10 +29,3 @@ SAVE_CONTEXT = """mutation SaveContext($name: String!, $attributes: ServiceConte
         id name configuration types secretsByReference secretsVersion
     }
 }"""
-OVERRIDE = """mutation Override(
-    $id: ID!, $layer: ContextLayer!, $placeId: ID!, $configuration: Json!
-) {
-    overrideServiceContext(
-        id: $id, layer: $layer, placeId: $placeId, configuration: $configuration
-    ) { id layer placeId }
-}"""

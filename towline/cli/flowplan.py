@@ -51,7 +51,8 @@ class FlowPlan:
         wanted = {key: fields[name] for name, key in _CONTEXT.items() if name in fields}
         changes = [key for key, one in wanted.items() if (found or {}).get(key) != one]
         is_new, before = found is None, found or {}
-        if (is_new or changes or secrets is not None) and not self._dry_run:
+        moved = self._moved(before.get("id"), fields) if not (is_new and self._dry_run) else set()
+        if (is_new or changes or moved or secrets is not None) and not self._dry_run:
             found = self._save(fields, wanted, secrets, is_new=is_new)
         told = self._dry_run and secrets is not None
         if is_new:
@@ -60,8 +61,8 @@ class FlowPlan:
             yield f"~ {manifest.label} {self._done('changed')}"
         else:
             yield f"= {manifest.label} unchanged" + (", but for secrets that are new" * told)
-        if found is not None and "overrides" in fields:
-            yield from self._overrides(found["id"], fields["overrides"])
+        for layer, place in sorted(moved):
+            yield f"  {layer.lower()} {place}: {self._done('changed')}"
 
     def _save(
         self,
@@ -77,29 +78,28 @@ class FlowPlan:
         }
         if secrets is not None:
             attributes["secrets"] = [{"name": k, "value": v} for k, v in secrets.items()]
+        if "overrides" in fields:
+            attributes["overrides"] = [
+                {"layer": layer, "placeId": place, "configuration": json.dumps(values)}
+                for (layer, place), values in self._wanted(fields).items()
+            ]
         if is_new and "project" in fields:
             attributes["projectId"] = find_project(self._api, fields["project"])["id"]
         given: Json = {"name": fields["name"], "attributes": attributes}
         return self._api.ask(documents.SAVE_CONTEXT, **given)["saveServiceContext"]
 
-    def _overrides(self, id: str, overrides: list[Json]) -> Iterator[str]:
-        """Exactly these layers; others end."""
-        rows = self._api.ask(documents.OVERRIDES, id=id)["contextOverrides"]
+    def _moved(self, id: str | None, fields: Mapping[str, Any]) -> set[tuple[str, str]]:
+        """The layers and places that have otherwise now than they are to have."""
+        if "overrides" not in fields:
+            return set()
+        rows = self._api.ask(documents.OVERRIDES, id=id)["contextOverrides"] if id else []
         held = {(one["layer"], one["placeId"]): one["configuration"] for one in rows}
-        wanted = {self._place(one): one.get("values") or {} for one in overrides}
-        for place in sorted(held.keys() | wanted.keys()):
-            values = wanted.get(place, {})
-            if held.get(place, {}) == values:
-                continue
-            if not self._dry_run:
-                self._api.ask(
-                    documents.OVERRIDE,
-                    id=id,
-                    layer=place[0],
-                    placeId=place[1],
-                    configuration=json.dumps(values),
-                )
-            yield f"  {place[0].lower()} {place[1]}: {self._done('changed')}"
+        wanted = self._wanted(fields)
+        places = held.keys() | wanted.keys()
+        return {one for one in places if held.get(one, {}) != wanted.get(one, {})}
+
+    def _wanted(self, fields: Mapping[str, Any]) -> dict[tuple[str, str], Json]:
+        return {self._place(one): one.get("values") or {} for one in fields["overrides"]}
 
     def _place(self, one: Json) -> tuple[str, str]:
         layer = one.get("layer", "")

@@ -11,7 +11,7 @@ from controlplane.domain.overrides import Layer
 from controlplane.domain.services import Service
 from controlplane.ports import Transaction
 from controlplane.usecases.clustergroups import ClusterGroups, GroupChange
-from controlplane.usecases.contexts import ContextChange, Contexts
+from controlplane.usecases.contexts import ContextChange, Contexts, Override
 from controlplane.usecases.flows import Flows
 from controlplane.usecases.projects import ProjectChange
 from fleet.errors import Conflict, Forbidden, Invalid, NotFound
@@ -191,6 +191,34 @@ async def test_contexts_have_layers_and_tell_which_a_value_is_from(fleet: Fleet)
     (parameters,) = await fleet.deliver()
     assert parameters["contexts"]["net"]["size"] == 3
     assert len(await contexts.overrides(world.admin, context.id)) == 2
+
+
+async def test_a_context_is_saved_with_all_its_layers_or_not_at_all(fleet: Fleet) -> None:
+    world, contexts = fleet.world, Contexts(fleet.world.deps)
+    async with world.deps.store.read() as tx:
+        (cluster,) = await tx.clusters.select()
+    other = await world.cluster("gone-soon")
+    size = {"size": 2}
+    layers = [Override(Layer.CLUSTER, one.id, size) for one in (cluster, other)]
+    types = {"size": "number"}
+    context = await contexts.save(
+        world.admin, "net", ContextChange({"size": 1}, types=types, overrides=layers)
+    )
+    for wrong, error in (
+        ([Override(Layer.CLUSTER, cluster.id, {"size": "big"})], Invalid),
+        ([Override(Layer.CLUSTER, "absent", size)], NotFound),
+        ([layers[0], layers[0]], Invalid),
+    ):
+        with pytest.raises(error):
+            await contexts.save(world.admin, "net", ContextChange({"size": 9}, overrides=wrong))
+    assert (await contexts.get(world.admin, "net")).configuration == {"size": 1}
+    assert len(await contexts.overrides(world.admin, context.id)) == 2
+    await world.clusters.detach(world.admin, other.id)
+    await contexts.save(world.admin, "net", ContextChange(overrides=layers[:1]))
+    (left,) = await contexts.overrides(world.admin, context.id)
+    assert (left.place_id, left.configuration) == (cluster.id, size)
+    await contexts.save(world.admin, "net", ContextChange({"size": 3}))
+    assert await contexts.overrides(world.admin, context.id) == [left]
 
 
 async def test_values_of_contexts_are_held_to_their_types(fleet: Fleet) -> None:
