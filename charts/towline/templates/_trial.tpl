@@ -31,7 +31,7 @@ app.kubernetes.io/component: {{ .part }}
 {{- dig "data" "password" (randAlphaNum 32 | b64enc) $there }}
 {{- end }}
 
-{{- /* Its only port, for the pods of the control plane and the git cache and nobody else. */ -}}
+{{- /* Its only port, for the pods that are told its URL and nobody else. */ -}}
 {{- define "towline.trial.network" -}}
 apiVersion: v1
 kind: Service
@@ -61,7 +61,7 @@ spec:
         - podSelector:
             matchLabels:
               {{- include "towline.selector" .root | nindent 14 }}
-        {{- if .root.Values.gitcache.enabled }}
+        {{- if and (eq .part "redis") .root.Values.gitcache.enabled }}
         - podSelector:
             matchLabels:
               {{- include "towline.gitcache.selector" .root | nindent 14 }}

@@ -67,7 +67,7 @@ def releases(cluster: Cluster, namespace: str) -> Iterator[Any]:
         yield connection
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def operators(cluster: Cluster) -> None:
     """The resources of operators that the charts may use; they stay for other tests."""
     cluster.kubectl("apply", "-f", str(DEFINITIONS))

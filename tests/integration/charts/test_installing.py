@@ -22,10 +22,10 @@ RESTRICTED = "pod-security.kubernetes.io/enforce=restricted"
 @pytest.mark.usefixtures("operators")
 @pytest.mark.parametrize(("chart", "path"), VALUE_SETS)
 def test_the_api_server_accepts_every_set_of_values(
-    cluster: Cluster, namespace: str, chart: str, path: Path
+    cluster: Cluster, chart: str, path: Path
 ) -> None:
     """All its validation and admission, without keeping the objects."""
-    release = Release(chart, cluster, namespace, yaml.safe_load(path.read_text()))
+    release = Release(chart, cluster, "default", yaml.safe_load(path.read_text()))
     said = release.apply("--dry-run=server").splitlines()
     assert len(said) == len(release.objects)
     assert all(line.endswith("created (server dry run)") for line in said)
@@ -34,11 +34,11 @@ def test_the_api_server_accepts_every_set_of_values(
 @pytest.mark.usefixtures("operators")
 @pytest.mark.parametrize("base", CHART_OF)
 def test_the_api_server_accepts_the_plain_manifests(
-    cluster: Cluster, namespace: str, tmp_path: Path, base: str
+    cluster: Cluster, tmp_path: Path, base: str
 ) -> None:
     """By an overlay that moves them into another namespace."""
     shutil.copytree(ROOT / BASES / base, tmp_path / base)
-    overlay = {"namespace": namespace, "resources": [base]}
+    overlay = {"namespace": "default", "resources": [base]}
     (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
     said = cluster.kubectl("apply", "-k", str(tmp_path), "--dry-run=server").splitlines()
     assert len(said) == len(objects_of(base))
