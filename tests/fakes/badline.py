@@ -1,4 +1,4 @@
-"""A bad line: a TCP relay that is slow, far away, and cut now and then."""
+"""A bad line: a TCP relay that is slow, far away, and cut or stalled now and then."""
 
 import asyncio
 import random
@@ -19,6 +19,8 @@ class BadLine:
         self._tasks = Tasks("bad line")
         self._open: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server | None = None
+        self._going = asyncio.Event()
+        self._going.set()
         self.cuts = 0
         self.port = 0
 
@@ -39,6 +41,14 @@ class BadLine:
         for writer in self._open:
             writer.transport.abort()
         self._open.clear()
+
+    def stall(self) -> None:
+        """Take connections and bytes, and carry nothing on until `go_on`."""
+        self._going.clear()
+
+    def go_on(self) -> None:
+        """End of `stall`."""
+        self._going.set()
 
     async def cut_at_random(self, chance: random.Random, apart: tuple[float, float]) -> None:
         """Cut again and again, for ever."""
@@ -64,6 +74,7 @@ class BadLine:
         with suppress(OSError):
             while data := await source.read(_PIECE):
                 await asyncio.sleep(len(data) / self._rate)
+                await self._going.wait()
                 await queue.put((now() + self._delay, data))
         await queue.put((now() + self._delay, b""))
         await asyncio.wait([deliver])

@@ -24,7 +24,8 @@ from syncagent.settings import (
     Settings,
     StateSettings,
 )
-from tests.fakes.hub import FakeHub
+from tests.fakes.badline import BadLine
+from tests.fakes.hub import TOKEN, FakeHub
 from tests.integration.syncagent.conftest import Bench
 from towline import agentgit
 from towline.agentgit import CredentialFiles
@@ -119,6 +120,34 @@ async def test_a_folder_in_git_defines_services_that_the_agent_renders_itself(
         repository.commit({"fleet/services.json": definitions(bench, "fleet", web="web")})
         await bench.until("configmap", "api", lambda one: one is None)
     assert not any(b"pa55" in one.read_bytes() for one in tmp_path.rglob("*.db*"))
+
+
+async def test_a_control_plane_that_stands_still_holds_up_no_commit(
+    bench: Bench, server: GitServer, tmp_path: Path
+) -> None:
+    """It keeps the connection and neither reads nor answers, as if load left it no time: commits
+    are carried out all the same, and told once it goes on."""
+    repository = autonomous(bench, server, tmp_path, AutonomySettings(folder="fleet"))
+    fleet = definitions(bench, "fleet", web="web")
+    first = repository.commit(
+        {"fleet/services.json": fleet, "web/web.json": manifest(bench, "web", "0")}
+    )
+
+    def told() -> str:
+        return mirrors(bench.hub)["web"].commit if mirrors(bench.hub) else ""
+
+    async with BadLine(bench.hub.port, delay=0.0, rate=1e9) as line:
+        hub = HubSettings(f"http://127.0.0.1:{line.port}", TOKEN)
+        bench.settings = replace(bench.settings, hub=hub)
+        async with agent(bench):
+            await bench.hub.until(lambda: told() == first)
+            line.stall()
+            for value in ("1", "2", "3"):
+                last = repository.commit({"web/web.json": manifest(bench, "web", value)})
+                await bench.until("configmap", "web", lambda one, v=value: one["data"]["key"] == v)
+            assert told() == first
+            line.go_on()
+            await bench.hub.until(lambda: told() == last)
 
 
 async def test_a_chart_takes_the_values_that_its_definition_gives(
