@@ -26,7 +26,7 @@ from syncagent.ports import Deletion, Notice, Refused, Sink, UnknownApi
 
 _METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 _PAGE = 500
-_LOG_LINES, _LOG_BYTES = 20, 2048
+_LOG_LINES, _LOG_BYTES = 20, 32 << 10
 _WARNINGS_READ, _WARNINGS_TOLD = 50, 3
 _EVENT = Api("", "v1", "Event")
 _SAID = 1024
@@ -127,7 +127,10 @@ class KubeCluster:
             "tailLines": str(_LOG_LINES),
             "limitBytes": str(_LOG_BYTES),
         }
-        return await self._client.text(_path(resource, pod) + "/log", query, _LOG_BYTES)
+        text = await self._client.text(_path(resource, pod) + "/log", query, _LOG_BYTES)
+        # Half a line may be half a secret, which nobody knows for one.
+        cut = len(text.encode()) >= _LOG_BYTES and not text.endswith("\n")
+        return text[: text.rfind("\n") + 1] if cut else text
 
     async def warnings(self, ref: ObjectRef, uid: str) -> list[str]:
         resource = await self._discovery.resource(_EVENT)

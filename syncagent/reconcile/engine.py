@@ -33,6 +33,7 @@ from syncagent.reconcile.gates import Ended, is_closed, waits
 from syncagent.reconcile.heal import look
 from syncagent.reconcile.hooking import halt
 from syncagent.reconcile.lanes import Lanes
+from syncagent.reconcile.masking import Masking
 from syncagent.reconcile.notices import Notices
 from syncagent.reconcile.offspring import Offspring
 from syncagent.reconcile.reach import Reach
@@ -83,7 +84,10 @@ class Engine:
         self._registry = Registry()
         self._reach = Reach(cluster, clock, self._reach_changed)
         self._reporter = Reporter(self._registry, reports, memory, clock, self._reach)
-        self._evidence = Evidence(cluster, self._registry, self._tasks, clock, self._reporter.touch)
+        masking = Masking(bundles, key, identities)
+        self._evidence = Evidence(
+            cluster, self._registry, masking, self._tasks, clock, self._reporter.touch
+        )
         self._notices = Notices(cluster, clock)
         offspring = Offspring(
             cluster, self._registry, self._tasks, self._evidence, clock, self._offspring_changed

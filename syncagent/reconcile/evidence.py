@@ -1,7 +1,8 @@
 """What else explains why something is not well: the last lines of a crashed container's log, and
 the events that warn of an object.
 
-Asked for rarely: a log once a crash, events some seconds after an object was seen to be stuck.
+Asked for rarely: a log once a crash, events some seconds after an object was seen to be stuck. None
+of it goes on with a secret of its service in it.
 """
 
 import asyncio
@@ -16,6 +17,7 @@ from syncagent.domain.inventory import Component, Owned
 from syncagent.domain.objects import ObjectKey, ObjectRef
 from syncagent.domain.pods import Crash
 from syncagent.ports import Cluster
+from syncagent.reconcile.masking import Masking
 from syncagent.reconcile.registry import Registry, Service
 
 _TAIL = 600
@@ -38,12 +40,14 @@ class Evidence:
         self,
         cluster: Cluster,
         registry: Registry,
+        masking: Masking,
         tasks: Tasks,
         clock: Clock,
         touch: Callable[[str], None],
     ) -> None:
         self._cluster = cluster
         self._registry = registry
+        self._masking = masking
         self._tasks = tasks
         self._clock = clock
         self._touch = touch
@@ -57,9 +61,10 @@ class Evidence:
             self._crashes.pop(child.uid, None)
             return child
         count, tail = self._crashes.get(child.uid, (-1, ""))
-        if count != crash.count and self._registry.service_above(child.owner_uid) is not None:
+        service = self._registry.service_above(child.owner_uid)
+        if count != crash.count and service is not None:
             self._crashes[child.uid] = (crash.count, tail)
-            self._tasks.spawn(f"log/{child.ref.name}", self._fetch(child, crash))
+            self._tasks.spawn(f"log/{child.ref.name}", self._fetch(service, child, crash))
         return _with_tail(child, tail)
 
     def drop(self, uid: str) -> None:
@@ -73,18 +78,18 @@ class Evidence:
             self._asked.add(one.key)
             self._tasks.spawn(f"events/{one.ref.name}", self._ask(service, one))
 
-    async def last_words(self, ref: ObjectRef, uid: str) -> str:
+    async def last_words(self, service: Service, ref: ObjectRef, uid: str) -> str:
         """How the log of a Pod, or of a Job's failed Pod, ends; empty if that cannot be told."""
         if ref.kind == "Pod":
-            return await self._tail(ref, "", previous=False)
+            return await self._tail(service, ref, "", previous=False)
         for child in self._registry.tree.beneath(uid):
             if child.ref.kind == "Pod" and child.health == Health.FAILED:
-                return await self._tail(child.ref, "", previous=False)
+                return await self._tail(service, child.ref, "", previous=False)
         return ""
 
-    async def _fetch(self, child: Component, crash: Crash) -> None:
+    async def _fetch(self, service: Service, child: Component, crash: Crash) -> None:
         async with self._turn:
-            tail = await self._tail(child.ref, crash.container, previous=crash.previous)
+            tail = await self._tail(service, child.ref, crash.container, previous=crash.previous)
         now = self._registry.tree.get(child.uid)
         if not tail or now is None or child.uid not in self._crashes:
             return
@@ -99,24 +104,27 @@ class Evidence:
             if one.verdict.health != Health.PROGRESSING or service.owned.get(one.key) is not one:
                 break
             async with self._turn:
-                said = await self._warnings(one)
+                said = await self._warnings(service, one)
             if said and said != one.evidence:
                 one.evidence = said
                 self._touch(service.id)
         self._asked.discard(one.key)
 
-    async def _warnings(self, one: Owned) -> str:
+    async def _warnings(self, service: Service, one: Owned) -> str:
         try:
             said = await self._cluster.warnings(one.ref, one.uid)
         except TowlineError:
             return ""
-        return said[0][:_TAIL] if said else ""
+        return (await self._masking.masked(service, said[0]))[:_TAIL] if said else ""
 
-    async def _tail(self, pod: ObjectRef, container: str, *, previous: bool) -> str:
+    async def _tail(
+        self, service: Service, pod: ObjectRef, container: str, *, previous: bool
+    ) -> str:
         try:
             text = await self._cluster.log_tail(pod, container, previous=previous)
         except TowlineError:
             return ""
+        text = await self._masking.masked(service, text)
         lines = (line.strip() for line in text.splitlines())
         return " | ".join(line for line in lines if line)[-_TAIL:]
 

@@ -111,7 +111,7 @@ async def _has_ended(
     verdict = ended(live)
     if verdict is None:
         return False
-    why = "" if verdict.health == Health.HEALTHY else await _why(tools, live, verdict)
+    why = "" if verdict.health == Health.HEALTHY else await _why(tools, service, live, verdict)
     _end(tools, service, run, name, hook, why)
     cleans = (Cleaning.FAILED if why else Cleaning.SUCCEEDED) in hook.hook.cleaning
     if cleans and _may_go(service, hook.ref, live):
@@ -207,7 +207,8 @@ def _fail(service: Service, hook: HookManifest, why: str) -> None:
         service.failures[hook.ref.key] = Problem(f"hook has failed: {why}", "HookFailed", hook.ref)
 
 
-async def _why(tools: Tools, live: KubeObject, verdict: Verdict) -> str:
+async def _why(tools: Tools, service: Service, live: KubeObject, verdict: Verdict) -> str:
     said = verdict.message or verdict.reason or "no reason given"
-    tail = await tools.evidence.last_words(ref_of(live), metadata_of(live).get("uid") or "")
+    uid = metadata_of(live).get("uid") or ""
+    tail = await tools.evidence.last_words(service, ref_of(live), uid)
     return f"{said}; its log ends: {tail}" if tail else said

@@ -39,7 +39,7 @@ async def plan_bundle(cluster: Cluster, target: Desired, data: bytes) -> Plan:
         return Plan(problems=[Problem(text, "Invalid")])
     plan, offset = Plan(defines=_definitions(lines)), 0
     for line in lines:
-        raw = _parsed(line)
+        raw = object_of(line)
         try:
             await _take(cluster, plan, target, raw, line, offset)
         except Invalid as error:
@@ -105,7 +105,7 @@ def _definitions(lines: list[bytes]) -> dict[tuple[str, str], bool]:
     for line in lines:
         if b'"CustomResourceDefinition"' not in line:
             continue
-        raw = _parsed(line)
+        raw = object_of(line)
         spec = raw.get("spec")
         if raw.get("kind") == "CustomResourceDefinition" and isinstance(spec, dict):
             names = spec.get("names")
@@ -114,7 +114,7 @@ def _definitions(lines: list[bytes]) -> dict[tuple[str, str], bool]:
     return found
 
 
-def _parsed(line: bytes) -> KubeObject:
+def object_of(line: bytes) -> KubeObject:
     """One object of a bundle; what is none lacks all that an object has."""
     try:
         raw = orjson.loads(line)

@@ -2,12 +2,12 @@
 
 from fleet.sealing import masked
 from syncagent.domain.drift import live_digest
-from syncagent.domain.encrypted import EncryptedValue
 from syncagent.domain.leaving import kept
 from syncagent.domain.objects import KubeObject
 from syncagent.domain.ownership import SERVICE_LABEL, HookManifest, Manifest
-from syncagent.domain.sealed import Box, filled
+from syncagent.domain.sealed import filled
 from syncagent.ports import Refused
+from syncagent.reconcile.masking import opened
 from syncagent.reconcile.tools import Tools
 
 
@@ -26,21 +26,17 @@ async def apply(
     if not manifest.boxes:
         return await tools.cluster.apply(manifest.ref, body, force=force, dry_run=dry_run)
     service_id = body["metadata"]["labels"][SERVICE_LABEL]
-    values = {one.name: _opened(tools, one, service_id) for one in manifest.boxes}
-    opened = filled(body, values)
+    values = {
+        one.name: opened(tools.key, tools.identities, one, service_id) for one in manifest.boxes
+    }
+    whole = filled(body, values)
     try:
-        return await tools.cluster.apply(manifest.ref, opened, force=force, dry_run=dry_run)
+        return await tools.cluster.apply(manifest.ref, whole, force=force, dry_run=dry_run)
     except Refused as error:
         words = [value.decode(errors="replace") for value in values.values()]
-        words += [v for v in opened["data"].values() if v not in body["data"].values()]
+        words += [v for v in whole["data"].values() if v not in body["data"].values()]
         message = masked(error.message, words)
         raise Refused(message, status=error.status, reason=error.reason) from None
-
-
-def _opened(tools: Tools, box: Box, service_id: str) -> bytes:
-    if isinstance(box, EncryptedValue):
-        return tools.identities.open(box)
-    return tools.key.open(box, service_id)
 
 
 def live_state(tools: Tools, manifest: Manifest, live: KubeObject) -> str:

@@ -168,3 +168,71 @@ async def test_a_hook_may_be_a_secret_with_values(stand: Stand) -> None:
     stand.bring([secret({"argocd.argoproj.io/hook": "PreSync"})], secrets=[box(stand)])
     await stand.until(lambda: KEY in stand.cluster.objects)
     assert stand.cluster.objects[KEY]["data"]["whole"] == in_base64(VALUE)
+
+
+def crash(name: str, pod: str) -> KubeObject:
+    """The status of a pod that crashes again and again."""
+    waiting = {"reason": "CrashLoopBackOff", "message": "back-off"}
+    one = {"name": "app", "restartCount": 1, "state": {"waiting": waiting}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": pod,
+            "namespace": "prod",
+            "ownerReferences": [{"kind": "StatefulSet", "uid": name, "controller": True}],
+        },
+        "status": {"phase": "Running", "containerStatuses": [one]},
+    }
+
+
+def workload(name: str) -> KubeObject:
+    meta = {"name": name, "namespace": "prod"}
+    return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": meta, "spec": {}}
+
+
+async def test_the_log_of_a_crash_is_told_without_values_of_its_service(stand: Stand) -> None:
+    """Neither those in boxes, nor those in the clear in the bundle's Secrets, nor their base64."""
+    values = secret() | {"data": {"plain": in_base64("in-the-clear"), "whole": placeholder("pw")}}
+    stand.cluster.logs["db-0"] = f"login {VALUE}\nor in-the-clear\n{in_base64(VALUE)} refused\n"
+    stand.bring([values, workload("db")], secrets=[box(stand)])
+    await stand.until(lambda: "Pod" in stand.cluster.watched())
+    uid = stand.cluster.objects["apps", "StatefulSet", "prod", "db"]["metadata"]["uid"]
+    stand.cluster.put(crash(uid, "db-0"))
+    await stand.until(
+        lambda: (
+            "its log ends: login *** | or *** | *** refused" in said(stand).decode(errors="replace")
+        )
+    )
+    assert not any(form in said(stand) for form in forms(VALUE))
+
+
+async def test_the_log_of_a_failed_hook_is_told_without_values(stand: Stand) -> None:
+    hook: KubeObject = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "migrate", "annotations": {"towline.dev/hook": "pre-sync"}},
+        "spec": {},
+    }
+    stand.cluster.logs["migrate"] = f"cannot sign in by {VALUE}\n"
+    stand.bring([secret(), hook], secrets=[box(stand)])
+    made = ("", "Pod", "prod", "migrate")
+    await stand.until(lambda: made in stand.cluster.objects)
+    stand.cluster.put(stand.cluster.objects[made] | {"status": {"phase": "Failed"}})
+    await stand.phase(Phase.FAILED)
+    assert "its log ends: cannot sign in by ***" in stand.last("s")[1]
+    assert VALUE.encode() not in said(stand)
+
+
+async def test_a_log_is_kept_back_where_a_value_does_not_open(stand: Stand) -> None:
+    """It may be in there, and nobody could tell."""
+    plain: KubeObject = workload("db")
+    stand.cluster.logs["db-0"] = f"login {VALUE}\n"
+    stranger = seal(SealingKey.generate().public, "s", "pw", "1", VALUE.encode())
+    stand.bring([secret(), plain], secrets=[stranger])
+    await stand.until(lambda: "Pod" in stand.cluster.watched())
+    uid = stand.cluster.objects["apps", "StatefulSet", "prod", "db"]["metadata"]["uid"]
+    stand.cluster.put(crash(uid, "db-0"))
+    await stand.until(lambda: stand.cluster.count("log"))
+    await stand.until(lambda: b"CrashLoopBackOff" in said(stand))
+    assert b"its log ends" not in said(stand)
