@@ -36,14 +36,15 @@ def awaiting(
 ) -> list[ObjectRef]:
     """Those that wait for a person: precious ones, those that ask for it, all if too many.
 
-    They go once they are confirmed, or once they themselves say so.
+    They go once they are confirmed, or once they themselves say so. Who confirms some of them has
+    seen them all: what is left out stays, however few these are.
     """
     open_ones = [
         one
         for one in candidates
         if one.ref.key not in confirmed and one.directives.prune != Leave.AGREED
     ]
-    if len(open_ones) > most:
+    if confirmed or len(open_ones) > most:
         return [one.ref for one in open_ones]
     return [one.ref for one in open_ones if needs_word(one)]
 

@@ -95,20 +95,17 @@ async def _examine(
 
 
 async def _look_at(tools: Tools, service: Service, one: Owned, terms: Terms) -> _Going | None:
-    """An object that is to be deleted; None if there is nothing (more) to delete.
-
-    What another service waits to have is left to it, as it is.
-    """
+    """An object that is to be deleted; None if there is nothing (more) to delete."""
     heir = None if one.leaving else tools.registry.heir(service, one.key)
-    if heir is not None:
-        if heir.due and heir.current != heir.desired:
-            # Whether it still waits shows once its newest word is read.
-            one.doubtful = True
-        else:
-            forget(tools, service, one)
+    if heir is not None and heir.due and heir.current != heir.desired:
+        # Whether it still waits shows once its newest word is read.
+        one.doubtful = True
         tools.urge(heir)
         return None
     try:
+        if heir is not None:
+            await _hand_over(tools, service, one, heir)
+            return None
         live = await tools.cluster.get(one.ref)
         if live is None or owner_of(live) != service.id:
             _has_gone(tools, service, one)
@@ -122,6 +119,19 @@ async def _look_at(tools: Tools, service: Service, one: Owned, terms: Terms) -> 
     except TowlineError as error:
         service.failures[one.key] = problem_of(error, one.ref)
         return None
+
+
+async def _hand_over(tools: Tools, service: Service, one: Owned, heir: Service) -> None:
+    """Leave an object to who waits for it, as it is.
+
+    Without our marks: an heir that is paused, or not there yet after a restart, would take it for
+    one of somebody else.
+    """
+    live = await tools.cluster.get(one.ref)
+    if live is not None and owner_of(live) == service.id:
+        await tools.cluster.merge(one.ref, release_patch())
+    forget(tools, service, one)
+    tools.urge(heir)
 
 
 def _held(found: list[_Going], terms: Terms, owned: int) -> list[ObjectRef]:

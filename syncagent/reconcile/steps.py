@@ -90,7 +90,7 @@ async def plan(tools: Tools, walk: Walk) -> None:
         if text := tools.registry.rival(walk.service, manifest.ref):
             walk.service.failures[key] = Problem(text, "Claimed", manifest.ref)
             barred.add(key)
-    walk.service.barred = frozenset(() if walk.spec.options.dry_run else barred)
+    _bar(tools, walk.service, frozenset(() if walk.spec.options.dry_run else barred))
 
 
 async def announce(tools: Tools, walk: Walk) -> None:
@@ -192,6 +192,15 @@ STEPS: tuple[Step, ...] = (
     prune,
     finish,
 )
+
+
+def _bar(tools: Tools, service: Service, barred: frozenset[ObjectKey]) -> None:
+    """Note what others have; who has what is wanted no more need not keep it for this service."""
+    for key in service.barred - barred:
+        holder = tools.registry.claimant(key)
+        if holder is not None and holder is not service:
+            tools.urge(holder)
+    service.barred = barred
 
 
 def _heed_stop(tools: Tools, walk: Walk) -> None:

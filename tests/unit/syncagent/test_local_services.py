@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from fleet.attestation import TrustedKeys
 from fleet.bundle import make_bundle
 from fleet.errors import Invalid, NotFound, TowlineError, Unavailable
 from fleet.identity import is_local_id, local_id
 from fleet.source import HelmRelease
+from syncagent.autonomy.admission import Admission
 from syncagent.autonomy.definitions import Reader
 from syncagent.autonomy.folders import FolderRenders
 from syncagent.autonomy.policy import LocalPolicy
@@ -20,16 +22,29 @@ from syncagent.autonomy.sources import (
     FolderSource,
     RepositorySource,
 )
+from syncagent.domain.events import CommandDone, Outcome
 from syncagent.domain.mirrors import Definition, Document, Mirror
 from syncagent.domain.objects import ObjectRef
-from syncagent.domain.services import Desired, DriftPolicy, Removal, Stamps
+from syncagent.domain.services import Desired, DriftPolicy, Phase, Removal, Stamps
 from syncagent.ports import DefinitionSource, Rendered, Renders
 from syncagent.state.bundles import BundleFiles
 from syncagent.state.database import Database
 from syncagent.state.memory import SqliteMemory
 from tests.fakes.clock import FakeClock
+from tests.fakes.engine import Stand
 
+CONFIG_KEY = ("", "ConfigMap", "shop", "a")
+HOOK = """
+apiVersion: batch/v1
+kind: Job
+metadata: {name: migrate, annotations: {towline.dev/hook: pre-sync}}
+spec: {template: {spec: {containers: [{name: main, image: job}]}}}
+"""
 CONFIG = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {k: v}\n"
+
+
+def done(command_id: str, message: str) -> CommandDone:
+    return CommandDone(command_id, Outcome.SUCCEEDED, message)
 
 
 async def place() -> str:
@@ -118,6 +133,34 @@ async def test_what_cannot_be_read_removes_nothing(world: World) -> None:
     shutil.rmtree(world.folder)
     await world.services.look()
     assert len(world.desired) == 1
+
+
+async def test_a_sync_of_the_clusters_own_is_stopped_on_request(tmp_path: Path) -> None:
+    """Its hook goes, no look at the same files takes it up, a restart neither; a change does."""
+    stand = Stand(tmp_path)
+    await stand.start()
+    place, key = World(tmp_path), ("batch", "Job", "shop", "migrate")
+    place.manifest("job.yaml", HOOK)
+    place.services._desire = lambda one: stand.engine.desire(one)
+    look, refresh = place.services.look, place.services.refresh
+    await look()
+    admission = Admission(stand.engine, TrustedKeys(()), stand.hub, stand.clock, refresh)
+    (service_id,) = place.services._known
+    await stand.until(lambda: key in stand.cluster.objects)
+    admission.terminate("c1", service_id)
+    await stand.until(lambda: stand.hub.answers == [done("c1", "stopped")])
+    assert stand.last(service_id)[0] == Phase.FAILED and key not in stand.cluster.objects
+    await look()
+    await stand.restart()
+    await look()
+    await stand.clock.advance(60)
+    assert not stand.cluster.objects.keys() & {key, CONFIG_KEY}
+    place.manifest("job.yaml", "# none\n")
+    await look()
+    await stand.until(lambda: stand.last(service_id) == (Phase.HEALTHY, ""))
+    assert CONFIG_KEY in stand.cluster.objects
+    await stand.stop()
+    place.database.close()
 
 
 async def test_a_definition_that_has_gone_removes_its_objects(world: World) -> None:

@@ -9,6 +9,7 @@ import pytest
 from fleet.bundle import KubeObject
 from syncagent.domain.changes import Change
 from syncagent.domain.events import Outcome
+from syncagent.domain.ownership import SERVICE_LABEL
 from syncagent.domain.services import Desired, Phase, Removal
 from syncagent.ports import Refused
 from tests.fakes.engine import Stand, config
@@ -312,6 +313,23 @@ async def test_too_many_deletions_wait_for_a_person(stand: Stand) -> None:
     assert len(stand.cluster.objects) == 1
 
 
+async def test_who_confirms_some_deletions_keeps_the_others(stand: Stand) -> None:
+    """Few enough to need no word by themselves they still wait: a person has left them out."""
+    stand.want(*(f"c{number}" for number in range(40)))
+    await stand.phase(Phase.HEALTHY)
+    stand.want("c0")
+    asked = (await stand.phase(Phase.AWAITING)).awaiting
+    stand.want("c0", confirmed=asked[:35])
+    status = await stand.phase(Phase.AWAITING)
+    assert set(status.awaiting) == set(asked[35:])
+    assert {key[3] for key in stand.cluster.objects} == {"c0", *(ref.name for ref in asked[35:])}
+    await stand.restart()
+    assert len((await stand.phase(Phase.AWAITING)).awaiting) == 4
+    stand.want("c0", confirmed=asked[35:])
+    await stand.phase(Phase.HEALTHY)
+    assert len(stand.cluster.objects) == 1
+
+
 async def test_a_larger_budget_is_a_matter_of_the_service(stand: Stand) -> None:
     """deletion_budget allows what the default does not."""
     stand.want(*(f"c{number}" for number in range(20)))
@@ -423,6 +441,31 @@ async def test_who_waited_for_an_object_may_want_it_no_more(stand: Stand, still:
     await stand.clock.advance(60)
     assert has(stand, "", "ConfigMap", "prod", "a") is still
     assert (("delete", "ConfigMap prod/a") in stand.cluster.calls) is not still
+
+
+@pytest.mark.parametrize("restarts", [True, False])
+async def test_a_paused_service_gets_what_it_waits_for_later(stand: Stand, restarts: bool) -> None:
+    """Its holder goes with all it has: that one object stays, and is nobody's until then."""
+    stand.want("a", "b", service="first")
+    await stand.until(lambda: stand.last("first") == (Phase.HEALTHY, ""))
+    stand.bring([config("a", "mine")], service="second")
+    await stand.until(lambda: stand.last("second")[0] == Phase.FAILED)
+    stand.bring([config("a", "mine")], service="second", paused=True)
+    stand.sequence += 1
+    stand.engine.desire(Desired("first", stand.sequence, removal=Removal.CASCADE))
+    await stand.until(lambda: stand.last("first")[0] == Phase.REMOVED)
+    key = ("", "ConfigMap", "prod", "a")
+    uid = stand.cluster.objects[key]["metadata"]["uid"]
+    assert not has(stand, "", "ConfigMap", "prod", "b")
+    if restarts:
+        await stand.restart()
+    await stand.clock.advance(60)
+    live = stand.cluster.objects[key]
+    assert live["data"] == {"key": "1"} and SERVICE_LABEL not in live["metadata"]["labels"]
+    stand.bring([config("a", "mine")], service="second")
+    await stand.until(lambda: stand.last("second") == (Phase.HEALTHY, ""))
+    live = stand.cluster.objects[key]
+    assert (live["metadata"]["uid"], live["data"]) == (uid, {"key": "mine"})
 
 
 async def test_a_service_that_goes_too_inherits_nothing(stand: Stand) -> None:
