@@ -30,7 +30,7 @@ def simulate(
     scenario: Annotated[
         list[str] | None,
         typer.Option(
-            help="idle, onboard, commit, churn, hung, slow, noisy, flapping, storm; all without."
+            help="One of those above; once for each. All without, churn only with --churn."
         ),
     ] = None,
     clusters: Annotated[int, typer.Option(help="How many clusters to simulate.")] = 100,
@@ -65,6 +65,18 @@ def simulate(
     """Simulate many clusters with the real link, and tell what they cost.
 
     Without --url, against a control plane that is started for it and removed afterwards.
+
+    \b
+    Scenarios, in the order in which they are played:
+      idle      nothing happens, with more and more clusters
+      onboard   all clusters register and connect at once; idle does it step by step
+      commit    one commit changes a service in each cluster
+      churn     all play what record-churn has recorded
+      hung      a third of the agents answer nothing: do others notice?
+      slow      a third of the agents read slowly: do others notice?
+      noisy     one agent tells of drift all the time: do others notice?
+      flapping  connections are cut every second
+      storm     the control plane is killed, and all agents come back
 
     \b
     Example:

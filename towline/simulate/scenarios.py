@@ -20,7 +20,8 @@ from towline.simulate.stage import Stage
 
 _SETTLE_S = 3.0
 _STEPS = (0.05, 0.25, 0.5, 1.0)
-_FLAP_SHARE = 0.05
+_FLAP_SHARE, _CUT_EVERY_S = 0.05, 1.0
+_LINKED = "% of agents"
 _SLOW_DUTY = (0.45, 0.05)
 _HOUR = 3600.0
 
@@ -156,10 +157,11 @@ async def flapping(stage: Stage) -> Outcome:
     """Each second a twentieth of all connections is cut; in the end all are there again."""
     before = stage.hub.gauge.read().cpu
     stage.say(f"cutting {_FLAP_SHARE:.0%} of all connections every second")
-    began, cuts = time.monotonic(), 0
-    while time.monotonic() - began < stage.plan.seconds:
+    began, cuts, linked = time.monotonic(), 0, []
+    while (at := time.monotonic() - began) < stage.plan.seconds:
+        linked.append((at, await stage.linked()))
         cuts += await stage.cut(_FLAP_SHARE)
-        await asyncio.sleep(1.0)
+        await asyncio.sleep(_CUT_EVERY_S)
     back = await stage.until_linked()
     used = stage.hub.gauge.read().cpu - before
     figures = [
@@ -167,7 +169,8 @@ async def flapping(stage: Stage) -> Outcome:
         Figure("all linked again after the last cut", back, "s"),
         Figure("flapping, control plane's CPU a cut", 1000 * used / max(cuts, 1), "ms"),
     ]
-    return Outcome("flapping", figures)
+    curve = Curve("Linked while connections are cut", "seconds", _LINKED, {"linked": linked})
+    return Outcome("flapping", figures, [curve])
 
 
 async def storm(stage: Stage) -> Outcome:
@@ -180,8 +183,11 @@ async def storm(stage: Stage) -> Outcome:
     else:
         stage.say("cutting all connections")
         await stage.cut(1.0)
-    took = await stage.until_linked()
-    return Outcome("storm", [Figure(f"all {stage.size} agents back", took, "s", 20.0)])
+    back = await stage.returning()
+    curve = Curve("Back after the storm", "seconds", _LINKED, {"linked": back})
+    return Outcome(
+        "storm", [Figure(f"all {stage.size} agents back", back[-1][0], "s", 20.0)], [curve]
+    )
 
 
 Scenario = Callable[[Stage], Awaitable[Outcome]]

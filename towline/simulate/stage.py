@@ -114,12 +114,26 @@ class Stage:
 
     async def until_linked(self) -> float:
         """Wait until every agent is linked; the seconds that took. Unavailable: some are not."""
-        began = time.monotonic()
-        while total(await self.look(), "linked") < self.size:
-            if time.monotonic() - began > self.plan.patience:
+        return (await self.returning())[-1][0]
+
+    async def returning(self) -> list[tuple[float, float]]:
+        """Seconds from now on and per cent of the agents linked then, until all are.
+
+        Unavailable: some are not in time.
+        """
+        began, seen = time.monotonic(), []
+        while True:
+            part = await self.linked()
+            seen.append((time.monotonic() - began, part))
+            if part >= 100:
+                return seen
+            if seen[-1][0] > self.plan.patience:
                 raise Unavailable(f"not all agents were linked within {self.plan.patience:.0f} s")
             await asyncio.sleep(_LOOK_S)
-        return time.monotonic() - began
+
+    async def linked(self) -> float:
+        """Per cent of the agents that are linked now."""
+        return 100 * total(await self.look(), "linked") / max(self.size, 1)
 
     async def deploy(self) -> float:
         """A service in each cluster, carried out and told of; the seconds. Invalid: no git."""

@@ -22,12 +22,12 @@ RECORDING = """{"recording":"churn/1","seconds":1,"objects":2}
 
 
 def test_a_few_clusters_are_simulated_from_end_to_end(tmp_path: Path) -> None:
-    """Agents connect, one commit reaches all, all play a recording, one is loud; it is told so."""
+    """Agents connect, one commit reaches all, all play a recording, one is loud, all come back after a kill."""
     (tmp_path / "churn.jsonl").write_text(RECORDING)
     flags = ["--clusters", "4", "--add", "300", "-o", "json"]
     flags += ["--scenario", "onboard", "--scenario", "commit"]
     flags += ["--scenario", "churn", "--churn", str(tmp_path / "churn.jsonl"), "--seconds", "1"]
-    flags += ["--scenario", "noisy"]
+    flags += ["--scenario", "noisy", "--scenario", "storm"]
     done = subprocess.run(
         [*COMMAND, *flags], capture_output=True, text=True, check=False, timeout=PATIENCE
     )
@@ -38,6 +38,8 @@ def test_a_few_clusters_are_simulated_from_end_to_end(tmp_path: Path) -> None:
     assert figures["churn, changes told a second"] > 1
     assert figures["report to acknowledgement, p95"] > 0
     assert figures["beside a noisy one, to calm"] > 0
+    back = said["scenarios"][-1]["curves"][0]["lines"]["linked"]
+    assert back[-1] == [figures["all 4 agents back"], 100]
     needs = {one["need"] for one in said["forecast"]["grounds"]}
     assert needs == {"all connecting anew", "a commit to all"}
     assert said["forecast"]["clusters"] == 304
