@@ -18,7 +18,7 @@ from sqlalchemy.engine import Dialect
 from controlplane.storage.connection import Connection
 
 Row = tuple[Any, ...]
-_BLOCK = 64
+_BLOCK = 512
 _DIALECTS: dict[str, Dialect] = {"sqlite": sqlite.dialect(), "postgresql": asyncpg.dialect()}
 
 
@@ -29,14 +29,13 @@ def moment_writer(dialect: str) -> Callable[[datetime], Any]:
 
 async def insert_rows(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
     """Add rows: all columns but `id`, in the table's order, as the driver takes them."""
-    whole = len(rows) - len(rows) % _BLOCK
-    blocks = [
-        tuple(chain.from_iterable(rows[start : start + _BLOCK]))
-        for start in range(0, whole, _BLOCK)
-    ]
-    for given, size in ((blocks, _BLOCK), (rows[whole:], 1)):
-        if given:
-            await connection.execute_text(_statement(table, connection.dialect, size), given)
+    start = 0
+    while left := len(rows) - start:
+        # A power of two, so that there are few different statements, and few of them at a time.
+        size = min(_BLOCK, 1 << (left.bit_length() - 1))
+        values = tuple(chain.from_iterable(rows[start : start + size]))
+        await connection.execute_text(_statement(table, connection.dialect, size), [values])
+        start += size
 
 
 @cache

@@ -1,6 +1,5 @@
 """What the Kubernetes door asks of the control plane."""
 
-import asyncio
 from collections.abc import Iterable
 from datetime import datetime
 from operator import attrgetter
@@ -34,8 +33,6 @@ from proxy.domain.audit import EndReason, RequestRecord
 log = structlog.get_logger(__name__)
 
 _WRITE_EVERY = 0.5
-# So many rows are written sooner: what lives long is looked through again and again as garbage.
-_ENOUGH = 1_000
 _MOST_WAITING = 20_000
 _REFUSALS_LISTED = 60
 _NOTED = (
@@ -112,8 +109,6 @@ class DoorAudit:
         self._clock = clock
         self._waiting: list[AuditEntry] = []
         self._dropped = 0
-        self._turn = asyncio.Lock()
-        self._early = False
         self._strangers = Strangers(clock)
         self._refused = Strangers(clock, listed=_REFUSALS_LISTED)
         self.tasks = Tasks("door-audit")
@@ -124,7 +119,6 @@ class DoorAudit:
 
     async def stop(self) -> None:
         """Write what is left."""
-        self._early = True
         await self.tasks.stop()
         self._wait([*self._strangers.due(all_of_them=True), *self._refused.due(all_of_them=True)])
         await self._flush()
@@ -150,9 +144,6 @@ class DoorAudit:
         room = _MOST_WAITING - len(self._waiting)
         self._waiting += entries[:room]
         self._dropped += len(entries[room:])
-        if len(self._waiting) >= _ENOUGH and not self._early:
-            self._early = True
-            self.tasks.spawn("write early", self._flush())
 
     async def _write(self) -> None:
         while True:
@@ -161,11 +152,6 @@ class DoorAudit:
             await self._flush()
 
     async def _flush(self) -> None:
-        async with self._turn:
-            await self._flush_all()
-
-    async def _flush_all(self) -> None:
-        """After a failure the next try is that of the half second."""
         entries, dropped = list(self._waiting), self._dropped
         lost = [_lost(dropped, self._clock.now())] if dropped else []
         if not entries and not lost:
@@ -177,7 +163,6 @@ class DoorAudit:
             return
         del self._waiting[: len(entries)]
         self._dropped -= dropped
-        self._early = False
 
 
 def _recording(door: Entry) -> Recording:

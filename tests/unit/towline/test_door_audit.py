@@ -100,23 +100,3 @@ async def test_rows_wait_for_the_store_up_to_a_bound(monkeypatch: pytest.MonkeyP
     assert (lost.action, lost.detail) == ("audit.dropped", {"rows": 15})
     await stand.audit.stop()
     assert len(stand.trail.rows) == 11
-
-
-async def test_many_rows_are_written_before_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once, in order, and not again and again while the store is away."""
-    monkeypatch.setattr(door, "_ENOUGH", 3)
-    stand = Stand()
-    for number in range(4):
-        stand.audit.closed(stand.record(f"10.0.0.{number}:1", who=ANN))
-    await stand.clock.advance(0)
-    assert [row.source for row in stand.trail.rows] == [f"10.0.0.{n}" for n in range(4)]
-    stand.trail.away = True
-    for number in range(4, 8):
-        stand.audit.closed(stand.record(f"10.0.0.{number}:1", who=ANN))
-        await stand.clock.advance(0)
-    stand.trail.away = False
-    stand.audit.closed(stand.record("10.0.0.8:1", who=ANN))
-    await stand.clock.advance(0)
-    assert len(stand.trail.rows) == 4
-    await stand.audit.stop()
-    assert [row.source for row in stand.trail.rows] == [f"10.0.0.{n}" for n in range(9)]
