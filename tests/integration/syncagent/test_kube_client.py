@@ -32,8 +32,9 @@ class Server:
 
     async def handle(self, request: web.Request) -> web.Response:
         if request.path == "/api/v1":
-            resource = {"name": "configmaps", "kind": "ConfigMap", "namespaced": True}
-            return answer({"resources": [resource]})
+            kinds = {"configmaps": "ConfigMap", "pods": "Pod"}
+            resources = [{"name": n, "kind": k, "namespaced": True} for n, k in kinds.items()]
+            return answer({"resources": resources})
         signed = request.headers.get("Authorization", "")
         self.asked.append((request.method, str(request.rel_url), signed))
         return self.answers.popleft() if self.answers else answer({})
@@ -145,6 +146,16 @@ async def test_a_watch_goes_on_and_lists_anew_after_410(server) -> None:
     assert (seen[2].version, seen[6].version) == (5, 20)
     places = [url.split("resourceVersion=")[1].split("&")[0] for _, url, _ in handler.asked[2:4]]
     assert places == ["5", "9"]
+
+
+async def test_the_end_of_a_log_comes_in_whole_lines(server) -> None:
+    """A line that was cut may hold half a secret, which nobody would mask."""
+    handler, cluster, _ = server
+    pod, line = ObjectRef("", "v1", "Pod", "n", "p"), "x" * 1000
+    for body in ("one\ntwo", f"{line}\n" * 40, ""):
+        handler.answers.append(web.Response(body=body.encode()))
+    said = [await cluster.log_tail(pod, "", previous=True) for _ in range(3)]
+    assert said == ["one\ntwo", f"{line}\n" * 32, ""]
 
 
 async def test_kubeconfigs(tmp_path: Path) -> None:
