@@ -17,11 +17,13 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 
 from fleet.errors import Invalid
+from fleet.identity import RepositoryId
 from fleet.remotes import Remote
 from fleet.source import GitCredentials
 from gitcache.mirror.connect import PROXY_VARIABLE
 from gitcache.mirror.route import Route
 from gitcache.mirror.secretfiles import secret_path
+from gitcache.mirror.sshsharing import SharedConnections
 
 _CONNECT = "gitcache.mirror.connect"
 _SETTINGS = {
@@ -73,13 +75,21 @@ def environment(home: Path, settings: Mapping[str, str] | None = None) -> dict[s
 class Access:
     """Builds the environment for talking to a remote."""
 
-    def __init__(self, home: Path, *, known_hosts: Path | None = None, ssh: str = "ssh") -> None:
+    def __init__(
+        self,
+        home: Path,
+        *,
+        known_hosts: Path | None = None,
+        ssh: str = "ssh",
+        shared: SharedConnections | None = None,
+    ) -> None:
         self._home = home
         self._known_hosts = known_hosts
         self._ssh = ssh
+        self._shared = shared
 
     @contextmanager
-    def environment(self, route: Route) -> Generator[dict[str, str]]:
+    def environment(self, repository_id: RepositoryId, route: Route) -> Generator[dict[str, str]]:
         """The environment, valid inside the `with`. Invalid: an unusable private key.
 
         git is bound to the route's addresses, whatever the name gives later.
@@ -90,13 +100,14 @@ class Access:
                 yield environment(self._home, settings)
                 return
             env = environment(self._home)
-            env["GIT_SSH_COMMAND"] = self._ssh_command(route, secrets)
+            shared = self._shared.options(repository_id, route) if self._shared else {}
+            env["GIT_SSH_COMMAND"] = self._ssh_command(route, secrets, shared)
             env["GIT_SSH_VARIANT"] = "ssh"
             if route.proxy:
                 env[PROXY_VARIABLE] = route.proxy
             yield env
 
-    def _ssh_command(self, route: Route, secrets: ExitStack) -> str:
+    def _ssh_command(self, route: Route, secrets: ExitStack, shared: Mapping[str, str]) -> str:
         given = route.credentials or GitCredentials()
         own = secrets.enter_context(secret_path(given.known_hosts))
         trusted = [str(self._known_hosts)] if self._known_hosts else []
@@ -115,6 +126,7 @@ class Access:
             "ForwardAgent": "no",
             "ClearAllForwardings": "yes",
             "PermitLocalCommand": "no",
+            **shared,
         }
         if route.proxy:
             options["ProxyCommand"] = shlex.join([sys.executable, "-I", "-m", _CONNECT, "%h", "%p"])

@@ -23,6 +23,7 @@ from gitcache.mirror.quickfetch import QuickFetch
 from gitcache.mirror.remotegit import RemoteGit
 from gitcache.mirror.routes import Routes
 from gitcache.mirror.runner import GitRunner
+from gitcache.mirror.sshsharing import SharedConnections
 from gitcache.mirror.submodules import Submodules
 from gitcache.mirror.trees import GitTrees
 from gitcache.ports import Egress
@@ -75,7 +76,13 @@ class Mirror:
             authority=options.authority,
         )
         self.runner = GitRunner(home, memory=options.memory)
-        access = Access(home, known_hosts=options.known_hosts, ssh=options.ssh)
+        self.connections = SharedConnections(clock, options.ssh)
+        access = Access(
+            home,
+            known_hosts=options.known_hosts,
+            ssh=options.ssh,
+            shared=self.connections,
+        )
         self.git = RemoteGit(self.runner, access, self.routes, self.pacing)
         known = KnownCapabilities(self.http, clock)
         self.http_lister = HttpRefLister(self.http, self.routes, known)
@@ -127,6 +134,7 @@ class Mirror:
     async def open(self) -> None:
         """Make the folder, sweep it, and see whether git is there. GitError."""
         await asyncio.to_thread(self.clones.open)
+        await asyncio.to_thread(self.connections.open)
         await self.runner.check_version()
 
     async def close(self) -> None:
@@ -135,3 +143,4 @@ class Mirror:
         await self.http.close()
         await self.admission.close()
         await asyncio.to_thread(self.runner.close)
+        await self.connections.close()

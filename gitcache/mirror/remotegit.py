@@ -45,7 +45,7 @@ class RemoteGit:
             # Deriving a key from a passphrase takes a tenth of a second of CPU.
             await asyncio.to_thread(plain_key, route.credentials)
             async with self._pacing.turn(f"{route.remote.host}:{route.remote.port}"):
-                with self._access.environment(route) as environment:
+                with self._access.environment(spec.id, route) as environment:
                     return await self._try(
                         route, arguments(route.remote.text), environment | dict(env or {}), seconds
                     )

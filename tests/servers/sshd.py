@@ -71,6 +71,15 @@ class Sshd:
         """Let this key in, and no other."""
         (self.folder / "authorized").write_text(public_key + "\n")
 
+    def signed_in(self) -> int:
+        """How often somebody has signed in since the server was made."""
+        return (self.folder / "log").read_text().count("Accepted publickey")
+
+    def connections(self) -> int:
+        """How many connections are open: each has a process."""
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
+        return len(children.read_text().split())
+
     def __enter__(self) -> Self:
         config = self.folder / "sshd_config"
         config.write_text(_CONFIG.format(port=self.port, folder=self.folder))

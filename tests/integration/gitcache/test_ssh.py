@@ -1,6 +1,8 @@
 """Repositories over a real ssh server: keys, host keys, proxies."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fleet.errors import Unavailable
+from fleet.identity import RepositoryId
 from fleet.runtime.clock import SystemClock
 from fleet.source import GitCredentials, RepositorySpec
 from gitcache.mirror.mirror import Mirror, MirrorOptions
@@ -22,6 +25,15 @@ KEY = Ed25519PrivateKey.generate()
 PUBLIC = (
     KEY.public_key()
     .public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
+    .decode()
+)
+OTHER = (
+    Ed25519PrivateKey.generate()
+    .private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.OpenSSH,
+        serialization.NoEncryption(),
+    )
     .decode()
 )
 PRIVATE = KEY.private_bytes(
@@ -81,6 +93,45 @@ async def test_a_key_with_a_passphrase_reads_a_host_that_the_repository_knows(
     second = repository.commit({"a": "2"})
     await mirror.clones.fetch(follow, {"m": second})
     assert await mirror.clones.pins(follow) == {"m": second}
+
+
+async def test_a_repository_signs_in_once_for_many_polls_and_each_for_itself(
+    mirror: Mirror, sshd: Sshd, repository: Repository
+) -> None:
+    repository.commit({"a": "1"})
+    one = over_ssh(sshd, repository, known=sshd.known_hosts)
+    for _ in range(3):
+        await mirror.lister.list_refs(one, [MAIN])
+    assert sshd.signed_in() == 1
+    await mirror.lister.list_refs(replace(one, id=RepositoryId("another")), [MAIN])
+    assert sshd.signed_in() == 2
+
+
+async def test_new_credentials_are_not_answered_on_an_old_connection(
+    mirror: Mirror, sshd: Sshd, repository: Repository
+) -> None:
+    repository.commit({"a": "1"})
+    follow = over_ssh(sshd, repository, known=sshd.known_hosts)
+    await mirror.lister.list_refs(follow, [MAIN])
+    for given in (
+        replace(follow.credentials or GitCredentials(), private_key=OTHER, passphrase=None),
+        replace(follow.credentials or GitCredentials(), known_hosts=None),
+        None,
+    ):
+        with pytest.raises(Unavailable):
+            await mirror.lister.list_refs(replace(follow, credentials=given), [MAIN])
+
+
+async def test_no_connection_outlives_the_mirror(
+    mirror: Mirror, sshd: Sshd, repository: Repository
+) -> None:
+    repository.commit({"a": "1"})
+    follow = over_ssh(sshd, repository, known=sshd.known_hosts)
+    await mirror.lister.list_refs(follow, [MAIN])
+    await mirror.connections.close()
+    async with asyncio.timeout(60):
+        while sshd.connections():
+            await asyncio.sleep(0.02)
 
 
 async def test_an_unknown_host_is_refused_with_the_fingerprint_to_compare(

@@ -1,0 +1,105 @@
+"""Ssh connections that outlive the git command that made them, so that a poll shakes no hands.
+
+Each is one repository's, with the key, the host keys and the addresses that it was made with:
+whoever has anything else has another connection. ssh(1) calls this ControlMaster.
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import secrets
+import stat
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import astuple
+from pathlib import Path
+
+import structlog
+
+from fleet.identity import RepositoryId
+from fleet.runtime.clock import Clock
+from gitcache.mirror.route import Route
+
+log = structlog.get_logger(__name__)
+
+_IDLE_SECONDS = 60
+"""A connection that nobody has used for so long ends, also if this process is no more."""
+
+_USED_SECONDS = 300.0
+"""For so long at most a connection is used, so that a key that the host admits no more is noticed
+within minutes."""
+
+_MAX_PATH = 70
+"""Bytes: with what ssh adds, the address of a socket has at most about a hundred."""
+
+_LEAVING_SECONDS = 5.0
+
+
+class SharedConnections:
+    """Names sockets in a folder that only this user enters; before `open` nothing is shared."""
+
+    def __init__(self, clock: Clock, ssh: str) -> None:
+        self._clock = clock
+        self._ssh = ssh
+        self._salt = secrets.token_bytes(16)
+        self._process = secrets.token_hex(4)
+        self._folder: Path | None = None
+        self._began: dict[str, float] = {}
+
+    def open(self) -> None:
+        """Find a place. Where none can be had, each command has a connection of its own."""
+        folder = Path(tempfile.gettempdir()) / f"towline-ssh-{os.getuid()}"
+        if len(os.fsencode(folder)) > _MAX_PATH:
+            log.info("ssh connections are not shared", reason="the path of TMPDIR is too long")
+            return
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+            found = folder.lstat()
+        except OSError as error:
+            log.info("ssh connections are not shared", reason=error.strerror)
+            return
+        # Anybody may make folders there, also one of this name.
+        if found.st_mode == stat.S_IFDIR | 0o700 and found.st_uid == os.getuid():
+            self._folder = folder
+        else:
+            log.warning("ssh connections are not shared: others can enter", folder=str(folder))
+
+    async def close(self) -> None:
+        """End the connections."""
+        folder, self._folder = self._folder, None
+        if folder is not None:
+            await asyncio.to_thread(self._end_all, folder)
+
+    def options(self, repository_id: RepositoryId, route: Route) -> Mapping[str, str]:
+        """Options of ssh with which a command takes part; none through a proxy.
+
+        Of a proxy's program ssh would hide the reasons then.
+        """
+        if self._folder is None or route.proxy:
+            return {}
+        path = self._folder / f"{self._process}-{self._name(repository_id, route)}"
+        return {
+            "ControlMaster": "auto",
+            "ControlPath": str(path).replace("%", "%%"),
+            "ControlPersist": str(_IDLE_SECONDS),
+        }
+
+    def _name(self, repository_id: RepositoryId, route: Route) -> str:
+        given = astuple(route.credentials) if route.credentials else ()
+        identity = self._digest(repository_id, route.remote.text, given, route.addresses)
+        now = self._clock.monotonic()
+        self._began = {
+            one: began for one, began in self._began.items() if now - began < _USED_SECONDS
+        }
+        return self._digest(identity, self._began.setdefault(identity, now))
+
+    def _digest(self, *what: object) -> str:
+        return hashlib.blake2b(repr(what).encode(), key=self._salt, digest_size=10).hexdigest()
+
+    def _end_all(self, folder: Path) -> None:
+        for path in folder.glob(f"{self._process}-*"):
+            command = [self._ssh, "-F", os.devnull, "-O", "exit", "-S", str(path), "all"]
+            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+                subprocess.run(command, capture_output=True, timeout=_LEAVING_SECONDS, check=False)

@@ -1,0 +1,94 @@
+"""Which ssh commands take part in one connection, and where its socket may lie."""
+
+import ssl
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fleet.identity import RepositoryId
+from fleet.remotes import parse_remote
+from fleet.source import GitCredentials
+from gitcache.mirror.route import Route
+from gitcache.mirror.sshsharing import SharedConnections
+from tests.fakes.clock import FakeClock
+
+SHOP, BANK = RepositoryId("shop"), RepositoryId("bank")
+ROUTE = Route(
+    parse_remote("git@git.example.org:shop.git"),
+    GitCredentials(private_key="key", known_hosts="known"),
+    ssl.create_default_context(),
+    None,
+    addresses=("192.0.2.1",),
+)
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def shared(clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[SharedConnections]:
+    """Not opened yet; its sockets are to lie in a folder of the test's own, with a short path."""
+    with tempfile.TemporaryDirectory(prefix="t-") as folder:
+        monkeypatch.setattr(tempfile, "tempdir", folder)
+        yield SharedConnections(clock, "ssh")
+
+
+async def test_one_repository_with_the_same_credentials_shares(
+    shared: SharedConnections, clock: FakeClock
+) -> None:
+    shared.open()
+    first = shared.options(SHOP, ROUTE)
+    assert first["ControlMaster"] == "auto"
+    await clock.advance(200)
+    assert shared.options(SHOP, ROUTE) == first
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        lambda route: replace(route, credentials=None),
+        lambda route: replace(route, credentials=replace(route.credentials, private_key="other")),
+        lambda route: replace(route, credentials=replace(route.credentials, known_hosts="other")),
+        lambda route: replace(route, addresses=("192.0.2.2",)),
+        lambda route: replace(route, remote=parse_remote("git@git.example.org:bank.git")),
+    ],
+)
+def test_whoever_has_anything_else_does_not(
+    shared: SharedConnections, changed: Callable[[Route], Route]
+) -> None:
+    shared.open()
+    assert shared.options(SHOP, changed(ROUTE)) != shared.options(SHOP, ROUTE)
+
+
+def test_no_two_repositories_share(shared: SharedConnections) -> None:
+    shared.open()
+    assert shared.options(BANK, ROUTE) != shared.options(SHOP, ROUTE)
+
+
+async def test_a_connection_is_used_for_minutes_only(
+    shared: SharedConnections, clock: FakeClock
+) -> None:
+    shared.open()
+    first = shared.options(SHOP, ROUTE)
+    await clock.advance(301)
+    assert shared.options(SHOP, ROUTE) != first
+
+
+def test_through_a_proxy_nothing_is_shared(shared: SharedConnections) -> None:
+    shared.open()
+    assert shared.options(SHOP, replace(ROUTE, proxy="http://proxy:1")) == {}
+
+
+def test_a_folder_that_others_can_enter_is_not_used(shared: SharedConnections) -> None:
+    shared.open()
+    folder = Path(shared.options(SHOP, ROUTE)["ControlPath"]).parent
+    assert folder.stat().st_mode & 0o777 == 0o700
+    folder.chmod(0o755)
+    again = SharedConnections(FakeClock(), "ssh")
+    again.open()
+    assert again.options(SHOP, ROUTE) == {}
