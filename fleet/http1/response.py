@@ -34,13 +34,13 @@ class ResponseObserver:
         self._parser: httptools.HttpResponseParser | None = None
         self._length: int | None = None
         self._left = 0
-        self._chunked = self._json = self._head_seen = False
+        self._chunked = self._json = self._encoded = self._head_seen = False
         self._tail = b""
 
     @property
     def between_events(self) -> bool:
         """A stream of JSON lines in chunks stands right behind a line: it may be ended here."""
-        if not self._chunked or self.complete or not self._json:
+        if not self._chunked or self.complete or not self._json or self._encoded:
             return False
         return not self._tail or self._tail.endswith(b"\n\r\n")
 
@@ -165,6 +165,8 @@ class ResponseObserver:
             self._length = int(value)
         elif lower == b"content-type":
             self._json = value.startswith(b"application/json")
+        elif lower == b"content-encoding":
+            self._encoded = True
         elif lower == b"transfer-encoding":
             if value.strip().lower() != b"chunked":
                 raise BadResponse("a transfer encoding other than chunked")

@@ -167,3 +167,40 @@ def test_doubtful_framing_is_refused(head: bytes) -> None:
     """No answer whose end two readers could see at different places."""
     with pytest.raises(BadResponse):
         ResponseObserver().feed(head)
+
+
+JSON = b"Content-Type: application/json\r\n"
+EVENT = b"8\r\n{event}\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("fields", "body", "may_end"),
+    [
+        (JSON, b"", True),
+        (JSON, EVENT, True),
+        (JSON, EVENT * 2, True),
+        (JSON, EVENT[:-2], False),
+        (JSON, EVENT[:6], False),
+        (JSON, EVENT + b"5\r\n{half\r\n", False),
+        (JSON, EVENT + b"0\r\n\r\n", False),
+        (JSON + b"Content-Encoding: gzip\r\n", EVENT, False),
+        (b"Content-Encoding: gzip\r\n" + JSON, b"", False),
+        (b"Content-Type: application/vnd.kubernetes.protobuf;stream=watch\r\n", EVENT, False),
+    ],
+)
+def test_a_watch_may_be_ended_behind_a_line_of_plain_json(
+    fields: bytes, body: bytes, may_end: bool
+) -> None:
+    """Nowhere else: a client would take half of an event for whole."""
+    for early in (b"", b"HTTP/1.1 103 Early Hints\r\n\r\n"):
+        observer = ResponseObserver()
+        head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n" + fields + b"\r\n"
+        for byte in early + head + body:
+            observer.feed(bytes([byte]))
+        assert observer.between_events is may_end
+
+
+def test_an_answer_of_known_length_is_no_stream_of_events() -> None:
+    observer = ResponseObserver()
+    observer.feed(b"HTTP/1.1 200 OK\r\n" + JSON + b"Content-Length: 20\r\n\r\n{event}\n")
+    assert not observer.between_events
