@@ -4,6 +4,7 @@ SQLite's driver takes and gives up the interpreter's lock once a statement: row 
 wait for a busy event loop as often as there are rows.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import cache
@@ -19,6 +20,7 @@ from controlplane.storage.connection import Connection
 
 Row = tuple[Any, ...]
 _BLOCK = 512
+_NUMBERED = re.compile(r"\$(\d+)")
 _DIALECTS: dict[str, Dialect] = {"sqlite": sqlite.dialect(), "postgresql": asyncpg.dialect()}
 
 
@@ -40,9 +42,19 @@ async def insert_rows(connection: Connection, table: Table, rows: Sequence[Row])
 
 @cache
 def _statement(table: Table, dialect: str, rows: int) -> str:
-    """An INSERT of so many rows."""
+    """An INSERT of so many rows: one row's as SQLAlchemy writes it, its values repeated.
+
+    SQLAlchemy takes a fifth of a second for 512 rows, in which nobody is served.
+    """
     row = {column.name: None for column in table.c if column.name != "id"}
-    return str(insert(table).values([row] * rows).compile(dialect=_DIALECTS[dialect]))
+    one = insert(table).values(row).inline().compile(dialect=_DIALECTS[dialect])
+    into, _, values = str(one).partition(" VALUES ")
+    return f"{into} VALUES {', '.join(_moved(values, at * len(row)) for at in range(rows))}"
+
+
+def _moved(values: str, by: int) -> str:
+    """A row's placeholders behind so many others, where they are numbered."""
+    return _NUMBERED.sub(lambda match: f"${int(match[1]) + by}", values)
 
 
 def _as_text(at: datetime) -> str:
