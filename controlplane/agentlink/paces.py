@@ -1,7 +1,6 @@
 """How fast the reports of each cluster are taken: one that tells of too much waits by itself.
 
-What a report costs is its weight: one for most. A drift weighs as `DRIFT`, since it is a row of the
-ledger for long and no later report replaces it; `OBJECTS` of an inventory weigh one more.
+Each cluster has credit, of which its reports take as much as they weigh: most of them one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,9 +9,10 @@ from itertools import accumulate, takewhile
 
 from fleet.identity import ClusterId
 from fleet.runtime.clock import Clock
+from fleet.wire.v1 import agent_pb2 as wire
 
 BURST = 3000
-"""Weight at once: more than a whole cluster has to tell after a first sync."""
+"""Weight at once: more than all but the largest clusters have to tell after a first sync."""
 
 RATE = 50.0
 """Weight a second that is taken of a cluster for ever."""
@@ -20,8 +20,8 @@ RATE = 50.0
 TURN = 50
 """Weight that one who waits is given together: few transactions cost others less than many."""
 
-DRIFT = 10
-OBJECTS = 50
+_DRIFT = 10
+_BYTES = 8 << 10
 
 SLOWED = (
     f"its agent tells of more than {RATE:.0f} things a second: they are taken more slowly, none is "
@@ -34,6 +34,14 @@ class _Budget:
     left: float
     at: float
     slowed: bool = False
+
+
+def weight(report: wire.Report) -> int:
+    """How much work it is: one, and one more for each 8 KiB.
+
+    A drift weighs as ten: it stays in the ledger for long, and no later report replaces it.
+    """
+    return (_DRIFT if report.HasField("drift") else 1) + report.ByteSize() // _BYTES
 
 
 class Paces:

@@ -8,7 +8,7 @@ from typing import Protocol
 import structlog
 
 from controlplane.agentlink import messages
-from controlplane.agentlink.paces import DRIFT, OBJECTS, SLOWED
+from controlplane.agentlink.paces import SLOWED, weight
 from controlplane.domain.commands import Command, CommandKind
 from controlplane.domain.ledger import LedgerEntry
 from controlplane.domain.services import Service
@@ -243,8 +243,7 @@ class Session:
             self._reported.clear()
             while self._reports and self._goodbye is None:
                 some = self._reports[: _taken_at_once(self._reports)]
-                weights = [_weight(one) for one in some]
-                most = await self._observer.admit(self.cluster_id, weights)
+                most = await self._observer.admit(self.cluster_id, [*map(weight, some)])
                 batch, self._reports = self._reports[:most], self._reports[most:]
                 self._waiting_bytes -= sum(one.ByteSize() for one in batch)
                 self._room.set()
@@ -349,12 +348,6 @@ def _taken_at_once(reports: Sequence[wire.Report]) -> int:
     told = (one.inventory for one in reports[:_MOST_AT_ONCE])
     objects = accumulate(len(one.present) + len(one.gone) for one in told)
     return max(1, sum(1 for _ in takewhile(lambda count: count <= _MOST_OBJECTS_AT_ONCE, objects)))
-
-
-def _weight(report: wire.Report) -> int:
-    """What it counts of its cluster's budget; see `paces`."""
-    objects = len(report.inventory.present) + len(report.inventory.gone)
-    return (DRIFT if report.HasField("drift") else 1) + objects // OBJECTS
 
 
 async def _first_of(*parts: asyncio.Task[None]) -> None:

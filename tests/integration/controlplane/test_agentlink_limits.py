@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from controlplane.agentlink.paces import BURST, DRIFT, SLOWED
+from controlplane.agentlink.paces import BURST, SLOWED, weight
 from controlplane.agentlink.session import Session
 from controlplane.domain.services import ServiceStatus
 from fleet.identity import ClusterId
@@ -58,9 +58,10 @@ async def test_an_agent_that_tells_of_too_much_waits_and_people_see_why(hub: Hub
     cluster_id, token = await registered(world)
     agent = await hub.agent(token)
     await agent.hello()
-    burst = BURST // DRIFT
+    drift = wire.Drift(service_id="nobody")
+    burst = BURST // weight(wire.Report(drift=drift))
     for number in range(1, burst + MORE + 1):
-        await agent.report(number, drift=wire.Drift(service_id="nobody"))
+        await agent.report(number, drift=drift)
     number = 0
     while (await world.clusters.get(world.admin, cluster_id)).alarm != SLOWED:
         assert number < burst + MORE

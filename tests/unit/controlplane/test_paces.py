@@ -5,15 +5,16 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.agentlink.paces import BURST, DRIFT, RATE, Paces
+from controlplane.agentlink.paces import BURST, RATE, Paces, weight
 from fleet.identity import ClusterId
+from fleet.wire.v1 import agent_pb2 as wire
 from tests.fakes.clock import FakeClock
 
 LOUD, CALM = ClusterId("loud"), ClusterId("calm")
 
 
 LARGE = 401
-WEIGHTS = st.lists(st.sampled_from((1, 1, 1, DRIFT, LARGE)), min_size=1, max_size=100)
+WEIGHTS = st.lists(st.sampled_from((1, 1, 1, 10, LARGE)), min_size=1, max_size=100)
 
 
 @given(st.lists(st.tuples(WEIGHTS, st.floats(0, 30)), max_size=60))
@@ -73,6 +74,15 @@ async def test_one_report_larger_than_the_room_is_taken_and_owed() -> None:
     assert paces.take(LOUD, [1]) == 0
     await clock.advance(0.1)
     assert paces.take(LOUD, [1]) == 1
+
+
+def test_reports_weigh_by_the_work_that_they_make() -> None:
+    """What fills the ledger weighs more than what is replaced, much more than little."""
+    gone = [wire.ObjectRef(kind="Pod", name=f"{number:0250}") for number in range(4000)]
+    status = wire.Report(status=wire.ServiceStatus(service_id="a"))
+    assert weight(status) == 1
+    assert weight(wire.Report(drift=wire.Drift(service_id="a"))) == 10
+    assert 120 < weight(wire.Report(inventory=wire.Inventory(gone=gone))) < 130
 
 
 async def test_what_a_process_before_this_one_has_told_of_a_cluster_ends_too() -> None:
