@@ -57,7 +57,8 @@ def build_replica(
     replicas: Replicas = SoleReplica()
     if redis is not None:
         replicas = RedisReplicas(redis, me, Seal(key), clock, _terms(peers))
-    client, nearest, told = PeerClient(tls.client, hop=True), files(settings), ToldLive()
+    nearest, told = files(settings), ToldLive()
+    client = PeerClient(tls.client, hop=True, nearest=nearest)
     company = Company(replicas, client, nearest, PeerContent(client, me, replicas.members))
     cache = build(
         settings,

@@ -2,11 +2,13 @@
 
 import ssl
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import aiohttp
 import orjson
 
+from fleet.bundle import digest_of
 from fleet.errors import (
     Code,
     Conflict,
@@ -22,7 +24,7 @@ from fleet.identity import RepositoryId
 from fleet.source import Commit, Rendered, RenderRequest, RepositoryState
 from gitcache.domain import messages
 from gitcache.peers.sockets import OpenSockets
-from gitcache.ports import Member, NotOwner, PeerAway, PeerSlow
+from gitcache.ports import ContentStore, Member, NotOwner, PeerAway, PeerSlow
 
 HOP = "Towline-Hop"
 """Set by a replica that asks another one, which then asks nobody else."""
@@ -51,14 +53,23 @@ _ERRORS: dict[str, type[TowlineError]] = {
 
 
 class PeerClient:
-    """Warm connections to replicas. `hop` marks the caller as a replica.
+    """Warm connections to replicas. `hop` marks the caller as a replica; its `nearest` content
+    takes small bundles that come with renders.
 
     PeerSlow: an answer, or more of one, did not come within `idle` seconds, or no connection
     within five.
     """
 
-    def __init__(self, context: ssl.SSLContext, *, hop: bool, idle: float = ANSWER_SECONDS) -> None:
+    def __init__(
+        self,
+        context: ssl.SSLContext,
+        *,
+        hop: bool,
+        nearest: ContentStore | None = None,
+        idle: float = ANSWER_SECONDS,
+    ) -> None:
         self._context = context
+        self._nearest = nearest
         self._timeout = _timeout(idle)
         self._soon = _timeout(min(IDLE_SECONDS, idle))
         self._headers = {HOP: "1"} if hop else {}
@@ -99,8 +110,18 @@ class PeerClient:
     async def render(self, member: Member, request: RenderRequest) -> Rendered:
         """As `Peers.render`."""
         body = messages.REQUEST.encode(request)
-        answer = await self._ask(member.address, "POST", "/v1/render", body)
-        return messages.RENDERED.decode(answer)
+        if self._nearest is None:
+            answer = await self._ask(member.address, "POST", "/v1/render", body)
+            return messages.RENDERED.decode(answer)
+        answer = await self._ask(member.address, "POST", "/v1/artefact", body)
+        text, *contents = messages.split_contents(answer)
+        rendered = messages.RENDERED.decode(text)
+        for data in contents:
+            # Where it cannot be kept it is looked for later, as any other.
+            if digest_of(data) == rendered.digest:
+                with suppress(Unavailable):
+                    await self._nearest.put(rendered.digest, data)
+        return rendered
 
     async def bundle(self, member: Member, digest: str) -> bytes:
         """The bytes as the replica has them, not yet verified. NotFound, PeerAway."""

@@ -39,6 +39,7 @@ _STATUS = {
 }
 
 _BUNDLE = "/v1/bundles/"
+_SMALL = 256 << 10
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -111,6 +112,7 @@ class Service:
             ("POST", "/v1/folders"): self._folders,
             ("POST", "/v1/resolve"): self._resolve,
             ("POST", "/v1/render"): self._render,
+            ("POST", "/v1/artefact"): self._artefact,
             ("GET", _BUNDLE): self._bundle,
             ("PUT", "/v1/bundles"): self._keep,
             ("POST", "/v1/bundles"): self._keep_made,
@@ -162,6 +164,15 @@ class Service:
         asked = messages.REQUEST.decode(await _body(request))
         rendered = await self._cache.render(asked, only_here=_is_hop(request))
         return _json(messages.RENDERED.encode(rendered))
+
+    async def _artefact(self, request: Request) -> Response:
+        """A render with its bundle, if that is small: a replica that asks is asked for it next."""
+        asked = messages.REQUEST.decode(await _body(request))
+        rendered = await self._cache.render(asked, only_here=True)
+        parts = [messages.RENDERED.encode(rendered)]
+        if rendered.size <= _SMALL and (data := await self._nearest.get(rendered.digest)):
+            parts.append(data)
+        return Response(messages.join_contents(parts), media_type="application/octet-stream")
 
     async def _bundle(self, request: Request) -> Response:
         digest = request.scope["path"].removeprefix(_BUNDLE)

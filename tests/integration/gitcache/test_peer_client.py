@@ -5,15 +5,19 @@ import contextlib
 import socket
 import ssl
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
+from fleet.bundle import digest_of
 from fleet.identity import RepositoryId
 from fleet.runtime.clock import SystemClock
+from fleet.source import Rendered, RenderRequest
 from gitcache.domain import messages
 from gitcache.peers.authority import Contexts, contexts
 from gitcache.peers.client import PeerClient
 from gitcache.ports import Member, PeerSlow
+from gitcache.store.files import FileContent
 from tests.integration.gitcache.tier import KEY
 
 STREAM = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -116,4 +120,31 @@ async def test_a_connection_that_breaks_is_no_replica_that_is_away(
         await asyncio.to_thread(second.recv, 4096)
         await asyncio.to_thread(second.sendall, b"HTTP/1.1 204 No Content\r\n\r\n")
         await asking
+        await client.close()
+
+
+def answer(listener: socket.socket, context: ssl.SSLContext, body: bytes) -> ssl.SSLSocket:
+    """Take one connection and answer its first request."""
+    connection, _ = listener.accept()
+    stream = context.wrap_socket(connection, server_side=True)
+    stream.recv(1 << 16)
+    stream.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+    return stream
+
+
+@pytest.mark.parametrize("sent, is_kept", [(b"{}", True), (b"[]", False)])
+async def test_a_bundle_that_comes_with_a_render_is_kept_if_it_is_what_was_rendered(
+    listener: socket.socket, tls: Contexts, tmp_path: Path, sent: bytes, is_kept: bool
+) -> None:
+    digest = digest_of(b"{}")
+    nearest = FileContent(tmp_path, memory=1000)
+    client = PeerClient(tls.client, hop=True, nearest=nearest)
+    rendered = Rendered("sha256:source", digest, 2, 1, cached=False)
+    body = messages.join_contents([messages.RENDERED.encode(rendered), sent])
+    answering = asyncio.ensure_future(asyncio.to_thread(answer, listener, tls.server, body))
+    member = Member("x", f"127.0.0.1:{listener.getsockname()[1]}")
+    request = RenderRequest(RepositoryId("r"), "1" * 40, "web")
+    assert await client.render(member, request) == rendered
+    assert (await nearest.get(digest) is not None) == is_kept
+    with await answering:
         await client.close()
