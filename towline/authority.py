@@ -59,19 +59,33 @@ class Authority:
     def create(cls, folder: Path, name: str, now: datetime) -> "Authority":
         """A new authority with a new key, written to `ca.crt` and `ca.key` of the folder."""
         folder.mkdir(parents=True, exist_ok=True)
-        key = ec.generate_private_key(ec.SECP256R1())
+        write_key(folder / "ca.key", ec.generate_private_key(ec.SECP256R1()))
+        return cls.certify(folder, name, now)
+
+    @classmethod
+    def certify(cls, folder: Path, name: str, now: datetime) -> "Authority":
+        """One with the key that is in the folder: whoever trusts that key's certificates goes on.
+
+        Invalid: it is no key.
+        """
+        key = _read_authority_key(folder / "ca.key")
         certificate = _self_signed(_subject(name), key, now)
-        write_key(folder / "ca.key", key)
         _write_certificate(folder / "ca.crt", certificate)
         return cls(folder, certificate, key)
 
     @classmethod
     def open(cls, folder: Path) -> "Authority":
-        """The authority that `create` has written to the folder."""
-        certificate = x509.load_pem_x509_certificate((folder / "ca.crt").read_bytes())
-        key = serialization.load_pem_private_key((folder / "ca.key").read_bytes(), None)
-        if not isinstance(key, ec.EllipticCurvePrivateKey):
-            raise ValueError(f"{folder / 'ca.key'} is not an elliptic curve key")
+        """The authority that `create` has written to the folder. Invalid: it is not whole."""
+        certificate = _read_certificate(folder / "ca.crt")
+        path = folder / "ca.key"
+        if not path.exists():
+            raise Invalid(
+                f"{path} is missing: put it back from a backup. Or take ca.crt away as well to "
+                "begin a new authority, which agents and users then have to be given"
+            )
+        key = _read_authority_key(path)
+        if key.public_key() != certificate.public_key():
+            raise Invalid(f"{path} is not the key of ca.crt beside it: put back both of one backup")
         return cls(folder, certificate, key)
 
     def sign(
@@ -120,6 +134,16 @@ def check(given: Credentials, now: datetime) -> None:
             f"the certificate {given.certificate} is good from {begins} on: is the clock of this "
             "machine right?"
         )
+
+
+def _read_authority_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    try:
+        key = serialization.load_pem_private_key(path.read_bytes(), None)
+    except (ValueError, TypeError) as error:
+        raise Invalid(f"{path} holds no private key: put it back from a backup") from error
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise Invalid(f"{path} is not an elliptic curve key: put it back from a backup")
+    return key
 
 
 def _read_certificate(path: Path) -> x509.Certificate:

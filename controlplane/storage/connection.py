@@ -24,6 +24,8 @@ from fleet.runtime.tasks import finished
 _DATA_EXCEPTION = "22"
 _COLLISIONS = ("40P01", "40001")
 _SOON = 1.0
+# What SQLite says of a file that it cannot read at all.
+_DAMAGED = ("image is malformed", "is not a database")
 
 
 class Connection:
@@ -78,7 +80,9 @@ def failures_named(done: str) -> Generator[None, None, None]:
             raise Collided(said, retry_after=_SOON) from error
         if state.startswith(_DATA_EXCEPTION):
             raise Invalid("a value is too long, or holds what the store cannot keep") from error
-        raise Unavailable(f"the store cannot be {done}: {error.orig}") from error
+        said = f"the store cannot be {done}: {error.orig}"
+        is_damaged = any(one in said for one in _DAMAGED)
+        raise Unavailable(f"{said}: restore a backup" if is_damaged else said) from error
     except (OSError, PoolTimeout) as error:
         # PostgreSQL's driver lets a socket's error through as it is.
         raise Unavailable(f"the store cannot be {done}: {error}") from error

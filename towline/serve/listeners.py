@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+from datetime import datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -18,6 +19,7 @@ from towline.settings import ServeSettings, TlsSettings
 
 _NEVER_OFF = frozenset({"listen", "listen_agents"})
 _RENEW_DAYS = 30
+_AUTHORITY = "Towline authority"
 # An agent always has a call open; one whose token is refused has none.
 _WITHOUT_CALL_SECONDS = 30.0
 _GRPC_OPTIONS = (
@@ -50,18 +52,33 @@ def credentials(settings: TlsSettings, folder: Path, clock: Clock) -> Credential
     if settings.cert or settings.key:
         raise Invalid("give both a certificate and its key, or none", field="tls")
     now = clock.now()
-    is_new = not (folder / "ca.crt").exists()
-    if is_new:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    authority = (
-        Authority.create(folder, "Towline authority", now) if is_new else Authority.open(folder)
-    )
+    authority = _authority(folder, now)
     made = Credentials(folder / "server.crt", folder / "server.key")
-    if made.certificate.exists():
-        is_fresh = (expires(made.certificate) - now).days > _RENEW_DAYS
-        if is_fresh and names_of(made.certificate) >= set(settings.names):
-            return made
+    if _is_good(made, now) and names_of(made.certificate) >= set(settings.names):
+        return made
     return authority.sign("server", "towline", now, names=settings.names)
+
+
+def _authority(folder: Path, now: datetime) -> Authority:
+    """Our own, made at the first start. Invalid: it is not whole."""
+    if (folder / "ca.crt").exists():
+        return Authority.open(folder)
+    if (folder / "ca.key").exists():
+        # The certificate was lost, or the first start was killed right before it was written.
+        return Authority.certify(folder, _AUTHORITY, now)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return Authority.create(folder, _AUTHORITY, now)
+
+
+def _is_good(made: Credentials, now: datetime) -> bool:
+    """Whether what we signed ourselves is still whole, and for more than a month."""
+    if not (made.certificate.exists() and made.key.exists()):
+        return False
+    try:
+        check(made, now)
+    except Invalid:
+        return False
+    return (expires(made.certificate) - now).days > _RENEW_DAYS
 
 
 def known_hosts(settings: ServeSettings, tls: Credentials) -> set[str]:

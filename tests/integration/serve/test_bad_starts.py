@@ -6,16 +6,18 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from cryptography.x509 import DNSName, load_pem_x509_certificate
+from cryptography.x509.verification import PolicyBuilder, Store, VerificationError
 
 from controlplane.storage.engine import make_engine, sqlite_url
 from controlplane.storage.migrate import migrate
-from fleet.errors import Invalid
+from fleet.errors import Invalid, TowlineError
 from fleet.runtime.clock import SystemClock
 from tests import migrated
 from tests.fakes.clock import FakeClock
 from tests.integration.serve.test_start import refused
 from tests.servers.postgres import Postgres
-from towline.authority import Authority, Credentials
+from towline.authority import Authority, Credentials, check
 from towline.serve.listeners import credentials
 from towline.settings import TlsSettings
 
@@ -51,6 +53,19 @@ def test_a_damaged_page_is_found_before_anything_listens(tmp_path: Path) -> None
     said = refused(tmp_path)
     assert "the store is damaged" in said
     assert "restore a backup" in said
+
+
+async def test_a_store_that_was_cut_off_is_named(tmp_path: Path) -> None:
+    """As a copy is that was broken off; its head tells of pages that are not there."""
+    migrated.put_sqlite(tmp_path)
+    store = tmp_path / "towline.db"
+    store.write_bytes(store.read_bytes()[: 30 * PAGE])
+    engine = make_engine(sqlite_url(tmp_path))
+    try:
+        with pytest.raises(TowlineError, match="restore a backup"):
+            await migrate(engine)
+    finally:
+        await engine.dispose()
 
 
 async def test_a_table_or_column_that_was_lost_is_named(tmp_path: Path) -> None:
@@ -121,3 +136,52 @@ def test_files_that_are_something_else_are_named(
     path.write_text("nothing")
     with pytest.raises(Invalid, match=path.name):
         credentials(settings(given), tmp_path, SystemClock())
+
+
+def own(data: Path) -> Credentials:
+    """What a control plane without a given certificate listens with."""
+    return credentials(TlsSettings(names=["towline.example.org"]), data, FakeClock(NOW))
+
+
+def trusted(by: bytes, one: Credentials) -> bool:
+    """Whether who trusts this authority (PEM) trusts the certificate."""
+    policy = PolicyBuilder().store(Store([load_pem_x509_certificate(by)])).time(NOW)
+    server = policy.build_server_verifier(DNSName("towline.example.org"))
+    try:
+        return bool(server.verify(load_pem_x509_certificate(one.certificate.read_bytes()), []))
+    except VerificationError:
+        return False
+
+
+@pytest.mark.parametrize("damage", ["absent", "broken", "another"])
+def test_an_own_authority_without_its_key_is_refused(tmp_path: Path, damage: str) -> None:
+    """A new one in its place would be trusted by no agent."""
+    own(tmp_path)
+    key = tmp_path / "ca.key"
+    if damage == "absent":
+        key.unlink()
+    elif damage == "broken":
+        key.write_text("nothing")
+    else:
+        Authority.create(tmp_path / "other", "test", NOW)
+        key.write_bytes((tmp_path / "other" / "ca.key").read_bytes())
+    with pytest.raises(Invalid, match="put (it )?back"):
+        own(tmp_path)
+
+
+def test_a_lost_certificate_of_the_own_authority_is_made_up_for(tmp_path: Path) -> None:
+    """With its key: agents that trust the lost one trust what is signed from now on."""
+    own(tmp_path)
+    before = (tmp_path / "ca.crt").read_bytes()
+    for name in ("ca.crt", "server.crt"):
+        (tmp_path / name).unlink()
+    assert trusted(before, own(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["server.crt", "server.key"])
+def test_a_damaged_certificate_of_its_own_is_signed_anew(tmp_path: Path, name: str) -> None:
+    own(tmp_path)
+    (tmp_path / name).write_text("nothing")
+    again = own(tmp_path)
+    check(again, NOW)
+    assert trusted((tmp_path / "ca.crt").read_bytes(), again)

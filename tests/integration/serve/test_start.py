@@ -63,11 +63,13 @@ async def test_a_second_start_keeps_what_the_first_has_made(
 
 
 async def test_another_encryption_key_is_refused(tmp_path: Path) -> None:
-    """A store with secrets of another key does not start, and says what to do."""
+    """Nor is a new one in the place of one that is gone: what was sealed would not open."""
     async with running(tmp_path) as hub:
         await hub.repository("https://git.example.org/a.git", webhookSecret="s3cret")
     (tmp_path / "encryption.key").write_bytes(os.urandom(32))
     assert "another key" in refused(tmp_path)
+    (tmp_path / "encryption.key").unlink()
+    assert "start with the key that this store was used with" in refused(tmp_path)
 
 
 async def test_a_short_encryption_key_is_refused(tmp_path: Path) -> None:
@@ -95,7 +97,9 @@ async def test_a_database_that_is_away_is_named(tmp_path: Path) -> None:
 
 async def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
     (tmp_path / "towline.db").write_bytes(b"no database " * 1000)
-    assert "the store cannot be opened" in refused(tmp_path)
+    said = refused(tmp_path)
+    assert "the store cannot be opened" in said
+    assert "restore a backup" in said
 
 
 async def test_a_taken_port_is_named(tmp_path: Path) -> None:
