@@ -35,7 +35,7 @@ class GrpcLink:
         self._message: bytes | None = None
         self._busy = False
         self._wake: asyncio.Event = asyncio.Event()
-        self._closed: asyncio.Event = asyncio.Event()
+        self._closed: asyncio.Future[None] | None = None
         self._reason = ""
 
     @property
@@ -49,17 +49,21 @@ class GrpcLink:
 
     def close(self, reason: str) -> None:
         self._reason = self._reason or reason
-        self._closed.set()
+        if self._closed is not None and not self._closed.done():
+            self._closed.set_result(None)
 
     async def carry(self, mux: Mux, clock: Clock) -> str:
         """Move messages until the link ends, however it does; the reason, for people."""
         tasks = Tasks("tunnel link")
+        closed = self._closed = asyncio.get_running_loop().create_future()
         work = [
             tasks.spawn("read", self._read(mux)),
             tasks.spawn("write", self._write(mux)),
             tasks.spawn("beat", _beat(mux, clock)),
-            tasks.spawn("close", self._closed.wait()),
+            closed,
         ]
+        if self._reason:
+            closed.set_result(None)
         try:
             await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -29,10 +29,13 @@ class Packer:
     """Packs payloads; its working memory is kept, about half a megabyte once it was used."""
 
     def __init__(self) -> None:
-        self._compressor = zstd.ZstdCompressor(options=_PACK)
+        # Most links never pack.
+        self._compressor: zstd.ZstdCompressor | None = None
 
     def pack(self, payload: Buffer) -> bytes | None:
         """The packed payload; None: not worth it."""
+        if self._compressor is None:
+            self._compressor = zstd.ZstdCompressor(options=_PACK)
         packed = self._compressor.compress(payload, zstd.ZstdCompressor.FLUSH_FRAME)
         return packed if len(packed) < len(payload) * WORTH else None
 
