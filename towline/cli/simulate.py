@@ -69,7 +69,7 @@ def simulate(
     \b
     Scenarios, in the order in which they are played:
       idle      nothing happens, with more and more clusters
-      onboard   all clusters register and connect at once; idle does it step by step
+      onboard   all clusters register and connect at once; with idle, half of them
       commit    one commit changes a service in each cluster
       churn     all play what record-churn has recorded
       hung      a third of the agents answer nothing: do others notice?

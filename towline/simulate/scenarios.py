@@ -28,27 +28,25 @@ _HOUR = 3600.0
 
 async def onboard(stage: Stage) -> Outcome:
     """All clusters are registered and connect at once."""
-    before, more = stage.hub.gauge.read(), stage.plan.clusters - stage.size
-    if more <= 0:
+    figures = await _joined(stage, stage.plan.clusters)
+    if not figures:
         raise Invalid("onboard comes before scenarios that need agents")
-    took = await stage.grow(stage.plan.clusters)
-    used = stage.hub.gauge.read().cpu - before.cpu
-    figures = [
-        Figure(f"connect {more} agents", took, "s", 10.0),
-        Figure("register and connect, control plane's CPU a cluster", 1000 * used / more, "ms"),
-    ]
     return Outcome("onboard", figures)
 
 
 async def idle(stage: Stage) -> Outcome:
-    """Nothing happens, with a twentieth, a quarter, half and all of the clusters."""
+    """Nothing happens, with a twentieth, a quarter, half and all of the clusters.
+
+    The last half of them is onboarded at once.
+    """
     sizes = sorted({max(1, round(stage.plan.clusters * part)) for part in _STEPS})
     start = stage.hub.gauge.read()
     cpu, memory, hourly = [], [(0.0, start.memory / 1e6)], 0.0
+    joined: list[Figure] = []
     for size in sizes:
         if size < stage.size:
             continue
-        await stage.grow(size)
+        joined = await _joined(stage, size) or joined
         await asyncio.sleep(_SETTLE_S)
         stage.say(f"watching {size} idle agents for {stage.plan.seconds:.0f} s")
         used, sent, received = await _at_rest(stage)
@@ -60,6 +58,7 @@ async def idle(stage: Stage) -> Outcome:
         Figure("idle agent, control plane's CPU", each[-1][1], "mCPU", 1.0),
         Figure("idle agent, control plane's memory", 1000 * line_through(memory)[1], "kB", 250.0),
         Figure("idle agent, bytes an hour", hourly / 1000, "kB", 200.0),
+        *joined,
     ]
     curves = [
         Curve("CPU of the control plane at rest", "agents", "mCPU", {"measured": cpu}),
@@ -202,6 +201,19 @@ SCENARIOS: Mapping[str, Scenario] = {
     "flapping": flapping,
     "storm": storm,
 }
+
+
+async def _joined(stage: Stage, size: int) -> list[Figure]:
+    """Let clusters register and connect until there are so many; nothing if there are."""
+    before, more = stage.hub.gauge.read(), size - stage.size
+    if more <= 0:
+        return []
+    took = await stage.grow(size)
+    used = stage.hub.gauge.read().cpu - before.cpu
+    return [
+        Figure(f"connect {more} agents", took, "s", 10.0),
+        Figure("register and connect, control plane's CPU a cluster", 1000 * used / more, "ms"),
+    ]
 
 
 async def _at_rest(stage: Stage) -> tuple[float, int, int]:
