@@ -20,6 +20,7 @@ COLUMNS = (
     since("SINCE", "frozenAt"),
 )
 CLUSTERS = (field("HANDLE"), field("NAME"), since("SEEN", "pingedAt"))
+UPGRADED = (field("HANDLE"), field("AGENT", "agentVersion"), since("SEEN", "pingedAt"))
 Clusters = Annotated[
     list[str] | None, typer.Option("--cluster", help="Handle or id of a cluster; again.")
 ]
@@ -111,6 +112,38 @@ def unfreeze(context: typer.Context, name: Name, output: Output = Format.TABLE) 
     id = find(api, GROUPS, name)["id"]
     changed = api.ask(fleetdocuments.UNFREEZE, id=id)["unfreezeClusterGroup"]
     show(changed, COLUMNS, output, "name")
+
+
+@app.command("upgrade-agents")
+def upgrade_agents(
+    context: typer.Context,
+    name: Name,
+    version: Annotated[str, typer.Option(help="The version that agents are to have.")],
+    image: Annotated[str, typer.Option(help="The image that holds it.")],
+    without: Annotated[
+        list[str] | None, typer.Option("--without", help="A cluster that keeps its own; again.")
+    ] = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """Have the agents of its clusters replace themselves; lists the clusters that were asked.
+
+    Clusters with the tag towline-agent=keep keep theirs. Each agent tries the new one first, and
+    goes back by itself if that does not connect.
+
+    \b
+    Example:
+      towline cluster-groups upgrade-agents eu --version 0.2.0 \\
+        --image registry.example.org/towline:0.2.0 --without eu-old
+    """
+    api = connect(context)
+    asked = api.ask(
+        fleetdocuments.UPGRADE_AGENTS,
+        groupId=find(api, GROUPS, name)["id"],
+        version=version,
+        image=image,
+        without=[find_cluster(api, one)["id"] for one in without or ()],
+    )["upgradeAgents"]
+    show(asked, UPGRADED, output, "handle")
 
 
 @app.command("delete")

@@ -122,3 +122,10 @@ FREEZE = f"""mutation Freeze($id: ID!, $reason: String) {{
 UNFREEZE = f"""mutation Unfreeze($id: ID!) {{
     unfreezeClusterGroup(id: $id) {{ {GROUP} }}
 }}"""
+UPGRADE_AGENTS = """mutation UpgradeAgents(
+    $groupId: ID!, $version: String!, $image: String!, $without: [ID!]
+) {
+    upgradeAgents(groupId: $groupId, version: $version, image: $image, without: $without) {
+        id handle agentVersion pingedAt
+    }
+}"""
