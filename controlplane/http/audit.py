@@ -14,7 +14,7 @@ from controlplane.domain.access.actor import require_any
 from controlplane.domain.audit import AuditFilter, AuditKind
 from controlplane.domain.audit_formats import FORMATS, AuditFormat
 from controlplane.domain.ledger import Verdict
-from controlplane.http.browser import Cookies, check_session_request
+from controlplane.http.browser import Cookies, check_download
 from controlplane.http.graphql import token_of
 from controlplane.usecases.identity import Identity
 from controlplane.usecases.records import Records
@@ -39,7 +39,7 @@ class AuditExport:
         self.route = Route(PATH, self.export, methods=["GET"])
 
     async def export(self, request: Request) -> Response:
-        """Query: `format` (jsonl, cef) and the fields of a filter; times are ISO 8601."""
+        """Query: `format` (jsonl, cef), `q` and the fields of a filter; times are ISO 8601."""
         try:
             actor = await self._caller(request)
             require_any(actor, Verb.READ, Target.whole(Kind.AUDIT))
@@ -47,15 +47,16 @@ class AuditExport:
         except TowlineError as error:
             status = _STATUS.get(error.code, 503)
             return JSONResponse({"error": error.message, "code": error.code.value}, status)
-        lines = self._lines(actor, form, wanted)
-        headers = {"cache-control": "no-store"}
+        lines = self._lines(actor, form, wanted, request.query_params.get("q", ""))
+        name = f'attachment; filename="audit.{form.value}"'
+        headers = {"cache-control": "no-store", "content-disposition": name}
         return StreamingResponse(lines, media_type=_TYPES[form], headers=headers)
 
     async def _lines(
-        self, actor: Actor, form: AuditFormat, wanted: AuditFilter
+        self, actor: Actor, form: AuditFormat, wanted: AuditFilter, text: str
     ) -> AsyncIterator[bytes]:
         write = FORMATS[form]
-        async for rows in self._records.export(actor, wanted):
+        async for rows in self._records.export(actor, wanted, text):
             yield b"".join(write(row) for row in rows)
 
     async def _caller(self, request: Request) -> Actor:
@@ -64,7 +65,7 @@ class AuditExport:
         if token and token_kind(token) is TokenKind.SESSION:
             raise Unauthenticated("a session is shown by its cookie")
         if not token and self._cookies.session(request):
-            check_session_request(request, self._cookies.base(request))
+            check_download(request, self._cookies.base(request))
             token = self._cookies.session(request)
         if not token:
             raise Unauthenticated("sign in first: send a token, or run `towline login`")
@@ -74,7 +75,7 @@ class AuditExport:
 def _asked(request: Request) -> tuple[AuditFormat, AuditFilter]:
     """The format and the filter of a request. Invalid: names the parameter."""
     asked = request.query_params
-    known = {"format", "kind", "verdict", "since", "until", *_TEXTS}
+    known = {"format", "q", "kind", "verdict", "since", "until", *_TEXTS}
     for name, text in asked.items():
         if name not in known:
             raise Invalid(

@@ -86,3 +86,14 @@ def check_session_request(request: HTTPConnection, base: str) -> None:
     if not request.headers.get(CSRF_HEADER):
         raise Unauthenticated("a session cookie needs the X-Towline-CSRF header with it")
     check_origin(request, base)
+
+
+def check_download(request: HTTPConnection, base: str) -> None:
+    """As `check_session_request`; or a link on our own page was followed, as the browser says.
+
+    A page can set no header for what the browser is to save. Other pages' links are `cross-site`
+    (Fetch Metadata, `Sec-Fetch-Site`), and no page can say otherwise.
+    """
+    if request.headers.get("sec-fetch-site", "").lower() != "same-origin":
+        check_session_request(request, base)
+    check_origin(request, base)

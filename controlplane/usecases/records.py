@@ -34,13 +34,18 @@ class Records:
         async with self._deps.store.read() as tx:
             return await tx.audit.search(wanted or AuditFilter(), seen)
 
-    async def export(self, actor: Actor, wanted: AuditFilter) -> AsyncIterator[list[AuditEntry]]:
-        """All entries that the filter lets through, oldest first, some at a time."""
+    async def export(
+        self, actor: Actor, wanted: AuditFilter, text: str = ""
+    ) -> AsyncIterator[list[AuditEntry]]:
+        """All entries that the filter lets through, oldest first, some at a time.
+
+        With a text, only those whose action or target holds it.
+        """
         require_any(actor, Verb.READ, Target.whole(Kind.AUDIT))
         visible, after = actor.policy.visible(Kind.AUDIT), None
         more = True
         while more:
-            query = PageQuery(MOST_ROWS_A_PAGE, after, visible=visible)
+            query = PageQuery(MOST_ROWS_A_PAGE, after, text=text or None, visible=visible)
             async with self._deps.store.read() as tx:
                 page = await tx.audit.search(wanted, query)
             yield list(page.items)

@@ -130,6 +130,12 @@ export type ContextLayer =
   | 'GROUP'
   | 'CLUSTER';
 
+export type ContextOverrideAttributes = {
+  layer: ContextLayer;
+  placeId: string;
+  configuration: string;
+};
+
 export type CountKind =
   | 'EXACT'
   | 'AT_LEAST';
@@ -589,6 +595,7 @@ export type ServiceContextAttributes = {
   projectId?: string | null | undefined;
   types?: string | null | undefined;
   secretsByReference?: boolean | null | undefined;
+  overrides?: Array<ContextOverrideAttributes> | null | undefined;
 };
 
 export type ServiceDeploymentAttributes = {

@@ -117,8 +117,26 @@ async def test_an_export_is_filtered_and_asks_for_rights(hub: Running) -> None:
     assert text.count("\n") == 1 and "|createCluster|" in text
     assert (await export(hub, since="yesterday"))[0] == 400
     assert (await export(hub, colour="red"))[0] == 400
+    _, text = await export(hub, q="createClus")
+    assert [orjson.loads(line)["action"] for line in text.splitlines()] == ["createCluster"]
     async with hub.http.get(f"{hub.url}/audit/export") as answer:
         assert answer.status == 401
+
+
+async def test_a_session_exports_only_by_a_link_of_our_own_page(hub: Running) -> None:
+    """What a browser is to save can carry no header; where the link stands, it says itself."""
+    async with await set_up(hub) as browser:
+        told = {}
+        for site in ("same-origin", "same-site", "cross-site", "none", ""):
+            headers = {"sec-fetch-site": site} if site else {}
+            async with browser.get(f"{hub.url}/audit/export", headers=headers) as answer:
+                told[site] = answer.status
+                saved = answer.headers.get("content-disposition", "")
+            assert (saved == 'attachment; filename="audit.jsonl"') is (site == "same-origin")
+        assert told == {
+            "same-origin": 200,
+            **dict.fromkeys(("same-site", "cross-site", "none", ""), 401),
+        }
 
 
 async def test_the_doctor_names_the_first_broken_row(hub: Running) -> None:
