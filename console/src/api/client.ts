@@ -4,6 +4,7 @@ import { Client, fetchExchange, mapExchange, subscriptionExchange, type Combined
 import { createClient as createSocket } from "graphql-ws";
 import { onReached, reached, unreachable } from "../live/reach";
 import { activeExchange, askAgain } from "./active";
+import { distinctExchange } from "./distinct";
 import { KEYLESS, TicketDocument } from "./generated";
 import { refused } from "./session";
 import { isUncached, UNCACHED, uncachedExchange } from "./uncached";
@@ -16,7 +17,7 @@ const NORMAL = 1000;
 // graphql-ws ends a connection so for which there was no ticket: why not is told by what was asked for it.
 const NO_TICKET = 4005;
 
-/** A secret that opens one WebSocket: browsers put no headers into its request. Past the cache, which mixes up the same change asked for by several. */
+/** A secret that opens one WebSocket: browsers put no headers into its request. Past the cache, which is no place for it. */
 export async function ticket(): Promise<string> {
   const { data, error } = await client.mutation(TicketDocument, {}, UNCACHED).toPromise();
   if (data == null) throw error ?? new Error("no ticket was given");
@@ -110,6 +111,7 @@ export const client = new Client({
       },
     }),
     activeExchange,
+    distinctExchange,
     subscriptionExchange({ forwardSubscription, isSubscriptionOperation: (one) => one.kind === "subscription" && isUncached(one) }),
     uncachedExchange,
     answers,

@@ -1,0 +1,25 @@
+import { cacheExchange } from "@urql/exchange-graphcache";
+import { Client, fetchExchange, gql } from "@urql/core";
+import { expect, it } from "vitest";
+import { distinctExchange } from "../src/api/distinct";
+
+const CHANGE = gql`
+  mutation Sync($id: ID!) {
+    sync(id: $id) {
+      id
+      version
+    }
+  }
+`;
+
+it("answers the same change as often as it was asked for at once", async () => {
+  let version = 0;
+  const fetch = () => {
+    const body = JSON.stringify({ data: { sync: { __typename: "Service", id: "a", version: (version += 1) } } });
+    return new Promise<Response>((resolve) => setTimeout(() => resolve(new Response(body, { headers: { "Content-Type": "application/json" } })), 5 * version));
+  };
+  const client = new Client({ url: "http://towline.example.org/gql", fetch, preferGetMethod: false, exchanges: [distinctExchange, cacheExchange(), fetchExchange] });
+  const asked = [1, 2, 3].map(() => client.mutation<{ sync: { version: number } }>(CHANGE, { id: "a" }).toPromise());
+  const told = (await Promise.all(asked)).map(({ data }) => data?.sync.version);
+  expect(new Set(told)).toEqual(new Set([1, 2, 3]));
+});
