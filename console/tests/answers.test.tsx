@@ -6,6 +6,7 @@ import { filter, map, pipe } from "wonka";
 import { JobLog } from "../src/pipelines/JobLog";
 import { ServiceChanges } from "../src/services/ServiceChanges";
 import { FormBar } from "../src/ui/FormBar";
+import { NotShown } from "../src/ui/NotThere";
 
 afterEach(cleanup);
 
@@ -42,6 +43,16 @@ it("does not call new what cannot be found", () => {
     </Provider>,
   );
   expect(screen.getByText("Its repository has no gone.")).not.toBeNull();
+});
+
+it("leads back from what was deleted, and says why something else cannot be shown", () => {
+  const failed = (code: string) => new CombinedError({ graphQLErrors: [new GraphQLError("could not find resource", { extensions: { code } })] });
+  const { rerender } = render(<NotShown error={failed("NOT_FOUND")} what="service" />);
+  expect(screen.getByRole("heading", { name: "No such service" })).not.toBeNull();
+  expect(screen.getByRole("link", { name: "All services" }).getAttribute("href")).toBe("/services");
+  expect(screen.queryByText(/could not find/)).toBeNull();
+  rerender(<NotShown error={failed("FORBIDDEN")} what="service" />);
+  expect(screen.getByRole("alert").textContent).toContain("Not allowed.");
 });
 
 it("shows a job's log where scrolling answers with a promise", () => {

@@ -5,7 +5,7 @@ import { ClusterDeltaDocument, ClusterDocument, DetachClusterDocument, RotateTok
 import { ServiceList } from "../services/ServicesPage";
 import { Age } from "../ui/Age";
 import { Confirm } from "../ui/Confirm";
-import { NotThere } from "../ui/NotThere";
+import { NotShown, NotThere } from "../ui/NotThere";
 import { Problem } from "../ui/Problem";
 import { Secret } from "../ui/Secret";
 import { Skeleton } from "../ui/Skeleton";
@@ -122,7 +122,7 @@ export function ClusterPage() {
   const [{ data, error }] = useQuery({ query: ClusterDocument, variables: { handle } });
   const cluster = data?.cluster;
   useSubscription({ query: ClusterDeltaDocument, variables: { id: cluster?.id ?? null }, pause: cluster == null });
-  if (error !== undefined && data == null) return <Problem error={error} />;
+  if (error !== undefined && data == null) return <NotShown error={error} what="cluster" />;
   if (data == null) return <Skeleton lines={12} />;
   if (cluster == null) return <NotThere what="cluster" />;
   return (

@@ -8,7 +8,7 @@ import { componentState } from "../services/status";
 import { toYaml } from "../text/yaml";
 import { Age } from "../ui/Age";
 import { Code } from "../ui/Code";
-import { NotThere } from "../ui/NotThere";
+import { NotShown, NotThere } from "../ui/NotThere";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
 import { Status } from "../ui/Status";
@@ -120,7 +120,7 @@ export function ObjectPage() {
   const [moved] = useSubscription({ query: ServiceDeltaDocument, variables: { id: serviceId }, pause: serviceId === "" });
   useAgain(again, moved.data?.serviceDeploymentDelta.payload?.observedAt ?? "");
   const [owner] = useQuery({ query: OfServiceDocument, variables: { id: serviceId }, pause: serviceId === "" });
-  if (error !== undefined && data == null) return <Problem error={error} />;
+  if (error !== undefined && data == null) return <NotShown error={error} what="object" />;
   if (data == null) return <Skeleton lines={14} />;
   if (data.component === null) return <NotThere what="object" />;
   const { component, parents, children } = data.component;

@@ -6,7 +6,7 @@ import { judged } from "../text/judge";
 import { toYaml } from "../text/yaml";
 import { Code } from "../ui/Code";
 import { FormBar } from "../ui/FormBar";
-import { Problem } from "../ui/Problem";
+import { NotShown } from "../ui/NotThere";
 import { Skeleton } from "../ui/Skeleton";
 import { toast } from "../ui/toast";
 import { attributesOf, complaints, definitionOf, written, type Choice, type Definition } from "./definition";
@@ -83,7 +83,7 @@ export function EditPipelinePage() {
   const [known] = useQuery({ query: PipelineDefinitionDocument, variables: { id: id ?? "" }, pause: id === undefined });
   const [choices] = useQuery({ query: ServiceChoicesDocument });
   const error = known.error ?? choices.error;
-  if (error !== undefined) return <Problem error={error} />;
+  if (error !== undefined) return <NotShown error={error} what="pipeline" />;
   if (choices.data == null || (id !== undefined && known.data == null)) return <Skeleton lines={10} />;
   const offered = choices.data.serviceDeployments.edges.map(({ node }) => ({ id: node.id, name: `${node.cluster?.handle ?? ""}/${node.name}` }));
   return (

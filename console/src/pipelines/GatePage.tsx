@@ -6,7 +6,7 @@ import { toYaml } from "../text/yaml";
 import { Age } from "../ui/Age";
 import { Code } from "../ui/Code";
 import { Confirm } from "../ui/Confirm";
-import { NotThere } from "../ui/NotThere";
+import { NotShown, NotThere } from "../ui/NotThere";
 import { Person } from "../ui/Person";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
@@ -64,7 +64,7 @@ export function GatePage() {
   const { id, gate: gateId } = useParams<{ id: string; gate: string }>();
   const [{ data, error }] = useQuery({ query: GatesDocument, variables: { id } });
   useSubscription({ query: GatesDeltaDocument, variables: { id } });
-  if (error !== undefined && data == null) return <Problem error={error} />;
+  if (error !== undefined && data == null) return <NotShown error={error} what="gate" />;
   if (data == null) return <Skeleton lines={10} />;
   const { pipeline } = data;
   const here = pipeline === null ? null : found(pipeline, gateId);

@@ -4,7 +4,7 @@ import { Link, useLocation, useParams } from "wouter";
 import { DeletePipelineDocument, PausePipelineDocument, PipelineDeltaDocument, PipelineDocument, ResumePipelineDocument, RetryStageDocument, type PipelineQuery } from "../api/generated";
 import { Age } from "../ui/Age";
 import { Confirm } from "../ui/Confirm";
-import { NotThere } from "../ui/NotThere";
+import { NotShown, NotThere } from "../ui/NotThere";
 import { Problem } from "../ui/Problem";
 import { Skeleton } from "../ui/Skeleton";
 import { Status } from "../ui/Status";
@@ -83,7 +83,7 @@ export function PipelinePage() {
   const { id } = useParams<{ id: string }>();
   const [{ data, error }] = useQuery({ query: PipelineDocument, variables: { id } });
   useSubscription({ query: PipelineDeltaDocument });
-  if (error !== undefined && data == null) return <Problem error={error} />;
+  if (error !== undefined && data == null) return <NotShown error={error} what="pipeline" />;
   if (data == null) return <Skeleton lines={10} />;
   const { pipeline } = data;
   if (pipeline === null) return <NotThere what="pipeline" />;

@@ -6,8 +6,7 @@ import { AWAY } from "../clusters/away";
 import { Logs, MOST_PODS } from "../objects/Logs";
 import { EventsTable } from "../objects/Events";
 import { Age } from "../ui/Age";
-import { NotThere } from "../ui/NotThere";
-import { Problem } from "../ui/Problem";
+import { NotShown, NotThere } from "../ui/NotThere";
 import { Skeleton } from "../ui/Skeleton";
 import { Status } from "../ui/Status";
 import { Tabs } from "../ui/Tabs";
@@ -85,7 +84,7 @@ export function ServicePage() {
   const service = data?.serviceDeployment;
   const since = useFirst(id, service?.updatedAt);
   useSubscription({ query: ServiceLiveDocument, variables: { id, since }, pause: since === undefined });
-  if (error !== undefined && service == null) return <Problem error={error} />;
+  if (error !== undefined && service == null) return <NotShown error={error} what="service" />;
   if (data == null) return <Skeleton lines={14} />;
   if (service == null) return <NotThere what="service" />;
   const pods = service.components.filter(({ kind, group }) => kind === "Pod" && !group);
