@@ -6,6 +6,7 @@ one repository; what it costs to say that nothing has changed is counted in CPU 
 """
 
 import asyncio
+import gc
 import subprocess
 import tempfile
 import time
@@ -73,7 +74,13 @@ class Stand:
     async def archive(self, folder: str) -> float:
         """Milliseconds that git takes for an archive of the same."""
         (clone,) = self._clones.glob("*.git")
-        command = ["git", f"--git-dir={clone}", "archive", "--format=tar.gz", f"{self.sha}:{folder}"]
+        command = [
+            "git",
+            f"--git-dir={clone}",
+            "archive",
+            "--format=tar.gz",
+            f"{self.sha}:{folder}",
+        ]
         started = time.perf_counter()
         await asyncio.to_thread(subprocess.run, command, check=True, capture_output=True)
         return (time.perf_counter() - started) * 1000
@@ -156,6 +163,9 @@ async def main() -> None:
         settings = GitCacheSettings(data_dir=data, poll=PollSettings(seconds=3600))
         cache = build(settings, SystemClock())
         await cache.start()
+        # As the program does it once it has started.
+        gc.freeze()
+        gc.set_threshold(20_000, 20, 20)
         stand = Stand(cache, server.create_repository("fleet"), data / "repositories")
         cache.follow(spec("fleet", stand.repository, folders))
         await stand.push({f"{one}/a.yaml": service(one, 0) for one in folders} | large())
