@@ -27,6 +27,7 @@ Level = Mapping[str, Sequence[tuple[str, str]]]
 Condition = tuple[int, int]
 Complete = Callable[[RepositorySpec, Collection[str]], Awaitable[None]]
 
+_FEW = 16
 _MAX_TREE_BYTES = 16 << 20
 _MAX_COMMIT_BYTES = 1 << 20
 _MOST_MISSING = 200_000
@@ -99,10 +100,25 @@ class GitTrees:
         self, spec: RepositorySpec, tree: str, paths: Collection[str]
     ) -> Mapping[str, Entry | None]:
         """As `TreeReader.ids`: parents first, each read once for all that is below it."""
+        if len(paths) <= _FEW and (known := self._among_parsed(tree, paths)) is not None:
+            return known
         found: dict[str, Entry | None] = {"": Entry(TREE, tree)}
         for level in _levels(frozenset(paths)):
             await self._descend(spec, level, found)
         return {path: found[path] for path in paths}
+
+    def _among_parsed(self, tree: str, paths: Collection[str]) -> Mapping[str, Entry | None] | None:
+        """The entries, if all trees on the way are parsed already, as most are mostly."""
+        found: dict[str, Entry | None] = {}
+        for path in paths:
+            entry: Entry | None = Entry(TREE, tree)
+            for name in path.split("/") if path else ():
+                inside = self._parsed.get(entry.id) if entry and entry.is_tree else {}
+                if inside is None:
+                    return None
+                entry = inside.get(name)
+            found[path] = entry
+        return found
 
     async def _descend(
         self, spec: RepositorySpec, level: Level, found: dict[str, Entry | None]
