@@ -34,8 +34,9 @@ _PING_S = 4.0
 # A watch is ended by the server within 6 min: one that is silent longer is dead.
 _SILENCE_S = 400.0
 _MAX_WAIT_S = 30.0
-_CONNECTIONS_KEPT_S = 30.0
+_CONNECTIONS_KEPT_S = 10.0
 _ALL = "*"
+_LOST = (TimeoutError, aiohttp.ClientError, OSError)
 
 
 class KubeClient:
@@ -137,22 +138,26 @@ class KubeClient:
         """Ask when it is our turn among the requests to the group, then among all."""
         group = _group_of(path)
         async with self._turn_of(group):
-            await self._heed_hold_back(group)
+            if self._resume_at:
+                await self._heed_hold_back(group)
             async with self._turn:
-                await self._heed_hold_back(_ALL)
+                if self._resume_at:
+                    await self._heed_hold_back(_ALL)
                 return await self._exchange(method, self._url(path, query), body, headers)
 
     async def _exchange(
         self, method: str, url: URL, body: Any, headers: dict[str, str]
     ) -> tuple[int, float | None, dict[str, Any]]:
         data = None if body is None else orjson.dumps(body)
-        with self._named_failures():
+        try:
             signed = headers | await self._access.headers()
             session = await self._open()
             async with session.request(method, url, data=data, headers=signed) as response:
                 answer = _parse(await response.read())
                 self._note_refusal(response.status)
                 return response.status, _retry_after(response), answer
+        except _LOST as error:
+            raise self._unreached(error) from error
 
     def _again(self, status: int, attempt: int) -> bool:
         """Whether an answer is worth a second try: a token may just have run out."""
@@ -227,13 +232,16 @@ class KubeClient:
         """Turn what the network does into `Unavailable`."""
         try:
             yield
-        except TimeoutError as error:
-            raise Unavailable("cannot reach the API server: it does not answer in time") from error
-        except (aiohttp.ClientError, OSError) as error:
-            self._untrusted = isinstance(error, ssl.SSLError | aiohttp.ClientSSLError) or (
-                "CERTIFICATE" in str(error) or "SSL" in str(error)
-            )
-            raise Unavailable(f"cannot reach the API server: {_reason(error)}") from error
+        except _LOST as error:
+            raise self._unreached(error) from error
+
+    def _unreached(self, error: Exception) -> Unavailable:
+        if isinstance(error, TimeoutError):
+            return Unavailable("cannot reach the API server: it does not answer in time")
+        self._untrusted = isinstance(error, ssl.SSLError | aiohttp.ClientSSLError) or (
+            "CERTIFICATE" in str(error) or "SSL" in str(error)
+        )
+        return Unavailable(f"cannot reach the API server: {_reason(error)}")
 
 
 @lru_cache(256)

@@ -199,7 +199,7 @@ class Registry:
 
     def note_hook(self, service: Service, ref: ObjectRef, uid: str) -> None:
         """A hook of a service runs: what grows from it belongs to the service as well."""
-        if self._hooks.get(ref.key) != (ref, uid):
+        if uid and self._hooks.get(ref.key) != (ref, uid):
             self.end_hook(ref.key)
             self._hooks[ref.key] = (ref, uid)
             self._uids[uid] = service.id

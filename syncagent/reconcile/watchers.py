@@ -64,6 +64,11 @@ class Watchers:
         for api in self._wide.keys() - registry.apis():
             if (api.group, api.kind) not in kinds:
                 self._end(api)
+        for api, running in self._narrow.items():
+            for namespace in running.keys() - {
+                one.ref.namespace for one in registry.objects_of(api)
+            }:
+                running.pop(namespace).cancel()
         self._offspring.keep_only(registry.workloads())
 
     def _end(self, api: Api) -> None:
