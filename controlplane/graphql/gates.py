@@ -11,6 +11,7 @@ import strawberry
 
 from controlplane.domain.pipelines import model
 from controlplane.domain.pipelines.calendar import Calendar, Hours, Period
+from controlplane.domain.pipelines.gates import asks_people
 from controlplane.domain.pipelines.rules import (
     ApprovalRule,
     ExternalRule,
@@ -157,21 +158,9 @@ class PipelineGate:
             skipped=state.skipped or None,
             settings=orjson.dumps(_settings(rule, gate.patience)).decode(),
             checks=[GateCheck.of(step, check) for step, check in state.checks.items()],
-            awaits_decision=_awaits_decision(rule, state),
+            awaits_decision=asks_people(rule, state),
             rule=rule,
         )
-
-
-def _awaits_decision(rule: Rule, state: GateState) -> bool:
-    if state.status is not GateStatus.RUNNING:
-        return False
-    if not isinstance(rule, WorkflowRule):
-        return isinstance(rule, ApprovalRule | ManualRule)
-    people = [one.name for one in rule.steps if isinstance(one.rule, ApprovalRule)]
-    return any(
-        step in people and check.status is GateStatus.RUNNING
-        for step, check in state.checks.items()
-    )
 
 
 @strawberry.input

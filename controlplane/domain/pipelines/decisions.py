@@ -12,9 +12,10 @@ from controlplane.domain.pipelines.events import (
     Retried,
     Superseded,
 )
+from controlplane.domain.pipelines.gates import asks_people
 from controlplane.domain.pipelines.model import GateId
 from controlplane.domain.pipelines.rolling import begin_again
-from controlplane.domain.pipelines.rules import ManualRule, Rule, approval_of
+from controlplane.domain.pipelines.rules import ManualRule, Rule, WorkflowRule, approval_of
 from controlplane.domain.pipelines.seats import Seat, put_state, seat_of
 from controlplane.domain.pipelines.state import (
     Approval,
@@ -159,6 +160,8 @@ def _approval_problem(rule: Rule, before: GateState, event: Approved) -> str | N
         return "the author of a release cannot approve it"
     if len(before.approvals) >= asked.quorum:
         return "the gate has its approvals already"
+    if isinstance(rule, WorkflowRule) and not asks_people(rule, before):
+        return "people are asked when the steps before have passed"
     if event.actor in asked.people or set(event.groups) & set(asked.groups):
         return None
     if asked.people or asked.groups:

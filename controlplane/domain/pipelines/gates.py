@@ -10,8 +10,15 @@ from controlplane.domain.pipelines.rules import (
     Rule,
     SoakRule,
     WindowRule,
+    WorkflowRule,
 )
-from controlplane.domain.pipelines.state import Approval, Digests, GateStatus, StageState
+from controlplane.domain.pipelines.state import (
+    Approval,
+    Digests,
+    GateState,
+    GateStatus,
+    StageState,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +38,19 @@ class Verdict:
     status: GateStatus
     reason: str
     wake: datetime | None = None
+
+
+def asks_people(rule: Rule, state: GateState) -> bool:
+    """Whether people are to decide now; a workflow asks them once the steps before have passed."""
+    if state.status is not GateStatus.RUNNING:
+        return False
+    if not isinstance(rule, WorkflowRule):
+        return isinstance(rule, ApprovalRule | ManualRule)
+    people = {step.name for step in rule.steps if isinstance(step.rule, ApprovalRule)}
+    return any(
+        name in people and check.status is GateStatus.RUNNING
+        for name, check in state.checks.items()
+    )
 
 
 def judge(rule: Rule, situation: Situation) -> Verdict:

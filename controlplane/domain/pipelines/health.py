@@ -5,8 +5,8 @@ from dataclasses import replace
 from controlplane.domain.pipelines.asking import in_time, walked
 from controlplane.domain.pipelines.draft import Draft, clip
 from controlplane.domain.pipelines.effects import Topic
+from controlplane.domain.pipelines.gates import asks_people
 from controlplane.domain.pipelines.model import Stage, StageId
-from controlplane.domain.pipelines.rules import approval_of
 from controlplane.domain.pipelines.seats import Seat
 from controlplane.domain.pipelines.state import (
     GateState,
@@ -50,8 +50,7 @@ def work(draft: Draft, stage: Stage) -> None:
     if before.status in (GateStatus.PENDING, GateStatus.RUNNING) and draft.paused is None:
         after = _worked(draft, stage, held, before)
         draft.change_stage(stage.id, workflow=after)
-        if after.status is not before.status:
-            _tell(draft, stage, held, after)
+        _tell(draft, stage, held, before, after)
     now = draft.stage(stage.id)
     says, _ = _with_workflow(now, Health.HEALTHY, "")
     if now.workflow != held.workflow or says is not now.health:
@@ -80,12 +79,15 @@ def _with_workflow(held: StageState, health: Health, reason: str) -> tuple[Healt
     return Health.PROGRESSING, f"its workflow: {workflow.reason or 'about to begin'}"
 
 
-def _tell(draft: Draft, stage: Stage, held: StageState, workflow: GateState) -> None:
+def _tell(
+    draft: Draft, stage: Stage, held: StageState, before: GateState, after: GateState
+) -> None:
     if stage.workflow is None or held.release is None:
         return
-    if workflow.status is GateStatus.OPEN:
-        draft.record(stage.id, held.release, f"workflow passed: {workflow.reason}")
-    elif workflow.status is GateStatus.RUNNING and approval_of(stage.workflow.rule):
+    rule = stage.workflow.rule
+    if after.status is GateStatus.OPEN:
+        draft.record(stage.id, held.release, f"workflow passed: {after.reason}")
+    elif asks_people(rule, after) and not asks_people(rule, before):
         text = f"the workflow of {stage.name} waits for approval"
         content = fingerprint(held.revisions)
         draft.notify(Topic.APPROVAL_WANTED, stage.workflow.id, held.release, content, text)

@@ -6,9 +6,8 @@ from controlplane.domain.pipelines.asking import in_time, walked
 from controlplane.domain.pipelines.checks import steps_of
 from controlplane.domain.pipelines.draft import Draft, clip
 from controlplane.domain.pipelines.effects import OpenGate, Topic
-from controlplane.domain.pipelines.gates import Situation, judge
+from controlplane.domain.pipelines.gates import Situation, asks_people, judge
 from controlplane.domain.pipelines.model import Edge, Gate
-from controlplane.domain.pipelines.rules import ManualRule, approval_of
 from controlplane.domain.pipelines.seats import Seat
 from controlplane.domain.pipelines.state import (
     Candidate,
@@ -92,8 +91,7 @@ def _judge_gate(
         status = GateStatus.CLOSED if refused else GateStatus.PENDING
         return replace(before, status=status, reason=clip(blocker))
     after = _decided(draft, edge, gate, candidate, before, render)
-    if after.status != before.status:
-        _announce(draft, gate, candidate, after, fingerprint(render))
+    _announce(draft, gate, candidate, before, after, fingerprint(render))
     return after
 
 
@@ -124,15 +122,18 @@ def _decided(
 
 
 def _announce(
-    draft: Draft, gate: Gate, candidate: Candidate, after: GateState, content: str
+    draft: Draft,
+    gate: Gate,
+    candidate: Candidate,
+    before: GateState,
+    after: GateState,
+    content: str,
 ) -> None:
     release = candidate.release
-    if after.status == GateStatus.OPEN:
+    if after.status == GateStatus.OPEN and before.status != GateStatus.OPEN:
         key = f"open/{gate.id}/{release}/{content}"
         draft.emit(OpenGate(key, gate.id, release, after.reason))
         draft.record(gate.id, release, f"gate {gate.name} opened: {after.reason}")
-    elif after.status == GateStatus.RUNNING and (
-        approval_of(gate.rule) or isinstance(gate.rule, ManualRule)
-    ):
+    elif asks_people(gate.rule, after) and not asks_people(gate.rule, before):
         text = f"{gate.name} waits for approval: {after.reason}"
         draft.notify(Topic.APPROVAL_WANTED, gate.id, release, content, text)

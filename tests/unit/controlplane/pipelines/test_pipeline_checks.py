@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 
 from controlplane.domain.pipelines.calendar import Calendar, Hours
 from controlplane.domain.pipelines.checks import ALONE, Answer
-from controlplane.domain.pipelines.effects import RunCheck
+from controlplane.domain.pipelines.effects import Notify, RunCheck, Topic
 from controlplane.domain.pipelines.events import (
     ApproversLeft,
     CheckAnswered,
     ExternallyAnswered,
     Retried,
     Skipped,
+    Tick,
 )
 from controlplane.domain.pipelines.model import Gate, GateId, Pipeline, StageId, validate
 from controlplane.domain.pipelines.rules import (
@@ -201,10 +202,27 @@ def test_a_workflow_goes_by_its_graph() -> None:
     assert waiting.asked()[1].inputs == {"steps.build.version": "1.2.3"}
     waiting.answer(Answer.PASSED, step="scan")
     waiting.answer(Answer.PASSED, step="unit")
-    waiting.line.approve(GATE)
     assert not waiting.moved
     waiting.line.pass_time(30)
+    waiting.line.approve(GATE)
     assert waiting.moved
+
+
+def test_people_are_asked_once_the_steps_before_have_passed() -> None:
+    """Nobody says yes to what has not been tested; nor are they told before they can."""
+    waiting = Waiting(WorkflowRule((Step("test", HTTP), Step("people", ApprovalRule(), ("test",)))))
+    line = waiting.line
+    line.approve(GATE)
+    assert line.notes() == ["people are asked when the steps before have passed"]
+    told = [one for one in line.effects if isinstance(one, Notify)]
+    assert Topic.APPROVAL_WANTED not in {one.topic for one in told}
+    waiting.answer(Answer.PASSED)
+    assert Topic.APPROVAL_WANTED in {one.topic for one in line.last if isinstance(one, Notify)}
+    line.send(Tick())
+    line.approve(GATE)
+    assert waiting.moved
+    told = [one for one in line.effects if isinstance(one, Notify)]
+    assert [one.topic for one in told].count(Topic.APPROVAL_WANTED) == 1
 
 
 def test_a_step_that_fails_fails_the_workflow_by_name() -> None:
