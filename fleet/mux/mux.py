@@ -17,12 +17,16 @@ from fleet.mux.flight import STEP, InFlight, Receipts
 from fleet.mux.link import Handle, Link, Timers
 from fleet.mux.packing import Packer, unpack
 from fleet.mux.queue import MESSAGE, QUANTUM, SendQueue
+from fleet.mux.ration import SLIGHT, Ration
 from fleet.mux.stream import Stream, StreamOwner
 from fleet.runtime.clock import Clock
 
 CONGESTED = 2 << 20
 LANE_LIMIT = 4 << 20
 MAX_CREDIT = 1 << 30
+MOST_MESSAGE = 256 << 10
+BREACH = "protocol error"
+"""How the reason begins for which a link is closed when its far side has broken the rules."""
 VIOLATIONS = 3
 VIOLATION_SECONDS = 60.0
 COPY_BELOW = 16 << 10
@@ -100,6 +104,7 @@ class Mux:
         self._receipts = Receipts()
         self._last_id = 0
         self._heard = clock.monotonic()
+        self._ration = Ration(self._heard)
         self._pinged = False
         self._ticking = False
         self._eager = True
@@ -197,12 +202,14 @@ class Mux:
         self._pinged = False
         self._receipts.pending += len(message)
         try:
+            if len(message) > MOST_MESSAGE:
+                raise ProtocolError(f"a message of {len(message)} bytes")
             for stream_id, kind, start, end in codec.frames(message):
                 self._on_frame(stream_id, kind, _piece(message, start, end))
                 if self.closed:
                     return
         except ProtocolError as error:
-            self.close(f"protocol error: {error}")
+            self.close(f"{BREACH}: {error}")
             return
         self._acknowledge()
 
@@ -344,13 +351,18 @@ class Mux:
         if self.peer is None and type_ != codec.HELLO:
             raise ProtocolError("the first frame is no HELLO")
         if stream_id == 0:
+            self._ration.spend(type_, self._heard)
             self._on_link_frame(type_, kind, payload)
         elif (stream := self.streams.get(stream_id)) is not None:
+            if len(payload) < SLIGHT and not kind & codec.END:
+                self._ration.spend(type_, self._heard)
             self._on_stream_frame(stream, type_, kind, payload)
         elif type_ == codec.OPEN and not self._hub:
             self._on_open(stream_id, payload)
         elif not stream_id & 1 or stream_id > self._last_id or type_ not in _STREAM_FRAMES:
             raise ProtocolError(f"frame of type {type_} for stream {stream_id}")
+        else:
+            self._ration.spend(type_, self._heard)
 
     def _on_link_frame(self, type_: int, kind: int, payload: Buffer) -> None:
         handler = self._on_link.get(type_)

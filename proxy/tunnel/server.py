@@ -14,7 +14,7 @@ from fleet.identity import ClusterId, TokenId
 from fleet.links.grpc_stream import GrpcLink
 from fleet.mux.budget import Budget
 from fleet.mux.codec import FEATURE_ZSTD, Drain, Hello, Open, ProtocolError
-from fleet.mux.mux import Mux, MuxSettings
+from fleet.mux.mux import BREACH, Mux, MuxSettings
 from fleet.mux.stream import Stream
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
@@ -29,6 +29,7 @@ RECHECK_SECONDS = 30.0
 CHECKED_AT_ONCE = 100
 SPREAD_SECONDS, SPREAD_PART = 5.0, 0.1
 CLAIM_SECONDS, CLAIM_PAUSE = 15.0, 1.0
+BREACH_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,6 +59,7 @@ class TunnelServer:
         self._registry = Registry()
         self._claimed: dict[Mux, int] = {}
         self._open: set[OpenLink] = set()
+        self._breaches: dict[ClusterId, tuple[float, str]] = {}
         self._revocations = 0
         self.tasks = Tasks("tunnels")
 
@@ -129,6 +131,7 @@ class TunnelServer:
         """
         revocations = self._revocations
         cluster_id, token_id = await self._identify(context)
+        self._check_breach(cluster_id)
         link = GrpcLink(context)
         owner = _LinkOwner(cluster_id, self, context.peer())
         mux = owner.mux = self._mux(link, owner)
@@ -151,6 +154,16 @@ class TunnelServer:
         epoch = self._claimed.pop(link, None)
         if epoch is not None:
             self.tasks.spawn("release", self._release(cluster_id, epoch))
+
+    def note_breach(self, cluster_id: ClusterId, reason: str) -> None:
+        """An agent has broken the rules: for a while it may not begin anew to keep the hub busy."""
+        self._breaches[cluster_id] = (self._clock.monotonic() + BREACH_SECONDS, reason)
+
+    def _check_breach(self, cluster_id: ClusterId) -> None:
+        until, reason = self._breaches.get(cluster_id, (0.0, ""))
+        if self._clock.monotonic() < until:
+            raise Unavailable(f"{reason}; try again in {BREACH_SECONDS:.0f} s")
+        self._breaches.pop(cluster_id, None)
 
     async def _claim(self, cluster_id: ClusterId, link: Mux, peer: str) -> None:
         try:
@@ -241,4 +254,6 @@ class _LinkOwner:
 
     def on_closed(self, reason: str) -> None:
         log.info("agent disconnected", cluster=self._cluster_id, why=reason)
+        if reason.startswith(BREACH):
+            self._server.note_breach(self._cluster_id, reason)
         self._server.forget(self._cluster_id, self.mux)

@@ -16,7 +16,7 @@ from fleet.mux.mux import Mux, MuxSettings
 from fleet.runtime.clock import SystemClock
 from tests.fakes.door import CLUSTER
 from tests.fakes.tunnel import RecordingMuxOwner, RecordingOwner
-from tests.integration.proxy.recording import OK
+from tests.integration.proxy.recording import OK, recording_upstream
 from tests.integration.proxy.stack import AGENT_OPTIONS, Stack, eventually
 from tests.integration.proxy.user import User, request
 
@@ -129,6 +129,24 @@ async def test_frames_for_other_streams_close_the_link(
     status, _, _ = await user.answer()
     assert status == 502
     await eventually(lambda: not stack.door.is_connected(CLUSTER))
+
+
+async def test_whoever_broke_the_rules_may_not_begin_anew_at_once(
+    stack: Stack, agent: Agent
+) -> None:
+    """Else the hub would be busy with one agent for ever; it is told why it has to wait."""
+    agent.mux.post(99, codec.DATA | END, OK)
+    await eventually(lambda: not stack.door.is_connected(CLUSTER))
+    credentials = grpc.ssl_channel_credentials(stack.authority.ca.read_bytes())
+    target = f"127.0.0.1:{stack.agents_port}"
+    async with grpc.aio.secure_channel(target, credentials, AGENT_OPTIONS) as channel:
+        call = channel.stream_stream(METHOD)(metadata=(("authorization", "Bearer agent-token"),))
+        assert await call.code() == grpc.StatusCode.UNAVAILABLE
+        assert "protocol error" in (await call.details() or "")
+    stack.door.tunnels._breaches[CLUSTER] = (0.0, "")
+    async with recording_upstream() as server:
+        await stack.connect(server.upstream)
+        assert stack.door.is_connected(CLUSTER)
 
 
 async def test_data_beyond_credit_ends_the_request(stack: Stack, agent: Agent, user: User) -> None:

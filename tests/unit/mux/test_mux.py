@@ -8,8 +8,9 @@ import pytest
 from fleet.mux import codec
 from fleet.mux.budget import Budget
 from fleet.mux.codec import END, Hello, Open, ProtocolError
-from fleet.mux.mux import GONE, LANE_LIMIT, MOST_TURNS, Mux, MuxSettings
+from fleet.mux.mux import GONE, LANE_LIMIT, MOST_MESSAGE, MOST_TURNS, Mux, MuxSettings
 from fleet.mux.queue import MESSAGE, QUANTUM, SMALL
+from fleet.mux.ration import AT_ONCE
 from tests.fakes.tunnel import ManualLoop, MemoryLink, RecordingMuxOwner, RecordingOwner
 
 SETTINGS = MuxSettings()
@@ -432,12 +433,68 @@ def test_silent_peer_is_asked_and_then_given_up() -> None:
 
 
 def test_pings_of_a_peer_that_does_not_read_close_the_link() -> None:
-    """What waits for it is bounded."""
+    """What waits for it is bounded, however slowly they come."""
     end = End()
     end.link.depth = 0
     for _ in range(LANE_LIMIT // 8 // 16 + 1):
         end.mux.on_message((codec.header(0, codec.PING, 8) + b"12345678") * 16)
+        end.loop.advance(0.5)
     assert end.owner.closed_for == "protocol error: PINGs from a peer that does not read"
+
+
+SLIGHT_FRAMES = {
+    "unknown": (0, codec.UNKNOWN_FIRST, b""),
+    "PING": (0, codec.PING, b"p" * 8),
+    "unasked answer": (0, codec.PING | END, b"p" * 8),
+    "DRAIN": (0, codec.DRAIN, b"d" * 8),
+    "ACK": (0, codec.ACK, codec.pack_u32(0)),
+    "CREDIT": (1, codec.CREDIT, codec.pack_u32(0)),
+    "DATA": (1, codec.DATA, b""),
+    "closed": (3, codec.DATA | END, b""),
+}
+
+
+@pytest.mark.parametrize("name", SLIGHT_FRAMES)
+def test_a_flood_of_frames_that_carry_nothing_closes_the_link(name: str) -> None:
+    """Each costs as much time as one that carries something, and no window bounds them."""
+    stream, kind, payload = SLIGHT_FRAMES[name]
+    end = End()
+    end.open()
+    end.open()
+    end.receive(3, codec.RESET, codec.pack_reset(codec.CANCELLED, ""))
+    frame = codec.header(stream, kind, len(payload)) + payload
+    message = frame * (MESSAGE // len(frame))
+    sent = 0
+    while not end.mux.closed and sent < 2 * AT_ONCE:
+        end.mux.on_message(message)
+        end.sent()
+        sent += MESSAGE // len(frame)
+    assert end.owner.closed_for == "protocol error: a flood of frames that carry next to nothing"
+    assert sent <= AT_ONCE + MESSAGE // len(frame)
+
+
+def test_slight_frames_of_an_honest_peer_never_close_a_link() -> None:
+    """Ten thousand streams that end at once, and as many words a second for an hour."""
+    end = End()
+    for _ in range(10_000):
+        end.open()
+    for number in range(1, 20_000, 2):
+        end.receive(number, codec.RESET, codec.pack_reset(codec.CANCELLED, ""))
+    end.open()
+    for _ in range(60):
+        end.loop.advance(60.0)
+        for _ in range(2_000):
+            end.receive(20_001, codec.CREDIT, codec.pack_u32(1))
+        end.receive(0, codec.PING, b"p" * 8)
+        end.sent()
+    assert not end.mux.closed
+
+
+def test_a_message_that_no_peer_would_write_closes_the_link() -> None:
+    """Its frames would hold up all other links while they are read."""
+    end = End()
+    end.mux.on_message(codec.header(0, codec.UNKNOWN_FIRST, 0) * (MOST_MESSAGE // 8 + 1))
+    assert end.owner.closed_for.startswith("protocol error: a message of")
 
 
 def test_small_frames_for_a_link_that_does_not_move_are_bounded() -> None:
