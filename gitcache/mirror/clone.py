@@ -75,22 +75,23 @@ class Clone:
         await self.git("update-ref", "--stdin", stdin="".join(lines).encode())
 
     def _is_loose(self, sha: str) -> bool:
-        return (self.path / "objects" / sha[:2] / sha[2:]).exists()
+        return os.path.exists(f"{self.path}/objects/{sha[:2]}/{sha[2:]}")
 
     def _write_pins(self, wants: Mapping[str, str]) -> None:
         """What `git update-ref` does, without a process of a few milliseconds for it."""
-        folder = self.path / PINS
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = f"{self.path}/{PINS}"
+        os.makedirs(folder, exist_ok=True)
         for pin, sha in wants.items():
-            lock = folder / f"{pin}.lock"
-            lock.touch(exist_ok=False)
-            try:
-                lock.write_text(f"{sha}\n")
-                lock.replace(folder / pin)
-            except OSError:
-                # Left behind by a full disk, it would keep this pin as it is for ever.
-                lock.unlink(missing_ok=True)
-                raise
+            lock = f"{folder}{pin}.lock"
+            with open(lock, "x") as file:
+                try:
+                    file.write(f"{sha}\n")
+                    file.flush()
+                    os.replace(lock, f"{folder}{pin}")
+                except OSError:
+                    # Left behind by a full disk, it would keep this pin as it is for ever.
+                    os.unlink(lock)
+                    raise
 
     async def unpin(self, pins: Iterable[str]) -> None:
         """Let go of pins."""
