@@ -7,8 +7,6 @@ Replicas, Redis, git server, readers and the baseline share this machine.
 import asyncio
 import os
 import random
-import statistics
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -25,7 +23,6 @@ from gitcache.peers.remote import RemoteGitCache
 from towline.demo.gitserver import GitServer, Repository
 
 MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None
-READERS = 1000
 LINES = 20
 NOTES = 9
 """Files beside the manifest in each folder, which no render reads."""
@@ -75,8 +72,6 @@ async def replicas(report: Report, server: GitServer, folder: Path) -> None:
         await settle_at(client, "fleet", sha)
         await client.bundle((await client.render(RenderRequest(name, sha, folders[1]))).digest)
         await _commits(report, server, repository, client, argo, folders)
-        sha = repository.resolve(MAIN) or sha
-        await _stampede(report, server, tier, other, client, argo, sha, folders)
         clone = disk(folder / owner / "git" / "repositories")
         report.add(
             "disk of a clone of 100,000 files",
@@ -130,59 +125,6 @@ async def _commits(
     )
     report.add("  of it, until the commit is known there", seen, "ms")
     report.add("  fetches from the git server per commit", packs, "packs", goal=1)
-
-
-async def _stampede(
-    report: Report,
-    server: GitServer,
-    tier: Replicas,
-    asked: str,
-    client: RemoteGitCache,
-    argo: ArgoCheckout,
-    sha: str,
-    folders: list[str],
-) -> None:
-    """1,000 readers at once: of services that nobody has rendered, and of one and the same."""
-    name = RepositoryId("fleet")
-    digests: list[str] = []
-
-    async def read(folder: str) -> None:
-        rendered = await client.render(RenderRequest(name, sha, folder))
-        await client.bundle(rendered.digest)
-        digests.append(rendered.digest)
-
-    server.packs.clear()
-    distinct = folders[5000 : 5000 + READERS]
-    cold = await timed(lambda: asyncio.gather(*map(read, distinct)))
-    packs = len(server.packs)
-    third = tier.client(next(one for one in NAMES if one not in (tier.owner(name), asked)))
-    moved = await timed(lambda: asyncio.gather(*map(third.bundle, tuple(digests))))
-    await third.stop()
-    same = await timed(lambda: asyncio.gather(*map(read, distinct)))
-    archive = ["git", "-C", str(argo.folder), "archive", "--format=tar.gz", "HEAD"]
-    each = [
-        await timed(
-            partial(
-                asyncio.to_thread,
-                subprocess.run,
-                [*archive, folder],
-                check=True,
-                capture_output=True,
-            )
-        )
-        for folder in distinct[:20]
-    ]
-    report.add(
-        f"{READERS:,} readers of as many services, rendered for them",
-        [cold],
-        "ms",
-        baseline=f"git archive, {READERS:,} times",
-        baseline_values=[statistics.median(each) * READERS],
-        goal=1,
-    )
-    report.add(f"{READERS:,} bundles, read where none of them was made", [moved], "ms", goal=1500)
-    report.add(f"{READERS:,} readers again", [same], "ms")
-    report.add("  fetches from the git server for all of them", [packs], "packs", goal=0)
 
 
 async def main() -> None:

@@ -1,0 +1,109 @@
+"""Measures many readers at once: `python -m bench.stampede`.
+
+Three replicas as processes, 2,500 services in one repository. 1,000 of them, which nobody has
+rendered yet, are asked for at a replica that does not own the repository. Replicas, Redis, git
+server and readers share this machine.
+"""
+
+import asyncio
+import subprocess
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import uvloop
+
+from bench.gitcache import settle_at, spec, timed
+from bench.gitstand.replicas import NAMES, Replicas
+from bench.mono import MEMORY, service, service_folders
+from bench.report import Report
+from fleet.identity import RepositoryId
+from fleet.source import RenderRequest
+from gitcache.peers.remote import RemoteGitCache
+from towline.demo.gitserver import GitServer, Repository
+
+NAME = RepositoryId("fleet")
+SERVICES = 2_500
+READERS = 1_000
+ARCHIVES = 20
+
+
+async def read(client: RemoteGitCache, sha: str, folder: str) -> str:
+    """Have a service rendered and read its bundle, as a control plane does; its digest."""
+    rendered = await client.render(RenderRequest(NAME, sha, folder))
+    await client.bundle(rendered.digest)
+    return rendered.digest
+
+
+def archived(repository: Repository, folders: Sequence[str]) -> list[float]:
+    """Milliseconds that git takes for an archive of each folder."""
+    times = []
+    for folder in folders:
+        archive = ["archive", "--format=tar.gz", f"main:{folder}"]
+        started = time.perf_counter()
+        subprocess.run(["git", "-C", repository.path, *archive], check=True, capture_output=True)
+        times.append((time.perf_counter() - started) * 1000)
+    return times
+
+
+async def stampede(
+    report: Report, server: GitServer, tier: Replicas, repository: Repository, sha: str
+) -> None:
+    """At a replica that owns nothing, then at one that made nothing."""
+    folders = service_folders(SERVICES)
+    first = tier.client(*NAMES)
+    await first.start()
+    first.follow(spec(NAME, repository, folders))
+    await settle_at(first, NAME, sha)
+    asked, third = (name for name in NAMES if name != tier.owner(NAME))
+    client = tier.client(asked)
+    await client.start()
+    client.follow(spec(NAME, repository, folders))
+    await settle_at(client, NAME, sha)
+    await read(client, sha, folders[-1])
+    distinct, digests = folders[:READERS], []
+
+    async def all_of_them() -> None:
+        digests[:] = await asyncio.gather(*(read(client, sha, one) for one in distinct))
+
+    server.packs.clear()
+    cold = await timed(all_of_them)
+    packs = len(server.packs)
+    other = tier.client(third)
+    moved = await timed(lambda: asyncio.gather(*map(other.bundle, tuple(digests))))
+    again = await timed(all_of_them)
+    each = await asyncio.to_thread(archived, repository, distinct[:ARCHIVES])
+    report.add(f"{READERS:,} readers of as many services not rendered yet", [cold], "ms", goal=1500)
+    report.add(
+        "  each of them",
+        [cold / READERS],
+        "ms",
+        baseline="git archive",
+        baseline_values=each,
+        goal=1 / 5,
+    )
+    report.add("  fetches from the git server for all of them", [packs], "packs", goal=0)
+    report.add(f"{READERS:,} bundles, read where none of them was made", [moved], "ms", goal=1500)
+    report.add(f"{READERS:,} readers again", [again], "ms")
+    for one in (other, client, first):
+        await one.stop()
+
+
+async def main() -> None:
+    """Run all measurements."""
+    report = Report("stampede")
+    with (
+        tempfile.TemporaryDirectory(dir=MEMORY) as folder,
+        GitServer(Path(folder) / "server") as server,
+    ):
+        repository = server.create_repository("fleet")
+        files = {f"{one}/a.yaml": service(one, 0) for one in service_folders(SERVICES)}
+        sha = await asyncio.to_thread(repository.commit, files)
+        with Replicas(Path(folder)) as tier:
+            await stampede(report, server, tier, repository, sha)
+    report.write()
+
+
+if __name__ == "__main__":
+    uvloop.run(main())
