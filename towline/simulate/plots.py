@@ -21,7 +21,7 @@ def svg(curve: Curve) -> str:
     for number, (name, line) in enumerate(curve.lines.items()):
         colour = _COLOURS[number % len(_COLOURS)]
         parts.append(_line(line, right, top, colour))
-        parts.append(_text(_LEFT + 12, _TOP + 16 + 16 * number, name, colour=colour))
+        parts.append(_legend(number, name, colour))
     return "\n".join((*parts, "</svg>\n"))
 
 
@@ -55,6 +55,12 @@ def _grid(right: float, top: float) -> list[str]:
 def _line(line: Points, right: float, top: float, colour: str) -> str:
     places = " ".join(f"{x:.1f},{y:.1f}" for x, y in (_place(one, right, top) for one in line))
     return f'<polyline points="{places}" fill="none" stroke="{colour}" stroke-width="2"/>'
+
+
+def _legend(number: int, name: str, colour: str) -> str:
+    """At the bottom on the right: what grows is above by then."""
+    x, y = _WIDTH - _RIGHT - 12, _HEIGHT - _BOTTOM - 12 - 16 * number
+    return _text(x, y, name, anchor="end", colour=colour)
 
 
 def _place(point: tuple[float, float], right: float, top: float) -> tuple[float, float]:
