@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from typing import cast
 
 import pytest
 
@@ -12,6 +14,7 @@ from fleet.streams import EVERYTHING
 from proxy.domain.access import ImpersonationRule
 from proxy.domain.audit import EndReason
 from proxy.domain.limits import HeadLimits, StreamLimits, Timeouts
+from proxy.gateway.connection import DEAD_PEER_MILLISECONDS, Connection
 from proxy.settings import ProxySettings
 from syncagent.tunnel.guard import Guard, ImpersonationPolicy
 from tests.fakes.door import ANN
@@ -124,6 +127,17 @@ async def test_a_slow_head_is_given_up(authority: TestAuthority) -> None:
             assert await silent.rest() == b""
         (row,) = stack.installation.closed_rows
         assert row.status == 408
+
+
+async def test_peers_that_acknowledge_nothing_are_given_up_after_a_minute(
+    stack: Stack, user: User
+) -> None:
+    """By the system, whatever waits for them: their host has gone without a word."""
+    await user.ask(request())
+    (connection,) = cast("set[Connection]", stack.door.gateway.connections)
+    sock = connection._transport.get_extra_info("socket")
+    milliseconds = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+    assert milliseconds == DEAD_PEER_MILLISECONDS == 60_000
 
 
 async def test_connections_are_bounded(authority: TestAuthority) -> None:
