@@ -2,7 +2,10 @@
 
 import asyncio
 import re
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Coroutine, Iterator
+from dataclasses import dataclass, field
+from typing import Any
 
 import structlog
 
@@ -23,6 +26,8 @@ from syncagent.reconcile.tools import Tools
 
 log = structlog.get_logger(__name__)
 
+# Objects of one API group that are under way at once; of how many are sent the client decides.
+_AT_ONCE = 32
 # After so many objects in one go got no answer, the others are not tried.
 _UNANSWERED_LIMIT = 3
 # A new kind is served about a second after its definition; waits between looks, seconds.
@@ -40,18 +45,32 @@ INTERNAL = "internal error of the agent; see its log"
 
 @dataclass(slots=True)
 class Writer:
-    """One pass over the manifests of a service."""
+    """One pass over the manifests of a service; `unserved` are kinds waited for in vain."""
 
     tools: Tools
     service: Service
     plan: Plan
     spec: ServiceSpec
     unanswered: int = 0
+    unserved: set[tuple[str, str]] = field(default_factory=set)
 
     async def write(self, manifests: list[Manifest]) -> None:
         """Apply all; failures are noted on the service."""
         for wave in in_waves(manifests):
-            await asyncio.gather(*(self._one(manifest) for manifest in wave))
+            groups: dict[str, list[Manifest]] = defaultdict(list)
+            for manifest in wave:
+                groups[manifest.ref.group].append(manifest)
+            await asyncio.gather(*(one for part in groups.values() for one in self._workers(part)))
+
+    def _workers(self, manifests: list[Manifest]) -> list[Coroutine[Any, Any, None]]:
+        """Some for each API group: a slow one holds up no other, and thousands of objects that
+        wait for their turn take no memory."""
+        todo = iter(manifests)
+        return [self._work(todo) for _ in range(min(_AT_ONCE, len(manifests)))]
+
+    async def _work(self, todo: Iterator[Manifest]) -> None:
+        for manifest in todo:
+            await self._one(manifest)
 
     async def _one(self, manifest: Manifest) -> None:
         try:
@@ -88,12 +107,17 @@ class Writer:
 
     async def _when_served(self, manifest: Manifest) -> KubeObject:
         kind = (manifest.ref.group, manifest.ref.kind)
-        for wait in _ESTABLISHING_S if kind in self.plan.defines else ():
+        waits = kind in self.plan.defines and kind not in self.unserved
+        for wait in _ESTABLISHING_S if waits else ():
             try:
                 return await send(self.tools, self.spec.options, manifest)
             except UnknownApi:
                 await self.tools.clock.sleep(wait)
-        return await send(self.tools, self.spec.options, manifest)
+        try:
+            return await send(self.tools, self.spec.options, manifest)
+        except UnknownApi:
+            self.unserved.add(kind)
+            raise
 
     async def _replace(self, manifest: Manifest) -> KubeObject:
         """Delete and make anew. The pods of a stateful set stay and are taken over."""

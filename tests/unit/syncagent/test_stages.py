@@ -9,9 +9,10 @@ import pytest
 from fleet.bundle import KubeObject
 from syncagent.domain.changes import Change
 from syncagent.domain.events import Outcome
+from syncagent.domain.objects import Api
 from syncagent.domain.ownership import SERVICE_LABEL
 from syncagent.domain.services import Desired, Phase, Removal
-from syncagent.ports import Refused
+from syncagent.ports import Refused, UnknownApi
 from tests.fakes.engine import Stand, config
 
 JOB = ("batch", "Job", "prod", "migrate")
@@ -477,6 +478,24 @@ async def test_a_service_that_goes_too_inherits_nothing(stand: Stand) -> None:
         stand.sequence += 1
         stand.engine.desire(Desired(service, stand.sequence, removal=Removal.CASCADE))
     await stand.until(lambda: not has(stand, "", "ConfigMap", "prod", "a"))
+
+
+async def test_a_kind_that_is_never_served_is_waited_for_once(stand: Stand) -> None:
+    """Not anew for each few of its many objects; once it is served all of them are applied."""
+    widget = {"apiVersion": "shop.io/v1", "kind": "Widget"}
+    definition: KubeObject = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.shop.io"},
+        "spec": {"group": "shop.io", "names": {"kind": "Widget"}, "scope": "Namespaced"},
+    }
+    stand.cluster.fail["Widget"] = UnknownApi(Api("shop.io", "v1", "Widget"))
+    names = [f"w{number}" for number in range(100)]
+    stand.bring([definition, *(widget | {"metadata": {"name": name}} for name in names)])
+    status = await stand.phase(Phase.FAILED)
+    assert len(status.problems) == 100 and stand.clock.monotonic() < 45
+    del stand.cluster.fail["Widget"]
+    await stand.until(lambda: all(has(stand, "shop.io", "Widget", "prod", n) for n in names))
 
 
 async def test_a_refused_wave_keeps_the_next_back(stand: Stand) -> None:
