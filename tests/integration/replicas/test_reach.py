@@ -234,6 +234,18 @@ async def test_a_rolling_restart_fails_no_request(
     assert set(statuses) == {200}
 
 
+async def listed(replica: Replica, silent: list[str]) -> dict[str, Any]:
+    """Open requests as a replica tells them, with only these others silent.
+
+    On a busy machine others, too, may not answer in time: then it is asked again.
+    """
+    async with asyncio.timeout(60):
+        while True:
+            found = (await asyncio.to_thread(replica.ask, STREAMS))["openStreams"]
+            if found["silent"] == silent:
+                return found
+
+
 async def test_an_open_watch_is_listed_and_ended_from_any_replica(
     replicas: Fleet, agent: Agent, door: Door, recorder: RecordingUpstream
 ) -> None:
@@ -245,17 +257,15 @@ async def test_an_open_watch_is_listed_and_ended_from_any_replica(
     watch = await door.open(b, PODS + "?watch=1", headers)
     assert await watch.content.readany()
     for replica, place in ((a, f"127.0.0.1:{b.replicas}"), (b, "")):
-        found = (await asyncio.to_thread(replica.ask, STREAMS))["openStreams"]
+        found = await listed(replica, silent=[])
         assert [(one["kind"], one["replica"]) for one in found["nodes"]] == [("watch", place)]
-        assert found["silent"] == []
     c.say(signal.SIGSTOP)
     try:
-        silent = (await asyncio.to_thread(a.ask, STREAMS))["openStreams"]["silent"]
-        assert silent == [f"127.0.0.1:{c.replicas}"]
+        await listed(a, silent=[f"127.0.0.1:{c.replicas}"])
     finally:
         c.say(signal.SIGCONT)
     await asyncio.to_thread(a.ask, END_STREAM, id=found["nodes"][0]["id"])
     with pytest.raises(aiohttp.ClientError):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(15):
             await watch.content.read()
     watch.close()
