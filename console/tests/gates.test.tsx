@@ -47,17 +47,17 @@ describe("the steps of a gate", () => {
   const settings = JSON.stringify({ steps: [metric, { name: "ask", type: "APPROVAL", after: ["errors"] }] });
 
   it("are all that are written, with what is known of those that have begun", () => {
-    const [errors, ask] = stepsOf({ type: "WORKFLOW", settings, checks: [check], measured: [measurement(1, true, "errors"), measurement(9, false, "other")] });
+    const [errors, ask] = stepsOf({ type: "WORKFLOW", settings, checks: [check] }, [measurement(1, true, "errors"), measurement(9, false, "other")]);
     expect(errors).toMatchObject({ title: "Metric", check, limit: { threshold: 2, comparison: "BELOW" }, measured: [{ values: [1] }] });
     expect(ask).toMatchObject({ title: "Approval", check: null, limit: null, after: ["errors"], measured: [] });
   });
 
   it("are one where the gate is one check", () => {
     const settings = '{"metric":{"query":"up","threshold":1}}';
-    const [only] = stepsOf({ type: "METRIC", settings, checks: [{ ...check, step: "check" }], measured: [measurement(1, true)] });
+    const [only] = stepsOf({ type: "METRIC", settings, checks: [{ ...check, step: "check" }] }, [measurement(1, true)]);
     expect(only).toMatchObject({ limit: { threshold: 1, comparison: "AT_MOST" }, measured: [{ values: [1] }] });
-    expect(stepsOf({ type: "METRIC", settings, checks: [], measured: [measurement(1, true)] })).toMatchObject([{ check: null, measured: [{ values: [1] }] }]);
-    expect(stepsOf({ type: "SOAK", settings: "{}", checks: [], measured: [] })).toEqual([]);
+    expect(stepsOf({ type: "METRIC", settings, checks: [] }, [measurement(1, true)])).toMatchObject([{ check: null, measured: [{ values: [1] }] }]);
+    expect(stepsOf({ type: "SOAK", settings: "{}", checks: [] }, [])).toEqual([]);
   });
 });
 

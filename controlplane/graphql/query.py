@@ -17,6 +17,7 @@ from controlplane.graphql.deployment import DeploymentQuery
 from controlplane.graphql.diffs import DiffQuery
 from controlplane.graphql.fleet import FleetQuery
 from controlplane.graphql.flow import FlowQuery
+from controlplane.graphql.gates import GateMeasurement
 from controlplane.graphql.helmrepositories import HelmRepositoryQuery
 from controlplane.graphql.inputs import TagAttributes
 from controlplane.graphql.ledger import ReportQuery
@@ -217,6 +218,12 @@ class Query(
     ) -> Pipeline | None:
         verbs = info.context.verbs
         return Pipeline.of(await verbs.pipelines.get(info.context.actor, id, name))
+
+    @strawberry.field(description="What the metrics of one gate gave, as its `measured`.")
+    async def gate_measurements(self, info: Info, id: strawberry.ID) -> list[GateMeasurement]:
+        verbs = info.context.verbs
+        rows = await verbs.pipelines.measured_at(info.context.actor, id)
+        return [GateMeasurement.of(one) for one in rows]
 
     @strawberry.field
     async def pipelines(

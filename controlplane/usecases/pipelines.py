@@ -317,6 +317,14 @@ class Pipelines:
             row = await tx.pipeline_gates.get(gate_id)
         return row.measured if row else ()
 
+    async def measured_at(self, actor: Actor, gate_id: str) -> Sequence[Measurement]:
+        """As `measured`, of any gate. NotFound: none, or not to be seen."""
+        require_member(actor)
+        async with self._deps.store.read() as tx:
+            view, _ = await gate_of(tx, gate_id)
+        require(actor, Verb.READ, view.row.target)
+        return await self.measured(gate_id)
+
     def gates_of(
         self, spec: model.Pipeline, draft: PipelineDraft
     ) -> dict[model.EdgeId, tuple[model.Gate, ...]]:

@@ -1,7 +1,8 @@
 import { useState } from "react";
 import { useMutation, useQuery, useSubscription } from "urql";
 import { Link, useParams } from "wouter";
-import { GatesDeltaDocument, GatesDocument, SkipGateDocument, type GateFullFragment, type GatesQuery } from "../api/generated";
+import { GateMeasurementsDocument, GatesDeltaDocument, GatesDocument, SkipGateDocument, type GateFullFragment, type GatesQuery } from "../api/generated";
+import { useAgain } from "../live/useAgain";
 import { toYaml } from "../text/yaml";
 import { Age } from "../ui/Age";
 import { Code } from "../ui/Code";
@@ -63,7 +64,9 @@ function Skip({ gate, asked }: { readonly gate: GateFullFragment; readonly asked
 export function GatePage() {
   const { id, gate: gateId } = useParams<{ id: string; gate: string }>();
   const [{ data, error }] = useQuery({ query: GatesDocument, variables: { id } });
-  useSubscription({ query: GatesDeltaDocument, variables: { id } });
+  const [changes] = useSubscription({ query: GatesDeltaDocument, variables: { id } }, (count: number | undefined) => (count ?? 0) + 1);
+  const [measured, again] = useQuery({ query: GateMeasurementsDocument, variables: { id: gateId } });
+  useAgain(again, String(changes.data ?? 0), gateId);
   if (error !== undefined && data == null) return <NotShown error={error} what="gate" />;
   if (data == null) return <Skeleton lines={10} />;
   const { pipeline } = data;
@@ -110,7 +113,7 @@ export function GatePage() {
           </p>
         ))}
       </section>
-      <Steps steps={stepsOf(gate)} alone={gate.type !== "WORKFLOW"} />
+      <Steps steps={stepsOf(gate, measured.data?.gateMeasurements ?? [])} alone={gate.type !== "WORKFLOW"} />
       {gate.settings !== "{}" && (
         <section className="stack">
           <h2>What it asks</h2>

@@ -1,9 +1,8 @@
-import type { GateFullFragment } from "../api/generated";
 import { exactly } from "../text/time";
 import { Age } from "../ui/Age";
+import type { Measured } from "./gatesteps";
 import { said, within, type Limit } from "./limits";
 
-type Measured = GateFullFragment["measured"];
 type Props = { readonly measured: Measured; readonly limit: Limit };
 
 const WIDTH = 600;

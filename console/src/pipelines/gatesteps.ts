@@ -1,9 +1,10 @@
 // The steps of a gate that asks workers, as they are written and as they are under way.
-import type { GateFullFragment } from "../api/generated";
+import type { GateFullFragment, GateMeasurementsQuery } from "../api/generated";
 import { at, GATE_KINDS, STEP_KINDS } from "./gatekinds";
 import type { Limit } from "./limits";
 
 type Check = GateFullFragment["checks"][number];
+export type Measured = GateMeasurementsQuery["gateMeasurements"];
 type Settings = Readonly<Record<string, unknown>>;
 
 export type GateStep = {
@@ -14,7 +15,7 @@ export type GateStep = {
   readonly check: Check | null;
   /** Of a metric. */
   readonly limit: Limit | null;
-  readonly measured: GateFullFragment["measured"];
+  readonly measured: Measured;
 };
 
 const isText = (value: unknown): value is string => typeof value === "string";
@@ -32,7 +33,7 @@ const titleOf = (type: unknown): string => (isText(type) ? (TITLES[type] ?? type
 const CHECKS: readonly string[] = ["JOB", "METRIC", "HTTP", "VERSION"];
 
 /** Steps in the order in which they are written; a gate that is one check has one, others have none. */
-export function stepsOf({ type, checks, measured, settings }: Pick<GateFullFragment, "type" | "checks" | "measured" | "settings">): readonly GateStep[] {
+export function stepsOf({ type, checks, settings }: Pick<GateFullFragment, "type" | "checks" | "settings">, measured: Measured): readonly GateStep[] {
   const asked = JSON.parse(settings) as Settings;
   if (type !== "WORKFLOW") {
     return CHECKS.includes(type) ? [{ name: type, title: GATE_KINDS[type].title, after: [], check: checks[0] ?? null, limit: limitOf(asked), measured }] : [];

@@ -97,6 +97,7 @@ ARGUMENTS = {
     "serviceDeployment": 'id: "{service}"',
     "revisions": 'serviceId: "{service}"',
     "pipeline": 'id: "{pipeline}"',
+    "gateMeasurements": 'id: "{gate}"',
     "serviceContext": 'name: "shared"',
     "saveServiceContext": 'name: "new", attributes: {{projectId: "{project}"}}',
     "deleteServiceContext": 'id: "{context}"',

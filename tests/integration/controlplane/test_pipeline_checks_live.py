@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from controlplane.domain.access import INSTALLATION, Grant, Kind, Policy, Verb
+from controlplane.domain.access import INSTALLATION, Grant, Kind, Policy, Scope, Verb
 from controlplane.domain.access.roles import BuiltInRole as Role
 from controlplane.domain.access.roles import Role as AccessRole
 from controlplane.domain.access.roles import Rule as AccessRule
@@ -58,7 +58,7 @@ from controlplane.usecases.pipelines import (
 )
 from controlplane.usecases.services import ServiceChange
 from controlplane.usecases.whatif import WhatIfs
-from fleet.errors import Conflict, Forbidden, Invalid
+from fleet.errors import Conflict, Forbidden, Invalid, NotFound
 from fleet.thresholds import Comparison
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World, person
@@ -264,6 +264,12 @@ async def test_what_a_metric_measures_is_kept_beside_its_gate(
         )
     first, second, third = (1, False, (1.5,)), (2, False, (2.0,)), (3, True, (0.5,))
     assert seen == [[first], [first, second], [second, third]]
+    rows = await world.pipelines.measured_at(world.admin, gate)
+    assert [(one.release, one.passed, one.values) for one in rows] == [second, third]
+    stranger = person(Role.VIEWER, scope=Scope("project:other"))
+    for actor, asked in ((stranger, gate), (stranger, "absent"), (world.admin, "absent")):
+        with pytest.raises(NotFound, match="could not find resource"):
+            await world.pipelines.measured_at(actor, asked)
     await world.pipelines.delete(world.admin, (await stand.view()).row.id)
     assert await world.pipelines.measured(gate) == ()
 
