@@ -61,7 +61,8 @@ class SharedConnections:
             log.info("ssh connections are not shared", reason=error.strerror)
             return
         # Anybody may make folders there, also one of this name.
-        if found.st_mode == stat.S_IFDIR | 0o700 and found.st_uid == os.getuid():
+        is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid()
+        if is_ours and not found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
             self._folder = folder
         else:
             log.warning("ssh connections are not shared: others can enter", folder=str(folder))

@@ -88,7 +88,8 @@ def test_a_folder_that_others_can_enter_is_not_used(shared: SharedConnections) -
     shared.open()
     folder = Path(shared.options(SHOP, ROUTE)["ControlPath"]).parent
     assert folder.stat().st_mode & 0o777 == 0o700
-    folder.chmod(0o755)
-    again = SharedConnections(FakeClock(), "ssh")
-    again.open()
-    assert again.options(SHOP, ROUTE) == {}
+    for mode, is_used in ((0o2700, True), (0o755, False), (0o770, False)):
+        folder.chmod(mode)
+        again = SharedConnections(FakeClock(), "ssh")
+        again.open()
+        assert bool(again.options(SHOP, ROUTE)) == is_used
