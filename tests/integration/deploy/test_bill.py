@@ -51,7 +51,7 @@ def test_the_bill_of_python_is_the_lock_file_with_its_hashes(bills: Path) -> Non
         assert told == set(re.findall(r"sha256:([0-9a-f]{64})", pins[name]))
 
 
-@pytest.mark.skipif(not shutil.which("npm"), reason="there is no npm")
+@pytest.mark.skipif(not shutil.which("npm"), reason="platform: there is no npm")
 def test_the_bill_of_the_console_is_what_it_ships(bills: Path) -> None:
     """What is needed to build it only is not in it."""
     packages = json.loads((ROOT / "console/package-lock.json").read_text())["packages"]
