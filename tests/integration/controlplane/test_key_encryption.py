@@ -199,22 +199,25 @@ async def test_what_does_not_open_is_named_and_stops_nothing_else(world: World) 
     sealing = Sealing(world, LocalKek(b"k" * 32))
     await sealing.keys.begin()
     await sealing.keys.load()
-    for name in ("altered", "cut", "whole"):
+    for name in ("altered", "cut", "moved", "whole"):
         await sealing.contexts.save(world.admin, name, ContextChange({}, {"a": "b"}))
     await sealing.secrets.save(world.admin, "db", SecretChange(b"first"))
     async with world.deps.store.write() as tx:
-        for row in await tx.contexts.select(name=["altered", "cut"]):
-            kept = row.sealed or b""
-            broken = kept[:-1] + b"?" if row.name == "altered" else kept[:12]
-            await tx.contexts.change(row.id, sealed=broken)
+        rows = {row.name: row for row in await tx.contexts.select()}
+        kept, own = rows["whole"].sealed, rows["altered"].sealed
+        assert kept and own
+        last = bytes([own[-1] ^ 1])
+        for name, sealed in (("altered", own[:-1] + last), ("cut", kept[:12]), ("moved", kept)):
+            await tx.contexts.change(rows[name].id, sealed=sealed)
     await sealing.keys.rotate(world.admin)
     await world.clock.advance(HEAD_START / timedelta(seconds=1))
     await sealing.keys.load()
     assert await sealing.keys.seal_anew() == 2
     assert await sealing.keys.seal_anew() == 0
     state = await sealing.keys.state(world.admin)
-    assert (state.behind, sorted(state.unopened)) == (2, ["context altered", "context cut"])
-    for name in ("altered", "cut"):
+    named = ["context altered", "context cut", "context moved"]
+    assert (state.behind, sorted(state.unopened)) == (3, named)
+    for name in ("altered", "cut", "moved"):
         await sealing.contexts.save(world.admin, name, ContextChange({}, {"a": "c"}))
     assert await sealing.keys.seal_anew() == 0
     state = await sealing.keys.state(world.admin)
