@@ -1,8 +1,7 @@
 """Pins of a clone on a disk that fails."""
 
-import errno
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TextIO, cast
 
 import pytest
 
@@ -19,11 +18,12 @@ async def test_a_disk_that_was_full_locks_no_pin(
     (tmp_path / "objects" / SHA[:2] / SHA[2:]).touch()
     clone = Clone(tmp_path, cast(Any, None))
 
-    def full(self: Path, text: str) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
+    def full(path: str, mode: str) -> TextIO:
+        Path(path).touch(exist_ok=False)
+        return open("/dev/full", "w")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "write_text", full)
+        patch.setattr("gitcache.mirror.clone.open", full, raising=False)
         with pytest.raises(OSError, match="No space"):
             await clone.pin({"main": SHA})
     await clone.pin({"main": SHA})
