@@ -207,15 +207,20 @@ async def test_the_log_of_a_crash_is_told_without_values_of_its_service(stand: S
     assert not any(form in said(stand) for form in forms(VALUE))
 
 
-async def test_the_log_of_a_failed_hook_is_told_without_values(stand: Stand) -> None:
+@pytest.mark.parametrize("data", [{}, {"pw": "kein-Schlüssel"}], ids=["whole", "no base64"])
+async def test_the_log_of_a_failed_hook_is_told_without_values(
+    stand: Stand, data: dict[str, str]
+) -> None:
+    """Also beside a Secret that the API server will refuse for what stands in it."""
     hook: KubeObject = {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": "migrate", "annotations": {"towline.dev/hook": "pre-sync"}},
         "spec": {},
     }
+    other = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "other"}, "data": data}
     stand.cluster.logs["migrate"] = f"cannot sign in by {VALUE}\n"
-    stand.bring([secret(), hook], secrets=[box(stand)])
+    stand.bring([secret(), other, hook], secrets=[box(stand)])
     made = ("", "Pod", "prod", "migrate")
     await stand.until(lambda: made in stand.cluster.objects)
     stand.cluster.put(stand.cluster.objects[made] | {"status": {"phase": "Failed"}})
