@@ -52,6 +52,10 @@ _ERRORS: dict[str, type[TowlineError]] = {
 }
 
 
+class _Unknown(PeerAway):
+    """A replica of another version, which does not know the verb."""
+
+
 class PeerClient:
     """Warm connections to replicas. `hop` marks the caller as a replica; its `nearest` content
     takes small bundles that come with renders.
@@ -110,9 +114,14 @@ class PeerClient:
     async def render(self, member: Member, request: RenderRequest) -> Rendered:
         """As `Peers.render`."""
         body = messages.REQUEST.encode(request)
-        if self._nearest is None:
-            answer = await self._ask(member.address, "POST", "/v1/render", body)
-            return messages.RENDERED.decode(answer)
+        if self._nearest is not None:
+            # The version before gives the bundle only to whoever asks for it.
+            with suppress(_Unknown):
+                return await self._artefact(member, body, self._nearest)
+        answer = await self._ask(member.address, "POST", "/v1/render", body)
+        return messages.RENDERED.decode(answer)
+
+    async def _artefact(self, member: Member, body: bytes, nearest: ContentStore) -> Rendered:
         answer = await self._ask(member.address, "POST", "/v1/artefact", body)
         text, *contents = messages.split_contents(answer)
         rendered = messages.RENDERED.decode(text)
@@ -120,7 +129,7 @@ class PeerClient:
             # Where it cannot be kept it is looked for later, as any other.
             if digest_of(data) == rendered.digest:
                 with suppress(Unavailable):
-                    await self._nearest.put(rendered.digest, data)
+                    await nearest.put(rendered.digest, data)
         return rendered
 
     async def bundle(self, member: Member, digest: str) -> bytes:
@@ -229,6 +238,8 @@ async def _check(answer: aiohttp.ClientResponse) -> None:
     text = str(said.get("message", "")) or f"a replica answered {answer.status}"
     if answer.status == MISDIRECTED:
         raise NotOwner(text, retry_after=1.0)
+    if answer.status == 404 and not said:
+        raise _Unknown(text, retry_after=1.0)
     kind = _ERRORS.get(str(said.get("code")))
     if kind is not None:
         raise kind(text)
