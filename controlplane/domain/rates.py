@@ -25,17 +25,20 @@ class Rates:
 
     def take(self, caller: str, now: float) -> float:
         """Count a request at `now` (epoch seconds). The seconds to wait instead; 0.0: go on."""
+        wait = self.wait(caller, now)
+        if self.most and not wait:
+            name = self._name(caller)
+            self.own[name] = self.own.get(name, 0) + 1
+        return wait
+
+    def wait(self, caller: str, now: float) -> float:
+        """What `take` would say, and nothing is counted."""
         if not self.most:
             return 0.0
         self._turn(now)
-        is_new = caller not in self.own
-        if is_new and caller.startswith(ADDRESS) and len(self.own) >= MOST_CALLERS:
-            caller = _OTHERS
-        count = self.own.get(caller, 0)
-        if count + self._elsewhere.get(caller, 0) >= self.most:
-            return (self.window + 1) * WINDOW_S - now
-        self.own[caller] = count + 1
-        return 0.0
+        name = self._name(caller)
+        count = self.own.get(name, 0) + self._elsewhere.get(name, 0)
+        return (self.window + 1) * WINDOW_S - now if count >= self.most else 0.0
 
     def give_back(self, caller: str) -> None:
         """What `take` has counted in this window does not count after all."""
@@ -51,6 +54,12 @@ class Rates:
         """Take in what other replicas have let in within a window."""
         if window == self.window:
             self._elsewhere = dict(elsewhere)
+
+    def _name(self, caller: str) -> str:
+        """Under which name a caller is counted."""
+        is_new = caller not in self.own
+        is_one_of_many = is_new and caller.startswith(ADDRESS) and len(self.own) >= MOST_CALLERS
+        return _OTHERS if is_one_of_many else caller
 
     def _turn(self, now: float) -> None:
         window = int(now // WINDOW_S)

@@ -216,6 +216,7 @@ class Identity:
                 kind=TokenKind.TICKET,
                 parent_id=actor.token_id,
             )
+        self._guesses.expect(token_hash(secret))
         return secret
 
     def _may_be_foreign(self, token: str) -> bool:

@@ -30,7 +30,10 @@ async def test_the_door_knows_when_a_token_ends(world: World) -> None:
 
 
 async def test_who_guesses_at_the_door_locks_out_nobody_known(world: World) -> None:
-    """From whatever port; an address is what is counted, and what nobody sends twice."""
+    """From whatever port; an address is what is counted, and what nobody sends twice.
+
+    Pages of whoever is signed in go on: their tickets were made here.
+    """
     user = await world.people.upsert(world.admin, "ann@example.org", "Ann", Role.VIEWER)
     owner = replace(person(Role.VIEWER, "ann"), id=user.id)
     _, secret = await world.identity.create_token(owner, "laptop", timedelta(hours=1))
@@ -48,5 +51,8 @@ async def test_who_guesses_at_the_door_locks_out_nobody_known(world: World) -> N
         await show(new_token(TokenKind.SERVICE_ACCOUNT), 2)
     world.identity.forget_user("")
     await show(secret, 3)
+    actor = await world.identity.authenticate(secret, "10.0.0.1")
+    ticket = await world.identity.ticket(actor)
+    assert (await world.identity.authenticate(ticket, "10.0.0.1")).id == user.id
     with pytest.raises(Unauthenticated, match="not known here"):
         await show("twu_malformed", 4)

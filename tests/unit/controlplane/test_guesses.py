@@ -1,10 +1,18 @@
 """Wrong credentials: how many are looked up, and who goes on beside somebody who guesses."""
 
+from contextlib import ExitStack
+
 import pytest
 
 from controlplane.domain.rates import WINDOW_S
 from controlplane.usecases import guesses
-from controlplane.usecases.guesses import MOST_IN_ALL, MOST_OF_ADDRESS, REMEMBERED_S, Guesses
+from controlplane.usecases.guesses import (
+    MOST_AT_ONCE,
+    MOST_IN_ALL,
+    MOST_OF_ADDRESS,
+    REMEMBERED_S,
+    Guesses,
+)
 from fleet.errors import LimitExceeded, Unauthenticated, Unavailable
 from tests.fakes.clock import FakeClock
 
@@ -81,6 +89,25 @@ async def test_what_is_good_or_not_found_out_counts_for_nobody(lookups: Lookups)
     lookups.good |= set(keys)
     for key in keys:
         lookups.ask(key)
+
+
+async def test_many_good_ones_that_come_at_once_are_no_guesses(lookups: Lookups) -> None:
+    """As users behind one address do when they are back; of too many, some wait."""
+    with ExitStack() as under_way:
+        for number in range(MOST_AT_ONCE):
+            under_way.enter_context(lookups.guesses.judging(f"user {number}", HERE))
+        with pytest.raises(LimitExceeded):
+            lookups.ask("one more")
+    lookups.guess(MOST_OF_ADDRESS)
+    with pytest.raises(LimitExceeded):
+        lookups.ask("another guess")
+
+
+async def test_what_was_made_here_is_no_guess(lookups: Lookups) -> None:
+    lookups.good.add("ticket")
+    lookups.guesses.expect("ticket")
+    lookups.guess(MOST_OF_ADDRESS)
+    lookups.ask("ticket")
 
 
 async def test_a_good_one_that_was_revoked_is_a_wrong_one(lookups: Lookups) -> None:
