@@ -39,7 +39,7 @@ class Records:
     ) -> AsyncIterator[list[AuditEntry]]:
         """All entries that the filter lets through, oldest first, some at a time.
 
-        With a text, only those whose action or target holds it.
+        With a text, only those whose actor, action or target holds it.
         """
         require_any(actor, Verb.READ, Target.whole(Kind.AUDIT))
         visible, after = actor.policy.visible(Kind.AUDIT), None
