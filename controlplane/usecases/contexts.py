@@ -178,12 +178,7 @@ class Contexts:
     ) -> ContextOverride:
         now, who = self._deps.clock.now(), (actor.email or actor.name)[:320]
         layer, place = asked.layer, asked.place_id
-        try:
-            await check_place(tx, actor, layer, place)
-        except NotFound:
-            # What a place had that is gone may end.
-            if asked.configuration:
-                raise
+        await check_place(tx, actor, layer, place, ends=not asked.configuration)
         check_values(context.types, asked.configuration)
         before = await tx.context_overrides.find(context_id=context.id, layer=layer, place_id=place)
         blank = ContextOverride(self._deps.new_id(), context.id, layer, place, now, now, who)

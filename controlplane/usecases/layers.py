@@ -55,10 +55,17 @@ def _of(
     ]
 
 
-async def check_place(tx: Transaction, actor: Actor, layer: Layer, place_id: str) -> None:
-    """NotFound: no such project, group or cluster. Forbidden: not the actor's to change."""
+async def check_place(
+    tx: Transaction, actor: Actor, layer: Layer, place_id: str, *, ends: bool = False
+) -> None:
+    """NotFound: no such project, group or cluster. Forbidden: not the actor's to change.
+
+    Where an override `ends`, what it was of may be gone.
+    """
     rows = {Layer.PROJECT: tx.projects, Layer.GROUP: tx.cluster_groups, Layer.CLUSTER: tx.clusters}
     row = await rows[layer].get(place_id)
+    if row is None and ends:
+        return
     if row is None:
         raise NotFound
     require(actor, Verb.WRITE, row.target)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from controlplane.domain.access import Scope
 from controlplane.domain.contexts import ContextBinding
 from controlplane.domain.flow import Export, Import, ValueType
 from controlplane.domain.overrides import Layer
@@ -219,6 +220,23 @@ async def test_a_context_is_saved_with_all_its_layers_or_not_at_all(fleet: Fleet
     assert (left.place_id, left.configuration) == (cluster.id, size)
     await contexts.save(world.admin, "net", ContextChange({"size": 3}))
     assert await contexts.overrides(world.admin, context.id) == [left]
+
+
+async def test_no_layer_ends_that_its_writer_may_not_see(fleet: Fleet) -> None:
+    """What a place has that is hidden is not taken for that of a place which is gone."""
+    world, contexts = fleet.world, Contexts(fleet.world.deps)
+    hidden = await world.cluster("hidden")
+    team = await world.projects.create(world.admin, ProjectChange(name="team"))
+    layers = [Override(Layer.CLUSTER, hidden.id, {"size": 2})]
+    given = ContextChange({"size": 1}, project_id=team.id, overrides=layers)
+    context = await contexts.save(world.admin, "net", given)
+    bob = person(Role.EDITOR, "bob", Scope(f"project:{team.id}"))
+    await contexts.save(bob, "net", ContextChange({"size": 3}))
+    with pytest.raises(NotFound):
+        await contexts.save(bob, "net", ContextChange(overrides=[]))
+    with pytest.raises(NotFound):
+        await contexts.override(bob, context.id, Layer.CLUSTER, hidden.id, {})
+    assert len(await contexts.overrides(world.admin, context.id)) == 1
 
 
 async def test_values_of_contexts_are_held_to_their_types(fleet: Fleet) -> None:
