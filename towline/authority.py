@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -114,6 +115,15 @@ class Authority:
         write_key(made.key, key)
         _write_certificate(made.certificate, builder.sign(self._key, hashes.SHA256()))
         return made
+
+    def has_signed(self, made: Credentials) -> bool:
+        """Whether who trusts this authority trusts a certificate; one before it is another."""
+        try:
+            issuer = _read_certificate(self.certificate)
+            _read_certificate(made.certificate).verify_directly_issued_by(issuer)
+        except (Invalid, InvalidSignature, ValueError, TypeError):
+            return False
+        return True
 
 
 def check(given: Credentials, now: datetime) -> None:

@@ -17,7 +17,7 @@ from controlplane import compose as controlplane
 from controlplane.compose import open_engine
 from controlplane.domain.access import SYSTEM
 from controlplane.settings import ControlPlaneSettings
-from controlplane.storage.migrate import migrate, revisions
+from controlplane.storage.migrate import inspect, migrate, revisions
 from controlplane.storage.store import SqlStore
 from controlplane.usecases.records import check_chains
 from fleet.errors import TowlineError
@@ -148,7 +148,7 @@ def _check_database(settings: ServeSettings) -> Finding:
 async def _check_store(settings: ServeSettings) -> Finding:
     engine = open_engine(_plane(settings))
     try:
-        current, wanted = await revisions(engine)
+        current, wanted = await inspect(engine)
     except SQLAlchemyError as error:
         return Finding("store", Health.FAILED, f"{type(error).__name__}: it does not answer")
     finally:

@@ -45,6 +45,19 @@ async def migrate(engine: AsyncEngine) -> None:
             await connection.run_sync(_check_columns)
 
 
+async def inspect(engine: AsyncEngine) -> tuple[str | None, str]:
+    """The `revisions` of a store. Raises what `migrate` would raise of it, and changes nothing."""
+    with failures_named("opened"):
+        async with engine.connect() as connection:
+            await connection.run_sync(_check_pages)
+            config = _config()
+            current, wanted = await connection.run_sync(revision_of), _head(config)
+            _check_known(config, current)
+            if current == wanted:
+                await connection.run_sync(_check_columns)
+    return current, wanted
+
+
 @asynccontextmanager
 async def changing_schema(engine: AsyncEngine) -> AsyncGenerator[AsyncConnection, None]:
     """A transaction in which tables may be made anew, as SQLite needs to change a column.
@@ -81,15 +94,8 @@ def migrate_connection(connection: Connection, to: str = "head") -> None:
     Conflict: the store's revision, or the one asked for, is of a newer version.
     """
     config = _config(connection)
-    script = ScriptDirectory.from_config(config)
-    known = {revision.revision for revision in script.walk_revisions()}
     current, wanted = revision_of(connection), _head(config) if to == "head" else to
-    for revision in (current, wanted):
-        if revision is not None and revision not in known:
-            raise Conflict(
-                f"the store has schema {revision}, which this version does not know: "
-                "it was written by a newer one. Start that version, or restore a backup"
-            )
+    _check_known(config, current, wanted)
     if current != wanted:
         try:
             command.upgrade(config, wanted)
@@ -102,6 +108,17 @@ def migrate_connection(connection: Connection, to: str = "head") -> None:
 def revision_of(connection: Connection) -> str | None:
     """The revision of the schema that is there; None: nothing is."""
     return MigrationContext.configure(connection).get_current_revision()
+
+
+def _check_known(config: Config, *revisions: str | None) -> None:
+    script = ScriptDirectory.from_config(config)
+    known = {revision.revision for revision in script.walk_revisions()}
+    for revision in revisions:
+        if revision is not None and revision not in known:
+            raise Conflict(
+                f"the store has schema {revision}, which this version does not know: "
+                "it was written by a newer one. Start that version, or restore a backup"
+            )
 
 
 def _check_references(connection: Connection) -> None:

@@ -18,8 +18,9 @@ from tests.fakes.clock import FakeClock
 from tests.integration.serve.test_start import refused
 from tests.servers.postgres import Postgres
 from towline.authority import Authority, Credentials, check
+from towline.installation import Health, examine
 from towline.serve.listeners import credentials
-from towline.settings import TlsSettings
+from towline.settings import ServeSettings, TlsSettings
 
 NOW = SystemClock().now()
 PAGE = 4096
@@ -93,6 +94,23 @@ async def test_a_half_applied_migration_is_named(tmp_path: Path) -> None:
     said = await told(sqlite_url(tmp_path))
     assert "schema 0002" in said
     assert "broken off" in said
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("UPDATE alembic_version SET version_num = '9999'", "newer"),
+        ("DROP TABLE ledger", "ledger.actor"),
+    ],
+)
+def test_the_doctor_names_why_a_store_would_be_refused(
+    tmp_path: Path, statement: str, said: str
+) -> None:
+    migrated.put_sqlite(tmp_path)
+    changed(tmp_path, statement)
+    found = {one.check: one for one in examine(ServeSettings(data=tmp_path))}["store"]
+    assert found.health is Health.FAILED
+    assert said in found.text
 
 
 @pytest.fixture
@@ -176,6 +194,15 @@ def test_a_lost_certificate_of_the_own_authority_is_made_up_for(tmp_path: Path) 
     for name in ("ca.crt", "server.crt"):
         (tmp_path / name).unlink()
     assert trusted(before, own(tmp_path))
+
+
+def test_a_new_authority_signs_anew(tmp_path: Path) -> None:
+    """Who is given it must not meet the certificate of the one before."""
+    own(tmp_path)
+    for name in ("ca.crt", "ca.key"):
+        (tmp_path / name).unlink()
+    again = own(tmp_path)
+    assert trusted((tmp_path / "ca.crt").read_bytes(), again)
 
 
 @pytest.mark.parametrize("name", ["server.crt", "server.key"])
