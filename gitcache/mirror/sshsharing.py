@@ -31,8 +31,8 @@ _USED_SECONDS = 300.0
 """For so long at most a connection is used, so that a key that the host admits no more is noticed
 within minutes."""
 
-_MAX_PATH = 70
-"""Bytes: with what ssh adds, the address of a socket has at most about a hundred."""
+_MAX_PATH = 56
+"""Bytes: a socket's address has 103 at most, of which a name here takes 30 and what ssh adds 17."""
 
 _LEAVING_SECONDS = 5.0
 
@@ -94,6 +94,8 @@ class SharedConnections:
         self._began = {
             one: began for one, began in self._began.items() if now - began < _USED_SECONDS
         }
+        if identity not in self._began:
+            _reap(os.path.basename(self._ssh))
         return self._digest(identity, self._began.setdefault(identity, now))
 
     def _digest(self, *what: object) -> str:
@@ -104,3 +106,14 @@ class SharedConnections:
             command = [self._ssh, "-F", os.devnull, "-O", "exit", "-S", str(path), "all"]
             with contextlib.suppress(OSError, subprocess.TimeoutExpired):
                 subprocess.run(command, capture_output=True, timeout=_LEAVING_SECONDS, check=False)
+
+
+def _reap(program: str) -> None:
+    """Wait for what has ended of a program: as a container's first process we inherit connections
+    from the commands that made them, and else each keeps its process id for ever."""
+    own = os.getpid()
+    with contextlib.suppress(OSError):
+        for pid in Path(f"/proc/{own}/task/{own}/children").read_text().split():
+            state = Path(f"/proc/{pid}/stat").read_bytes()
+            if state.startswith(f"{pid} ({program}) Z ".encode()):
+                os.waitpid(int(pid), os.WNOHANG)

@@ -1,6 +1,10 @@
 """Which ssh commands take part in one connection, and where its socket may lie."""
 
+import ctypes
+import os
+import shutil
 import ssl
+import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -82,6 +86,47 @@ async def test_a_connection_is_used_for_minutes_only(
 def test_through_a_proxy_nothing_is_shared(shared: SharedConnections) -> None:
     shared.open()
     assert shared.options(SHOP, replace(ROUTE, proxy="http://proxy:1")) == {}
+
+
+@pytest.mark.parametrize(("length", "is_used"), [(56, True), (57, False)])
+def test_a_socket_has_a_path_that_every_system_takes(
+    shared: SharedConnections, monkeypatch: pytest.MonkeyPatch, length: int, is_used: bool
+) -> None:
+    """Also with the 17 bytes that ssh adds while it makes it; else each command would fail."""
+    most = length - len(f"/towline-ssh-{os.getuid()}")
+    folder = Path(tempfile.gettempdir())
+    folder /= "x" * (most - len(str(folder)) - 1)
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    shared.open()
+    path = shared.options(SHOP, ROUTE).get("ControlPath", "")
+    assert bool(path) == is_used and len(path) + 17 <= 103
+
+
+@pytest.fixture
+def heir() -> Iterator[None]:
+    """Orphans come to this process, as they do to the first one of a container."""
+    set_child_subreaper = 36
+    prctl = ctypes.CDLL(None).prctl
+    prctl(set_child_subreaper, 1, 0, 0, 0)
+    yield
+    prctl(set_child_subreaper, 0, 0, 0, 0)
+
+
+@pytest.mark.usefixtures("heir")
+def test_connections_that_have_ended_leave_no_process_behind(shared: SharedConnections) -> None:
+    """No others are waited for: somebody else does."""
+    program = Path(tempfile.gettempdir()) / "ssh"
+    program.symlink_to(shutil.which("true") or "true")
+    command = ["sh", "-c", f"{program} & echo $!"]
+    left = int(subprocess.check_output(command))
+    other = subprocess.Popen(["sh", "-c", "exit 3"])
+    for pid in (left, other.pid):
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    shared.open()
+    shared.options(SHOP, ROUTE)
+    assert not Path(f"/proc/{left}").exists()
+    assert other.wait() == 3
 
 
 def test_a_folder_that_others_can_enter_is_not_used(shared: SharedConnections) -> None:
