@@ -22,8 +22,8 @@ class Batches(Generic[Item, Result]):
     """One batch at a time: alone nobody waits, and a thousand callers cost a few batches.
 
     `work` gives one result for each item, in order. A batch has `most` items, or as many as weigh
-    so much; more only if one caller gives more. If `work` fails, one caller hears of it, and the
-    others are served in another batch: a failure, or an end, may be that caller's alone.
+    so much; more only if one caller gives more. If `work` fails for several callers, one of them is
+    served alone and the others in another batch: a failure, or an end, may be one caller's.
     """
 
     def __init__(
@@ -67,7 +67,13 @@ class Batches(Generic[Item, Result]):
         return sum(map(self._weight, call.items))
 
     async def _serve(self, batch: Sequence[_Call]) -> None:
-        results = await self._work([item for one in batch for item in one.items])
+        try:
+            results = await self._work([item for one in batch for item in one.items])
+        except Exception:
+            if len(batch) == 1:
+                raise
+            await self._serve(batch[:1])
+            return
         start = 0
         for one in batch:
             end = start + len(one.items)

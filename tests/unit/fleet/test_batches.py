@@ -20,7 +20,7 @@ class Work:
     async def __call__(self, items: Sequence[int]) -> list[int]:
         self.batches.append(list(items))
         await self.go_on.wait()
-        if -1 in items[:1]:
+        if -1 in items:
             raise ValueError("refused")
         return [2 * one for one in items]
 
@@ -59,11 +59,12 @@ async def test_a_batch_is_bounded_by_what_items_weigh() -> None:
     assert work.batches == [[1], [6, 4], [3], [40]]
 
 
-async def test_a_failure_reaches_one_caller_and_others_are_served() -> None:
+async def test_a_failure_reaches_its_caller_and_others_are_served() -> None:
+    """Whoever came before or after, and was worked for together."""
     work = Work()
-    first, failing, other = await begun(Batches(work, most=10), [1], [-1], [2])
+    first, before, failing, other = await begun(Batches(work, most=10), [1], [3], [-1], [2])
     work.go_on.set()
-    assert await first == [2]
+    assert [await first, await before] == [[2], [6]]
     with pytest.raises(ValueError, match="refused"):
         await failing
     assert await other == [4]
