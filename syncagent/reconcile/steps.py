@@ -164,7 +164,10 @@ async def prune(tools: Tools, walk: Walk) -> None:
     """Take away what the bundle no longer has, as far as that needs no person's word."""
     service, options = walk.service, walk.spec.options
     going = prunable(service, walk.plan.manifests)
-    terms = Terms(options.keep_on_prune, True, walk.target.agreed, options.deletion_budget)
+    # Who has agreed that something is made anew has not been shown what is to go.
+    hooks = (hook.ref.key for hook in walk.plan.hooks)
+    confirmed = walk.target.agreed.difference(walk.plan.manifests, hooks)
+    terms = Terms(options.keep_on_prune, True, confirmed, options.deletion_budget)
     service.awaiting += await take_away(tools, service, going, terms)
 
 

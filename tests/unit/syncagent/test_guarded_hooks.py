@@ -92,6 +92,19 @@ async def test_a_precious_hook_goes_by_a_persons_word_only(stand: Stand) -> None
     await bind(stand)
 
 
+async def test_a_word_for_a_hook_keeps_nothing_else_back(stand: Stand) -> None:
+    """What the same change prunes was not asked about: it needs no word, and was not left out."""
+    stand.bring([claim(), config("y"), config("old")])
+    await bind(stand)
+    first = stand.cluster.objects[CLAIM.key]["metadata"]["uid"]
+    stand.bring([claim("2"), config("y")])
+    assert (await stand.phase(Phase.FAILED)).awaiting == (CLAIM,)
+    stand.bring([claim("2"), config("y")], confirmed=(CLAIM,))
+    await stand.until(lambda: stand.cluster.objects[CLAIM.key]["metadata"]["uid"] != first)
+    await bind(stand)
+    assert ("", "ConfigMap", "prod", "old") not in stand.cluster.objects
+
+
 async def test_what_a_dropped_precious_hook_left_waits_for_a_word(stand: Stand) -> None:
     stand.bring([claim(), config("y")])
     await bind(stand)
