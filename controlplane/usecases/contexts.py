@@ -178,9 +178,10 @@ class Contexts:
     ) -> ContextOverride:
         now, who = self._deps.clock.now(), (actor.email or actor.name)[:320]
         layer, place = asked.layer, asked.place_id
-        await check_place(tx, actor, layer, place, ends=not asked.configuration)
-        check_values(context.types, asked.configuration)
         before = await tx.context_overrides.find(context_id=context.id, layer=layer, place_id=place)
+        ends = before is not None and not asked.configuration
+        await check_place(tx, actor, layer, place, ends=ends)
+        check_values(context.types, asked.configuration)
         blank = ContextOverride(self._deps.new_id(), context.id, layer, place, now, now, who)
         after = replace(
             before or blank, configuration=dict(asked.configuration), updated_at=now, actor=who

@@ -234,8 +234,9 @@ async def test_no_layer_ends_that_its_writer_may_not_see(fleet: Fleet) -> None:
     await contexts.save(bob, "net", ContextChange({"size": 3}))
     with pytest.raises(NotFound):
         await contexts.save(bob, "net", ContextChange(overrides=[]))
-    with pytest.raises(NotFound):
-        await contexts.override(bob, context.id, Layer.CLUSTER, hidden.id, {})
+    for place in (hidden.id, "absent"):
+        with pytest.raises(NotFound):
+            await contexts.override(bob, context.id, Layer.CLUSTER, place, {})
     assert len(await contexts.overrides(world.admin, context.id)) == 1
 
 
