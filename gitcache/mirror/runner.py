@@ -30,7 +30,8 @@ _MAX_MESSAGE = 400
 YIELDING = ("nice", "-n", "10")
 _SPEAKING = ("GIT_", "SSL_", "CURL_")
 _TELLING = re.compile(
-    r"(fatal|error|remote|ERROR)\b|! |.*(host key is known|Host key|HAS CHANGED|Permission denied)"
+    r"(fatal|error|remote|ERROR|ssh)\b|! "
+    r"|.*(host key is known|Host key|HAS CHANGED|Permission denied)"
 )
 
 

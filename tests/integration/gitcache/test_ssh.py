@@ -156,6 +156,16 @@ async def test_a_host_with_another_key_is_refused_as_such(
     assert sshd.fingerprint in caught.value.message
 
 
+async def test_a_server_that_is_not_there_is_named_so(
+    mirror: Mirror, sshd: Sshd, repository: Repository
+) -> None:
+    follow = over_ssh(sshd, repository, known=sshd.known_hosts)
+    sshd.__exit__()
+    with pytest.raises(Unavailable, match=rf"port {sshd.port}: Connection refused"):
+        await mirror.lister.list_refs(follow, [MAIN])
+    sshd.__enter__()
+
+
 async def test_a_key_that_is_not_admitted_is_named_so(
     mirror: Mirror, sshd: Sshd, repository: Repository
 ) -> None:
