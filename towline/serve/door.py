@@ -40,6 +40,12 @@ _NOTED = (
     "bytes_out",
 )  # fmt: skip
 _noted = attrgetter(*_NOTED)
+_DISCOVERY = frozenset({"api", "apis", "openapi", "version"})
+_ABOUT_ONESELF = frozenset({
+    ("create", "authentication.k8s.io", "selfsubjectreviews"),
+    ("create", "authorization.k8s.io", "selfsubjectaccessreviews"),
+    ("create", "authorization.k8s.io", "selfsubjectrulesreviews"),
+})  # fmt: skip
 
 
 class DoorIdentity:
@@ -184,7 +190,17 @@ def _request(attributes: RequestAttributes) -> KubernetesRequest:
         resource="/".join(part for part in parts if part),
         namespace=attributes.namespace,
         name=attributes.name,
+        describes=_describes(attributes),
     )
+
+
+def _describes(attributes: RequestAttributes) -> bool:
+    """As what Kubernetes lets everybody do by `system:discovery` and `system:basic-user`."""
+    if attributes.resource:
+        asked = (attributes.verb, attributes.group, attributes.resource)
+        return asked in _ABOUT_ONESELF and not attributes.subresource
+    first = attributes.path.lstrip("/").partition("/")[0]
+    return attributes.verb in {"get", "head"} and first in _DISCOVERY
 
 
 def _entry(record: RequestRecord, now: datetime) -> AuditEntry:

@@ -30,13 +30,17 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class KubernetesRequest:
-    """What a request to a cluster is about, as the API server's own authorization sees it."""
+    """What a request to a cluster is about, as the API server's own authorization sees it.
+
+    `describes`: it asks which APIs there are, or about oneself; no client does without.
+    """
 
     verb: str
     group: str = ""
     resource: str = ""
     namespace: str = ""
     name: str = ""
+    describes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,8 @@ class KubernetesRule:
 class KubernetesRights:
     """As whom holders of a role appear in clusters, once they may connect.
 
-    `rules` narrow what passes the door, none: everything. `impersonate` has patterns like
+    `rules` narrow what passes the door, none: everything; what `describes` always does.
+    `impersonate` has patterns like
     `user:*@example.org` and `group:team-*` of those for whom they may act (`kubectl --as`).
     `record`: what interactive sessions show is recorded; `record_input`: what is typed, too.
     """
@@ -77,7 +82,9 @@ class KubernetesRights:
 
     def allows(self, request: KubernetesRequest | None) -> bool:
         """Whether a request passes; None asks for the cluster as such."""
-        return request is None or not self.rules or any(r.matches(request) for r in self.rules)
+        if request is None or request.describes or not self.rules:
+            return True
+        return any(rule.matches(request) for rule in self.rules)
 
     def covers(self, other: "KubernetesRights") -> bool:
         """Whether these rights are no less than the others."""

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controlplane.domain.access.roles import KubernetesRequest, KubernetesRule
+from controlplane.domain.access.roles import KubernetesRequest, KubernetesRights, KubernetesRule
 from controlplane.domain.ledger import Verdict
 from controlplane.usecases.strangers import Strangers
 from proxy.domain.attributes import read_attributes
@@ -24,7 +24,8 @@ POD = "/api/v1/namespaces/a/pods/b"
         ("GET", f"{POD}/proxy/x", KubernetesRequest("create", "", "pods/proxy", "a", "b")),
         ("DELETE", "/apis/apps/v1/namespaces/a/deployments",
          KubernetesRequest("deletecollection", "apps", "deployments", "a", "")),
-        ("GET", "/version", KubernetesRequest("get")),
+        ("GET", "/metrics", KubernetesRequest("get")),
+        ("GET", "/version", KubernetesRequest("get", describes=True)),
     ],
 )  # fmt: skip
 def test_requests_are_asked_about_as_kubernetes_names_them(
@@ -40,6 +41,32 @@ def test_whoever_may_only_read_opens_no_terminal() -> None:
     assert rule.matches(_request(read_attributes("GET", POD)))
     for method in ("GET", "POST"):
         assert not rule.matches(_request(read_attributes(method, f"{POD}/attach")))
+
+
+SELF = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "passes"),
+    [
+        ("GET", "/api", True),
+        ("GET", "/apis/apps/v1", True),
+        ("GET", "/openapi/v3/apis/apps/v1", True),
+        ("POST", SELF, True),
+        ("POST", "/apis/authentication.k8s.io/v1/selfsubjectreviews", True),
+        ("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", False),
+        ("POST", f"/apis/x.example.org/v1/{SELF.rpartition('/')[2]}", False),
+        ("POST", "/api", False),
+        ("GET", "/api/v1/nodes", False),
+        ("GET", "/logs/kubelet.log", False),
+    ],
+)
+def test_a_narrow_role_leaves_clients_what_none_can_do_without(
+    method: str, path: str, passes: bool
+) -> None:
+    """kubectl asks first which APIs there are."""
+    narrow = KubernetesRights(rules=(KubernetesRule(namespaces=("shop",)),))
+    assert narrow.allows(_request(read_attributes(method, path))) is passes
 
 
 def record(**known: object) -> RequestRecord:
