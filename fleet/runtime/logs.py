@@ -66,20 +66,31 @@ def configure(level: str = "info", *, json: bool | None = None) -> None:
         # The default formatter prints local variables of each frame, secrets among them.
         else structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
     )
+    common: list[Any] = [
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso"),
+        structlog.processors.format_exc_info,
+        _redact_values,
+    ]
     structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso"),
-            structlog.processors.format_exc_info,
-            _redact_values,
-            renderer,
-        ],
+        processors=[structlog.contextvars.merge_contextvars, *common, renderer],
         wrapper_class=_Levelled,
         logger_factory=structlog.PrintLoggerFactory(cast(TextIO, _Lossy(sys.stderr))),
         cache_logger_on_first_use=True,
     )
-    logging.basicConfig(level=logging.WARNING, stream=sys.stderr, format="%(name)s: %(message)s")
+    _configure_libraries(common, renderer)
+
+
+def _configure_libraries(common: list[Any], renderer: Any) -> None:
+    """What libraries have to say is told in the same form, and as clean."""
+    handler = logging.StreamHandler(cast(TextIO, _Lossy(sys.stderr)))
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[structlog.stdlib.add_logger_name, *common],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
+        )
+    )
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
 
 
 def _redact_values(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

@@ -4,6 +4,7 @@ import errno
 import io
 import json
 import os
+import subprocess
 import sys
 
 import pytest
@@ -60,6 +61,30 @@ def test_json_is_one_object_a_line(capsys: pytest.CaptureFixture[str]) -> None:
         "timestamp": "",
         "token": "[redacted]",
     }
+
+
+LIBRARY = """
+import logging
+from fleet.runtime import logs
+logs.configure("info", json=True)
+try:
+    raise OSError("https://ada:canary@example.org is away")
+except OSError:
+    logging.getLogger("library").exception("no luck with %s", "https://ada:canary@example.org")
+"""
+
+
+def test_what_libraries_say_is_as_clean_and_of_the_same_form() -> None:
+    """In a process of its own: the test runner has handlers for theirs."""
+    done = subprocess.run(
+        [sys.executable, "-c", LIBRARY], capture_output=True, text=True, check=True
+    )
+    (line,) = done.stderr.splitlines()
+    said = json.loads(line)
+    assert (said["logger"], said["level"]) == ("library", "error")
+    assert said["event"] == "no luck with https://[redacted]@example.org"
+    assert "OSError" in said["exception"]
+    assert "canary" not in line
 
 
 class FullDisk(io.StringIO):
