@@ -81,7 +81,9 @@ class Connection(asyncio.Protocol):
         self._advance()
 
     def eof_received(self) -> bool:
-        return self._turn.user_ended() if isinstance(self._turn, Exchange) else False
+        stays = isinstance(self._turn, Exchange) and self._turn.user_ended()
+        # TLS has no half-close: staying would be logged as a mistake for each user who leaves.
+        return stays and self._transport.get_extra_info("sslcontext") is None
 
     def pause_writing(self) -> None:
         self.write_paused = True
