@@ -46,14 +46,16 @@ _OPTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Definitions:
-    """What was read. `problems`: places from which nothing may be concluded, and why.
+    """What was read. `problems`: documents from which nothing may be concluded, and why.
 
     `silent`: a place holds no document at all, which says nothing; an empty one says: none.
+    `unread`: places that cannot be asked, mostly for a moment.
     """
 
     services: tuple[Definition, ...]
     problems: tuple[str, ...]
     silent: bool = False
+    unread: tuple[str, ...] = ()
 
 
 class Loader(yaml.CSafeLoader):

@@ -33,6 +33,7 @@ _UNDEFINED = (
     "is defined nowhere any more, and a place of services holds no document at all: kept. If it is "
     "to go, leave an empty document there"
 )
+_UNREAD = "is not defined in what could be read, and kept as it is: {}"
 _INTERNAL = "internal error of the agent; see its log"
 
 
@@ -102,9 +103,10 @@ class LocalServices:
         """Read all places and desire what they define. Unavailable: the cluster has no name."""
         self._cluster = self._cluster or await self._place()
         read = await self._read()
-        if read.problems != self._problems:
-            log.error("services cannot be read", problems=read.problems)
-            self._problems = read.problems
+        problems = (*read.unread, *read.problems)
+        if problems != self._problems:
+            log.error("services cannot be read", problems=problems)
+            self._problems = problems
         for one in read.services:
             await self._keep(one)
         self._drop_missing(read)
@@ -141,7 +143,7 @@ class LocalServices:
             except TowlineError as error:
                 unread.append(error.message)
         read = self._reader.read(documents)
-        return Definitions(read.services, (*unread, *read.problems), silent)
+        return replace(read, silent=silent, unread=tuple(unread))
 
     async def _keep(self, one: Definition) -> None:
         service_id = local_id(self._cluster, one.name)
@@ -167,21 +169,22 @@ class LocalServices:
             self._show(one, service_id, known)
 
     def _drop_missing(self, read: Definitions) -> None:
-        if read.problems:
+        if read.unread:
             return
         defined = {local_id(self._cluster, one.name) for one in read.services}
         for service_id, known in list(self._known.items()):
             if service_id in defined or known.spec is None:
                 continue
-            if read.silent:
-                self._keep_undefined(known, known.spec)
+            if read.problems or read.silent:
+                why = _UNREAD.format(read.problems[0]) if read.problems else _UNDEFINED
+                self._keep_undefined(known, known.spec, why)
                 continue
             gone = Desired(service_id, known.sequence + 1, removal=Removal.CASCADE)
             self._desire(gone)
             self._known[service_id] = gone
             self._tell(Mirror(service_id, known.spec.name, known.spec.namespace, removed=True))
 
-    def _keep_undefined(self, known: Desired, spec: ServiceSpec) -> None:
+    def _keep_undefined(self, known: Desired, spec: ServiceSpec, why: str) -> None:
         """A wrong mount or a lost label must not end all services: who means it says so."""
         shown = self._mirrors.get(known.service_id) or Mirror(
             known.service_id,
@@ -192,9 +195,9 @@ class LocalServices:
             digest=spec.digest,
             sequence=known.sequence,
         )
-        if shown.error != _UNDEFINED:
-            log.error("service is defined no more and kept", service=spec.name, reason=_UNDEFINED)
-        self._tell(replace(shown, error=_UNDEFINED))
+        if shown.error != why:
+            log.error("service is defined no more and kept", service=spec.name, reason=why)
+        self._tell(replace(shown, error=why))
 
     def _show(
         self, one: Definition, service_id: str, known: Desired | None, error: str = ""

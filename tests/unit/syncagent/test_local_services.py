@@ -126,6 +126,7 @@ async def test_what_cannot_be_read_removes_nothing(world: World) -> None:
     await world.services.look()
     world.define("shop", "name: [")
     await world.services.look()
+    assert "kept as it is: shop.yaml: is not YAML" in world.shown[-1].error
     world.define("shop", "name: shop\nnamespace: shop\nfolder: manifests\n")
     world.manifest("b.yaml", "{")
     await world.services.look()
