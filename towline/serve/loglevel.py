@@ -38,7 +38,7 @@ class LogLevels:
             if asked is not None and asked is not self._level:
                 self._level = asked
                 set_level(asked)
-                log.warning("logs at another level", action="log.level", level=asked.value)
+                log.warning("logs at another level", action="log.level", least=asked.value)
 
     def _asked(self) -> LogLevel | None:
         try:

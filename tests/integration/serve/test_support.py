@@ -114,5 +114,6 @@ async def test_the_level_of_logs_changes_while_it_runs(
         follows.cancel()
         logs.set_level("info")
         structlog.reset_defaults()
-    said = [json.loads(line)["event"] for line in capsys.readouterr().err.splitlines()]
-    assert said == ["second", "logs at another level", "fourth"]
+    said = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [one["event"] for one in said] == ["second", "logs at another level", "fourth"]
+    assert said[1]["least"] == "debug"
