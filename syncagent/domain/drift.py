@@ -70,7 +70,7 @@ def foreign_manager(live: KubeObject, paths: Sequence[Path]) -> str:
     entries = [
         entry
         for entry in metadata_of(live).get("managedFields") or ()
-        if entry.get("manager") != FIELD_MANAGER and not entry.get("subresource")
+        if entry.get("manager") != FIELD_MANAGER and entry.get("subresource") != "status"
     ]
     if not entries:
         return ""

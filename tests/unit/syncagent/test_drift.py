@@ -76,3 +76,6 @@ def test_the_manager_of_the_field_is_named() -> None:
     assert foreign_manager(live, [("data", "key")]) == "kubectl-edit"
     assert foreign_manager(live, []) == "other"
     assert foreign_manager({"metadata": {}}, [("data",)]) == ""
+    scaled = {"f:spec": {"f:replicas": {}}}
+    entries.append({"manager": "kubectl", "subresource": "scale", "fieldsV1": scaled})
+    assert foreign_manager(live, [("spec", "replicas")]) == "kubectl"
