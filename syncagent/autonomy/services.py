@@ -34,6 +34,7 @@ _UNDEFINED = (
     "to go, leave an empty document there"
 )
 _UNREAD = "is not defined in what could be read, and kept as it is: {}"
+_NAMED = 5
 _INTERNAL = "internal error of the agent; see its log"
 
 
@@ -176,7 +177,8 @@ class LocalServices:
             if service_id in defined or known.spec is None:
                 continue
             if read.problems or read.silent:
-                why = _UNREAD.format(read.problems[0]) if read.problems else _UNDEFINED
+                named = "; ".join(read.problems[:_NAMED])
+                why = _UNREAD.format(named) if read.problems else _UNDEFINED
                 self._keep_undefined(known, known.spec, why)
                 continue
             gone = Desired(service_id, known.sequence + 1, removal=Removal.CASCADE)
