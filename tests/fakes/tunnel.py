@@ -8,8 +8,10 @@ from functools import partial
 from itertools import count
 from typing import Any
 
+from fleet.mux import codec
+from fleet.mux.budget import Budget
 from fleet.mux.codec import Buffer, Drain, Hello, Open
-from fleet.mux.mux import Mux
+from fleet.mux.mux import Mux, MuxSettings
 from fleet.mux.stream import Stream
 
 
@@ -164,3 +166,20 @@ class RecordingMuxOwner:
     def on_closed(self, reason: str) -> None:
         assert self.closed_for is None
         self.closed_for = reason
+
+
+def greeted_link(loop: ManualLoop, instance: bytes, line: MemoryLink | None = None) -> Mux:
+    """The hub's end of a link whose agent has said hello; `instance`: one byte that names it."""
+    link = Mux(
+        line or MemoryLink(),
+        RecordingMuxOwner(),
+        hub=True,
+        hello=Hello(b"h" * 16, 1024),
+        clock=loop,
+        timers=loop,
+        budget=Budget(1 << 20),
+        settings=MuxSettings(),
+    )
+    hello = Hello(instance * 16, 1024).pack()
+    link.on_message(codec.header(0, codec.HELLO, len(hello)) + hello)
+    return link

@@ -6,15 +6,13 @@ import pytest
 
 from fleet.errors import Unavailable
 from fleet.identity import ClusterId, TokenId
-from fleet.mux import codec
 from fleet.mux.budget import Budget
-from fleet.mux.codec import Hello
 from fleet.mux.mux import Mux, MuxSettings
 from proxy.tunnel.server import CLAIM_SECONDS, TunnelServer
 from proxy.tunnel.sole import SoleRegistry
 from tests.fakes.clock import FakeClock
 from tests.fakes.door import AGENT_TOKEN, CLUSTER
-from tests.fakes.tunnel import ManualLoop, MemoryLink, RecordingMuxOwner
+from tests.fakes.tunnel import ManualLoop, MemoryLink, greeted_link
 
 
 class Claims(SoleRegistry):
@@ -47,18 +45,7 @@ class Hub:
 
     def connect(self) -> tuple[Mux, MemoryLink]:
         loop, line = ManualLoop(), MemoryLink()
-        link = Mux(
-            line,
-            RecordingMuxOwner(),
-            hub=True,
-            hello=Hello(b"h" * 16, 1024),
-            clock=loop,
-            timers=loop,
-            budget=Budget(1 << 20),
-            settings=MuxSettings(),
-        )
-        hello = Hello(b"a" * 16, 1024).pack()
-        link.on_message(codec.header(0, codec.HELLO, len(hello)) + hello)
+        link = greeted_link(loop, b"a", line)
         self.server.claim_soon(CLUSTER, link, "10.0.0.1:1")
         return link, line
 

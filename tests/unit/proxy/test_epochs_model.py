@@ -9,12 +9,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from controlplane.domain.tunnels import Tunnel
 from fleet.identity import ClusterId
-from fleet.mux import codec
-from fleet.mux.budget import Budget
-from fleet.mux.codec import Hello
-from fleet.mux.mux import Mux, MuxSettings
+from fleet.mux.mux import Mux
 from proxy.tunnel.registry import Registry, instance_of
-from tests.fakes.tunnel import ManualLoop, MemoryLink, RecordingMuxOwner
+from tests.fakes.tunnel import ManualLoop, greeted_link
 
 CLUSTER = ClusterId("c1")
 REPLICAS = st.sampled_from("xy")
@@ -63,7 +60,7 @@ class Epochs(RuleBasedStateMachine):
     @rule(replica=REPLICAS, agent=AGENTS)
     def connect(self, replica: str, agent: bytes) -> None:
         """An agent's link is ready; the store counts it, and its answer is on its way."""
-        self.claims.claim(replica, self._link(agent))
+        self.claims.claim(replica, greeted_link(self.loop, agent))
 
     @precondition(lambda self: self.claims.waiting)
     @rule(data=st.data())
@@ -118,21 +115,6 @@ class Epochs(RuleBasedStateMachine):
         claim.told = True
         if not claim.link.closed:
             self.held[claim.replica].add(CLUSTER, claim.link, claim.epoch)
-
-    def _link(self, agent: bytes) -> Mux:
-        mux = Mux(
-            MemoryLink(),
-            RecordingMuxOwner(),
-            hub=True,
-            hello=Hello(b"h" * 16, 1024),
-            clock=self.loop,
-            timers=self.loop,
-            budget=Budget(1 << 20),
-            settings=MuxSettings(),
-        )
-        hello = Hello(agent * 16, 1024).pack()
-        mux.on_message(codec.header(0, codec.HELLO, len(hello)) + hello)
-        return mux
 
 
 TestEpochs = Epochs.TestCase

@@ -6,14 +6,11 @@ import pytest
 
 from fleet.errors import LimitExceeded
 from fleet.identity import ClusterId
-from fleet.mux import codec
-from fleet.mux.budget import Budget
-from fleet.mux.codec import Hello
-from fleet.mux.mux import Mux, MuxSettings
+from fleet.mux.mux import Mux
 from proxy.tunnel.registry import Registry
 from proxy.tunnel.sole import MOST_SWAPS, SWAP_SECONDS, SoleRegistry
 from tests.fakes.clock import FakeClock
-from tests.fakes.tunnel import ManualLoop, MemoryLink, RecordingMuxOwner
+from tests.fakes.tunnel import ManualLoop, greeted_link
 
 CLUSTER = ClusterId("c1")
 
@@ -27,18 +24,7 @@ class Hub:
         self._epochs: Iterator[int] = iter(range(1, 1000))
 
     def connect(self, instance: bytes, epoch: int | None = None) -> Mux:
-        mux = Mux(
-            MemoryLink(),
-            RecordingMuxOwner(),
-            hub=True,
-            hello=Hello(b"h" * 16, 1024),
-            clock=self.loop,
-            timers=self.loop,
-            budget=Budget(1 << 20),
-            settings=MuxSettings(),
-        )
-        hello = Hello(instance * 16, 1024).pack()
-        mux.on_message(codec.header(0, codec.HELLO, len(hello)) + hello)
+        mux = greeted_link(self.loop, instance)
         self.registry.add(CLUSTER, mux, epoch or next(self._epochs))
         return mux
 
