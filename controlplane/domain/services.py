@@ -305,7 +305,14 @@ class Service:
             return ()
         names = ", ".join(str(one) for one in self.awaiting[:5])
         more = f" and {len(self.awaiting) - 5} more" if len(self.awaiting) > 5 else ""
-        return (Problem("deletion", f"a person must confirm the deletion of {names}{more}"),)
+        what = f"a person must confirm the deletion of {names}{more}"
+        return (Problem("deletion", f"{what}: {self._ways_to_confirm()}"),)
+
+    def _ways_to_confirm(self) -> str:
+        """Nobody confirms here what is defined in its cluster."""
+        part = "delete" if self.removal else "prune"
+        annotate = f'annotate it in the cluster with towline.dev/{part}: "true"'
+        return annotate if self.mirrored else f"run `towline services confirm`, or {annotate}"
 
     def render_request(
         self,

@@ -195,6 +195,12 @@ DETACH_SERVICE = f"""mutation DetachService($id: ID!) {{
 SYNC_SERVICE = f"""mutation SyncService($id: ID!) {{
     kickService(serviceId: $id) {{ {_SERVICE} }}
 }}"""
+AWAITING = """query Awaiting($id: ID!) {
+    serviceDeployment(id: $id) { awaiting { kind name namespace group } }
+}"""
+CONFIRM_DELETIONS = f"""mutation ConfirmDeletions($id: ID!, $objects: [ObjectAttributes!]!) {{
+    confirmDeletions(serviceId: $id, objects: $objects) {{ {_SERVICE} }}
+}}"""
 ROLL_BACK_SERVICE = f"""mutation RollBackService($id: ID!, $revisionId: ID!) {{
     rollbackService(id: $id, revisionId: $revisionId) {{ {_SERVICE} }}
 }}"""

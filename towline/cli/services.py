@@ -6,6 +6,7 @@ import typer
 
 from fleet.errors import Invalid, NotFound
 from towline.cli import documents
+from towline.cli.confirming import attributes_of, chosen, name_of
 from towline.cli.diffs import diff_service
 from towline.cli.output import Column, Format, Row, field, say, short, show, since
 from towline.cli.session import (
@@ -210,6 +211,34 @@ def sync_service(context: typer.Context, service: Name, output: Output = Format.
       towline services sync dev/web
     """
     _change(context, documents.SYNC_SERVICE, service, output)
+
+
+@app.command("confirm")
+def confirm_deletions(
+    context: typer.Context,
+    service: Name,
+    objects: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="OBJECT", help="kind/name or kind/namespace/name: only these."),
+    ] = None,
+    output: Output = Format.TABLE,
+) -> None:
+    """Let deletions that wait for a person begin: those that are named, or all.
+
+    Prints what will be deleted to standard error before it asks for it.
+
+    \b
+    Example:
+      towline services confirm dev/web PersistentVolumeClaim/shop/data
+    """
+    api = connect(context)
+    id = find_service(api, service)["id"]
+    awaiting = api.ask(documents.AWAITING, id=id)["serviceDeployment"]["awaiting"]
+    going = chosen(awaiting, objects or ())
+    say("\n".join(f"deletes {name_of(one)}" for one in going))
+    named = [attributes_of(one) for one in going]
+    changed = api.ask(documents.CONFIRM_DELETIONS, id=id, objects=named)
+    _show(changed["confirmDeletions"], output)
 
 
 @app.command("history")

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -80,6 +81,9 @@ async def test_a_deletion_that_waits_is_shown_and_confirmed(world: World, servic
     shown = await awaiting(world, service)
     assert shown.phase is Phase.AWAITING and shown.status is ServiceStatus.STALE
     assert "PersistentVolumeClaim shop/data" in shown.errors[0].message
+    assert "run `towline services confirm`, or annotate" in shown.errors[0].message
+    own = replace(shown, mirrored=True).errors[0].message
+    assert "shop/data: annotate" in own and 'towline.dev/prune: "true"' in own
     assert shown.message == "waits for a person"
     await world.interventions.confirm_deletions(world.admin, service.id, [NAMED])
     told = messages.desired(await world.get(service)).spec.options.confirmed
@@ -99,7 +103,8 @@ async def test_what_a_removal_waits_for_is_confirmed_too(world: World, service: 
     await world.services.delete(world.admin, service.id)
     gone = await world.get(service)
     assert gone.deleted_at is not None and not messages.desired(gone).confirmed
-    await awaiting(world, gone)
+    going = await awaiting(world, gone)
+    assert 'towline.dev/delete: "true"' in going.errors[0].message
     await world.interventions.confirm_deletions(world.admin, service.id, [NAMED])
     told = messages.desired(await world.get(service))
     assert told.removal == wire.REMOVAL_CASCADE and told.sequence == gone.sequence + 1

@@ -1,0 +1,82 @@
+"""What `towline services confirm` lets go, and what it leaves."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from fleet.errors import Invalid, NotFound
+from tests.fakes.api import FakeApi
+from towline.cli import documents, services
+from towline.cli.confirming import chosen
+from towline.cli.program import app
+
+SHOP = {"kind": "Namespace", "namespace": None, "name": "shop", "group": None}
+DATA = {"kind": "PersistentVolumeClaim", "namespace": "shop", "name": "data", "group": None}
+MINE = {"kind": "Job", "namespace": "shop", "name": "data", "group": "example.org"}
+BATCH = {**MINE, "group": "batch"}
+SERVICE = {
+    "id": "s",
+    "name": "web",
+    "cluster": {"handle": "dev"},
+    "status": "STALE",
+    "sha": None,
+    "errors": [],
+}
+
+
+@pytest.fixture
+def api(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
+    """A service of which two deletions wait."""
+    made = FakeApi(
+        {
+            documents.SERVICE: {"serviceDeployment": SERVICE},
+            documents.AWAITING: {"serviceDeployment": {"awaiting": [SHOP, DATA]}},
+            documents.CONFIRM_DELETIONS: {"confirmDeletions": SERVICE},
+        }
+    )
+    monkeypatch.setattr(services, "connect", lambda context: made)
+    return made
+
+
+def confirm(*words: str) -> Result:
+    return CliRunner().invoke(app, ["services", "confirm", "dev/web", *words])
+
+
+def test_all_that_waits_is_shown_and_confirmed(api: FakeApi) -> None:
+    """What was shown is what is asked for: the API refuses what does not wait any more."""
+    said = confirm("-o", "json")
+    assert said.exit_code == 0
+    assert said.stderr == "deletes Namespace/shop\ndeletes PersistentVolumeClaim/shop/data\n"
+    assert json.loads(said.stdout) == SERVICE
+    assert api.sent(documents.CONFIRM_DELETIONS) == [{"id": "s", "objects": [SHOP, DATA]}]
+
+
+def test_only_what_is_named_is_confirmed(api: FakeApi) -> None:
+    said = confirm("persistentvolumeclaim/data")
+    assert said.stderr == "deletes PersistentVolumeClaim/shop/data\n"
+    assert api.sent(documents.CONFIRM_DELETIONS) == [{"id": "s", "objects": [DATA]}]
+
+
+def test_with_one_wrong_name_nothing_is_confirmed(api: FakeApi) -> None:
+    refused = confirm("Namespace/shop", "Namespace/data").exception
+    assert isinstance(refused, NotFound)
+    assert "these do: Namespace/shop, PersistentVolumeClaim/shop/data" in refused.message
+    assert api.sent(documents.CONFIRM_DELETIONS) == []
+
+
+def test_an_object_that_is_named_twice_is_confirmed_once() -> None:
+    assert chosen([SHOP, DATA], ["Namespace/shop", "namespace/shop"]) == [SHOP]
+
+
+def test_kinds_of_two_groups_are_told_apart() -> None:
+    with pytest.raises(Invalid, match=r"kind\.group"):
+        chosen([MINE, BATCH], ["Job/data"])
+    assert chosen([MINE, BATCH], ["job.batch/shop/data"]) == [BATCH]
+
+
+def test_without_anything_that_waits_nothing_is_confirmed() -> None:
+    with pytest.raises(NotFound, match="nothing waits"):
+        chosen([], [])
+    with pytest.raises(Invalid, match="not kind/name"):
+        chosen([SHOP], ["shop"])
