@@ -293,11 +293,18 @@ def _status(message: wire.ServiceStatus) -> StatusReport:
         pruned=message.pruned,
         awaiting=tuple(_name(ref) for ref in message.awaiting),
         message=_plain(message.message),
-        planned=tuple(
-            PlannedChange(_name(one.object), _CHANGES[one.change], _field_changes(one.fields))
-            for one in message.planned
-            if one.change in _CHANGES
-        ),
+        planned=_planned(message),
+    )
+
+
+def _planned(message: wire.ServiceStatus) -> tuple[PlannedChange, ...] | None:
+    """An older agent says only what differs, not that nothing does."""
+    if not message.rehearsed and not message.planned:
+        return None
+    return tuple(
+        PlannedChange(_name(one.object), _CHANGES[one.change], _field_changes(one.fields))
+        for one in message.planned
+        if one.change in _CHANGES
     )
 
 

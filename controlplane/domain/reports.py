@@ -35,7 +35,10 @@ class Greeting:
 
 @dataclass(frozen=True, slots=True)
 class StatusReport:
-    """How far the agent is with one service; times are None until the stage is done."""
+    """How far the agent is with one service; times are None until the stage is done.
+
+    `planned` is what a dry run would do; None: it is none, or has not come to its end.
+    """
 
     service_id: str
     sequence: int
@@ -50,7 +53,7 @@ class StatusReport:
     pruned: int = 0
     awaiting: tuple[ObjectName, ...] = ()
     message: str = ""
-    planned: tuple[PlannedChange, ...] = ()
+    planned: tuple[PlannedChange, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

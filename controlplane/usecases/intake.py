@@ -80,7 +80,7 @@ class Intake:
             message=body.message,
             awaiting=body.awaiting,
         )
-        if service.dry_run and body.planned:
+        if service.dry_run and body.planned is not None:
             await _keep_plan(tx, Plan(service.id, body.sequence, body.planned))
         is_news = (service.observed, service.phase) != (body.sequence, body.phase)
         if is_news and body.phase in _STAGES:

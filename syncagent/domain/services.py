@@ -202,7 +202,7 @@ class Status:
     """What is said upwards about a service.
 
     `awaiting` are deletions that a person must confirm, `message` says what is going on, `planned`
-    what a dry run would do.
+    what a dry run would do; None: it is none, or has not come to its end.
     """
 
     service_id: str
@@ -215,4 +215,4 @@ class Status:
     pruned: int = 0
     awaiting: tuple[ObjectRef, ...] = ()
     message: str = ""
-    planned: tuple[PlannedChange, ...] = ()
+    planned: tuple[PlannedChange, ...] | None = None

@@ -111,7 +111,8 @@ def status_to_wire(status: Status) -> pb.Report:
         pruned=status.pruned,
         awaiting=[_ref(ref) for ref in status.awaiting[:_MOST_AWAITING]],
         message=_cut(status.message, 1024),
-        planned=_planned(status.planned),
+        planned=_planned(status.planned or ()),
+        rehearsed=status.planned is not None,
     )
     return pb.Report(status=body)
 

@@ -84,7 +84,7 @@ class Service:
     asked_again: bool = False
     stopped: int = 0
     awaiting: tuple[ObjectRef, ...] = ()
-    planned: tuple[PlannedChange, ...] = ()
+    planned: tuple[PlannedChange, ...] | None = None
     adopted: dict[str, int] = field(default_factory=dict)
     hooks_seen: dict[ObjectKey, KubeObject] = field(default_factory=dict)
     held: str = ""

@@ -154,7 +154,7 @@ class Reporter:
             service.pruned,
             service.awaiting,
             _message(service, components),
-            service.planned,
+            service.planned if service.tried == service.desired.sequence else None,
         )
 
     def _phase(

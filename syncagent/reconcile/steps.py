@@ -53,7 +53,7 @@ async def synchronize(tools: Tools, service: Service) -> None:
         return
     walk = Walk(service, service.desired, service.desired.spec)
     service.failures.clear()
-    service.awaiting, service.planned, service.gate = (), (), None
+    service.awaiting, service.planned, service.gate = (), None, None
     if service.counted != walk.target.sequence:
         service.counted, service.written, service.pruned = walk.target.sequence, 0, 0
         service.adopted.clear()

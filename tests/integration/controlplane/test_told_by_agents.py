@@ -142,6 +142,23 @@ async def test_a_dry_run_shows_its_plan_until_the_next_change(
     assert await world.interventions.plan(world.admin, service.id) is None
 
 
+async def test_a_dry_run_that_finds_no_difference_has_a_plan(
+    world: World, service: Service
+) -> None:
+    """Empty, which is another word than none: that it has not told yet."""
+    await world.services.update(world.admin, service.id, ServiceChange(dry_run=True))
+    service = await world.get(service)
+    status = wire.ServiceStatus(
+        service_id=service.id, sequence=service.sequence, phase=wire.PHASE_APPLIED
+    )
+    await tell(world, service.cluster_id, 1, status=status)
+    assert await world.interventions.plan(world.admin, service.id) is None
+    status.rehearsed = True
+    await tell(world, service.cluster_id, 2, status=status)
+    plan = await world.interventions.plan(world.admin, service.id)
+    assert plan is not None and plan.changes == ()
+
+
 async def test_drift_is_in_the_ledger_with_old_and_new_values(
     world: World, service: Service
 ) -> None:

@@ -182,3 +182,4 @@ async def test_a_dry_run_plans_without_writing(bench: Bench) -> None:
     planned = {one.object.name: one for one in status.planned}
     assert planned["d"].change == pb.CHANGE_CREATE
     assert [(f.pointer, f.old, f.new) for f in planned["c"].fields] == [("/data/a", '"1"', '"2"')]
+    assert status.rehearsed

@@ -89,7 +89,9 @@ async def test_a_new_value_is_applied_and_told_of_without_it(stand: Stand) -> No
     assert stand.cluster.count("apply") == before
     stand.bring([secret("another-value")], dry_run=True)
     await stand.until(lambda: stand.hub.statuses[-1].planned)
-    (change,) = stand.hub.statuses[-1].planned
+    planned = stand.hub.statuses[-1].planned
+    assert planned is not None
+    (change,) = planned
     assert {one.pointer for one in change.fields} == {"/data/whole", "/data/url"}
     assert "another-value" not in said(stand) and in_base64("another-value") not in said(stand)
 

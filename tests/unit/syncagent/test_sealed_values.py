@@ -99,7 +99,9 @@ async def test_a_dry_run_tells_of_a_change_without_the_value(stand: Stand) -> No
     await stand.phase(Phase.HEALTHY)
     stand.bring([secret()], secrets=[box(stand, "another-value", "2")], dry_run=True)
     await stand.until(lambda: stand.hub.statuses[-1].planned)
-    (change,) = stand.hub.statuses[-1].planned
+    planned = stand.hub.statuses[-1].planned
+    assert planned is not None
+    (change,) = planned
     assert {one.pointer for one in change.fields} == {"/data/whole", "/data/url"}
     everything = said(stand)
     assert not [

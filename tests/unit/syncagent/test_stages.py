@@ -379,7 +379,7 @@ async def test_a_dry_run_tells_what_it_would_do(stand: Stand) -> None:
     applies = len(stand.cluster.objects)
     stand.bring([config("same"), config("new", "2"), config("more")], dry_run=True)
     status = await stand.phase(Phase.APPLIED)
-    told = {one.ref.name: one for one in status.planned}
+    told = {one.ref.name: one for one in status.planned or ()}
     assert {name: one.change for name, one in told.items()} == {
         "new": Change.UPDATE,
         "more": Change.CREATE,
@@ -387,6 +387,18 @@ async def test_a_dry_run_tells_what_it_would_do(stand: Stand) -> None:
     }
     assert [(f.pointer, f.old, f.new) for f in told["new"].fields] == [("/data/key", '"1"', '"2"')]
     assert len(stand.cluster.objects) == applies
+
+
+async def test_a_dry_run_that_finds_no_difference_says_so(stand: Stand) -> None:
+    """Once it has come to its end, not before; nothing but a dry run has a plan."""
+    stand.want("same")
+    assert (await stand.phase(Phase.HEALTHY)).planned is None
+    stand.bring([config("same")], dry_run=True)
+    await stand.until(lambda: stand.hub.statuses[-1].planned == ())
+    assert stand.hub.statuses[-1].phase is Phase.APPLIED
+    sequence = stand.hub.statuses[-1].sequence
+    told = [one.planned for one in stand.hub.statuses if one.sequence < sequence]
+    assert set(told) == {None}
 
 
 async def test_two_services_that_want_one_object_are_both_named(stand: Stand) -> None:
