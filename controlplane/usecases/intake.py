@@ -179,7 +179,7 @@ class Intake:
             phase=body.phase,
             object=body.object,
             message=body.message,
-            exit_code=body.exit_code if body.phase.final else None,
+            exit_code=_exit_code(body),
             started_at=body.started_at,
             finished_at=(body.finished_at or at) if body.phase.final else None,
             log_tail=body.log_tail,
@@ -219,6 +219,13 @@ def _ended(command: Command, body: CommandReport) -> dict[str, Any]:
     if command.kind is CommandKind.RENDER:
         columns["payload"] = made_to_json(body.made) if body.made else {}
     return columns
+
+
+def _exit_code(body: JobReport) -> int | None:
+    """None while its containers run, or if they were ended: on the wire that is 0 as well."""
+    if body.phase is JobPhase.SUCCEEDED:
+        return body.exit_code
+    return (body.exit_code or None) if body.phase is JobPhase.FAILED else None
 
 
 async def _keep_plan(tx: Transaction, plan: Plan) -> None:

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from controlplane.agentlink import messages
 from controlplane.domain.access.roles import BuiltInRole as Role
 from controlplane.domain.clusterjobs import JobPhase, JobRequest
 from controlplane.domain.clusters import Cluster
@@ -131,6 +132,27 @@ async def test_a_job_goes_to_its_agent_with_secrets_that_only_it_opens(
     assert await world.jobs.log(world.admin, job.id, 0) == (5, "line\n", False)
     assert await world.jobs.log(world.admin, job.id, 5) == (5, "", True)
     assert world.logs.read("another", 0) == (0, b"")
+
+
+@pytest.mark.parametrize(
+    ("phase", "told", "code"),
+    [
+        (wire.JOB_PHASE_SUCCEEDED, 0, 0),
+        (wire.JOB_PHASE_FAILED, 3, 3),
+        (wire.JOB_PHASE_FAILED, 0, None),
+        (wire.JOB_PHASE_CANCELLED, 0, None),
+        (wire.JOB_PHASE_RUNNING, 0, None),
+    ],
+)
+async def test_only_what_has_ended_by_itself_has_an_exit_code(
+    world: World, cluster: Cluster, phase: wire.JobPhase, told: int, code: int | None
+) -> None:
+    """What was cancelled, or took too long, has none: it did not end well."""
+    job = await world.jobs.run(world.admin, cluster.id, request())
+    status = wire.JobStatus(command_id=job.id, phase=phase, exit_code=told)
+    report = messages.report(wire.Report(number=1, job=status))
+    await world.agents.record(cluster.id, [report])
+    assert (await world.jobs.get(world.admin, job.id)).exit_code == code
 
 
 async def test_secrets_for_an_agent_without_a_key_are_not_sent(world: World, hub: Hub) -> None:
