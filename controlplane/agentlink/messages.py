@@ -315,11 +315,14 @@ def _field_changes(changes: Iterable[wire.FieldChange]) -> tuple[FieldChange, ..
 
 
 def _problem(message: wire.Problem) -> Problem:
+    """Its object is named once: what is wrong with a bundle names the object itself."""
     where = message.object
     if not where.kind:
         return Problem("sync", _plain(message.message))
     namespace = f"{where.namespace}/" if where.namespace else ""
-    return Problem("sync", _plain(f"{where.kind} {namespace}{where.name}: {message.message}"))
+    named = f"{where.kind} {namespace}{where.name}"
+    tells = message.message.startswith((f"{named}:", f"{named} "))
+    return Problem("sync", _plain(message.message if tells else f"{named}: {message.message}"))
 
 
 def _inventory(message: wire.Inventory) -> InventoryReport:

@@ -54,3 +54,20 @@ def test_nul_in_a_greeting_is_replaced() -> None:
     )
     told = messages.greeting(wire.Hello(instance_id="\0", agent_version="\0", facts=facts))
     assert "\0" not in f"{told!r}".replace("\\x00", "\0")
+
+
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        ("ConfigMap shop/X: its name must be small", "ConfigMap shop/X: its name must be small"),
+        ("ConfigMap shop/X has no kind", "ConfigMap shop/X has no kind"),
+        ("is refused", "ConfigMap shop/X: is refused"),
+        ("ConfigMap shop/Xyz is in the way", "ConfigMap shop/X: ConfigMap shop/Xyz is in the way"),
+    ],
+)
+def test_the_object_of_a_problem_is_named_once(told: str, shown: str) -> None:
+    ref = wire.ObjectRef(kind="ConfigMap", namespace="shop", name="X")
+    problem = wire.Problem(object=ref, message=told)
+    status = messages.report(wire.Report(status=wire.ServiceStatus(problems=[problem]))).body
+    assert isinstance(status, StatusReport)
+    assert [one.message for one in status.problems] == [shown]
