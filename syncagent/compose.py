@@ -189,7 +189,7 @@ def build(
         facts,
         clock,
         _companions(access, client, endpoint, instance_id, settings, clock),
-        lambda: database.refusal,
+        lambda: database.refusal or (local.complaint if local is not None else ""),
     )
     pages = _pages(settings.health, engine, link, outbox, jobs, database)
     return Agent(

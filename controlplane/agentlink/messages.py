@@ -278,6 +278,11 @@ def report(message: wire.Report) -> Report:
     return Report(message.number, _time(message.at_ms) or datetime.fromtimestamp(0, UTC), body)
 
 
+def complaint(message: wire.Pulse) -> str:
+    """What hinders the agent itself; empty: nothing."""
+    return _plain(message.complaint)
+
+
 def _status(message: wire.ServiceStatus) -> StatusReport:
     return StatusReport(
         service_id=message.service_id,

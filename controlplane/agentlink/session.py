@@ -201,7 +201,7 @@ class Session:
             limits.check(message)
             self._observer.heard(self.cluster_id)
             if message.WhichOneof("body") == "pulse":
-                await self._hear(message.pulse.complaint)
+                await self._hear(messages.complaint(message.pulse))
             if message.WhichOneof("body") == "job_log":
                 await self._log(message.job_log)
             if message.WhichOneof("body") == "report" and self._goodbye is None:

@@ -89,6 +89,15 @@ class LocalServices:
         self._mirrors.clear()
         self._wake.set()
 
+    @property
+    def complaint(self) -> str:
+        """What could not be read the last time; empty: all could."""
+        if not self._problems:
+            return ""
+        more = len(self._problems) - _NAMED
+        named = "; ".join(self._problems[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+        return f"services cannot be read: {named}"
+
     async def run(self) -> None:
         """Keep what is defined here desired, for ever."""
         try:

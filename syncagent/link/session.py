@@ -24,7 +24,7 @@ from fleet.wire.v1.agent_pb2_grpc import AgentStub
 from syncagent.link.channel import Metadata
 from syncagent.link.commands import Commands
 from syncagent.link.logs import LogQueue
-from syncagent.link.wire import desired_of
+from syncagent.link.wire import desired_of, pulse_to_wire
 from syncagent.ports import Numbered, Outbox, Reconciler
 
 log = structlog.get_logger(__name__)
@@ -163,8 +163,7 @@ class Session:
             if rest > 0:
                 await self._clock.sleep(rest)
             else:
-                complaint = self._complaint()[:1000]
-                await self._write(pb.AgentMessage(pulse=pb.Pulse(complaint=complaint)))
+                await self._write(pulse_to_wire(self._complaint()))
                 if self._missed and self._cross_off(self._crossed_off):
                     raise Unavailable("what could not be kept on disk is asked for again")
 

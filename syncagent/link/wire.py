@@ -55,6 +55,7 @@ _COMPARISONS = {
 _MOST_LABELS = 64
 _MOST_APIS = 1000
 _MOST_AWAITING = 1000
+_LONGEST_COMPLAINT = 1000
 _MOST_FIELDS = 32
 # Of a dry run: together they stay well below what one message may have.
 _MOST_PLANNED = 10_000
@@ -221,6 +222,11 @@ def job_of(command_id: str, message: pb.RunJob) -> JobSpec:
     return JobSpec(
         command_id, message.namespace, manifest, message.timeout_s, message.follow, secrets
     )
+
+
+def pulse_to_wire(complaint: str) -> pb.AgentMessage:
+    """A sign of life, with as much of what hinders the agent as people read."""
+    return pb.AgentMessage(pulse=pb.Pulse(complaint=_cut(complaint, _LONGEST_COMPLAINT)))
 
 
 def job_to_wire(status: JobStatus) -> pb.Report:

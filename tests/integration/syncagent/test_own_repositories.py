@@ -122,6 +122,24 @@ async def test_a_folder_in_git_defines_services_that_the_agent_renders_itself(
     assert not any(b"pa55" in one.read_bytes() for one in tmp_path.rglob("*.db*"))
 
 
+async def test_a_definition_that_cannot_be_read_is_told_with_pulses(
+    bench: Bench, server: GitServer, tmp_path: Path
+) -> None:
+    """It defines no service that could be shown with the reason; once it is well, no more."""
+    repository = autonomous(bench, server, tmp_path, AutonomySettings(folder="fleet"))
+    body = orjson.loads(definitions(bench, "fleet", web="web"))
+    body["data"] = {"web": "name: ["}
+    files = {"fleet/services.json": orjson.dumps(body).decode()}
+    repository.commit(files | {"web/web.json": manifest(bench, "web", "1")})
+    bench.hub.pulse_ms = 500
+    async with agent(bench):
+        await bench.hub.until(lambda: any("is not YAML" in one for one in bench.hub.complaints))
+        assert not mirrors(bench.hub)
+        repository.commit({"fleet/services.json": definitions(bench, "fleet", web="web")})
+        await bench.hub.until(lambda: "web" in mirrors(bench.hub))
+        await bench.hub.until(lambda: bench.hub.complaints[-1] == "")
+
+
 async def test_a_control_plane_that_stands_still_holds_up_no_commit(
     bench: Bench, server: GitServer, tmp_path: Path
 ) -> None:

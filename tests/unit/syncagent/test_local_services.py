@@ -136,6 +136,25 @@ async def test_what_cannot_be_read_removes_nothing(world: World) -> None:
     assert len(world.desired) == 1
 
 
+async def test_what_defines_no_known_service_is_complained_about_while_it_is_unreadable(
+    world: World,
+) -> None:
+    """No service shows it: the first file that was ever mounted may be the broken one."""
+    await world.services.look()
+    world.define("new", "name: [")
+    await world.services.look()
+    assert world.services.complaint.startswith("services cannot be read: new.yaml: is not YAML")
+    assert world.shown[-1].error == ""
+    for number in range(9):
+        world.define(f"odd{number}", "- x")
+    await world.services.look()
+    assert world.services.complaint.endswith(" and 5 more")
+    for one in world.folder.glob("*.yaml"):
+        one.write_text("# none")
+    await world.services.look()
+    assert world.services.complaint == ""
+
+
 async def test_a_sync_of_the_clusters_own_is_stopped_on_request(tmp_path: Path) -> None:
     """Its hook goes, no look at the same files takes it up, a restart neither; a change does."""
     stand = Stand(tmp_path)
