@@ -25,14 +25,19 @@ async def watched(
     async with running(tmp_path / "data", listen_metrics="127.0.0.1:0") as hub:
         token = (await hub.cluster())["deployToken"]
         async with agent(hub, token, cluster, tmp_path / "agent"):
-            yield hub, await watch(hub)
+            answer = await watch(hub)
+            yield hub, answer
+            answer.close()
 
 
 async def watch(hub: Running) -> aiohttp.ClientResponse:
     headers = {"authorization": f"Bearer {hub.token}"}
 
     async def ask() -> aiohttp.ClientResponse:
-        return await hub.http.get(hub.url + WATCH, headers=headers)
+        answer = await hub.http.get(hub.url + WATCH, headers=headers)
+        if answer.status != 200:
+            await answer.read()
+        return answer
 
     answer = await until(ask, lambda answer: answer.status == 200, 30)
     assert await answer.content.readline()
@@ -78,7 +83,8 @@ async def test_requests_are_metered(watched: tuple[Running, aiohttp.ClientRespon
     hub, _ = watched
     for path, token in (("version", hub.token), ("version", "nobody")):
         headers = {"authorization": f"Bearer {token}"}
-        await hub.http.get(f"{hub.url}/k8s/clusters/dev/{path}", headers=headers)
+        async with hub.http.get(f"{hub.url}/k8s/clusters/dev/{path}", headers=headers) as answer:
+            await answer.read()
     async with hub.http.get(f"http://{hub.addresses.metrics}/metrics") as answer:
         text = await answer.text()
     assert 'towline_door_requests_total{cluster="dev",code="200",verb="get"} 1.0' in text
