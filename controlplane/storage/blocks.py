@@ -16,6 +16,7 @@ from sqlalchemy.dialects import sqlite
 from sqlalchemy.dialects.postgresql import asyncpg
 from sqlalchemy.engine import Dialect
 
+from controlplane.domain.audit import written_moment
 from controlplane.storage.connection import Connection
 
 Row = tuple[Any, ...]
@@ -59,7 +60,8 @@ def _moved(values: str, by: int) -> str:
 
 def _as_text(at: datetime) -> str:
     """What SQLAlchemy writes for SQLite, in a tenth of the time."""
-    return (at if at.tzinfo is UTC else at.astimezone(UTC)).isoformat(" ", "microseconds")[:26]
+    written = written_moment(at)
+    return f"{written[:10]} {written[11:26]}"
 
 
 def _in_utc(at: datetime) -> datetime:

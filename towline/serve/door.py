@@ -58,8 +58,7 @@ class DoorIdentity:
         kind = token_kind(credential.secret)
         if (kind is TokenKind.SESSION) != (credential.kind is CredentialKind.SESSION):
             raise Unauthenticated("a browser's session is shown by its cookie, a token is not")
-        address = source.rpartition(":")[0] or source
-        actor = await self._identities.authenticate(credential.secret, address)
+        actor = await self._identities.authenticate(credential.secret, _address(source))
         return Identity(
             user_id=UserId(actor.id),
             name=actor.email,
@@ -212,7 +211,7 @@ def _entry(record: RequestRecord, now: datetime) -> AuditEntry:
         actor=who.name if who else "",
         actor_id=who.user_id if who else "",
         token_id=who.token_id if who else None,
-        source=record.source.rpartition(":")[0][:64] or record.source[:64],
+        source=_address(record.source)[:64],
         action=action,
         verdict=Verdict.REFUSED if refused else Verdict.ALLOWED,
         target=target,
@@ -221,6 +220,11 @@ def _entry(record: RequestRecord, now: datetime) -> AuditEntry:
         request_id=record.id[:64],
         detail=_detail(record),
     )
+
+
+def _address(source: str) -> str:
+    """Where a request came from, without the port."""
+    return source.rpartition(":")[0] or source
 
 
 def _about(handle: str, method: str, what: RequestAttributes | None) -> tuple[str, str]:
