@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import grpc
-
 from fleet.errors import NotFound
 from fleet.identity import ClusterId
 from fleet.mux.budget import Budget
@@ -96,7 +94,7 @@ class Here:
 
 @dataclass(frozen=True, slots=True)
 class Door:
-    """`protocol_class` goes to `uvicorn.Config(http=...)`, `grpc_handler` to the agents' server.
+    """`protocol_class` goes to `uvicorn.Config(http=...)`, `tunnels.serve` to the agents' server.
 
     `start` is called inside the event loop that serves both.
     """
@@ -105,7 +103,6 @@ class Door:
     tunnels: TunnelServer
     recorder: FileRecorder | None
     protocol_class: type[asyncio.Protocol]
-    grpc_handler: grpc.GenericRpcHandler
     sharing: Sharing | None = None
 
     def start(self) -> None:
@@ -276,7 +273,7 @@ def build(
         passthrough=settings.passthrough,
     )
     gateway = Gateway(desk, clock, settings.head, settings.timeouts, settings.streams)
-    return Door(gateway, tunnels, recorder, make_door(gateway), tunnels.handler(), sharing)
+    return Door(gateway, tunnels, recorder, make_door(gateway), sharing)
 
 
 def _sharing(

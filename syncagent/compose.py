@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 from uuid import UUID
 
-import grpc.aio
 import structlog
 
 from fleet.attestation import TrustedKeys, read_public_keys
 from fleet.errors import Invalid, Unavailable
 from fleet.identity import new_id
 from fleet.links.websocket import Pipe
+from fleet.rpc.calls import Channel
 from fleet.runtime.clock import Clock, SystemClock
 from fleet.runtime.tasks import Tasks
 from syncagent.autonomy.admission import Admission, Belief
@@ -268,11 +268,11 @@ def way_of(hub: HubSettings) -> Way:
     ca, host = hub.ca_file.read_bytes() if hub.ca_file else None, urlsplit(hub.address).hostname
 
     @asynccontextmanager
-    async def connect() -> AsyncGenerator[grpc.aio.Channel]:
+    async def connect() -> AsyncGenerator[Channel]:
         pipe, tasks = _pipe(hub), Tasks("doctor")
         if pipe is not None:
             tasks.spawn("pipe", pipe.run())
-        channel = _endpoint(hub, pipe).connect()
+        channel = _endpoint(hub, pipe).connect(SystemClock())
         try:
             yield channel
         finally:
@@ -368,7 +368,7 @@ def _companions(
     egress = EgressPolicy.parse(settings.egress.allow)
     allow = ImpersonationPolicy(passthrough=settings.kubernetes.passthrough)
 
-    def dial(channel: grpc.aio.Channel) -> TunnelClient:
+    def dial(channel: Channel) -> TunnelClient:
         return TunnelClient(
             channel,
             endpoint.metadata,
@@ -395,6 +395,6 @@ def _pipe(hub: HubSettings) -> Pipe | None:
 def _endpoint(hub: HubSettings, pipe: Pipe | None) -> Endpoint:
     ca = hub.ca_file.read_bytes() if hub.ca_file else None
     if pipe is None:
-        return Endpoint(hub.address, hub.token, ca, hub.server_name)
+        return Endpoint(hub.address, hub.token, ca, hub.server_name, hub.wire)
     name = hub.server_name or urlsplit(hub.address).hostname
-    return Endpoint(f"https://{LOOPBACK}:{pipe.port}", hub.token, ca, name)
+    return Endpoint(f"https://{LOOPBACK}:{pipe.port}", hub.token, ca, name, hub.wire)

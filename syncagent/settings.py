@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fleet.errors import Invalid
+from fleet.rpc.wires import Wire
 
 PREFIX = "TOWLINE_AGENT_"
 
@@ -22,13 +23,14 @@ class HubSettings:
     which then carries it in a WebSocket; http:// and ws:// only where nobody listens in. Both ways
     go through the proxy that HTTPS_PROXY names, unless NO_PROXY lists the host. `token`: the deploy
     token. `ca_file`: PEM to trust instead of the public authorities. `server_name`: the name in
-    its certificate, if not the host.
+    its certificate, if not the host. `wire`: `http2`, or `grpcio` to speak gRPC by its own library.
     """
 
     address: str
     token: str = field(repr=False)
     ca_file: Path | None = None
     server_name: str | None = None
+    wire: Wire = Wire.HTTP2
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,11 +199,20 @@ def _value(variable: str, group: str, name: str, text: str) -> tuple[str, Any]:
         if text not in _TRUTHS:
             raise Invalid(f"{variable} is neither true nor false")
         return name, _TRUTHS[text]
+    if "Wire" in kinds[name]:
+        return name, _wire(variable, text)
     if "int" in kinds[name]:
         if not text.isdecimal():
             raise Invalid(f"{variable} is not a whole number")
         return name, int(text)
     return name, text
+
+
+def _wire(variable: str, text: str) -> Wire:
+    try:
+        return Wire(text)
+    except ValueError:
+        raise Invalid(f"{variable} is none of {', '.join(Wire)}") from None
 
 
 def _read(path: Path) -> str:

@@ -21,6 +21,7 @@ from controlplane.settings import (
     TraceSettings,
 )
 from fleet.errors import Invalid
+from fleet.rpc.wires import Wire
 from gitcache.settings import (
     FetchSettings,
     PeerSettings,
@@ -100,6 +101,9 @@ class ServeSettings(_Group):
     """Whether members may ask the API for its schema."""
     listen_agents: str = "127.0.0.1:8444"
     """gRPC over TLS, for agents."""
+    agents_wire: Wire = Wire.HTTP2
+    """Who speaks it: `http2`, this program's own, or `grpcio`, the library, which costs
+    more. Agents of either kind reach both."""
     redis: SecretStr | None = None
     """`redis://…` or `rediss://…`, which replicas of the control plane and of the git cache share;
     without it, this process is alone."""

@@ -13,7 +13,6 @@ import sys
 import time
 from typing import Any
 
-import grpc
 import uvloop
 
 from bench.stand.programs import announce
@@ -21,6 +20,7 @@ from fleet.links.websocket import Pipe
 from fleet.mux.codec import Hello
 from fleet.runtime.clock import SystemClock
 from fleet.runtime.tasks import Tasks
+from syncagent.link.channel import Endpoint
 from syncagent.tunnel.client import TunnelClient
 from syncagent.tunnel.guard import ImpersonationPolicy
 from syncagent.tunnel.upstream import Upstream
@@ -45,13 +45,12 @@ async def main() -> None:
         pipe = Pipe(given["pipe"], ssl.create_default_context(cadata=given["ca"]))
         tasks.spawn("pipe", pipe.run())
         given["hub"] = f"127.0.0.1:{pipe.port}"
-    credentials = grpc.ssl_channel_credentials(given["ca"].encode())
     upstream = Upstream("127.0.0.1", given["upstream"], None, _token)
     turn = asyncio.Semaphore(AT_ONCE)
 
     async def connect(token: str) -> None:
         async with turn:
-            client = _client(given, credentials, upstream, token)
+            client = _client(given, upstream, token)
             tasks.spawn("agent", client.run())
             await client.opened.wait()
 
@@ -63,13 +62,11 @@ async def main() -> None:
     await asyncio.Event().wait()
 
 
-def _client(
-    given: dict[str, Any], credentials: grpc.ChannelCredentials, upstream: Upstream, token: str
-) -> Counted:
-    options = [("grpc.use_local_subchannel_pool", 1), ("grpc.enable_http_proxy", 0)]
-    channel = grpc.aio.secure_channel(given["hub"], credentials, options)
-    metadata = [("authorization", f"Bearer {token}")]
-    client = Counted(channel, metadata, upstream, SystemClock(), ImpersonationPolicy())
+def _client(given: dict[str, Any], upstream: Upstream, token: str) -> Counted:
+    clock = SystemClock()
+    endpoint = Endpoint(given["hub"], token, given["ca"].encode())
+    channel = endpoint.connect(clock)
+    client = Counted(channel, endpoint.metadata, upstream, clock, ImpersonationPolicy())
     client.opened = asyncio.Event()
     return client
 

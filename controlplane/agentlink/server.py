@@ -1,10 +1,9 @@
-"""The gRPC service `fleet.v1.Agent`: who holds which agent, and its calls."""
+"""The service `fleet.v1.Agent`: who holds which agent, and its calls."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
-import grpc
 import structlog
 
 from controlplane.agentlink.paces import SLOWED, Paces
@@ -17,13 +16,14 @@ from controlplane.usecases.agents import Agents
 from controlplane.usecases.deps import CLUSTER_JOB, DESIRED, LINKED, REVOKED
 from controlplane.usecases.identity import Identity
 from fleet.bundle import MAX_BUNDLE_BYTES
-from fleet.errors import Code, Invalid, TowlineError, Unauthenticated
+from fleet.errors import Invalid, TowlineError, Unauthenticated, Unavailable
 from fleet.identity import ClusterId
+from fleet.rpc.calls import Call, Handler, Talk
+from fleet.rpc.methods import FETCH, SYNC, UPLOAD
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 from fleet.wire import limits
 from fleet.wire.v1 import agent_pb2 as wire
-from fleet.wire.v1 import agent_pb2_grpc
 
 log = structlog.get_logger(__name__)
 
@@ -39,20 +39,9 @@ _REST_SECONDS = 0.05
 _CHECKED_AT_ONCE = 100
 _UPLOADS = 4
 _UPLOAD_SECONDS = 75.0
-_STATUS = {
-    Code.UNAUTHENTICATED: grpc.StatusCode.UNAUTHENTICATED,
-    Code.FORBIDDEN: grpc.StatusCode.PERMISSION_DENIED,
-    Code.NOT_FOUND: grpc.StatusCode.NOT_FOUND,
-    Code.INVALID: grpc.StatusCode.INVALID_ARGUMENT,
-    Code.CONFLICT: grpc.StatusCode.FAILED_PRECONDITION,
-    Code.LIMIT: grpc.StatusCode.RESOURCE_EXHAUSTED,
-    Code.UNAVAILABLE: grpc.StatusCode.UNAVAILABLE,
-    Code.INTERNAL: grpc.StatusCode.INTERNAL,
-}
-Context = grpc.aio.ServicerContext
 
 
-class AgentLink(agent_pb2_grpc.AgentServicer):
+class AgentLink:
     """All agents that are connected here. A newer connection of a cluster replaces an older one."""
 
     def __init__(
@@ -66,7 +55,7 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
         self._paces = Paces(clock)
         self._clock = clock
         self._sessions: dict[ClusterId, Session] = {}
-        self._open: dict[Session, Context] = {}
+        self._open: dict[Session, Call] = {}
         self._heard: dict[ClusterId, datetime] = {}
         self._offered: dict[ClusterId, list[LedgerEntry]] = {}
         self._revocations = 0
@@ -152,58 +141,55 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
     def take_offers(self, cluster_id: ClusterId) -> list[LedgerEntry]:
         return self._offered.pop(cluster_id, [])
 
-    async def Sync(
-        self, request_iterator: AsyncIterator[wire.AgentMessage], context: Context
-    ) -> None:
-        """The agent's call for life; see agent.proto."""
-        self._remember_call()
-        try:
-            revocations = self._revocations
-            cluster_id, token_id = await self._authenticate(context)
-            hello = await _first(request_iterator)
-            session = Session(cluster_id, token_id, self._agents, context, self)
-            session.instance_id = hello.instance_id
-            self._open[session] = context
-            await self._hold(session, hello, request_iterator, revocations)
-        except TowlineError as error:
-            await context.abort(_STATUS[error.code], error.message)
+    @property
+    def handlers(self) -> dict[str, Handler]:
+        """The calls by their paths; see agent.proto."""
+        return {SYNC.path: self.sync, FETCH.path: self.fetch, UPLOAD.path: self.upload}
 
-    async def Fetch(
-        self, request: wire.FetchRequest, context: Context
-    ) -> AsyncIterator[wire.Chunk]:
-        """A bundle by digest from an offset on; see agent.proto."""
-        try:
-            cluster_id, _ = await self._authenticate(context)
-            limits.check(request)
-            data = await self._agents.bundle(cluster_id, request.digest)
-        except TowlineError as error:
-            await context.abort(_STATUS[error.code], error.message)
+    async def sync(self, call: Call) -> None:
+        """The agent's call for life. TowlineError: it breaks the protocol, or may not come."""
+        self._remember_call()
+        revocations = self._revocations
+        cluster_id, token_id = await self._authenticate(call)
+        talk = SYNC.served(call)
+        hello = await _first(talk)
+        session = Session(cluster_id, token_id, self._agents, talk, self)
+        session.instance_id = hello.instance_id
+        self._open[session] = call
+        await self._hold(session, hello, talk, revocations)
+
+    async def fetch(self, call: Call) -> None:
+        """A bundle by digest from an offset on."""
+        cluster_id, _ = await self._authenticate(call)
+        talk = FETCH.served(call)
+        request = await talk.read()
+        if request is None:
+            raise Invalid("nothing was asked for")
+        limits.check(request)
+        data = await self._agents.bundle(cluster_id, request.digest)
         for offset in range(request.offset, max(len(data), 1), CHUNK_BYTES):
             part = data[offset : offset + CHUNK_BYTES]
-            yield wire.Chunk(offset=offset, total=len(data), data=part)
+            await talk.write(wire.Chunk(offset=offset, total=len(data), data=part))
 
-    async def Upload(
-        self, request_iterator: AsyncIterator[wire.Part], context: Context
-    ) -> wire.Uploaded:
-        """The bundle that an order to render asked for; see agent.proto."""
+    async def upload(self, call: Call) -> None:
+        """The bundle that an order to render asked for."""
+        cluster_id, _ = await self._authenticate(call)
+        talk = UPLOAD.served(call)
         try:
-            cluster_id, _ = await self._authenticate(context)
             async with self._uploading:
                 async with asyncio.timeout(_UPLOAD_SECONDS):
-                    command_id, data = await self._received(cluster_id, request_iterator)
+                    command_id, data = await self._received(cluster_id, talk)
                 digest = await self._agents.keep_render(cluster_id, command_id, data)
         except TimeoutError:
-            await context.abort(grpc.StatusCode.UNAVAILABLE, "the upload took too long")
-        except TowlineError as error:
-            await context.abort(_STATUS[error.code], error.message)
-        return wire.Uploaded(digest=digest)
+            raise Unavailable("the upload took too long") from None
+        await talk.write(wire.Uploaded(digest=digest))
 
     async def _received(
-        self, cluster_id: ClusterId, parts: AsyncIterator[wire.Part]
+        self, cluster_id: ClusterId, talk: Talk[wire.Uploaded, wire.Part]
     ) -> tuple[str, bytes]:
         """The command and all bytes of an upload. NotFound, before more than one part is kept."""
         command_id, data = "", bytearray()
-        async for part in parts:
+        async for part in talk:
             limits.check(part)
             if not command_id:
                 command_id = part.command_id
@@ -219,16 +205,15 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
             self._calls.add(call)
             call.add_done_callback(self._calls.discard)
 
-    async def _authenticate(self, context: Context) -> tuple[ClusterId, str]:
-        metadata = dict(context.invocation_metadata() or ())
-        scheme, _, token = str(metadata.get("authorization", "")).partition(" ")
+    async def _authenticate(self, call: Call) -> tuple[ClusterId, str]:
+        scheme, _, token = call.metadata.get("authorization", "").partition(" ")
         return await self._identity.authenticate_agent(token if scheme == "Bearer" else "")
 
     async def _hold(
         self,
         session: Session,
         hello: wire.Hello,
-        incoming: AsyncIterator[wire.AgentMessage],
+        talk: Talk[wire.HubMessage, wire.AgentMessage],
         revocations: int,
     ) -> None:
         """Carry an open session to its end.
@@ -236,12 +221,12 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
         From now on a revocation finds it; if one came since these were counted, what its token
         was found to be may be too old.
         """
-        context = self._open[session]
+        call = self._open[session]
         try:
             if revocations != self._revocations:
-                await self._authenticate(context)
-            await self._take_over(session, hello.instance_id, context.peer())
-            await session.run(hello, incoming)
+                await self._authenticate(call)
+            await self._take_over(session, hello.instance_id, call.peer)
+            await session.run(hello, aiter(talk))
         finally:
             del self._open[session]
             if self._sessions.get(session.cluster_id) is session:
@@ -332,11 +317,11 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
         calls = list(self._open.items())
         for start in range(0, len(calls), _CHECKED_AT_ONCE):
             some = calls[start : start + _CHECKED_AT_ONCE]
-            await asyncio.gather(*(self._check(session, context) for session, context in some))
+            await asyncio.gather(*(self._check(session, call) for session, call in some))
 
-    async def _check(self, session: Session, context: Context) -> None:
+    async def _check(self, session: Session, call: Call) -> None:
         try:
-            await self._authenticate(context)
+            await self._authenticate(call)
         except Unauthenticated as error:
             session.say_goodbye(wire.GOODBYE_REASON_REVOKED, error.message)
         except TowlineError as error:
@@ -372,12 +357,14 @@ class AgentLink(agent_pb2_grpc.AgentServicer):
             self._offered = offered
 
 
-async def _first(incoming: AsyncIterator[wire.AgentMessage]) -> wire.Hello:
+async def _first(talk: Talk[wire.HubMessage, wire.AgentMessage]) -> wire.Hello:
     try:
         async with asyncio.timeout(_FIRST_MESSAGE_SECONDS):
-            message = await anext(incoming)
-    except (StopAsyncIteration, TimeoutError) as error:
-        raise Invalid("the first message must be Hello, within 20 s") from error
+            message = await talk.read()
+    except TimeoutError:
+        message = None
+    if message is None:
+        raise Invalid("the first message must be Hello, within 20 s")
     limits.check(message)
     if message.WhichOneof("body") != "hello":
         raise Invalid("the first message must be Hello")

@@ -1,21 +1,21 @@
-"""Accepting agents: one gRPC call of raw bytes each, `/fleet.v1.Door/Tunnel`."""
+"""Accepting agents: one call of raw bytes each, `/fleet.v1.Door/Tunnel`."""
 
 import asyncio
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import grpc
 import structlog
 
 from fleet.errors import Conflict, TowlineError, Unauthenticated, Unavailable
 from fleet.identity import ClusterId, TokenId
-from fleet.links.grpc_stream import GrpcLink
+from fleet.links.calls import link_over
 from fleet.mux.budget import Budget
 from fleet.mux.codec import FEATURE_ZSTD, Drain, Hello, Open, ProtocolError
+from fleet.mux.link import Link
 from fleet.mux.mux import BREACH, Mux, MuxSettings
 from fleet.mux.stream import Stream
+from fleet.rpc.calls import Call
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 from proxy.ports import AgentAuthenticator, TunnelRegistry
@@ -24,7 +24,6 @@ from proxy.tunnel.sole import SoleRegistry
 
 log = structlog.get_logger(__name__)
 
-SERVICE = "fleet.v1.Door"
 RECHECK_SECONDS = 30.0
 CHECKED_AT_ONCE = 100
 SPREAD_SECONDS, SPREAD_PART = 5.0, 0.1
@@ -38,7 +37,7 @@ class OpenLink:
 
     mux: Mux
     token_id: TokenId
-    context: grpc.aio.ServicerContext
+    call: Call
 
 
 class TunnelServer:
@@ -66,11 +65,6 @@ class TunnelServer:
     def start(self) -> None:
         """Begin to look whether agents' tokens are still good."""
         self.tasks.forever("recheck", self._recheck())
-
-    def handler(self) -> grpc.GenericRpcHandler:
-        """To be added to a `grpc.aio` server."""
-        method = grpc.stream_stream_rpc_method_handler(self._serve)
-        return grpc.method_handlers_generic_handler(SERVICE, {"Tunnel": method})
 
     def find(self, cluster_id: ClusterId) -> Mux | None:
         """The link for new requests to a cluster."""
@@ -114,32 +108,28 @@ class TunnelServer:
         for link in tuple(self._open):
             link.mux.close("the control plane stops")
 
-    async def _serve(self, _: Any, context: grpc.aio.ServicerContext) -> None:
+    async def serve(self, call: Call) -> None:
+        """Carry an agent's link to its end. TowlineError: it is not let in."""
         try:
-            await self._carry(context)
+            await self._carry(call)
         except TowlineError as error:
-            log.info("agent refused", peer=context.peer(), why=error.message)
-            is_wrong = isinstance(error, Unauthenticated)
-            status = grpc.StatusCode.UNAUTHENTICATED if is_wrong else grpc.StatusCode.UNAVAILABLE
-            await context.abort(status, error.message)
+            log.info("agent refused", peer=call.peer, why=error.message)
+            raise
 
-    async def _carry(self, context: grpc.aio.ServicerContext) -> None:
-        """Carry a link to its end.
-
-        Once it is among the open ones a revocation finds it; if one came while it was being
-        identified, the answer may be too old.
-        """
+    async def _carry(self, call: Call) -> None:
+        """Once it is among the open ones a revocation finds a link; if one came while it was being
+        identified, the answer may be too old."""
         revocations = self._revocations
-        cluster_id, token_id = await self._identify(context)
+        cluster_id, token_id = await self._identify(call)
         self._check_breach(cluster_id)
-        link = GrpcLink(context)
-        owner = _LinkOwner(cluster_id, self, context.peer())
+        link = link_over(call)
+        owner = _LinkOwner(cluster_id, self, call.peer)
         mux = owner.mux = self._mux(link, owner)
-        opened = OpenLink(mux, token_id, context)
+        opened = OpenLink(mux, token_id, call)
         self._open.add(opened)
         try:
             if revocations != self._revocations:
-                await self._identify(context)
+                await self._identify(call)
             await link.carry(mux, self._clock)
         finally:
             self._open.discard(opened)
@@ -195,7 +185,7 @@ class TunnelServer:
         except TowlineError as error:
             log.warning("link not released", cluster=cluster_id, why=error.message)
 
-    def _mux(self, link: GrpcLink, owner: "_LinkOwner") -> Mux:
+    def _mux(self, link: Link, owner: "_LinkOwner") -> Mux:
         return Mux(
             link,
             owner,
@@ -207,9 +197,8 @@ class TunnelServer:
             settings=self._settings,
         )
 
-    async def _identify(self, context: grpc.aio.ServicerContext) -> tuple[ClusterId, TokenId]:
-        metadata = dict(context.invocation_metadata() or ())
-        scheme, _, token = str(metadata.get("authorization", "")).partition(" ")
+    async def _identify(self, call: Call) -> tuple[ClusterId, TokenId]:
+        scheme, _, token = call.metadata.get("authorization", "").partition(" ")
         return await self._authenticate(token if scheme.lower() == "bearer" else "")
 
     async def _drain(self, links: Sequence[Mux], grace: float, text: str) -> None:
@@ -228,7 +217,7 @@ class TunnelServer:
 
     async def _check(self, link: OpenLink) -> None:
         try:
-            await self._identify(link.context)
+            await self._identify(link.call)
         except Unauthenticated as error:
             link.mux.close(error.message)
         except TowlineError as error:

@@ -1,30 +1,17 @@
 """The connection to the control plane: address, trust, token."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-import grpc
-import grpc.aio
-
 from fleet.errors import Invalid
-
-Metadata = Sequence[tuple[str, str]]
+from fleet.rpc.calls import Channel, Metadata
+from fleet.rpc.http2_channel import Http2Channel, Target, client_tls
+from fleet.rpc.wires import Wire
+from fleet.runtime.clock import Clock
 
 LOOPBACK = "127.0.0.1"
-_MAX_MESSAGE = 16 << 20
-# The pings are only a net beneath the pulses of Sync; they also make the kernel give up on
-# unanswered data (TCP_USER_TIMEOUT), so a dead way is noticed within the time-out.
-_OPTIONS = (
-    ("grpc.max_receive_message_length", _MAX_MESSAGE),
-    ("grpc.max_send_message_length", _MAX_MESSAGE),
-    ("grpc.keepalive_time_ms", 120_000),
-    ("grpc.keepalive_timeout_ms", 20_000),
-    ("grpc.http2.max_pings_without_data", 0),
-    ("grpc.enable_retries", 0),
-    ("grpc.use_local_subchannel_pool", 1),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,29 +20,33 @@ class Endpoint:
 
     `address`: `https://host:port` or `host:port`; `http://host:port` speaks without TLS. `ca`:
     PEM of the authorities to trust instead of the public ones. `server_name`: the name that the
-    certificate must carry, if it is not the host.
+    certificate must carry, if it is not the host. `wire`: who speaks gRPC for us.
     """
 
     address: str
     token: str = field(repr=False)
     ca: bytes | None = None
     server_name: str | None = None
+    wire: Wire = Wire.HTTP2
 
     @property
     def metadata(self) -> Metadata:
         """What each call carries to say who we are."""
         return (("authorization", f"Bearer {self.token}"),)
 
-    def connect(self) -> grpc.aio.Channel:
-        """A channel, not yet connected."""
-        secure, target = _target(self.address)
-        options: list[tuple[str, int | str]] = [*_OPTIONS, _proxy(target)]
-        if self.server_name:
-            options.append(("grpc.ssl_target_name_override", self.server_name))
-        if not secure:
-            return grpc.aio.insecure_channel(target, options)
-        credentials = grpc.ssl_channel_credentials(self.ca)
-        return grpc.aio.secure_channel(target, credentials, options)
+    def connect(self, clock: Clock) -> Channel:
+        """A channel, not yet connected. Invalid: the address or `ca` is none."""
+        secure, host, port = _target(self.address)
+        proxy = proxy_to(host)
+        if self.wire is Wire.GRPCIO:
+            # Its libraries take some 15 MB that the agent has no other use for.
+            grpcio = import_module("fleet.rpc.grpcio")
+            place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            return grpcio.GrpcioChannel(
+                place, secure=secure, ca=self.ca, server_name=self.server_name, proxy=proxy
+            )
+        tls = client_tls(self.ca) if secure else None
+        return Http2Channel(Target(host, port, tls, self.server_name, proxy), clock)
 
 
 def proxy_to(host: str) -> str:
@@ -66,19 +57,9 @@ def proxy_to(host: str) -> str:
     return "" if url is None or proxy_bypass(host) else url
 
 
-def _proxy(target: str) -> tuple[str, int | str]:
-    """The option that leads through an HTTP CONNECT proxy, or past it.
-
-    gRPC by itself reads fewer variables than other programs do.
-    """
-    url = proxy_to(target.rpartition(":")[0].strip("[]"))
-    return ("grpc.http_proxy", url) if url else ("grpc.enable_http_proxy", 0)
-
-
-def _target(address: str) -> tuple[bool, str]:
-    """Whether TLS is used, and `host:port`. Invalid: not an address."""
+def _target(address: str) -> tuple[bool, str, int]:
+    """Whether TLS is used, host and port. Invalid: not an address."""
     parts = urlsplit(address if "://" in address else f"https://{address}")
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         raise Invalid(f"{address!r} is not an address of a control plane")
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    return parts.scheme == "https", f"{host}:{parts.port or 443}"
+    return parts.scheme == "https", parts.hostname, parts.port or 443

@@ -3,19 +3,18 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-import grpc.aio
-
+from fleet.rpc.calls import Channel
 from fleet.runtime.tasks import Tasks
 
 # Runs on a connection for as long as it lives; once the event is set it takes nothing new and
 # returns when what is open has ended.
-Companion = Callable[[grpc.aio.Channel, asyncio.Event], Awaitable[None]]
+Companion = Callable[[Channel, asyncio.Event], Awaitable[None]]
 
 
 class Connection:
     """`close` ends everything at once; `leave` lets companions end what is open."""
 
-    def __init__(self, channel: grpc.aio.Channel) -> None:
+    def __init__(self, channel: Channel) -> None:
         self.channel = channel
         self._tasks = Tasks("connection")
         self._leaving = asyncio.Event()
@@ -42,5 +41,5 @@ class Connection:
         await self.channel.close()
 
 
-async def _run(companion: Companion, channel: grpc.aio.Channel, leaving: asyncio.Event) -> None:
+async def _run(companion: Companion, channel: Channel, leaving: asyncio.Event) -> None:
     await companion(channel, leaving)

@@ -1,17 +1,14 @@
 """Bundles from the control plane, resumed where a broken link cut them off, and those for it."""
 
 import asyncio
-from collections.abc import AsyncIterator
-
-import grpc
-import grpc.aio
+from contextlib import aclosing
 
 from fleet.bundle import MAX_BUNDLE_BYTES, digest_of, open_bundle
 from fleet.errors import Invalid, NotFound, TowlineError
+from fleet.rpc.calls import CallFailed, Channel, Metadata, Status
+from fleet.rpc.methods import FETCH, UPLOAD
 from fleet.wire.limits import check
 from fleet.wire.v1 import agent_pb2 as pb
-from fleet.wire.v1.agent_pb2_grpc import AgentStub
-from syncagent.link.channel import Metadata
 from syncagent.ports import LinkDown
 
 _TOGETHER = 8
@@ -25,15 +22,15 @@ class HubFetcher:
 
     def __init__(self, metadata: Metadata) -> None:
         self._metadata = metadata
-        self._stub: AgentStub | None = None
+        self._channel: Channel | None = None
         self._turn = asyncio.Semaphore(_TOGETHER)
         self._parts: dict[str, bytearray] = {}
         self._offered: dict[str, bytes] = {}
         self._offered_bytes = 0
 
-    def use(self, stub: AgentStub | None) -> None:
+    def use(self, channel: Channel | None) -> None:
         """The link to fetch through from now on; None: there is none."""
-        self._stub = stub
+        self._channel = channel
 
     def offer(self, digest: str, data: bytes) -> None:
         """A bundle has come by itself; kept for the fetch that follows, with others of late."""
@@ -62,28 +59,39 @@ class HubFetcher:
 
     async def upload(self, command_id: str, digest: str, data: bytes) -> None:
         """As `ports.Uploader`."""
-        if self._stub is None:
+        if self._channel is None:
             raise LinkDown("no link to the control plane to send a bundle through")
         try:
-            kept = await self._stub.Upload(_parts(command_id, data), metadata=self._metadata)
-        except grpc.aio.AioRpcError as error:
+            kept = await self._send(self._channel, command_id, data)
+        except CallFailed as error:
             raise _refusal(error) from error
-        if kept.digest != digest:
-            raise Invalid(f"the control plane keeps {kept.digest} of what was sent as {digest}")
+        if kept != digest:
+            raise Invalid(f"the control plane keeps {kept} of what was sent as {digest}")
+
+    async def _send(self, channel: Channel, command_id: str, data: bytes) -> str:
+        """The digest under which the control plane keeps what it was sent."""
+        talk = await UPLOAD.begin(channel, self._metadata)
+        try:
+            for offset in range(0, max(len(data), 1), _PART_BYTES):
+                part = data[offset : offset + _PART_BYTES]
+                await talk.write(pb.Part(command_id=command_id, data=part))
+            await talk.done()
+            uploaded = await talk.read()
+        finally:
+            talk.cancel()
+        if uploaded is None:
+            raise CallFailed(Status.INTERNAL, "the control plane does not say what it keeps")
+        return uploaded.digest
 
     async def _receive(self, digest: str, data: bytearray) -> None:
-        if self._stub is None:
+        if self._channel is None:
             raise LinkDown("no link to the control plane to fetch the bundle through")
         request = pb.FetchRequest(digest=digest, offset=len(data))
         try:
-            async for chunk in self._stub.Fetch(request, metadata=self._metadata):
-                check(chunk)
-                if chunk.offset != len(data) or chunk.total > MAX_BUNDLE_BYTES:
-                    raise Invalid(f"bundle {digest} came in parts that do not fit")
-                data += chunk.data
-                if len(data) > chunk.total:
-                    raise Invalid(f"bundle {digest} is longer than it was said to be")
-        except grpc.aio.AioRpcError as error:
+            async with aclosing(FETCH.ask(self._channel, self._metadata, request)) as chunks:
+                async for chunk in chunks:
+                    _append(digest, data, chunk)
+        except CallFailed as error:
             raise _failure(digest, error) from error
 
     def _take_offered(self, digest: str) -> bytes | None:
@@ -98,22 +106,26 @@ class HubFetcher:
             del self._parts[next(iter(self._parts))]
 
 
-async def _parts(command_id: str, data: bytes) -> AsyncIterator[pb.Part]:
-    for offset in range(0, max(len(data), 1), _PART_BYTES):
-        yield pb.Part(command_id=command_id, data=data[offset : offset + _PART_BYTES])
+def _append(digest: str, data: bytearray, chunk: pb.Chunk) -> None:
+    check(chunk)
+    if chunk.offset != len(data) or chunk.total > MAX_BUNDLE_BYTES:
+        raise Invalid(f"bundle {digest} came in parts that do not fit")
+    data += chunk.data
+    if len(data) > chunk.total:
+        raise Invalid(f"bundle {digest} is longer than it was said to be")
 
 
-def _refusal(error: grpc.aio.AioRpcError) -> TowlineError:
-    detail = error.details() or error.code().name
-    if error.code() == grpc.StatusCode.NOT_FOUND:
+def _refusal(error: CallFailed) -> TowlineError:
+    detail = error.message
+    if error.status is Status.NOT_FOUND:
         return NotFound(detail)
-    if error.code() == grpc.StatusCode.INVALID_ARGUMENT:
+    if error.status is Status.INVALID_ARGUMENT:
         return Invalid(detail)
     return LinkDown(f"a bundle cannot be sent: {detail}")
 
 
-def _failure(digest: str, error: grpc.aio.AioRpcError) -> TowlineError:
-    detail = error.details() or error.code().name
-    if error.code() == grpc.StatusCode.NOT_FOUND:
+def _failure(digest: str, error: CallFailed) -> TowlineError:
+    detail = error.message
+    if error.status is Status.NOT_FOUND:
         return NotFound(f"the control plane does not have bundle {digest}: {detail}")
     return LinkDown(f"bundle {digest} cannot be fetched: {detail}")

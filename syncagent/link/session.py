@@ -10,18 +10,16 @@ be kept is told again by the next call, which is begun once the disk takes somet
 
 import asyncio
 from collections.abc import Callable
+from typing import Protocol
 
-import grpc
-import grpc.aio
 import structlog
 
-from fleet.errors import Invalid, TowlineError, Unavailable
+from fleet.errors import Invalid, Unavailable
 from fleet.identity import is_local_id
+from fleet.rpc.calls import CallFailed, Status
 from fleet.runtime.clock import Clock
 from fleet.wire.limits import check
 from fleet.wire.v1 import agent_pb2 as pb
-from fleet.wire.v1.agent_pb2_grpc import AgentStub
-from syncagent.link.channel import Metadata
 from syncagent.link.commands import Commands
 from syncagent.link.logs import LogQueue
 from syncagent.link.wire import desired_of, pulse_to_wire
@@ -46,21 +44,20 @@ class Parted(Exception):
         self.message = message
 
 
-class EndOfStream(TowlineError):
-    """The hub has ended the call; `status` is its gRPC status."""
+class SyncTalk(Protocol):
+    """The agent's end of Sync (see `fleet.rpc.calls.Talk`)."""
 
-    def __init__(self, status: grpc.StatusCode, details: str | None) -> None:
-        super().__init__(details or f"the control plane ended the call ({status.name})")
-        self.status = status
+    async def read(self) -> pb.HubMessage | None: ...
+    async def write(self, message: pb.AgentMessage) -> None: ...
+    def cancel(self) -> None: ...
 
 
 class Session:
-    """`greet`, then `run`; both end by raising: Parted, AioRpcError, or a TowlineError."""
+    """`greet`, then `run`; both end by raising: Parted, or a TowlineError."""
 
     def __init__(
         self,
-        stub: AgentStub,
-        metadata: Metadata,
+        talk: SyncTalk,
         hello: pb.Hello,
         reconciler: Reconciler,
         commands: Commands,
@@ -78,7 +75,7 @@ class Session:
         self._clock = clock
         self._complaint = complaint
         self._offer = offer
-        self._call: grpc.aio.StreamStreamCall = stub.Sync(metadata=metadata)
+        self._talk = talk
         self._unacknowledged = 0
         self._last = 0
         self._crossed_off = 0
@@ -102,7 +99,7 @@ class Session:
 
     def close(self) -> None:
         """End the call."""
-        self._call.cancel()
+        self._talk.cancel()
 
     async def greet(self) -> None:
         """Say Hello and take in Welcome."""
@@ -232,15 +229,12 @@ class Session:
 
     async def _write(self, message: pb.AgentMessage) -> None:
         async with self._writing:
-            await self._call.write(message)
+            await self._talk.write(message)
             self._wrote_at = self._clock.monotonic()
 
     async def _read(self) -> pb.HubMessage:
-        message = await self._call.read()
-        if not isinstance(message, pb.HubMessage):
-            raise await self._end()
+        message = await self._talk.read()
+        if message is None:
+            raise CallFailed(Status.OK, "the control plane ended the call")
         check(message)
         return message
-
-    async def _end(self) -> EndOfStream:
-        return EndOfStream(await self._call.code(), await self._call.details())

@@ -4,25 +4,24 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import grpc
-import grpc.aio
 import structlog
 
 import fleet
 from fleet.errors import TowlineError
 from fleet.identity import is_local_id
+from fleet.rpc.calls import CallFailed, Channel, Status
+from fleet.rpc.methods import SYNC
 from fleet.runtime.backoff import Backoff
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 from fleet.wire.v1 import agent_pb2 as pb
-from fleet.wire.v1.agent_pb2_grpc import AgentStub
 from syncagent.link.channel import Endpoint
 from syncagent.link.commands import Commands
 from syncagent.link.connection import Companion, Connection
 from syncagent.link.facts import Facts
 from syncagent.link.fetch import HubFetcher
 from syncagent.link.logs import LogQueue
-from syncagent.link.session import PROTOCOL, EndOfStream, Parted, Session
+from syncagent.link.session import PROTOCOL, Parted, Session
 from syncagent.link.wire import facts_to_wire, held_to_wire
 from syncagent.ports import Outbox, Reconciler
 
@@ -95,7 +94,7 @@ class Link:
 
     async def _life(self) -> float:
         """One connection; seconds to wait before the next."""
-        connection = Connection(self._endpoint.connect())
+        connection = Connection(self._endpoint.connect(self._clock))
         left = False
         try:
             await self._converse(connection)
@@ -103,12 +102,10 @@ class Link:
             if left := goodbye.reason == pb.GOODBYE_REASON_DRAINING:
                 self._left.spawn("leave", connection.leave())
             return self._after_goodbye(goodbye)
-        except EndOfStream as end:
+        except CallFailed as end:
             return self._after_loss(end.status, end.message)
-        except grpc.aio.AioRpcError as error:
-            return self._after_loss(error.code(), error.details() or "")
         except TowlineError as error:
-            return self._after_loss(grpc.StatusCode.UNKNOWN, error.message)
+            return self._after_loss(Status.UNKNOWN, error.message)
         except Exception:
             # Whatever is wrong with the link must not end the healing of drift.
             log.exception("link failed")
@@ -121,9 +118,8 @@ class Link:
 
     async def _converse(self, connection: Connection) -> None:
         """Sync from its greeting to its end; raises why it has ended."""
-        stub = AgentStub(connection.channel)
-        self._fetcher.use(stub)
-        session = await self._session(stub)
+        self._fetcher.use(connection.channel)
+        session = await self._session(connection.channel)
         try:
             await session.greet()
             self.linked = self.was_linked = True
@@ -133,7 +129,7 @@ class Link:
             self.linked = False
             session.close()
 
-    async def _session(self, stub: AgentStub) -> Session:
+    async def _session(self, channel: Channel) -> Session:
         hello = pb.Hello(
             lowest_protocol=PROTOCOL,
             highest_protocol=PROTOCOL,
@@ -146,8 +142,7 @@ class Link:
             acknowledged=self._outbox.acknowledged(),
         )
         return Session(
-            stub,
-            self._endpoint.metadata,
+            await SYNC.begin(channel, self._endpoint.metadata),
             hello,
             self._reconciler,
             self._commands,
@@ -158,8 +153,8 @@ class Link:
             self._fetcher.offer,
         )
 
-    def _after_loss(self, status: grpc.StatusCode, details: str) -> float:
-        if status == grpc.StatusCode.UNAUTHENTICATED:
+    def _after_loss(self, status: Status, details: str) -> float:
+        if status == Status.UNAUTHENTICATED:
             wait = back_in(drained=False)
             log.error("the control plane refuses our token", details=details, retry_s=round(wait))
             return wait

@@ -2,13 +2,10 @@
 
 import asyncio
 import secrets
-from collections.abc import Sequence
 
-import grpc
 import structlog
 
-from fleet.errors import Unauthenticated
-from fleet.links.grpc_stream import METHOD, GrpcLink
+from fleet.links.calls import link_over
 from fleet.mux.budget import Budget
 from fleet.mux.codec import (
     FEATURE_TCP,
@@ -22,6 +19,8 @@ from fleet.mux.codec import (
 )
 from fleet.mux.mux import Mux, MuxSettings
 from fleet.mux.stream import Stream
+from fleet.rpc.calls import CallFailed, Channel, Metadata
+from fleet.rpc.methods import TUNNEL
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 from syncagent.tunnel.egress import EgressExchange, EgressPolicy
@@ -39,7 +38,7 @@ GRACE, LINGER, LOOK = 60.0, 1.0, 0.2
 
 
 class TunnelClient:
-    """Serves the hub's requests over an existing gRPC channel.
+    """Serves the hub's requests over a channel to it.
 
     `metadata` must carry the agent's token. `instance`, 16 bytes chosen once per process, lets
     the hub tell a reconnect from a second agent. `draining` is set when the hub asks to connect
@@ -49,8 +48,8 @@ class TunnelClient:
 
     def __init__(
         self,
-        channel: grpc.aio.Channel,
-        metadata: Sequence[tuple[str, str]],
+        channel: Channel,
+        metadata: Metadata,
         upstream: Upstream,
         clock: Clock,
         allow: ImpersonationPolicy,
@@ -70,12 +69,13 @@ class TunnelClient:
         self._grace = GRACE
 
     async def run(self) -> str:
-        """Serve until the link ends; the reason, for people.
-
-        Unauthenticated: the hub does not take the token.
-        """
-        call = self._channel.stream_stream(METHOD)(metadata=tuple(self._metadata))
-        link = GrpcLink(call)
+        """Serve until the link ends; the reason, for people."""
+        try:
+            call = await self._channel.call(TUNNEL, self._metadata)
+        except CallFailed as error:
+            log.warning("no tunnel", why=error.message)
+            return error.message
+        link = link_over(call)
         settings = MuxSettings(widest=WIDEST)
         mux = self._mux = Mux(
             link,
@@ -88,10 +88,7 @@ class TunnelClient:
             settings=settings,
         )
         try:
-            reason = await link.carry(mux, self._clock)
-            if call.done() and await call.code() == grpc.StatusCode.UNAUTHENTICATED:
-                raise Unauthenticated(await call.details() or "the hub refused the agent's token")
-            return reason
+            return await link.carry(mux, self._clock)
         finally:
             call.cancel()
             await self._tasks.stop()

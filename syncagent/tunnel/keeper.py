@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-import grpc.aio
 import structlog
 
+from fleet.rpc.calls import Channel
 from fleet.runtime.backoff import Backoff
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
@@ -17,7 +17,7 @@ log = structlog.get_logger(__name__)
 # A hub that drains tells the link, too: it will be left in a moment.
 _PAUSE_S = 1.0
 
-Dial = Callable[[grpc.aio.Channel], TunnelClient]
+Dial = Callable[[Channel], TunnelClient]
 
 
 class TunnelKeeper:
@@ -30,7 +30,7 @@ class TunnelKeeper:
         self._dial = dial
         self._clock = clock
 
-    async def run(self, channel: grpc.aio.Channel, leaving: asyncio.Event) -> None:
+    async def run(self, channel: Channel, leaving: asyncio.Event) -> None:
         """Serve for ever; once `leaving` is set, until what is open has ended."""
         tasks, finishing = Tasks("tunnels"), set()
         backoff = Backoff()

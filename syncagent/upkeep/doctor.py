@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-import grpc
-import grpc.aio
-
 from fleet.errors import TowlineError
+from fleet.rpc.calls import CallFailed, Channel, Status
+from fleet.rpc.methods import FETCH
 from fleet.wire.v1 import agent_pb2 as pb
-from fleet.wire.v1.agent_pb2_grpc import AgentStub
 
 _PATIENCE_S = 10.0
 _LEAST_FREE = 200 << 20
@@ -62,7 +60,7 @@ class Way:
     ca: bytes | None
     server_name: str | None
     token: str
-    connect: Callable[[], AbstractAsyncContextManager[grpc.aio.Channel]]
+    connect: Callable[[], AbstractAsyncContextManager[Channel]]
     proxy: str = ""
 
     @property
@@ -151,20 +149,20 @@ async def _signs_in(way: Way) -> Finding:
     request = pb.FetchRequest(digest="sha256:" + "0" * 64)
     async with way.connect() as channel:
         try:
-            async for _ in AgentStub(channel).Fetch(request, metadata=metadata):
+            async for _ in FETCH.ask(channel, metadata, request):
                 pass
-        except grpc.aio.AioRpcError as error:
+        except CallFailed as error:
             return _answer(error)
     return Finding("signs in", True, "the control plane knows this token")
 
 
-def _answer(error: grpc.aio.AioRpcError) -> Finding:
-    if error.code() == grpc.StatusCode.NOT_FOUND:
+def _answer(error: CallFailed) -> Finding:
+    if error.status is Status.NOT_FOUND:
         return Finding("signs in", True, "the control plane knows this token")
-    if error.code() == grpc.StatusCode.UNAUTHENTICATED:
-        text = f"{error.details()}; make a new one: towline clusters rotate-token"
+    if error.status is Status.UNAUTHENTICATED:
+        text = f"{error.message}; make a new one: towline clusters rotate-token"
         return Finding("signs in", False, text)
-    return Finding("signs in", False, f"{error.code().name}: {error.details()}")
+    return Finding("signs in", False, f"{error.status.name}: {error.message}")
 
 
 async def _version(api: ApiServer) -> Finding:

@@ -9,9 +9,9 @@ from typing import Any
 
 import grpc
 import uvicorn
+from fleet.links.grpc_stream import METHOD, GrpcLink
 from starlette.applications import Starlette
 
-from fleet.links.grpc_stream import METHOD, GrpcLink
 from fleet.links.websocket import Pipe
 from fleet.mux.budget import Budget
 from fleet.mux.codec import Buffer, Hello

@@ -1,35 +1,29 @@
-"""The listeners of a control plane: HTTPS and HTTP through uvicorn, gRPC for agents."""
+"""The listeners of a control plane: HTTPS and HTTP through uvicorn, calls of agents."""
 
 import asyncio
 import ssl
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import grpc
 import uvicorn
 from starlette.types import ASGIApp
 
 from controlplane.http.app import MOST_BODY_BYTES
 from fleet.errors import Invalid, Unavailable
+from fleet.rpc.calls import Handler, Server, ServerLimits
+from fleet.rpc.grpcio import GrpcioServer
+from fleet.rpc.http2_server import Http2Server
+from fleet.rpc.wires import Wire
 from fleet.runtime.clock import Clock
 from towline.authority import Authority, Credentials, check, expires, names_of
-from towline.serve.sockets import OFF, Listener, address, bind
+from towline.serve.sockets import OFF, Listener, address
 from towline.settings import ServeSettings, TlsSettings
 
 _NEVER_OFF = frozenset({"listen", "listen_agents"})
 _RENEW_DAYS = 30
 _AUTHORITY = "Towline authority"
-# An agent always has a call open; one whose token is refused has none.
-_WITHOUT_CALL_SECONDS = 30.0
-_GRPC_OPTIONS = (
-    ("grpc.so_reuseport", 0),
-    ("grpc.max_receive_message_length", 4 << 20),
-    ("grpc.max_send_message_length", 4 << 20),
-    ("grpc.max_concurrent_streams", 64),
-    # Agents ping an idle connection every 120 s; gRPC's default would cut them off for it.
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", 30_000),
-)
 
 
 def check_addresses(settings: ServeSettings) -> None:
@@ -119,31 +113,18 @@ def http_listener(
     return Listener(config)
 
 
-async def agents_server(
-    handlers: tuple[grpc.GenericRpcHandler, ...],
-    where: tuple[str, int],
-    tls: Credentials,
-    without_call: float = _WITHOUT_CALL_SECONDS,
-) -> tuple[grpc.aio.Server, int]:
-    """The gRPC server for agents, not yet started, and its port. Unavailable: it is taken.
+def agents_server(handlers: Mapping[str, Handler], wire: Wire, clock: Clock) -> Server:
+    """What serves the calls of agents, not yet started."""
+    limits = ServerLimits()
+    if wire is Wire.GRPCIO:
+        return GrpcioServer(handlers, limits)
+    return Http2Server(handlers, limits, clock)
 
-    It ends connections on which for `without_call` seconds there was no TLS, or no open call.
-    """
-    # gRPC binds by itself, and says what hinders it to its own log only.
-    bind(where, "agents").close()
-    milliseconds = int(without_call * 1000)
-    server = grpc.aio.server(
-        options=(
-            *_GRPC_OPTIONS,
-            ("grpc.max_connection_idle_ms", milliseconds),
-            ("grpc.server_handshake_timeout_ms", milliseconds),
-        )
-    )
-    server.add_generic_rpc_handlers(handlers)
-    pair = (tls.key.read_bytes(), tls.certificate.read_bytes())
+
+async def listen_for_agents(server: Server, where: tuple[str, int], tls: Credentials) -> int:
+    """Start it; its port. Unavailable: that is taken."""
     try:
-        port = server.add_secure_port(f"{where[0]}:{where[1]}", grpc.ssl_server_credentials([pair]))
-    except RuntimeError:
-        await server.stop(None)
-        raise Unavailable(f"cannot listen on {where[0]}:{where[1]} for agents") from None
-    return server, port
+        return await server.start(where, tls)
+    except OSError as error:
+        reason = error.strerror or error
+        raise Unavailable(f"cannot listen on {where[0]}:{where[1]} for agents: {reason}") from None

@@ -6,7 +6,6 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-import grpc
 import structlog
 from prometheus_client import make_asgi_app
 
@@ -23,9 +22,9 @@ from controlplane.usecases.deps import ACCESS, REVOKED
 from fleet import __version__
 from fleet.errors import Unavailable
 from fleet.identity import ClusterId, TokenId
+from fleet.rpc.methods import TUNNEL
 from fleet.runtime.clock import Clock, SystemClock
 from fleet.runtime.tasks import Tasks
-from fleet.wire.v1 import agent_pb2_grpc
 from gitcache.compose import signer
 from gitcache.http import Webhooks
 from proxy import compose as proxy
@@ -42,6 +41,7 @@ from towline.serve.listeners import (
     credentials,
     http_listener,
     known_hosts,
+    listen_for_agents,
 )
 from towline.serve.live import StoreLive
 from towline.serve.livedoor import LiveDoor
@@ -234,14 +234,11 @@ class Process:
 
     async def _listen(self, tls) -> Addresses:
         settings = self._settings
-        agents = _AgentHandlers()
-        agent_pb2_grpc.add_AgentServicer_to_server(self.plane.agentlink, agents)
         where = address(settings.listen_agents, "listen_agents")
-        self._grpc, port = await agents_server(
-            (*agents.handlers, self.door.grpc_handler), where, tls
-        )
-        self._ends.push_async_callback(self._grpc.stop, settings.drain_seconds)
-        await self._grpc.start()
+        handlers = {**self.plane.agentlink.handlers, TUNNEL: self.door.tunnels.serve}
+        self._agents = agents_server(handlers, settings.agents_wire, self._clock)
+        self._ends.push_async_callback(self._agents.stop, settings.drain_seconds)
+        port = await listen_for_agents(self._agents, where, tls)
         verbs = self.plane.verbs
         app = make_app(
             self.plane.graphql,
@@ -327,19 +324,6 @@ class Process:
 
     async def _readiness(self) -> str | None:
         return self._not_ready or await self._probe.problem()
-
-
-class _AgentHandlers:
-    """Collects what generated code would add to a server."""
-
-    def __init__(self) -> None:
-        self.handlers: tuple[grpc.GenericRpcHandler, ...] = ()
-
-    def add_generic_rpc_handlers(self, handlers) -> None:
-        self.handlers += tuple(handlers)
-
-    def add_registered_method_handlers(self, service: str, handlers) -> None:
-        """Only a faster index of the same handlers."""
 
 
 async def run(settings: ServeSettings) -> None:

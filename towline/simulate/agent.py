@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 from uuid import UUID
 
-import grpc.aio
-
 from fleet.identity import new_id
+from fleet.rpc.calls import Channel
 from fleet.runtime.clock import Clock
 from syncagent.link.channel import Endpoint
 from syncagent.link.commands import Commands
@@ -37,12 +36,12 @@ class Balanced(Endpoint):
 
     addresses: tuple[str, ...] = ()
 
-    def connect(self) -> grpc.aio.Channel:
+    def connect(self, clock: Clock) -> Channel:
         """A channel to one of them, not yet connected."""
         drawn = random.sample(self.addresses, len(self.addresses))
         listening = (one for one in drawn if len(drawn) == 1 or _listens(one))
         address = next(listening, drawn[0])
-        return Endpoint(address, self.token, self.ca, self.server_name).connect()
+        return Endpoint(address, self.token, self.ca, self.server_name).connect(clock)
 
 
 def _listens(address: str) -> bool:
@@ -67,7 +66,7 @@ class SimulatedAgent:
         fetcher = HubFetcher(endpoint.metadata)
         self.cluster = SimulatedCluster(fetcher, OutboxReports(self.outbox), clock)
 
-        def dial(channel: grpc.aio.Channel) -> TunnelClient:
+        def dial(channel: Channel) -> TunnelClient:
             upstream = Upstream(*_NOBODY, None, _no_token)
             id = UUID(instance).bytes
             policy = ImpersonationPolicy()

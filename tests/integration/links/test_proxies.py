@@ -9,10 +9,10 @@ from pathlib import Path
 import grpc
 import pytest
 import uvicorn
+from fleet.links.grpc_stream import METHOD
 from starlette.applications import Starlette
 
 from fleet.errors import Unavailable
-from fleet.links.grpc_stream import METHOD
 from fleet.links.websocket import Pipe
 from fleet.runtime.tasks import Tasks
 from proxy.tunnel.websocket import agents_route

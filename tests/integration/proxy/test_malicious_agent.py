@@ -7,8 +7,8 @@ from typing import cast
 
 import grpc
 import pytest
-
 from fleet.links.grpc_stream import METHOD, GrpcLink
+
 from fleet.mux import codec
 from fleet.mux.budget import Budget
 from fleet.mux.codec import END, Hello

@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 
 import grpc
 import pytest
+from fleet.links.grpc_stream import METHOD, GrpcLink
 
 from fleet.errors import Unauthenticated, Unavailable
 from fleet.identity import ClusterId, TokenId
-from fleet.links.grpc_stream import METHOD, GrpcLink
 from fleet.mux.budget import Budget
 from fleet.mux.codec import Hello
 from fleet.mux.mux import Mux, MuxSettings

@@ -1,36 +1,41 @@
-"""A link over one bidirectional gRPC call of raw bytes, from either end of it."""
+"""A link over one call of raw bytes, from either end of it."""
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
-import grpc
-
+from fleet.errors import TowlineError
+from fleet.links.beat import beat
+from fleet.links.poured import PouredLink
 from fleet.mux.codec import Buffer
 from fleet.mux.mux import Mux
+from fleet.rpc.calls import Call
+from fleet.rpc.http2_call import Http2Call
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 
-BEAT_SECONDS = 1.0
-METHOD = "/fleet.v1.Door/Tunnel"
 
+class CarriedLink(Protocol):
+    """A `fleet.mux.link.Link` that is carried by who has opened it."""
 
-class RawCall(Protocol):
-    """The part that a servicer context and a client's call have in common."""
-
-    async def read(self) -> Any:
-        """The next message, or `grpc.aio.EOF`."""
-        ...
-
-    async def write(self, message: bytes, /) -> Any:
-        """Returns when gRPC has taken the message."""
+    @property
+    def blocked(self) -> bool: ...
+    def send(self, buffers: Sequence[Buffer]) -> None: ...
+    def close(self, reason: str) -> None: ...
+    async def carry(self, mux: Mux, clock: Clock) -> str:
+        """Move messages until the link ends, however it does; the reason, for people."""
         ...
 
 
-class GrpcLink:
+def link_over(call: Call) -> CarriedLink:
+    """The link that suits the call best."""
+    return PouredLink(call) if isinstance(call, Http2Call) else CallLink(call)
+
+
+class CallLink:
     """One write at a time; all else waits in the mux, where it can still be ordered."""
 
-    def __init__(self, call: RawCall) -> None:
+    def __init__(self, call: Call) -> None:
         self._call = call
         self._message: bytes | None = None
         self._busy = False
@@ -53,13 +58,12 @@ class GrpcLink:
             self._closed.set_result(None)
 
     async def carry(self, mux: Mux, clock: Clock) -> str:
-        """Move messages until the link ends, however it does; the reason, for people."""
         tasks = Tasks("tunnel link")
         closed = self._closed = asyncio.get_running_loop().create_future()
         work = [
             tasks.spawn("read", self._read(mux)),
             tasks.spawn("write", self._write(mux)),
-            tasks.spawn("beat", _beat(mux, clock)),
+            tasks.spawn("beat", beat(mux, clock)),
             closed,
         ]
         if self._reason:
@@ -74,10 +78,10 @@ class GrpcLink:
 
     async def _read(self, mux: Mux) -> None:
         try:
-            while (message := await self._call.read()) is not grpc.aio.EOF:
+            while (message := await self._call.read()) is not None:
                 mux.on_message(message)
-        except grpc.aio.AioRpcError as error:
-            self.close(_sentence(error))
+        except TowlineError as error:
+            self.close(error.message)
         else:
             self.close("the far side ended the connection")
 
@@ -90,15 +94,5 @@ class GrpcLink:
                     await self._call.write(message)
                     self._busy = False
                     mux.on_drain()
-        except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError):
-            self.close("the connection was lost")
-
-
-async def _beat(mux: Mux, clock: Clock) -> None:
-    while True:
-        await clock.sleep(BEAT_SECONDS)
-        mux.beat()
-
-
-def _sentence(error: grpc.aio.AioRpcError) -> str:
-    return f"{error.code().name.lower()}: {error.details() or 'the connection was lost'}"
+        except TowlineError as error:
+            self.close(error.message)

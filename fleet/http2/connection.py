@@ -1,0 +1,478 @@
+"""A connection: frames in, frames out, many streams, bounded in all that a stranger may send."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+import hpack
+
+from fleet.http2 import frames
+from fleet.http2.frames import (
+    ACK,
+    CONTINUATION,
+    DATA,
+    END_HEADERS,
+    END_STREAM,
+    FIRST_FRAME_SIZE,
+    FIRST_WINDOW,
+    GOAWAY,
+    HEAD_SIZE,
+    HEADERS,
+    ID_MASK,
+    MOST_WINDOW,
+    PADDED,
+    PING,
+    PREFACE,
+    PRIORITIZED,
+    PRIORITY,
+    PUSH_PROMISE,
+    RST_STREAM,
+    SETTINGS,
+    WINDOW_UPDATE,
+    Breach,
+    ErrorCode,
+    Setting,
+)
+from fleet.http2.stream import Headers, Stream
+from fleet.runtime.clock import Clock
+
+MOST_HEADERS = 16 << 10
+MOST_TABLE = 4096
+_TOP_UP = 1 << 29
+# What frames without a body cost of the allowance of a second: a ping as much as ten windows.
+_ALLOWANCE = 20_000
+_COSTS = {WINDOW_UPDATE: 1, RST_STREAM: 40}
+_COST = 10
+# Never kept in a table, on no hop (RFC 7541, 7.1.3).
+_SECRET = frozenset({"authorization"})
+
+
+class Transport(Protocol):
+    """The part of an asyncio transport that a connection uses."""
+
+    def write(self, data: bytes, /) -> None: ...
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one end lets the other do. `streams`: calls at a time; `window`: bytes that a stream
+    may send before anybody has read of it; `frame`: the largest frame, in bytes."""
+
+    streams: int = 64
+    window: int = FIRST_WINDOW
+    frame: int = FIRST_FRAME_SIZE
+
+
+class Connection:
+    """Either end. `accept` is told of each stream that the far side opens, with its headers, and
+    must set its receiver; without it this end is the client, which opens them.
+
+    The owner hands in what arrives (`receive`), when the transport is full and when it is not
+    (`pause`, `resume`), and that it is gone (`lost`).
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        clock: Clock,
+        limits: Limits,
+        accept: Callable[[Stream, Headers], None] | None = None,
+    ) -> None:
+        self.streams: dict[int, Stream] = {}
+        self.window, self.frame_size = FIRST_WINDOW, FIRST_FRAME_SIZE
+        self.paused = self.closed = self.going = False
+        self.reason = ""
+        self.frames_in = 0
+        self._transport, self._clock = transport, clock
+        self._limits, self._frame_limit = limits, limits.frame
+        self._accept = accept
+        self._encoder, self._decoder = hpack.Encoder(), hpack.Decoder(MOST_HEADERS)
+        self._first_window = FIRST_WINDOW
+        self._next_id, self._last_id = 1, 0
+        self._taken = 0
+        self._preface = PREFACE if accept else b""
+        self._greeted = False
+        self._wanted = HEAD_SIZE
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._block: tuple[int, int, bytearray] | None = None
+        self._waiting: dict[int, Stream] = {}
+        self._spent, self._counted_from = 0, clock.monotonic()
+        self._controls: dict[int, Callable[[int, int, bytes], None]] = {
+            HEADERS: self._on_headers,
+            CONTINUATION: self._on_continuation,
+            PRIORITY: self._on_nothing,
+            RST_STREAM: self._on_rst_stream,
+            SETTINGS: self._on_settings,
+            PUSH_PROMISE: self._on_push,
+            PING: self._on_ping,
+            GOAWAY: self._on_goaway,
+            WINDOW_UPDATE: self._on_window_update,
+        }
+
+    # What the owner says
+
+    def begin(self) -> None:
+        """Say the first words: preface, settings, and that the connection itself has no window."""
+        limits = self._limits
+        values = {
+            Setting.INITIAL_WINDOW_SIZE: limits.window,
+            Setting.MAX_FRAME_SIZE: limits.frame,
+            Setting.MAX_HEADER_LIST_SIZE: MOST_HEADERS,
+        }
+        if self._accept:
+            values[Setting.MAX_CONCURRENT_STREAMS] = limits.streams
+        else:
+            values[Setting.ENABLE_PUSH] = 0
+        first = b"" if self._accept else PREFACE
+        wide = frames.window_update(0, MOST_WINDOW - FIRST_WINDOW)
+        self.write(first + frames.settings(values) + wide)
+
+    def receive(self, data: bytes) -> None:
+        """Bytes have come. A breach of the protocol ends the connection."""
+        if self.closed:
+            return
+        if self._pieces:
+            self._pieces.append(data)
+            self._size += len(data)
+            if self._size < self._wanted:
+                return
+            data = b"".join(self._pieces)
+            self._pieces.clear()
+        try:
+            rest = self._frames(self._after_preface(data))
+        except Breach as breach:
+            self.fail(breach.code, str(breach))
+        except hpack.HPACKError as error:
+            self.fail(ErrorCode.COMPRESSION_ERROR, f"headers that cannot be read: {error}")
+        else:
+            if rest:
+                self._pieces.append(rest)
+                self._size = len(rest)
+
+    def pause(self) -> None:
+        """The transport is full."""
+        self.paused = True
+
+    def resume(self) -> None:
+        """The transport has room again."""
+        self.paused = False
+        for stream in tuple(self.streams.values()):
+            if not stream.blocked:
+                stream.receiver.on_room()
+
+    def lost(self, reason: str) -> None:
+        """The transport is gone: so is every stream."""
+        self.closed = True
+        self.reason = self.reason or reason
+        for stream in tuple(self.streams.values()):
+            stream.leave()
+            stream.receiver.on_reset(ErrorCode.CONNECT_ERROR, self.reason)
+
+    # What is above asks
+
+    @property
+    def usable(self) -> bool:
+        """Whether new streams may be opened."""
+        return not (self.closed or self.going) and self._next_id < ID_MASK
+
+    def open(self, headers: Headers) -> Stream:
+        """A new stream, whose receiver is to be set at once. Only where `usable`."""
+        stream = Stream(self, self._next_id, self._limits.window, self._first_window)
+        self._next_id += 2
+        self.streams[stream.id] = stream
+        self.write_headers(stream.id, headers, end=False)
+        return stream
+
+    def trust(self, frame_size: int) -> None:
+        """Who the far side is has been shown: it may send frames of this size."""
+        if frame_size > self._frame_limit and not self.closed:
+            self._frame_limit = frame_size
+            self.write(frames.settings({Setting.MAX_FRAME_SIZE: frame_size}))
+
+    def ping(self) -> None:
+        """Have the far side say something."""
+        self.write(frames.frame(PING, 0, 0, bytes(8)))
+
+    def go_away(self, text: str) -> None:
+        """No new streams; the connection ends when the open ones have."""
+        if not self.closed and not self.going:
+            self.going = True
+            self.write(frames.goaway(self._last_id, ErrorCode.NO_ERROR, text))
+            self._close_if_done()
+
+    def fail(self, code: ErrorCode, text: str) -> None:
+        """End the connection and tell why."""
+        if self.closed:
+            return
+        self.write(frames.goaway(self._last_id, code, text))
+        self.reason = text
+        self._transport.close()
+        self.lost(text)
+
+    # What streams ask (see `fleet.http2.stream.Carrier`)
+
+    def write(self, data: bytes) -> None:
+        if not self.closed:
+            self._transport.write(data)
+
+    def write_headers(self, stream_id: int, headers: Headers, *, end: bool) -> None:
+        block = self._encoder.encode(
+            [hpack.NeverIndexedHeaderTuple(*one) if one[0] in _SECRET else one for one in headers]
+        )
+        kind, flags = HEADERS, END_STREAM if end else 0
+        while len(block) > self.frame_size:
+            self.write(frames.frame(kind, flags, stream_id, block[: self.frame_size]))
+            block, kind, flags = block[self.frame_size :], CONTINUATION, 0
+        self.write(frames.frame(kind, flags | END_HEADERS, stream_id, block))
+
+    def wait_for_window(self, stream: Stream) -> None:
+        self._waiting[stream.id] = stream
+
+    def forget(self, stream: Stream) -> None:
+        self.streams.pop(stream.id, None)
+        self._waiting.pop(stream.id, None)
+        if self.going:
+            self._close_if_done()
+
+    # Frames
+
+    def _after_preface(self, data: bytes) -> bytes:
+        if not self._preface:
+            return data
+        size = min(len(self._preface), len(data))
+        if data[:size] != self._preface[:size]:
+            raise Breach(ErrorCode.PROTOCOL_ERROR, "this port speaks HTTP/2 only")
+        self._preface = self._preface[size:]
+        return data[size:]
+
+    def _frames(self, data: bytes) -> bytes:
+        """Take all whole frames; what is left."""
+        at, size = 0, len(data)
+        while size - at >= HEAD_SIZE:
+            length = data[at] << 16 | data[at + 1] << 8 | data[at + 2]
+            if length > self._frame_limit:
+                raise Breach(ErrorCode.FRAME_SIZE_ERROR, f"a frame of {length} bytes")
+            stop = at + HEAD_SIZE + length
+            if stop > size:
+                self._wanted = stop - at
+                return data[at:]
+            kind, flags = data[at + 3], data[at + 4]
+            stream_id = int.from_bytes(data[at + 5 : at + 9], "big") & ID_MASK
+            if kind == DATA and self._block is None and self._greeted:
+                self._on_data(data, at + HEAD_SIZE, stop, flags, stream_id)
+            else:
+                self._on_control(kind, flags, stream_id, data[at + HEAD_SIZE : stop])
+            self.frames_in += 1
+            at = stop
+            if self.closed:
+                return b""
+        self._wanted = HEAD_SIZE
+        return data[at:]
+
+    def _on_data(self, data: bytes, start: int, stop: int, flags: int, stream_id: int) -> None:
+        flow = stop - start
+        self._taken += flow
+        if self._taken > _TOP_UP:
+            self.write(frames.window_update(0, self._taken))
+            self._taken = 0
+        if flow < HEAD_SIZE:
+            self._spend(1)
+        stream = self.streams.get(stream_id)
+        if stream is None:
+            self._must_be_past(stream_id)
+            return
+        if stream.far_ended:
+            self._reset(stream, ErrorCode.STREAM_CLOSED, "data after the end")
+            return
+        if flags & PADDED:
+            start, stop = _without_padding(data, start, stop)
+        stream.on_data(data, start, stop, flow)
+        if flags & END_STREAM and not stream.over:
+            stream.on_far_end()
+            stream.receiver.on_end()
+
+    def _on_control(self, kind: int, flags: int, stream_id: int, payload: bytes) -> None:
+        self._spend(_COSTS.get(kind, _COST))
+        if not self._greeted and kind != SETTINGS:
+            raise Breach(ErrorCode.PROTOCOL_ERROR, "no settings at first")
+        if self._block is not None and kind != CONTINUATION:
+            raise Breach(ErrorCode.PROTOCOL_ERROR, "headers were left unfinished")
+        control = self._controls.get(kind)
+        if control is not None:
+            control(flags, stream_id, payload)
+        elif kind == DATA:
+            raise Breach(ErrorCode.PROTOCOL_ERROR, "data where none may come")
+
+    def _spend(self, cost: int) -> None:
+        """Frames that carry nothing are few."""
+        self._spent += cost
+        if self._spent > _ALLOWANCE:
+            now = self._clock.monotonic()
+            if now - self._counted_from < 1.0:
+                raise Breach(ErrorCode.ENHANCE_YOUR_CALM, "too many frames that carry nothing")
+            self._spent, self._counted_from = cost, now
+
+    def _on_nothing(self, flags: int, stream_id: int, payload: bytes) -> None:
+        """PRIORITY is a thing of the past."""
+
+    def _on_push(self, flags: int, stream_id: int, payload: bytes) -> None:
+        raise Breach(ErrorCode.PROTOCOL_ERROR, "nobody asked for pushes")
+
+    def _on_headers(self, flags: int, stream_id: int, payload: bytes) -> None:
+        start, stop = 0, len(payload)
+        if flags & PADDED:
+            start, stop = _without_padding(payload, start, stop)
+        if flags & PRIORITIZED:
+            start += 5
+        if start > stop or not stream_id:
+            raise Breach(ErrorCode.PROTOCOL_ERROR, "headers that cannot be")
+        self._gather(stream_id, flags, bytearray(payload[start:stop]))
+        if flags & END_HEADERS:
+            self._on_block()
+
+    def _on_continuation(self, flags: int, stream_id: int, payload: bytes) -> None:
+        if self._block is None or self._block[0] != stream_id:
+            raise Breach(ErrorCode.PROTOCOL_ERROR, "headers that continue nothing")
+        _, first_flags, block = self._block
+        self._gather(stream_id, first_flags, block + payload)
+        if flags & END_HEADERS:
+            self._on_block()
+
+    def _gather(self, stream_id: int, flags: int, block: bytearray) -> None:
+        if len(block) > MOST_HEADERS:
+            raise Breach(ErrorCode.ENHANCE_YOUR_CALM, f"more than {MOST_HEADERS} bytes of headers")
+        self._block = (stream_id, flags, block)
+
+    def _on_block(self) -> None:
+        if self._block is None:
+            return
+        stream_id, flags, block = self._block
+        self._block = None
+        # Whoever asks for it or not: the table of both sides moves with each block.
+        headers: list[tuple[str, str]] = [
+            (str(name), str(value)) for name, value in self._decoder.decode(bytes(block))
+        ]
+        stream = self.streams.get(stream_id)
+        end = bool(flags & END_STREAM)
+        if stream is None:
+            self._on_new(stream_id, headers, end=end)
+        elif stream.far_ended:
+            self._reset(stream, ErrorCode.STREAM_CLOSED, "headers after the end")
+        else:
+            if end:
+                stream.on_far_end()
+            stream.receiver.on_headers(headers, end=end)
+
+    def _on_new(self, stream_id: int, headers: Headers, *, end: bool) -> None:
+        if self._accept is None or stream_id <= self._last_id:
+            self._must_be_past(stream_id)
+            return
+        if not stream_id % 2:
+            raise Breach(ErrorCode.PROTOCOL_ERROR, f"a client opened stream {stream_id}")
+        if self.going or len(self.streams) >= self._limits.streams:
+            self._last_id = stream_id
+            self.write(frames.rst_stream(stream_id, ErrorCode.REFUSED_STREAM))
+            return
+        self._last_id = stream_id
+        stream = Stream(self, stream_id, self._limits.window, self._first_window)
+        self.streams[stream_id] = stream
+        stream.far_ended = end
+        self._accept(stream, headers)
+
+    def _on_rst_stream(self, flags: int, stream_id: int, payload: bytes) -> None:
+        code = frames.read_u32(payload, "RST_STREAM")
+        stream = self.streams.get(stream_id)
+        if stream is None:
+            self._must_be_past(stream_id)
+            return
+        stream.leave()
+        stream.receiver.on_reset(code, f"the far side cut it off: {frames.error_name(code)}")
+
+    def _on_settings(self, flags: int, stream_id: int, payload: bytes) -> None:
+        if stream_id or (flags & ACK and (payload or not self._greeted)):
+            raise Breach(ErrorCode.PROTOCOL_ERROR, "settings that cannot be")
+        self._greeted = True
+        if flags & ACK:
+            return
+        for name, value in frames.read_settings(payload):
+            self._set(name, value)
+        self.write(frames.frame(SETTINGS, ACK, 0))
+        self._serve_waiting()
+
+    def _set(self, name: int, value: int) -> None:
+        if name == Setting.MAX_FRAME_SIZE:
+            self.frame_size = value
+        elif name == Setting.HEADER_TABLE_SIZE:
+            self._encoder.header_table_size = min(value, MOST_TABLE)
+        elif name == Setting.INITIAL_WINDOW_SIZE:
+            grown, self._first_window = value - self._first_window, value
+            for stream in self.streams.values():
+                stream.grow(grown)
+
+    def _on_ping(self, flags: int, stream_id: int, payload: bytes) -> None:
+        if stream_id or len(payload) != 8:
+            raise Breach(ErrorCode.PROTOCOL_ERROR, "a ping that cannot be")
+        if not flags & ACK:
+            self.write(frames.frame(PING, ACK, 0, payload))
+
+    def _on_goaway(self, flags: int, stream_id: int, payload: bytes) -> None:
+        last, code, text = frames.read_goaway(payload)
+        self.going = True
+        self.reason = self.reason or text or f"the far side goes away: {frames.error_name(code)}"
+        if self._accept is None:
+            for stream in [one for one in self.streams.values() if one.id > last]:
+                stream.leave()
+                stream.receiver.on_reset(ErrorCode.REFUSED_STREAM, self.reason)
+        self._close_if_done()
+
+    def _on_window_update(self, flags: int, stream_id: int, payload: bytes) -> None:
+        grown = frames.read_u32(payload, "WINDOW_UPDATE") & ID_MASK
+        if not grown:
+            raise Breach(ErrorCode.PROTOCOL_ERROR, "a window that grew by nothing")
+        if not stream_id:
+            self.window += grown
+            if self.window > MOST_WINDOW:
+                raise Breach(ErrorCode.FLOW_CONTROL_ERROR, "the window grew too wide")
+        elif (stream := self.streams.get(stream_id)) is not None:
+            stream.grow(grown)
+        else:
+            self._must_be_past(stream_id)
+        if self._waiting:
+            self._serve_waiting()
+
+    # Inside
+
+    def _serve_waiting(self) -> None:
+        """A frame of each stream in turn, until nobody has room or nothing waits."""
+        going: Iterable[Stream] = tuple(self._waiting.values())
+        while going:
+            going = [stream for stream in going if stream.waiting and stream.turn()]
+        for stream in tuple(self._waiting.values()):
+            if not stream.waiting:
+                del self._waiting[stream.id]
+                if not stream.over and not stream.blocked:
+                    stream.receiver.on_room()
+
+    def _must_be_past(self, stream_id: int) -> None:
+        """A frame may cross with the end of its stream. Breach: there never was one."""
+        ours = self._accept is None and stream_id % 2 and stream_id < self._next_id
+        if not ours and not 0 < stream_id <= self._last_id:
+            raise Breach(ErrorCode.PROTOCOL_ERROR, f"stream {stream_id} was never opened")
+
+    def _reset(self, stream: Stream, code: ErrorCode, reason: str) -> None:
+        stream.reset(code)
+        stream.receiver.on_reset(code, reason)
+
+    def _close_if_done(self) -> None:
+        if not self.streams and not self.closed:
+            self.closed = True
+            self._transport.close()
+
+
+def _without_padding(data: bytes, start: int, stop: int) -> tuple[int, int]:
+    """Where the payload of a padded frame lies (RFC 9113, 6.1)."""
+    if stop == start or data[start] > stop - start - 1:
+        raise Breach(ErrorCode.PROTOCOL_ERROR, "more padding than frame")
+    return start + 1, stop - data[start]

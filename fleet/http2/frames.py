@@ -1,0 +1,130 @@
+"""Frames of HTTP/2: a 9-byte head (length, type, flags, stream id) and a payload (RFC 9113, 4)."""
+
+import struct
+from enum import IntEnum
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS = range(5)
+PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(5, 10)
+
+END_STREAM = ACK = 0x1
+END_HEADERS = 0x4
+PADDED = 0x8
+PRIORITIZED = 0x20
+
+HEAD_SIZE = 9
+ID_MASK = MOST_WINDOW = (1 << 31) - 1
+FIRST_WINDOW = 65_535
+FIRST_FRAME_SIZE, MOST_FRAME_SIZE = 1 << 14, (1 << 24) - 1
+
+_HEAD = struct.Struct(">IBI").pack
+_SETTING = struct.Struct(">HI")
+_U32 = struct.Struct(">I")
+_TWO = struct.Struct(">II")
+
+
+class Setting(IntEnum):
+    """What an end tells the other of itself (RFC 9113, 6.5.2)."""
+
+    HEADER_TABLE_SIZE = 1
+    ENABLE_PUSH = 2
+    MAX_CONCURRENT_STREAMS = 3
+    INITIAL_WINDOW_SIZE = 4
+    MAX_FRAME_SIZE = 5
+    MAX_HEADER_LIST_SIZE = 6
+
+
+class ErrorCode(IntEnum):
+    """Why a stream or a connection ends (RFC 9113, 7)."""
+
+    NO_ERROR = 0
+    PROTOCOL_ERROR = 1
+    INTERNAL_ERROR = 2
+    FLOW_CONTROL_ERROR = 3
+    SETTINGS_TIMEOUT = 4
+    STREAM_CLOSED = 5
+    FRAME_SIZE_ERROR = 6
+    REFUSED_STREAM = 7
+    CANCEL = 8
+    COMPRESSION_ERROR = 9
+    CONNECT_ERROR = 10
+    ENHANCE_YOUR_CALM = 11
+    INADEQUATE_SECURITY = 12
+    HTTP_1_1_REQUIRED = 13
+
+
+class Breach(Exception):
+    """The far side broke the protocol; the connection ends with this code."""
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def head(size: int, kind: int, flags: int, stream_id: int) -> bytes:
+    """The head of a frame whose payload has `size` bytes."""
+    return _HEAD(size << 8 | kind, flags, stream_id)
+
+
+def frame(kind: int, flags: int, stream_id: int, payload: bytes = b"") -> bytes:
+    """A whole frame."""
+    return head(len(payload), kind, flags, stream_id) + payload
+
+
+def settings(values: dict[Setting, int]) -> bytes:
+    """A SETTINGS frame."""
+    return frame(SETTINGS, 0, 0, b"".join(_SETTING.pack(*item) for item in values.items()))
+
+
+def window_update(stream_id: int, grown: int) -> bytes:
+    """The sender of this takes `grown` bytes more; stream 0 is the connection."""
+    return frame(WINDOW_UPDATE, 0, stream_id, _U32.pack(grown))
+
+
+def rst_stream(stream_id: int, code: ErrorCode) -> bytes:
+    """The stream is over, in both directions."""
+    return frame(RST_STREAM, 0, stream_id, _U32.pack(code))
+
+
+def goaway(last: int, code: ErrorCode, text: str) -> bytes:
+    """No stream above `last` was or will be served."""
+    return frame(GOAWAY, 0, 0, _TWO.pack(last, code) + text.encode()[:256])
+
+
+def read_settings(payload: bytes) -> list[tuple[int, int]]:
+    """The settings of a frame, in order. Breach: they cannot be."""
+    if len(payload) % _SETTING.size:
+        raise Breach(ErrorCode.FRAME_SIZE_ERROR, "a piece of a setting")
+    pairs = list(_SETTING.iter_unpack(payload))
+    for name, value in pairs:
+        if name == Setting.INITIAL_WINDOW_SIZE and value > MOST_WINDOW:
+            raise Breach(ErrorCode.FLOW_CONTROL_ERROR, f"a first window of {value}")
+        if name == Setting.MAX_FRAME_SIZE and not FIRST_FRAME_SIZE <= value <= MOST_FRAME_SIZE:
+            raise Breach(ErrorCode.PROTOCOL_ERROR, f"frames of at most {value}")
+        if name == Setting.ENABLE_PUSH and value > 1:
+            raise Breach(ErrorCode.PROTOCOL_ERROR, f"push {value}")
+    return pairs
+
+
+def read_u32(payload: bytes, what: str) -> int:
+    """A payload of four bytes. Breach: it is longer or shorter."""
+    if len(payload) != _U32.size:
+        raise Breach(ErrorCode.FRAME_SIZE_ERROR, f"{what} of {len(payload)} bytes")
+    return _U32.unpack(payload)[0]
+
+
+def read_goaway(payload: bytes) -> tuple[int, int, str]:
+    """Last stream served, code, and what the far side says."""
+    if len(payload) < _TWO.size:
+        raise Breach(ErrorCode.FRAME_SIZE_ERROR, "a short GOAWAY")
+    last, code = _TWO.unpack_from(payload)
+    return last & ID_MASK, code, payload[_TWO.size :][:256].decode("ascii", "replace")
+
+
+def error_name(code: int) -> str:
+    """For people; codes may be unknown."""
+    try:
+        return ErrorCode(code).name.lower().replace("_", " ")
+    except ValueError:
+        return f"error {code}"

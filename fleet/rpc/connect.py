@@ -1,0 +1,69 @@
+"""A socket that an HTTP proxy has connected to its target (RFC 9110, 9.3.6)."""
+
+import asyncio
+import socket
+from base64 import b64encode
+from urllib.parse import SplitResult, unquote, urlsplit
+
+from fleet.errors import Invalid, Unavailable
+
+_MOST_ANSWER = 16 << 10
+
+
+async def through(proxy: str, host: str, port: int) -> socket.socket:
+    """Ask `proxy`, a URL of http, for a way to `host:port`.
+
+    OSError: the proxy is not reached. Unavailable: it refuses. Invalid: it is no such URL.
+    """
+    parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+    if parts.scheme != "http" or not parts.hostname:
+        raise Invalid(f"the proxy at {parts.hostname or '?'} must be given as http://host:port")
+    raw = await _reach(parts.hostname, parts.port or 80)
+    try:
+        await _ask(raw, parts, f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+    except BaseException:
+        raw.close()
+        raise
+    return raw
+
+
+async def _reach(host: str, port: int) -> socket.socket:
+    """The first of the host's addresses that takes the connection."""
+    loop = asyncio.get_running_loop()
+    failed: OSError = OSError(f"{host} has no address")
+    for family, kind, protocol, _, address in await loop.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM
+    ):
+        raw = socket.socket(family, kind, protocol)
+        raw.setblocking(False)
+        try:
+            await loop.sock_connect(raw, address)
+        except OSError as error:
+            raw.close()
+            failed = error
+        except BaseException:
+            raw.close()
+            raise
+        else:
+            return raw
+    raise failed
+
+
+async def _ask(raw: socket.socket, proxy: SplitResult, target: str) -> None:
+    loop = asyncio.get_running_loop()
+    lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
+    if proxy.username is not None:
+        pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
+        lines.append(f"Proxy-Authorization: Basic {b64encode(pair.encode()).decode()}")
+    await loop.sock_sendall(raw, "\r\n".join([*lines, "", ""]).encode())
+    answer = bytearray()
+    while not answer.endswith(b"\r\n\r\n"):
+        # Not a byte beyond the answer, which belongs to the target.
+        piece = await loop.sock_recv(raw, 1)
+        answer += piece
+        if not piece or len(answer) > _MOST_ANSWER:
+            raise Unavailable(f"the proxy {proxy.hostname} gave no answer that can be read")
+    words = answer.split(b"\r\n", 1)[0].split(b" ", 2)
+    if len(words) < 2 or not words[0].startswith(b"HTTP/1.") or words[1] != b"200":
+        said = b" ".join(words[1:])[:100].decode("ascii", "replace")
+        raise Unavailable(f"the proxy {proxy.hostname} refuses to connect: {said}")

@@ -1,0 +1,192 @@
+"""The same calls by grpcio: what others speak, and the way back if our own wire meets its match."""
+
+import asyncio
+import socket
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import grpc
+import grpc.aio
+
+from fleet.errors import TowlineError
+from fleet.rpc.calls import (
+    CallFailed,
+    Certified,
+    Handler,
+    Metadata,
+    ServerLimits,
+    Status,
+    status_of,
+)
+
+_STATUS = {code.value[0]: code for code in grpc.StatusCode}
+_MOST_MESSAGE = 16 << 20
+# The pings are only a net beneath the pulses of Sync; they also make the kernel give up on
+# unanswered data (TCP_USER_TIMEOUT), so a dead way is noticed within the time-out.
+_CHANNEL = (
+    ("grpc.max_receive_message_length", _MOST_MESSAGE),
+    ("grpc.max_send_message_length", _MOST_MESSAGE),
+    ("grpc.keepalive_time_ms", 120_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.enable_retries", 0),
+    ("grpc.use_local_subchannel_pool", 1),
+)
+
+
+class _RawCall(Protocol):
+    """The part that a servicer's context and a client's call have in common."""
+
+    async def read(self) -> Any: ...
+    async def write(self, message: bytes, /) -> Any: ...
+
+
+class _GrpcioCall:
+    """Either end of a call of raw bytes."""
+
+    def __init__(self, call: _RawCall, peer: str, metadata: Mapping[str, str]) -> None:
+        self.peer, self.metadata = peer, metadata
+        self._raw = call
+
+    async def read(self) -> bytes | None:
+        try:
+            message = await self._raw.read()
+        except grpc.aio.AioRpcError as error:
+            raise _failed(error) from error
+        return message if message is not grpc.aio.EOF else await self._end()
+
+    async def write(self, message: bytes) -> None:
+        try:
+            await self._raw.write(message)
+        except grpc.aio.AioRpcError as error:
+            raise _failed(error) from error
+        except (grpc.aio.UsageError, asyncio.InvalidStateError) as error:
+            raise CallFailed(Status.UNAVAILABLE, "the connection was lost") from error
+
+    async def _end(self) -> None:
+        return None
+
+
+class _Outgoing(_GrpcioCall):
+    def __init__(self, call: grpc.aio.StreamStreamCall[bytes, bytes]) -> None:
+        super().__init__(call, "", {})
+        self._call = call
+
+    async def done(self) -> None:
+        await self._call.done_writing()
+
+    def cancel(self) -> None:
+        self._call.cancel()
+
+    async def _end(self) -> None:
+        code = await self._call.code()
+        if code is not grpc.StatusCode.OK:
+            raise CallFailed(Status(code.value[0]), await self._call.details() or "")
+
+
+class _Incoming(_GrpcioCall):
+    def __init__(self, context: grpc.aio.ServicerContext) -> None:
+        metadata = {name: str(value) for name, value in context.invocation_metadata() or ()}
+        super().__init__(context, context.peer(), metadata)
+
+    async def done(self) -> None:
+        """The served end is done when its handler returns."""
+
+    def cancel(self) -> None:
+        """The same."""
+
+
+def _failed(error: grpc.aio.AioRpcError) -> CallFailed:
+    return CallFailed(Status(error.code().value[0]), error.details() or "")
+
+
+class GrpcioChannel:
+    """`fleet.rpc.calls.Channel`. `ca`: PEM of the authorities to trust, None: the public ones;
+    without `secure` no TLS is spoken. `proxy`: URL of a proxy that is asked to CONNECT; or empty.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        *,
+        secure: bool = True,
+        ca: bytes | None = None,
+        server_name: str | None = None,
+        proxy: str = "",
+    ) -> None:
+        # gRPC by itself reads fewer variables for proxies than other programs do.
+        way = ("grpc.http_proxy", proxy) if proxy else ("grpc.enable_http_proxy", 0)
+        options: list[tuple[str, int | str]] = [*_CHANNEL, way]
+        if server_name:
+            options.append(("grpc.ssl_target_name_override", server_name))
+        if secure:
+            credentials = grpc.ssl_channel_credentials(ca)
+            self._channel = grpc.aio.secure_channel(target, credentials, options)
+        else:
+            self._channel = grpc.aio.insecure_channel(target, options)
+
+    async def call(self, path: str, metadata: Metadata) -> _Outgoing:
+        return _Outgoing(self._channel.stream_stream(path)(metadata=tuple(metadata)))
+
+    async def close(self) -> None:
+        await self._channel.close()
+
+
+class GrpcioServer:
+    """`fleet.rpc.calls.Server`."""
+
+    def __init__(self, handlers: Mapping[str, Handler], limits: ServerLimits) -> None:
+        milliseconds = int(limits.without_call * 1000)
+        self._server = grpc.aio.server(
+            options=(
+                ("grpc.so_reuseport", 0),
+                ("grpc.max_receive_message_length", limits.message),
+                ("grpc.max_send_message_length", _MOST_MESSAGE),
+                ("grpc.max_concurrent_streams", limits.calls),
+                ("grpc.max_connection_idle_ms", milliseconds),
+                ("grpc.server_handshake_timeout_ms", milliseconds),
+                # Agents ping an idle connection every 120 s; gRPC would cut them off for it.
+                ("grpc.http2.min_recv_ping_interval_without_data_ms", 30_000),
+            )
+        )
+        self._server.add_generic_rpc_handlers((_Handlers(handlers),))
+
+    async def start(self, where: tuple[str, int], certified: Certified | None) -> int:
+        # gRPC binds by itself, and says what hinders it to its own log only.
+        socket.create_server(where).close()
+        place = f"{where[0]}:{where[1]}"
+        try:
+            if certified is None:
+                port = self._server.add_insecure_port(place)
+            else:
+                pair = (certified.key.read_bytes(), certified.certificate.read_bytes())
+                credentials = grpc.ssl_server_credentials([pair])
+                port = self._server.add_secure_port(place, credentials)
+        except RuntimeError as error:
+            raise OSError(f"cannot listen on {place}") from error
+        await self._server.start()
+        return port
+
+    async def stop(self, grace: float = 0.0) -> None:
+        await self._server.stop(grace)
+
+
+class _Handlers(grpc.GenericRpcHandler):
+    def __init__(self, handlers: Mapping[str, Handler]) -> None:
+        self._handlers = handlers
+
+    def service(
+        self, handler_call_details: grpc.HandlerCallDetails
+    ) -> grpc.RpcMethodHandler | None:
+        handler = self._handlers.get(handler_call_details.method)
+        return None if handler is None else grpc.stream_stream_rpc_method_handler(_served(handler))
+
+
+def _served(handler: Handler) -> Any:
+    async def serve(_: Any, context: grpc.aio.ServicerContext) -> None:
+        try:
+            await handler(_Incoming(context))
+        except TowlineError as error:
+            await context.abort(_STATUS[status_of(error)], error.message)
+
+    return serve

@@ -1,0 +1,294 @@
+"""Calls over a stream of our own HTTP/2 (gRPC, doc/PROTOCOL-HTTP2.md), from either end."""
+
+import asyncio
+import struct
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+from urllib.parse import quote, unquote
+
+from fleet.http2.frames import ErrorCode
+from fleet.http2.stream import Buffer, Headers, Stream
+from fleet.rpc.calls import CallFailed, Status
+
+CONTENT_TYPE = "application/grpc"
+PREFIX_SIZE = 5
+# What may wait to be read before the far side has to wait, and what a sink may be sent ahead.
+UNREAD = 256 << 10
+WIDE = 1 << 30
+TRUSTED_FRAME = 1 << 20
+_MOST_TEXT = 1000
+_PREFIX = struct.Struct(">BI")
+_AFTER_RESET: dict[int, Status] = {
+    ErrorCode.NO_ERROR: Status.INTERNAL,
+    ErrorCode.REFUSED_STREAM: Status.UNAVAILABLE,
+    ErrorCode.CANCEL: Status.CANCELLED,
+    ErrorCode.CONNECT_ERROR: Status.UNAVAILABLE,
+    ErrorCode.ENHANCE_YOUR_CALM: Status.RESOURCE_EXHAUSTED,
+    ErrorCode.INADEQUATE_SECURITY: Status.PERMISSION_DENIED,
+}
+_OF_HTTP = {
+    "400": Status.INTERNAL,
+    "401": Status.UNAUTHENTICATED,
+    "403": Status.PERMISSION_DENIED,
+    "404": Status.UNIMPLEMENTED,
+    "429": Status.UNAVAILABLE,
+    "502": Status.UNAVAILABLE,
+    "503": Status.UNAVAILABLE,
+    "504": Status.UNAVAILABLE,
+}
+
+
+class Sink(Protocol):
+    """Takes a call's messages as they come, in place of `read`."""
+
+    def on_message(self, message: bytes) -> None: ...
+
+    def on_room(self) -> None:
+        """The call is no longer blocked."""
+        ...
+
+    def on_over(self, reason: str) -> None:
+        """The call has ended; empty: as it should."""
+        ...
+
+
+class Http2Call(ABC):
+    """What both ends have in common. `most`: bytes of the largest message that is taken."""
+
+    def __init__(self, stream: Stream, peer: str, metadata: Mapping[str, str], most: int) -> None:
+        self.peer, self.metadata = peer, metadata
+        self._stream, self._most = stream, most
+        self._partial = bytearray()
+        self._messages: deque[bytes] = deque()
+        self._unread = self._owed = 0
+        self._sink: Sink | None = None
+        self._over: CallFailed | None = None
+        self._far_ended = False
+        self._news = asyncio.Event()
+        self._room = asyncio.Event()
+        stream.receiver = self
+
+    async def read(self) -> bytes | None:
+        while not self._messages:
+            if self._over is not None:
+                raise self._over
+            if self._far_ended:
+                return None
+            self._news.clear()
+            await self._news.wait()
+        message = self._messages.popleft()
+        self._unread -= len(message)
+        if self._owed and self._unread < UNREAD:
+            self._stream.consume(self._owed)
+            self._owed = 0
+        return message
+
+    async def write(self, message: bytes) -> None:
+        while self._over is None and self._stream.blocked:
+            self._room.clear()
+            await self._room.wait()
+        if self._over is not None:
+            raise self._over
+        self.send((message,), len(message))
+
+    async def done(self) -> None:
+        self._stream.end()
+
+    def cancel(self) -> None:
+        if self._over is None:
+            self._stream.reset()
+            self._finish(CallFailed(Status.CANCELLED, "the call was cancelled"))
+
+    # For who takes messages as they come
+
+    @property
+    def blocked(self) -> bool:
+        """Whether a message that is sent now would only wait."""
+        return self._stream.blocked
+
+    def send(self, pieces: Sequence[Buffer], size: int) -> None:
+        """Send one message made of these pieces, `size` bytes in all."""
+        self._stream.send((_PREFIX.pack(0, size), *pieces), size + PREFIX_SIZE)
+
+    def pour(self, sink: Sink) -> None:
+        """Give every message to `sink` from now on, those that wait first."""
+        self._sink = sink
+        self._stream.widen(WIDE)
+        while self._messages and self._over is None:
+            sink.on_message(self._messages.popleft())
+        self._stream.consume(self._owed)
+        self._unread = self._owed = 0
+        if self._over is not None or self._far_ended:
+            sink.on_over(self._over.message if self._over else "")
+
+    # What the stream says (see `fleet.http2.stream.Receiver`)
+
+    @abstractmethod
+    def on_headers(self, headers: Headers, *, end: bool) -> None: ...
+
+    def on_data(self, data: bytes, start: int, stop: int) -> None:
+        """Pieces of messages; mostly one whole one."""
+        size = stop - start
+        if not self._partial and size >= PREFIX_SIZE:
+            packed, length = _PREFIX.unpack_from(data, start)
+            if not packed and length == size - PREFIX_SIZE <= self._most:
+                self._deliver(data[start + PREFIX_SIZE : stop])
+                self._account(size)
+                return
+        self._partial += data[start:stop]
+        self._assemble()
+        self._account(size)
+
+    def on_end(self) -> None:
+        self._far_ended = True
+        self._wake()
+
+    def on_reset(self, code: int, reason: str) -> None:
+        self._finish(CallFailed(_AFTER_RESET.get(code, Status.INTERNAL), reason))
+
+    def on_room(self) -> None:
+        self._room.set()
+        if self._sink is not None:
+            self._sink.on_room()
+
+    # Inside
+
+    def _account(self, size: int) -> None:
+        if self._sink is not None or self._unread < UNREAD:
+            self._stream.consume(size)
+        else:
+            self._owed += size
+
+    def _assemble(self) -> None:
+        partial, at = self._partial, 0
+        while len(partial) - at >= PREFIX_SIZE and self._over is None:
+            packed, length = _PREFIX.unpack_from(partial, at)
+            if packed or length > self._most:
+                self._refuse(packed, length)
+                return
+            stop = at + PREFIX_SIZE + length
+            if stop > len(partial):
+                break
+            self._deliver(bytes(partial[at + PREFIX_SIZE : stop]))
+            at = stop
+        del partial[:at]
+
+    def _refuse(self, packed: int, length: int) -> None:
+        self._partial.clear()
+        if packed:
+            failed = CallFailed(Status.UNIMPLEMENTED, "compressed messages are not taken")
+        else:
+            text = f"a message of {length:,} bytes; {self._most:,} at most"
+            failed = CallFailed(Status.RESOURCE_EXHAUSTED, text)
+        self._fail(failed)
+
+    def _fail(self, failed: CallFailed) -> None:
+        """What came breaks the rules of a call: end it."""
+        self._stream.reset(ErrorCode.CANCEL)
+        self._finish(failed)
+
+    def _deliver(self, message: bytes) -> None:
+        if self._sink is not None:
+            self._sink.on_message(message)
+            return
+        self._messages.append(message)
+        self._unread += len(message)
+        self._news.set()
+
+    def _finish(self, failed: CallFailed) -> None:
+        if self._over is None:
+            self._over = failed
+            self._wake()
+
+    def _wake(self) -> None:
+        self._news.set()
+        self._room.set()
+        if self._sink is not None:
+            self._sink.on_over(self._over.message if self._over else "")
+
+
+class ClientCall(Http2Call):
+    """The caller's end: what it hears begins with headers and ends with a status in trailers."""
+
+    def __init__(self, stream: Stream, peer: str, most: int) -> None:
+        super().__init__(stream, peer, {}, most)
+        self._answered = False
+
+    def on_headers(self, headers: Headers, *, end: bool) -> None:
+        """The head of the answer, or its trailers; both at once if the call was refused."""
+        values = dict(headers)
+        if not self._answered:
+            status = values.get(":status", "")
+            if status.startswith("1"):
+                return
+            self._answered = True
+            if status != "200" or not values.get("content-type", "").startswith(CONTENT_TYPE):
+                text = f"no gRPC answers there, but HTTP {status or 'without a status'}"
+                self._fail(CallFailed(_OF_HTTP.get(status, Status.UNKNOWN), text))
+                return
+        elif not end:
+            self._fail(CallFailed(Status.INTERNAL, "headers in the middle of an answer"))
+            return
+        if end:
+            self._end(values)
+
+    def on_end(self) -> None:
+        """An answer without a status."""
+        self._fail(CallFailed(Status.UNKNOWN, "the call ended without a status"))
+
+    def _end(self, trailers: Mapping[str, str]) -> None:
+        status = _STATUS.get(trailers.get("grpc-status", ""), Status.UNKNOWN)
+        self._stream.reset(ErrorCode.NO_ERROR)
+        if status is Status.OK:
+            super().on_end()
+        else:
+            self._finish(CallFailed(status, unquote(trailers.get("grpc-message", ""))))
+
+
+class ServerCall(Http2Call):
+    """The served end: whoever is answered has shown who it is, and may send more at a time.
+
+    `finish` is its last word, whoever has ended it.
+    """
+
+    def __init__(self, stream: Stream, peer: str, metadata: Mapping[str, str], most: int) -> None:
+        super().__init__(stream, peer, metadata, most)
+        self._answered = False
+        self._far_ended = stream.far_ended
+
+    def on_headers(self, headers: Headers, *, end: bool) -> None:
+        """Trailers, of which a caller has none to send."""
+        if end:
+            self.on_end()
+        else:
+            self._fail(CallFailed(Status.INTERNAL, "headers in the middle of a call"))
+
+    def send(self, pieces: Sequence[Buffer], size: int) -> None:
+        if not self._answered:
+            self._answered = True
+            self._stream.send_headers(_ANSWER)
+            self._stream.trust(TRUSTED_FRAME)
+            self._stream.widen(UNREAD)
+        super().send(pieces, size)
+
+    def refuse(self, http_status: str) -> None:
+        """What was asked for is no gRPC call."""
+        self._stream.end(((":status", http_status),))
+        self._stream.reset(ErrorCode.NO_ERROR)
+
+    def finish(self, status: Status, text: str = "") -> None:
+        """Tell how the call has ended, and take nothing more."""
+        trailers = [*(() if self._answered else _ANSWER), ("grpc-status", str(int(status)))]
+        if text:
+            trailers.append(("grpc-message", quote(text[:_MOST_TEXT], safe=_PRINTABLE)))
+        self._stream.end(trailers)
+        if not self._stream.waiting:
+            self._stream.reset(ErrorCode.NO_ERROR)
+        self._finish(CallFailed(Status.CANCELLED, "the call has ended"))
+
+
+_STATUS = {str(int(status)): status for status in Status}
+_ANSWER = ((":status", "200"), ("content-type", CONTENT_TYPE))
+_PRINTABLE = "".join(chr(code) for code in range(0x20, 0x7F) if chr(code) != "%")

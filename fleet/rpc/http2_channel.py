@@ -1,0 +1,143 @@
+"""Begins calls over our own HTTP/2, through an HTTP CONNECT proxy where there is one."""
+
+import asyncio
+import ssl
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from fleet.errors import Unavailable
+from fleet.http2.connection import Connection, Limits
+from fleet.http2.frames import ErrorCode
+from fleet.http2.stream import Headers
+from fleet.rpc.calls import CallFailed, Metadata, Status
+from fleet.rpc.connect import through
+from fleet.rpc.http2_call import CONTENT_TYPE, TRUSTED_FRAME, UNREAD, ClientCall
+from fleet.rpc.sockets import ALPN, Socket
+from fleet.runtime.clock import Clock
+from fleet.runtime.tasks import Tasks
+
+_CONNECT_SECONDS = 20.0
+_QUIET_SECONDS, _ANSWER_SECONDS = 120.0, 20.0
+_MOST_MESSAGE = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where to, and whom to trust there: `tls` is None for a connection without, `server_name`
+    what the certificate must name. `proxy`: URL of a proxy that is asked to CONNECT; or empty."""
+
+    host: str
+    port: int
+    tls: ssl.SSLContext | None = None
+    server_name: str | None = None
+    proxy: str = field(default="", repr=False)
+
+    @property
+    def authority(self) -> str:
+        """As requests name it."""
+        host = self.server_name or self.host
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+
+
+@lru_cache(maxsize=8)
+def client_tls(ca: bytes | None) -> ssl.SSLContext:
+    """Trusts the authorities of this PEM, or else those of the machine. SSLError: it is no PEM."""
+    tls = ssl.create_default_context(cadata=ca.decode("ascii", "replace") if ca else None)
+    tls.minimum_version = ssl.TLSVersion.TLSv1_2
+    tls.set_alpn_protocols([ALPN])
+    return tls
+
+
+class Http2Channel:
+    """`fleet.rpc.calls.Channel`."""
+
+    def __init__(self, target: Target, clock: Clock) -> None:
+        self._target, self._clock = target, clock
+        self._connection: Connection | None = None
+        self._transport: asyncio.Transport | None = None
+        self._dialling = asyncio.Lock()
+        self._tasks = Tasks("channel")
+        self._closed = False
+
+    async def call(self, path: str, metadata: Metadata) -> ClientCall:
+        connection = self._connection
+        if connection is None or not connection.usable:
+            connection = await self._connected()
+        stream = connection.open(_head(path, self._target, metadata))
+        return ClientCall(stream, self._target.authority, _MOST_MESSAGE)
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._connection is not None:
+            self._connection.fail(ErrorCode.NO_ERROR, "the caller has closed the connection")
+        await self._tasks.stop()
+
+    async def _connected(self) -> Connection:
+        """One connection for all who wait for it."""
+        async with self._dialling:
+            if self._connection is None or not self._connection.usable:
+                if self._closed:
+                    raise CallFailed(Status.UNAVAILABLE, "the connection was closed")
+                self._connection = await self._dial()
+                self._tasks.spawn("quiet", self._watch(self._connection))
+            return self._connection
+
+    async def _dial(self) -> Connection:
+        target = self._target
+        try:
+            async with asyncio.timeout(_CONNECT_SECONDS):
+                return await self._open()
+        except TimeoutError:
+            reason = f"no answer within {_CONNECT_SECONDS:.0f} s"
+        except ssl.SSLCertVerificationError as error:
+            reason = f"its certificate is not good: {error.verify_message}"
+        except (OSError, Unavailable) as error:
+            reason = str(error)
+        raise CallFailed(Status.UNAVAILABLE, f"{target.host}:{target.port}: {reason}")
+
+    async def _open(self) -> Connection:
+        target, loop = self._target, asyncio.get_running_loop()
+        name = (target.server_name or target.host) if target.tls else None
+        if target.proxy:
+            raw = await through(target.proxy, target.host, target.port)
+            _, opened = await loop.create_connection(
+                self._socket, sock=raw, ssl=target.tls, server_hostname=name
+            )
+        else:
+            _, opened = await loop.create_connection(
+                self._socket, target.host, target.port, ssl=target.tls, server_hostname=name
+            )
+        if opened.connection.closed:
+            raise Unavailable(opened.connection.reason)
+        return opened.connection
+
+    def _socket(self) -> Socket:
+        return Socket(self._begin, lambda _: None)
+
+    def _begin(self, transport: asyncio.Transport) -> Connection:
+        return Connection(transport, self._clock, Limits(window=UNREAD, frame=TRUSTED_FRAME))
+
+    async def _watch(self, connection: Connection) -> None:
+        """The net beneath what calls say of themselves: who is silent for long is asked for a
+        word."""
+        while not connection.closed:
+            heard = connection.frames_in
+            await self._clock.sleep(_QUIET_SECONDS)
+            if heard == connection.frames_in:
+                connection.ping()
+                await self._clock.sleep(_ANSWER_SECONDS)
+                if heard == connection.frames_in:
+                    connection.fail(ErrorCode.NO_ERROR, "the far side is silent")
+
+
+def _head(path: str, target: Target, metadata: Metadata) -> Headers:
+    return [
+        (":method", "POST"),
+        (":scheme", "https" if target.tls else "http"),
+        (":path", path),
+        (":authority", target.authority),
+        ("te", "trailers"),
+        ("content-type", CONTENT_TYPE),
+        ("user-agent", "towline"),
+        *metadata,
+    ]

@@ -1,0 +1,130 @@
+"""Serves calls over our own HTTP/2, to its own ends and to those of any gRPC library."""
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+
+import structlog
+
+from fleet.errors import TowlineError
+from fleet.http2.connection import Connection, Limits
+from fleet.http2.stream import Headers, Stream
+from fleet.rpc.calls import Certified, Handler, ServerLimits, Status, status_of
+from fleet.rpc.http2_call import CONTENT_TYPE, ServerCall
+from fleet.rpc.sockets import ALPN, Socket, peer_of
+from fleet.runtime.clock import Clock
+from fleet.runtime.tasks import Tasks
+
+log = structlog.get_logger(__name__)
+
+_BACKLOG = 1024
+_STOPS = "the control plane stops"
+
+
+class Http2Server:
+    """`fleet.rpc.calls.Server`. Any call without a handler is refused before anything is read."""
+
+    def __init__(self, handlers: Mapping[str, Handler], limits: ServerLimits, clock: Clock) -> None:
+        self._handlers, self._limits, self._clock = handlers, limits, clock
+        self._connections: dict[Connection, float] = {}
+        self._transports: dict[Connection, asyncio.Transport] = {}
+        self._calls = Tasks("calls")
+        self._upkeep = Tasks("agents' listener")
+        self._server: asyncio.Server | None = None
+
+    async def start(self, where: tuple[str, int], certified: Certified | None) -> int:
+        tls = _tls(certified) if certified else None
+        self._server = await asyncio.get_running_loop().create_server(
+            self._socket,
+            where[0],
+            where[1],
+            backlog=_BACKLOG,
+            ssl=tls,
+            ssl_handshake_timeout=self._limits.without_call if tls else None,
+        )
+        self._upkeep.forever("idle", self._end_idle())
+        return self._server.sockets[0].getsockname()[1]
+
+    async def stop(self, grace: float = 0.0) -> None:
+        if self._server is not None:
+            self._server.close()
+        for connection in tuple(self._connections):
+            connection.go_away(_STOPS)
+        until = self._clock.monotonic() + grace
+        while self._connections and self._clock.monotonic() < until:
+            await self._clock.sleep(0.02)
+        await self._calls.stop()
+        await self._upkeep.stop()
+        for transport in tuple(self._transports.values()):
+            transport.close()
+
+    # A connection
+
+    def _socket(self) -> Socket:
+        return Socket(self._begin, self._forget)
+
+    def _begin(self, transport: asyncio.Transport) -> Connection:
+        peer = peer_of(transport)
+
+        def accept(stream: Stream, headers: Headers) -> None:
+            self._accept(stream, headers, peer)
+
+        limits = Limits(streams=self._limits.calls)
+        connection = Connection(transport, self._clock, limits, accept)
+        self._connections[connection] = self._clock.monotonic()
+        self._transports[connection] = transport
+        return connection
+
+    def _forget(self, connection: Connection) -> None:
+        self._connections.pop(connection, None)
+        self._transports.pop(connection, None)
+
+    async def _end_idle(self) -> None:
+        """End connections on which nobody has called for a while."""
+        longest = self._limits.without_call
+        while True:
+            await self._clock.sleep(longest / 4)
+            now = self._clock.monotonic()
+            for connection, since in tuple(self._connections.items()):
+                if connection.streams:
+                    self._connections[connection] = now
+                elif now - since >= longest:
+                    connection.go_away("nobody has called for a while")
+
+    # A call
+
+    def _accept(self, stream: Stream, headers: Headers, peer: str) -> None:
+        values = dict(headers)
+        metadata = {name: value for name, value in values.items() if not name.startswith(":")}
+        call = ServerCall(stream, peer, metadata, self._limits.message)
+        if values.get(":method") != "POST":
+            call.refuse("405")
+        elif not metadata.get("content-type", "").startswith(CONTENT_TYPE):
+            call.refuse("415")
+        elif (handler := self._handlers.get(values.get(":path", ""))) is None:
+            call.finish(Status.UNIMPLEMENTED, "there is no such call here")
+        else:
+            self._calls.spawn("call", _serve(handler, call))
+
+
+async def _serve(handler: Handler, call: ServerCall) -> None:
+    try:
+        await handler(call)
+    except TowlineError as error:
+        call.finish(status_of(error), error.message)
+    except asyncio.CancelledError:
+        call.finish(Status.UNAVAILABLE, _STOPS)
+        raise
+    except Exception:
+        log.exception("call failed")
+        call.finish(Status.UNKNOWN, "the control plane could not serve this; its log says why")
+    else:
+        call.finish(Status.OK)
+
+
+def _tls(certified: Certified) -> ssl.SSLContext:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.minimum_version = ssl.TLSVersion.TLSv1_2
+    tls.load_cert_chain(certified.certificate, certified.key)
+    tls.set_alpn_protocols([ALPN])
+    return tls

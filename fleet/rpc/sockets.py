@@ -1,0 +1,72 @@
+"""A connection of HTTP/2 on a socket of asyncio, over TLS or without."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+from ssl import SSLObject
+from typing import cast
+
+from fleet.http2.connection import Connection
+from fleet.http2.frames import ErrorCode
+
+ALPN = "h2"
+# What waits in front of the kernel can still be ordered: keep little behind it.
+_HIGH_WATER, _UNSENT = 64 << 10, 32 << 10
+_DEAD_MS = 20_000
+# Of linux/tcp.h; Python has no name for it before 3.12.
+_NOTSENT_LOWAT = 25
+
+Begin = Callable[[asyncio.Transport], Connection]
+
+
+class Socket(asyncio.Protocol):
+    """`begin` makes the connection once there is a transport; `on_gone` hears of its end."""
+
+    def __init__(self, begin: Begin, on_gone: Callable[[Connection], None]) -> None:
+        self._begin, self._on_gone = begin, on_gone
+        self.connection: Connection
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's are none by inheritance.
+        opened = cast(asyncio.Transport, transport)
+        _tune(opened)
+        self.connection = self._begin(opened)
+        self.connection.begin()
+        if not _speaks_http2(opened):
+            self.connection.fail(ErrorCode.HTTP_1_1_REQUIRED, "the far side speaks no HTTP/2")
+
+    def data_received(self, data: bytes) -> None:
+        self.connection.receive(data)
+
+    def pause_writing(self) -> None:
+        self.connection.pause()
+
+    def resume_writing(self) -> None:
+        self.connection.resume()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.connection.lost(f"the connection was lost: {exc}" if exc else "the connection ended")
+        self._on_gone(self.connection)
+
+
+def peer_of(transport: asyncio.Transport) -> str:
+    """`host:port` of the far side, for people."""
+    name = transport.get_extra_info("peername")
+    if not isinstance(name, tuple):
+        return "unknown"
+    return f"[{name[0]}]:{name[1]}" if ":" in name[0] else f"{name[0]}:{name[1]}"
+
+
+def _speaks_http2(transport: asyncio.Transport) -> bool:
+    """TLS has agreed upon it; without TLS it is known beforehand (RFC 9113, 3.3)."""
+    tls: SSLObject | None = transport.get_extra_info("ssl_object")
+    return tls is None or tls.selected_alpn_protocol() == ALPN
+
+
+def _tune(transport: asyncio.Transport) -> None:
+    transport.set_write_buffer_limits(high=_HIGH_WATER, low=_HIGH_WATER >> 2)
+    raw = transport.get_extra_info("socket")
+    if raw is None or raw.family not in {socket.AF_INET, socket.AF_INET6}:
+        return
+    raw.setsockopt(socket.IPPROTO_TCP, _NOTSENT_LOWAT, _UNSENT)
+    raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _DEAD_MS)
