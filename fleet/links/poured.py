@@ -12,17 +12,18 @@ from fleet.runtime.tasks import Tasks
 
 
 class PouredLink:
-    """`blocked` is true of the socket: what cannot go yet waits in the mux, to be ordered."""
+    """Nothing is sent before it is carried. From then on `blocked` is true of the socket: what
+    cannot go yet waits in the mux, to be ordered."""
 
     def __init__(self, call: Http2Call) -> None:
         self._call = call
         self._closed: asyncio.Future[None] | None = None
         self._reason = ""
-        self._mux: Mux
+        self._mux: Mux | None = None
 
     @property
     def blocked(self) -> bool:
-        return self._call.blocked
+        return self._mux is None or self._call.blocked
 
     def send(self, buffers: Sequence[Buffer]) -> None:
         self._call.send(buffers, sum(map(len, buffers)))
@@ -41,6 +42,7 @@ class PouredLink:
             self._closed.set_result(None)
         try:
             self._call.pour(self)
+            mux.on_drain()
             tasks.spawn("beat", beat(mux, clock))
             await self._closed
         finally:
@@ -51,10 +53,12 @@ class PouredLink:
     # What the call says (see `fleet.rpc.http2_call.Sink`)
 
     def on_message(self, message: bytes) -> None:
-        self._mux.on_message(message)
+        if self._mux is not None:
+            self._mux.on_message(message)
 
     def on_room(self) -> None:
-        self._mux.on_drain()
+        if self._mux is not None:
+            self._mux.on_drain()
 
     def on_over(self, reason: str) -> None:
         self.close(reason or "the far side ended the connection")

@@ -1,10 +1,10 @@
 """The port: calls of messages both ways, each one end of one of them, and how they end."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
@@ -103,7 +103,7 @@ class Channel(Protocol):
         ...
 
 
-Handler = Callable[[Call], Awaitable[None]]
+Handler = Callable[[Call], Coroutine[Any, Any, None]]
 """Serves one call to its end; a TowlineError that it raises is told to the caller."""
 
 

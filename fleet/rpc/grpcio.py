@@ -149,7 +149,7 @@ class GrpcioServer:
                 ("grpc.http2.min_recv_ping_interval_without_data_ms", 30_000),
             )
         )
-        self._server.add_generic_rpc_handlers((_Handlers(handlers),))
+        self._server.add_generic_rpc_handlers((GenericHandlers(handlers),))
 
     async def start(self, where: tuple[str, int], certified: Certified | None) -> int:
         # gRPC binds by itself, and says what hinders it to its own log only.
@@ -171,7 +171,9 @@ class GrpcioServer:
         await self._server.stop(grace)
 
 
-class _Handlers(grpc.GenericRpcHandler):
+class GenericHandlers(grpc.GenericRpcHandler):
+    """The same handlers, for any server of grpcio."""
+
     def __init__(self, handlers: Mapping[str, Handler]) -> None:
         self._handlers = handlers
 

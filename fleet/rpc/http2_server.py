@@ -18,6 +18,7 @@ from fleet.runtime.tasks import Tasks
 log = structlog.get_logger(__name__)
 
 _BACKLOG = 1024
+_CLOSE_SECONDS = 1.0
 _STOPS = "the control plane stops"
 
 
@@ -55,8 +56,16 @@ class Http2Server:
             await self._clock.sleep(0.02)
         await self._calls.stop()
         await self._upkeep.stop()
+        await self._close_all()
+
+    async def _close_all(self) -> None:
         for transport in tuple(self._transports.values()):
             transport.close()
+        until = self._clock.monotonic() + _CLOSE_SECONDS
+        while self._transports and self._clock.monotonic() < until:
+            await self._clock.sleep(0.01)
+        for transport in tuple(self._transports.values()):
+            transport.abort()
 
     # A connection
 

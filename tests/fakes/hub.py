@@ -1,4 +1,4 @@
-"""A control plane for one agent: Sync and Fetch over real gRPC, all state in memory.
+"""A control plane for one agent: Sync and Fetch by grpcio, all state in memory.
 
 It says what a test tells it to, keeps what the agent reports, and acknowledges like the real one.
 """
@@ -11,6 +11,8 @@ import grpc
 import grpc.aio
 
 from fleet.bundle import Bundle, KubeObject, make_bundle
+from fleet.rpc.calls import Handler
+from fleet.rpc.grpcio import GenericHandlers
 from fleet.wire.v1 import agent_pb2 as pb
 from fleet.wire.v1.agent_pb2_grpc import AgentServicer, add_AgentServicer_to_server
 
@@ -30,7 +32,7 @@ class FakeHub(AgentServicer):
         self.port = port
         self.token = TOKEN
         self.acknowledging = True
-        self.handlers: tuple[grpc.GenericRpcHandler, ...] = ()
+        self.handlers: dict[str, Handler] = {}
         self.break_fetch_at: int | None = None
         self.reports: list[pb.Report] = []
         self.hellos: list[pb.Hello] = []
@@ -60,7 +62,7 @@ class FakeHub(AgentServicer):
         """Listen; the same port again after a stop."""
         self._server = grpc.aio.server(options=(("grpc.so_reuseport", 0),))
         add_AgentServicer_to_server(self, self._server)
-        self._server.add_generic_rpc_handlers(self.handlers)
+        self._server.add_generic_rpc_handlers((GenericHandlers(self.handlers),))
         self.port = self._server.add_insecure_port(f"127.0.0.1:{self.port}")
         await self._server.start()
 

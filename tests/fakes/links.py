@@ -2,28 +2,31 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
-import grpc
 import uvicorn
-from fleet.links.grpc_stream import METHOD, GrpcLink
 from starlette.applications import Starlette
 
+from fleet.links.calls import CarriedLink, link_over
 from fleet.links.websocket import Pipe
 from fleet.mux.budget import Budget
 from fleet.mux.codec import Buffer, Hello
 from fleet.mux.link import Link
 from fleet.mux.mux import Mux, MuxSettings
+from fleet.rpc.calls import Call, Handler, Server, ServerLimits
+from fleet.rpc.grpcio import GrpcioServer
+from fleet.rpc.http2_server import Http2Server
+from fleet.rpc.methods import TUNNEL
+from fleet.rpc.wires import Wire
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 from proxy.tunnel.websocket import agents_route
+from syncagent.link.channel import Endpoint
 from tests.fakes.tunnel import RecordingMuxOwner
 
 SETTINGS = MuxSettings(window=4 << 20)
-SERVICE = METHOD.split("/")[1]
 
 
 @dataclass
@@ -175,34 +178,36 @@ async def memory_ends(clock: Clock) -> AsyncGenerator[Ends]:
 
 @dataclass
 class _Served:
-    """A gRPC server whose only call is the link."""
+    """What answers the only call: the hub's end."""
 
     clock: Clock
     mux: Mux | None = None
     owner: RecordingMuxOwner = field(default_factory=RecordingMuxOwner)
 
-    async def serve(self, _: Any, context: Any) -> None:
-        link = GrpcLink(context)
+    async def serve(self, call: Call) -> None:
+        link = link_over(call)
         self.mux = _mux(link, self.owner, self.clock, hub=True)
         await link.carry(self.mux, self.clock)
 
-    async def start(self, stack: AsyncExitStack) -> int:
-        server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
-        method = grpc.stream_stream_rpc_method_handler(self.serve)
-        handler = grpc.method_handlers_generic_handler(SERVICE, {"Tunnel": method})
-        server.add_generic_rpc_handlers((handler,))
-        port = server.add_insecure_port("127.0.0.1:0")
-        await server.start()
-        stack.push_async_callback(server.stop, 0)
-        return port
+
+def server_of(wire: Wire, handlers: Mapping[str, Handler], clock: Clock) -> Server:
+    """A server by either wire."""
+    limits = ServerLimits()
+    if wire is Wire.GRPCIO:
+        return GrpcioServer(handlers, limits)
+    return Http2Server(handlers, limits, clock)
 
 
 @asynccontextmanager
-async def grpc_ends(clock: Clock, *, websocket: bool = False) -> AsyncGenerator[Ends]:
-    """Both ends over gRPC, through a WebSocket if asked for."""
+async def call_ends(
+    clock: Clock, hub: Wire, agent: Wire, *, websocket: bool = False
+) -> AsyncGenerator[Ends]:
+    """Both ends over a call, each by its wire, through a WebSocket if asked for."""
     async with AsyncExitStack() as stack:
         served, line, tasks = _Served(clock), Line(), Tasks("ends")
-        port = await served.start(stack)
+        server = server_of(hub, {TUNNEL: served.serve}, clock)
+        port = await server.start(("127.0.0.1", 0), None)
+        stack.push_async_callback(server.stop)
         stack.push_async_callback(tasks.stop)
         if websocket:
             port = await _serve_websocket(("127.0.0.1", port), stack, tasks)
@@ -213,22 +218,21 @@ async def grpc_ends(clock: Clock, *, websocket: bool = False) -> AsyncGenerator[
             pipe = Pipe(f"ws://127.0.0.1:{line.port}")
             tasks.spawn("pipe", pipe.run())
             port = pipe.port
-        options = [("grpc.use_local_subchannel_pool", 1), ("grpc.enable_http_proxy", 0)]
-        channel = grpc.aio.insecure_channel(f"127.0.0.1:{port}", options)
+        channel = Endpoint(f"http://127.0.0.1:{port}", "", wire=agent).connect(clock)
         stack.push_async_callback(channel.close)
-        call = channel.stream_stream(METHOD)()
+        call = await channel.call(TUNNEL, ())
         stack.callback(call.cancel)
-        link, owner = GrpcLink(call), RecordingMuxOwner()
-        agent = _mux(link, owner, clock, hub=False)
-        tasks.spawn("agent", _carry(link, agent, clock, call))
+        link, owner = link_over(call), RecordingMuxOwner()
+        mux = _mux(link, owner, clock, hub=False)
+        tasks.spawn("agent", _carry(link, mux, clock, call))
         async with asyncio.timeout(10):
             while owner.ready is None or served.owner.ready is None:
                 await asyncio.sleep(0.01)
         assert served.mux is not None
-        yield Ends(served.mux, agent, served.owner, owner, line.pause, line.go_on, line.cut)
+        yield Ends(served.mux, mux, served.owner, owner, line.pause, line.go_on, line.cut)
 
 
-async def _carry(link: GrpcLink, mux: Mux, clock: Clock, call: Any) -> None:
+async def _carry(link: CarriedLink, mux: Mux, clock: Clock, call: Call) -> None:
     """As an agent does: with the link the call ends, whatever state it is in."""
     try:
         await link.carry(mux, clock)

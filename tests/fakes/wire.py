@@ -6,9 +6,7 @@ Nothing moves unless a test lets it. A cut loses whatever is under way, in both 
 import asyncio
 from collections import Counter
 
-import grpc
-import grpc.aio
-
+from fleet.rpc.calls import CallFailed, Status
 from fleet.wire.limits import check
 from fleet.wire.v1 import agent_pb2 as pb
 
@@ -24,15 +22,11 @@ class FakeCall:
     async def write(self, message: pb.AgentMessage) -> None:
         await self.up.put(message)
 
-    async def read(self) -> object:
+    async def read(self) -> pb.HubMessage:
         message = await self.down.get() if self.alive else None
-        return message if message is not None and self.alive else grpc.aio.EOF
-
-    async def code(self) -> grpc.StatusCode:
-        return grpc.StatusCode.UNAVAILABLE
-
-    async def details(self) -> str:
-        return "cut"
+        if message is None or not self.alive:
+            raise CallFailed(Status.UNAVAILABLE, "cut")
+        return message
 
     def cancel(self) -> None:
         self.cut()
@@ -61,8 +55,8 @@ class RuleHub:
         self._taken: list[pb.Report] = []
         self._greeted = False
 
-    def Sync(self, metadata: object) -> FakeCall:
-        """The stub's method: a new call replaces an older one."""
+    def sync(self) -> FakeCall:
+        """A new call replaces an older one."""
         self.cut()
         self.call = FakeCall(room=8)
         return self.call

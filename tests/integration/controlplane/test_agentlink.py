@@ -1,4 +1,4 @@
-"""The agents' calls over real gRPC, with an agent that only talks."""
+"""The agents' calls, by our own server; agents that only talk, by grpcio."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -20,6 +20,8 @@ from controlplane.usecases.services import ServiceChange
 from fleet.bundle import digest_of
 from fleet.errors import Unavailable
 from fleet.identity import ClusterId
+from fleet.rpc.calls import ServerLimits
+from fleet.rpc.http2_server import Http2Server
 from fleet.runtime.clock import Clock, SystemClock
 from fleet.sealing import SealedSecret, SealingKey
 from fleet.wire import limits
@@ -92,7 +94,7 @@ class TalkingAgent:
 
 
 class Hub:
-    """A gRPC server with the agents' service, and agents that talk to it."""
+    """A server with the agents' service, and agents that talk to it."""
 
     def __init__(self, world: World, port: int, link: AgentLink) -> None:
         self.world, self.port, self.link = world, port, link
@@ -108,17 +110,15 @@ class Hub:
 async def listening(world: World, identity: Identity, clock: Clock) -> AsyncGenerator[Hub, None]:
     """A hub that listens, and ends after its agents."""
     link = AgentLink(world.agents, identity, world.deps.bus, world.logs, clock)
-    server = grpc.aio.server()
-    agent_pb2_grpc.add_AgentServicer_to_server(link, server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
+    server = Http2Server(link.handlers, ServerLimits(), SystemClock())
+    port = await server.start(("127.0.0.1", 0), None)
     link.start()
     running = Hub(world, port, link)
     yield running
     for agent in running.agents:
         await agent.close()
     await link.stop()
-    await server.stop(None)
+    await server.stop()
 
 
 @pytest.fixture
@@ -290,7 +290,7 @@ async def test_a_wrong_token_is_refused_with_a_reason(hub: Hub, token: str) -> N
     """No token, no conversation; the code tells the agent to wait and say so."""
     agent = await hub.agent(token)
     with pytest.raises(grpc.aio.AioRpcError):
-        await agent.hello()
+        await agent.call.read()
     assert await agent.call.code() is grpc.StatusCode.UNAUTHENTICATED
     assert await agent.call.details()
 

@@ -4,6 +4,8 @@ import grpc
 import pytest
 
 from controlplane.agentlink.server import AgentLink
+from fleet.rpc.calls import ServerLimits
+from fleet.rpc.http2_server import Http2Server
 from fleet.runtime.clock import SystemClock
 from fleet.wire.v1 import agent_pb2 as wire
 from fleet.wire.v1 import agent_pb2_grpc
@@ -21,10 +23,8 @@ async def say(world: World, *messages: wire.AgentMessage) -> grpc.aio.AioRpcErro
     cluster = await world.cluster(connected=False)
     _, token = await world.clusters.rotate_token(world.admin, cluster.id)
     link = AgentLink(world.agents, world.identity, world.deps.bus, world.logs, SystemClock())
-    server = grpc.aio.server()
-    agent_pb2_grpc.add_AgentServicer_to_server(link, server)
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
+    server = Http2Server(link.handlers, ServerLimits(), SystemClock())
+    port = await server.start(("127.0.0.1", 0), None)
     try:
         async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
             metadata = (("authorization", f"Bearer {token}"),)
@@ -36,7 +36,7 @@ async def say(world: World, *messages: wire.AgentMessage) -> grpc.aio.AioRpcErro
                     pass
             return ended.value
     finally:
-        await server.stop(None)
+        await server.stop()
         await link.stop()
 
 

@@ -6,14 +6,17 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-import grpc
 import pytest
 import uvicorn
-from fleet.links.grpc_stream import METHOD
 from starlette.applications import Starlette
 
 from fleet.errors import Unavailable
 from fleet.links.websocket import Pipe
+from fleet.rpc.calls import CallFailed, ServerLimits, Status
+from fleet.rpc.http2_server import Http2Server
+from fleet.rpc.methods import TUNNEL
+from fleet.rpc.wires import Wire
+from fleet.runtime.clock import SystemClock
 from fleet.runtime.tasks import Tasks
 from proxy.tunnel.websocket import agents_route
 from syncagent.compose import way_of
@@ -114,23 +117,25 @@ async def test_a_websocket_goes_through_the_proxy(
         await tasks.stop()
 
 
+@pytest.mark.parametrize("wire", Wire)
 async def test_grpc_goes_through_the_proxy_unless_told_not_to(
-    proxy: ConnectProxy, authority: TestAuthority, monkeypatch: pytest.MonkeyPatch
+    proxy: ConnectProxy, authority: TestAuthority, monkeypatch: pytest.MonkeyPatch, wire: Wire
 ) -> None:
-    """gRPC itself asks the proxy; NO_PROXY holds."""
-    server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
-    pair = (authority.key.read_bytes(), authority.certificate.read_bytes())
-    port = server.add_secure_port("localhost:0", grpc.ssl_server_credentials([pair]))
-    await server.start()
-    endpoint = Endpoint(f"https://localhost:{port}", "twa_x", authority.ca.read_bytes())
+    """The proxy is asked for the way; NO_PROXY holds."""
+    clock = SystemClock()
+    server = Http2Server({}, ServerLimits(), clock)
+    port = await server.start(("localhost", 0), authority)
+    ca = authority.ca.read_bytes()
+    endpoint = Endpoint(f"https://localhost:{port}", "twa_x", ca, wire=wire)
     for _ in range(2):
-        async with endpoint.connect() as channel:
-            with pytest.raises(grpc.aio.AioRpcError) as refused:
-                await channel.unary_unary(METHOD)(b"", timeout=10)
-            assert refused.value.code() == grpc.StatusCode.UNIMPLEMENTED
+        channel = endpoint.connect(clock)
+        with pytest.raises(CallFailed) as refused:
+            await (await channel.call(TUNNEL, ())).read()
+        assert refused.value.status is Status.UNIMPLEMENTED
+        await channel.close()
         assert proxy.asked == [f"CONNECT localhost:{port}"]
         monkeypatch.setenv("NO_PROXY", "localhost")
-    await server.stop(0)
+    await server.stop()
 
 
 async def test_the_doctor_looks_at_the_proxy_where_there_is_one(

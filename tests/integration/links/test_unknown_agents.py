@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import grpc
@@ -13,19 +12,20 @@ import uvicorn
 from starlette.applications import Starlette
 
 from fleet.links.websocket import PATH
+from fleet.rpc.calls import Call, ServerLimits
+from fleet.rpc.http2_server import Http2Server
+from fleet.runtime.clock import SystemClock
 from fleet.runtime.tasks import Tasks
 from proxy.tunnel.websocket import agents_route
 from tests.fakes.tls import TestAuthority
-from towline.authority import Credentials
-from towline.serve.listeners import agents_server
 
 WITHOUT_CALL = 1.0
 HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"
 
 
-async def _session(_: Any, context: grpc.aio.ServicerContext) -> None:
-    await context.write(b"hello")
-    await asyncio.Event().wait()
+async def _session(call: Call) -> None:
+    await call.write(b"hello")
+    await call.read()
 
 
 @pytest.fixture
@@ -37,13 +37,10 @@ def authority(tmp_path: Path) -> TestAuthority:
 @pytest.fixture
 async def port(authority: TestAuthority) -> AsyncIterator[int]:
     """The agents' listener, with one call that goes on."""
-    method = grpc.stream_stream_rpc_method_handler(_session)
-    handler = grpc.method_handlers_generic_handler("test", {"Session": method})
-    credentials = Credentials(authority.certificate, authority.key)
-    server, port = await agents_server((handler,), ("127.0.0.1", 0), credentials, WITHOUT_CALL)
-    await server.start()
-    yield port
-    await server.stop(0)
+    limits = ServerLimits(without_call=WITHOUT_CALL)
+    server = Http2Server({"/test/Session": _session}, limits, SystemClock())
+    yield await server.start(("127.0.0.1", 0), authority)
+    await server.stop()
 
 
 async def _ended(reader: asyncio.StreamReader) -> None:

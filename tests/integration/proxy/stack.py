@@ -1,4 +1,4 @@
-"""The door in one process: uvicorn with the edge, a gRPC server, an agent and its upstream."""
+"""The door in one process: uvicorn with the edge, agents' listener, an agent, its upstream."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -8,7 +8,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import grpc
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -16,6 +15,10 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
+from fleet.rpc.calls import Channel, Metadata, Server, ServerLimits
+from fleet.rpc.http2_channel import Http2Channel, Target, client_tls
+from fleet.rpc.http2_server import Http2Server
+from fleet.rpc.methods import TUNNEL
 from fleet.runtime.clock import SystemClock
 from fleet.runtime.tasks import Tasks
 from proxy.compose import Door, build
@@ -25,9 +28,6 @@ from syncagent.tunnel.guard import ImpersonationPolicy
 from syncagent.tunnel.upstream import Upstream
 from tests.fakes.door import CLUSTER, FakeInstallation
 from tests.fakes.tls import TestAuthority
-
-AGENT_OPTIONS = [("grpc.use_local_subchannel_pool", 1)]
-SERVER_OPTIONS = [("grpc.so_reuseport", 0)]
 
 
 async def eventually(condition: Callable[[], object], seconds: float = 10.0) -> None:
@@ -61,14 +61,26 @@ class Stack:
 
     async def agent(self, upstream: Upstream, token: str) -> str:
         """Run an agent to the end of its link."""
-        credentials = grpc.ssl_channel_credentials(self.authority.ca.read_bytes())
-        target = f"127.0.0.1:{self.agents_port}"
-        metadata = [("authorization", f"Bearer {token}")]
-        async with grpc.aio.secure_channel(target, credentials, AGENT_OPTIONS) as channel:
+        async with self.channel() as channel:
             self.client = TunnelClient(
-                channel, metadata, upstream, SystemClock(), ImpersonationPolicy()
+                channel, signed(token), upstream, SystemClock(), ImpersonationPolicy()
             )
             return await self.client.run()
+
+    @asynccontextmanager
+    async def channel(self) -> AsyncGenerator[Channel]:
+        """A way to the agents' listener."""
+        target = Target("127.0.0.1", self.agents_port, client_tls(self.authority.ca.read_bytes()))
+        channel = Http2Channel(target, SystemClock())
+        try:
+            yield channel
+        finally:
+            await channel.close()
+
+
+def signed(token: str) -> Metadata:
+    """What a call carries."""
+    return (("authorization", f"Bearer {token}"),)
 
 
 async def _hello(request: Request) -> Response:
@@ -111,11 +123,8 @@ async def run_stack(
     )
     door.start()
     tasks = Tasks("stack")
-    agents = grpc.aio.server(options=SERVER_OPTIONS)
-    agents.add_generic_rpc_handlers((door.grpc_handler,))
-    pair = (authority.key.read_bytes(), authority.certificate.read_bytes())
-    agents_port = agents.add_secure_port("127.0.0.1:0", grpc.ssl_server_credentials([pair]))
-    await agents.start()
+    agents = Http2Server({TUNNEL: door.tunnels.serve}, ServerLimits(), SystemClock())
+    agents_port = await agents.start(("127.0.0.1", 0), authority)
     servers = [_server(door, authority), _server(door, None)]
     serving = [tasks.spawn("serve", server.serve()) for server in servers]
     await eventually(lambda: all(server.started for server in servers))
@@ -132,7 +141,7 @@ async def _stop(
     stack: Stack,
     servers: list[uvicorn.Server],
     serving: list[asyncio.Task[None]],
-    agents: grpc.aio.Server,
+    agents: Server,
 ) -> None:
     for exchange in stack.door.gateway.exchanges:
         exchange.user_gone()
@@ -141,7 +150,7 @@ async def _stop(
     await asyncio.wait(serving, timeout=5)
     await stack.door.stop()
     await stack.tasks.stop()
-    await agents.stop(0)
+    await agents.stop()
 
 
 def _server(door: Door, authority: TestAuthority | None) -> uvicorn.Server:

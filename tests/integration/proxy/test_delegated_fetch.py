@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import grpc
 import pytest
 
 from fleet.errors import Invalid, Unavailable
@@ -22,7 +21,7 @@ from syncagent.tunnel.egress import EgressPolicy
 from syncagent.tunnel.guard import ImpersonationPolicy
 from syncagent.tunnel.upstream import Upstream
 from tests.fakes.door import CLUSTER
-from tests.integration.proxy.stack import AGENT_OPTIONS, Stack, eventually
+from tests.integration.proxy.stack import Stack, eventually, signed
 from towline.demo.gitserver import GitServer, Repository
 
 MAIN = "refs/heads/main"
@@ -61,13 +60,10 @@ async def _no_token() -> str:
 
 
 async def _agent(stack: Stack, policy: EgressPolicy) -> None:
-    credentials = grpc.ssl_channel_credentials(stack.authority.ca.read_bytes())
     upstream = Upstream("127.0.0.1", 1, None, _no_token)
-    target = f"127.0.0.1:{stack.agents_port}"
-    async with grpc.aio.secure_channel(target, credentials, AGENT_OPTIONS) as channel:
-        metadata = [("authorization", "Bearer agent-token")]
-        guard = ImpersonationPolicy()
-        client = TunnelClient(channel, metadata, upstream, SystemClock(), guard, egress=policy)
+    async with stack.channel() as channel:
+        me, guard = signed("agent-token"), ImpersonationPolicy()
+        client = TunnelClient(channel, me, upstream, SystemClock(), guard, egress=policy)
         await client.run()
 
 

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-import grpc
 import pytest
 
 from fleet.errors import Unavailable
@@ -22,7 +21,7 @@ from syncagent.tunnel.guard import ImpersonationPolicy
 from syncagent.tunnel.upstream import Upstream
 from tests.fakes.clock import FakeClock
 from tests.fakes.door import CLUSTER
-from tests.integration.proxy.stack import AGENT_OPTIONS, Stack, eventually
+from tests.integration.proxy.stack import Stack, eventually, signed
 
 
 @dataclass
@@ -95,14 +94,10 @@ async def way(stack: Stack) -> AsyncIterator[Way]:
 
 
 async def _agent(stack: Stack, policy: EgressPolicy) -> None:
-    credentials = grpc.ssl_channel_credentials(stack.authority.ca.read_bytes())
-    target = f"127.0.0.1:{stack.agents_port}"
     upstream = Upstream("127.0.0.1", 1, None, _no_token)
-    async with grpc.aio.secure_channel(target, credentials, AGENT_OPTIONS) as channel:
-        metadata = [("authorization", "Bearer agent-token")]
-        await TunnelClient(
-            channel, metadata, upstream, SystemClock(), ImpersonationPolicy(), egress=policy
-        ).run()
+    async with stack.channel() as channel:
+        me, guard = signed("agent-token"), ImpersonationPolicy()
+        await TunnelClient(channel, me, upstream, SystemClock(), guard, egress=policy).run()
 
 
 async def test_bytes_go_both_ways_to_a_half_close(way: Way) -> None:

@@ -8,7 +8,6 @@ from typing import cast
 
 import pytest
 
-from fleet.errors import Unauthenticated
 from fleet.identity import ClusterId
 from fleet.runtime.clock import SystemClock
 from proxy.domain.audit import EndReason
@@ -152,8 +151,7 @@ async def test_absent_agent(stack: Stack, user: User) -> None:
 
 async def test_refused_agent_gets_a_reason(stack: Stack, recorder: RecordingUpstream) -> None:
     """A wrong token ends the call with the sentence to show."""
-    with pytest.raises(Unauthenticated, match="not an agent token"):
-        await stack.agent(recorder.upstream, "wrong")
+    assert "not an agent token" in await stack.agent(recorder.upstream, "wrong")
     assert stack.door.is_connected(CLUSTER)
 
 

@@ -5,26 +5,27 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import cast
 
-import grpc
 import pytest
-from fleet.links.grpc_stream import METHOD, GrpcLink
 
+from fleet.links.calls import CarriedLink, link_over
 from fleet.mux import codec
 from fleet.mux.budget import Budget
 from fleet.mux.codec import END, Hello
 from fleet.mux.mux import Mux, MuxSettings
+from fleet.rpc.calls import CallFailed, Status
+from fleet.rpc.methods import TUNNEL
 from fleet.runtime.clock import SystemClock
 from tests.fakes.door import CLUSTER
 from tests.fakes.tunnel import RecordingMuxOwner, RecordingOwner
 from tests.integration.proxy.recording import OK, recording_upstream
-from tests.integration.proxy.stack import AGENT_OPTIONS, Stack, eventually
+from tests.integration.proxy.stack import Stack, eventually, signed
 from tests.integration.proxy.user import User, request
 
 
 class Agent:
     """An agent whose answers a test writes by hand."""
 
-    def __init__(self, link: GrpcLink) -> None:
+    def __init__(self, link: CarriedLink) -> None:
         self.owner = RecordingMuxOwner()
         self.link = link
         self.mux = Mux(
@@ -53,11 +54,9 @@ async def agent(stack: Stack) -> AsyncGenerator[Agent, None]:
 @asynccontextmanager
 async def connected(stack: Stack) -> AsyncGenerator[Agent, None]:
     """A hand-driven agent, known to the door."""
-    credentials = grpc.ssl_channel_credentials(stack.authority.ca.read_bytes())
-    target = f"127.0.0.1:{stack.agents_port}"
-    async with grpc.aio.secure_channel(target, credentials, AGENT_OPTIONS) as channel:
-        call = channel.stream_stream(METHOD)(metadata=(("authorization", "Bearer agent-token"),))
-        one = Agent(GrpcLink(call))
+    async with stack.channel() as channel:
+        call = await channel.call(TUNNEL, signed("agent-token"))
+        one = Agent(link_over(call))
         carrying = stack.tasks.spawn("agent", one.link.carry(one.mux, SystemClock()))
         await eventually(lambda: stack.door.is_connected(CLUSTER))
         yield one
@@ -137,12 +136,11 @@ async def test_whoever_broke_the_rules_may_not_begin_anew_at_once(
     """Else the hub would be busy with one agent for ever; it is told why it has to wait."""
     agent.mux.post(99, codec.DATA | END, OK)
     await eventually(lambda: not stack.door.is_connected(CLUSTER))
-    credentials = grpc.ssl_channel_credentials(stack.authority.ca.read_bytes())
-    target = f"127.0.0.1:{stack.agents_port}"
-    async with grpc.aio.secure_channel(target, credentials, AGENT_OPTIONS) as channel:
-        call = channel.stream_stream(METHOD)(metadata=(("authorization", "Bearer agent-token"),))
-        assert await call.code() == grpc.StatusCode.UNAVAILABLE
-        assert "protocol error" in (await call.details() or "")
+    async with stack.channel() as channel:
+        call = await channel.call(TUNNEL, signed("agent-token"))
+        with pytest.raises(CallFailed, match="protocol error") as refused:
+            await call.read()
+        assert refused.value.status is Status.UNAVAILABLE
     stack.door.tunnels._breaches[CLUSTER] = (0.0, "")
     async with recording_upstream() as server:
         await stack.connect(server.upstream)

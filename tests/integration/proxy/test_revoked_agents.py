@@ -4,21 +4,24 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 
-import grpc
 import pytest
-from fleet.links.grpc_stream import METHOD, GrpcLink
 
 from fleet.errors import Unauthenticated, Unavailable
 from fleet.identity import ClusterId, TokenId
+from fleet.links.calls import link_over
 from fleet.mux.budget import Budget
 from fleet.mux.codec import Hello
 from fleet.mux.mux import Mux, MuxSettings
+from fleet.rpc.calls import ServerLimits
+from fleet.rpc.http2_channel import Http2Channel, Target
+from fleet.rpc.http2_server import Http2Server
+from fleet.rpc.methods import TUNNEL
 from fleet.runtime.clock import SystemClock
 from fleet.runtime.tasks import Tasks
 from proxy.tunnel.server import RECHECK_SECONDS, TunnelServer
 from tests.fakes.door import AGENT_TOKEN, CLUSTER
 from tests.fakes.tunnel import RecordingMuxOwner
-from tests.integration.proxy.stack import AGENT_OPTIONS, SERVER_OPTIONS, eventually
+from tests.integration.proxy.stack import eventually, signed
 
 
 class QuickSweeps(SystemClock):
@@ -59,41 +62,39 @@ class Hub:
     @asynccontextmanager
     async def agent(self, instance: bytes = b"a" * 16) -> AsyncGenerator[Mux, None]:
         """An agent's end of one tunnel."""
-        target = f"127.0.0.1:{self.port}"
-        async with grpc.aio.insecure_channel(target, AGENT_OPTIONS) as channel:
-            call = channel.stream_stream(METHOD)(metadata=(("authorization", "Bearer t"),))
-            link = GrpcLink(call)
-            mux = Mux(
-                link,
-                RecordingMuxOwner(),
-                hub=False,
-                hello=Hello(instance, 256 << 10),
-                clock=SystemClock(),
-                timers=asyncio.get_running_loop(),
-                budget=Budget(1 << 20),
-                settings=MuxSettings(),
-            )
-            carrying = self.tasks.spawn("agent", link.carry(mux, SystemClock()))
-            yield mux
-            mux.close("the test is over")
-            call.cancel()
-            await carrying
+        channel = Http2Channel(Target("127.0.0.1", self.port), SystemClock())
+        call = await channel.call(TUNNEL, signed("t"))
+        link = link_over(call)
+        mux = Mux(
+            link,
+            RecordingMuxOwner(),
+            hub=False,
+            hello=Hello(instance, 256 << 10),
+            clock=SystemClock(),
+            timers=asyncio.get_running_loop(),
+            budget=Budget(1 << 20),
+            settings=MuxSettings(),
+        )
+        carrying = self.tasks.spawn("agent", link.carry(mux, SystemClock()))
+        yield mux
+        mux.close("the test is over")
+        call.cancel()
+        await carrying
+        await channel.close()
 
 
 @pytest.fixture
 async def hub() -> AsyncIterator[Hub]:
     """A listening tunnel server."""
     one = Hub()
-    listener = grpc.aio.server(options=SERVER_OPTIONS)
-    listener.add_generic_rpc_handlers((one.server.handler(),))
-    one.port = listener.add_insecure_port("127.0.0.1:0")
-    await listener.start()
+    listener = Http2Server({TUNNEL: one.server.serve}, ServerLimits(), SystemClock())
+    one.port = await listener.start(("127.0.0.1", 0), None)
     one.server.start()
     yield one
     one.server.stop()
     await one.server.tasks.stop()
     await one.tasks.stop()
-    await listener.stop(0)
+    await listener.stop()
 
 
 async def test_a_token_revoked_while_the_call_opens_is_refused(hub: Hub) -> None:

@@ -14,11 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import grpc
-
-from fleet.errors import Unauthenticated
+from fleet.rpc.calls import Channel
 from fleet.runtime.clock import SystemClock
 from fleet.runtime.tasks import Tasks
+from syncagent.link.channel import Endpoint
 from syncagent.tunnel.client import TunnelClient
 from syncagent.tunnel.guard import ImpersonationPolicy
 from syncagent.tunnel.upstream import Upstream
@@ -212,17 +211,14 @@ class Agent:
     async def _serve(self, replica: Replica) -> bool:
         """One connection until it is lost, or is to be left to end by itself: True."""
         authority = (replica.data / "tls" / "ca.crt").read_bytes()
-        channel = grpc.aio.secure_channel(
-            f"127.0.0.1:{replica.agents}",
-            grpc.ssl_channel_credentials(authority),
-            [("grpc.use_local_subchannel_pool", 1)],
-        )
-        metadata = [("authorization", f"Bearer {self.token}")]
+        clock = SystemClock()
+        endpoint = Endpoint(f"127.0.0.1:{replica.agents}", self.token, authority)
+        channel = endpoint.connect(clock)
         client = TunnelClient(
             channel,
-            metadata,
+            endpoint.metadata,
             self.upstream,
-            SystemClock(),
+            clock,
             ImpersonationPolicy(),
             instance=self.instance,
         )
@@ -238,11 +234,9 @@ class Agent:
         return True
 
 
-async def _run(client: TunnelClient, channel: grpc.aio.Channel) -> str:
+async def _run(client: TunnelClient, channel: Channel) -> str:
     try:
         return await client.run()
-    except Unauthenticated as error:
-        return error.message
     finally:
         await channel.close()
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,9 @@ async def test_requests_reach_a_cluster_through_the_https_port_alone(tmp_path: P
         pipe = Pipe(f"wss://{hub.addresses.https}", tls)
         tasks.spawn("pipe", pipe.run())
         endpoint = Endpoint(f"127.0.0.1:{pipe.port}", made["deployToken"], ca.read_bytes())
-        async with endpoint.connect() as channel:
+        async with AsyncExitStack() as stack:
+            channel = endpoint.connect(SystemClock())
+            stack.push_async_callback(channel.close)
             agent = TunnelClient(
                 channel,
                 endpoint.metadata,

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import uvicorn
 
+from fleet.rpc.methods import TUNNEL
 from fleet.runtime.clock import SystemClock
 from fleet.runtime.tasks import Tasks
 from proxy.compose import Door, build
@@ -62,7 +63,8 @@ async def door_hub(authority: TestAuthority) -> AsyncGenerator[DoorHub]:
     door = build(ProxySettings(), SystemClock(), one, one, one, one, one.agent)
     door.start()
     hub = FakeHub()
-    hub.token, hub.handlers = AGENT_TOKEN, (door.grpc_handler,)
+    hub.token = AGENT_TOKEN
+    hub.handlers[TUNNEL] = door.tunnels.serve
     config = uvicorn.Config(
         _no_application,
         port=0,

@@ -5,16 +5,16 @@ import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import grpc.aio
 import pytest
 
 from fleet.bundle import make_bundle
 from fleet.errors import Invalid, NotFound
 from fleet.identity import local_id
+from fleet.rpc.calls import CallFailed, Status
+from fleet.rpc.methods import TUNNEL
 from fleet.runtime.clock import SystemClock
 from fleet.runtime.tasks import Tasks
 from fleet.wire.v1 import agent_pb2 as pb
-from fleet.wire.v1.agent_pb2_grpc import AgentStub
 from syncagent.domain.events import ClusterFacts
 from syncagent.domain.services import Desired
 from syncagent.link.channel import Endpoint
@@ -256,11 +256,10 @@ async def test_without_a_link_there_is_nothing_to_fetch_from() -> None:
 async def test_tls_is_the_default() -> None:
     """An address without a scheme is not spoken to in the clear."""
     async with FakeHub() as hub:
-        channel = Endpoint(f"127.0.0.1:{hub.port}", TOKEN).connect()
-        with pytest.raises(grpc.aio.AioRpcError) as failed:
-            async for _ in AgentStub(channel).Fetch(pb.FetchRequest(digest="x")):
-                pass
-        assert failed.value.code() == grpc.StatusCode.UNAVAILABLE
+        channel = Endpoint(f"127.0.0.1:{hub.port}", TOKEN).connect(SystemClock())
+        with pytest.raises(CallFailed) as failed:
+            await channel.call(TUNNEL, ())
+        assert failed.value.status is Status.UNAVAILABLE
         assert not hub.fetches
         await channel.close()
 

@@ -17,7 +17,6 @@ from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 from fleet.sealing import SealingKey
 from fleet.wire.v1 import agent_pb2 as pb
-from fleet.wire.v1.agent_pb2_grpc import AgentStub
 from syncagent.domain.objects import ObjectRef
 from syncagent.domain.ownership import HOOK_ANNOTATION
 from syncagent.jobs.runner import JobRunner
@@ -200,8 +199,7 @@ class Agent:
                 acknowledged=self.outbox.acknowledged(),
             )
             session = Session(
-                cast(AgentStub, self.hub),
-                (),
+                self.hub.sync(),
                 hello,
                 self.engine,
                 Commands(self.engine, self.runner),

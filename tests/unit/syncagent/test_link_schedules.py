@@ -8,7 +8,7 @@ import os
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from fleet.runtime.tasks import Tasks
 from fleet.wire.v1 import agent_pb2 as pb
-from fleet.wire.v1.agent_pb2_grpc import AgentStub
 from syncagent.domain.events import CommandDone, DriftFound, Outcome
 from syncagent.domain.health import Health
 from syncagent.domain.inventory import Component, InventoryChange
@@ -90,8 +89,8 @@ class Agent:
     async def connect(self) -> None:
         await self.disconnect()
         hello = pb.Hello(lowest_protocol=1, highest_protocol=1, held=held_to_wire(self.held()))
-        stub, logs = cast(AgentStub, self.hub), LogQueue()
-        session = Session(stub, (), hello, self, Commands(self), self.outbox, logs, self.clock)
+        talk, commands = self.hub.sync(), Commands(self)
+        session = Session(talk, hello, self, commands, self.outbox, LogQueue(), self.clock)
         self.tasks.spawn("session", self._live(session))
         await settle()
 
