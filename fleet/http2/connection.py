@@ -39,6 +39,7 @@ from fleet.runtime.clock import Clock
 MOST_HEADERS = 16 << 10
 MOST_TABLE = 4096
 _TOP_UP = 1 << 29
+_MOST_REPLIES = 1000
 # What frames without a body cost of the allowance of a second: a ping as much as ten windows.
 _ALLOWANCE = 20_000
 _COSTS = {WINDOW_UPDATE: 1, RST_STREAM: 40}
@@ -99,6 +100,7 @@ class Connection:
         self._block: tuple[int, int, bytearray] | None = None
         self._waiting: dict[int, Stream] = {}
         self._spent, self._counted_from = 0, clock.monotonic()
+        self._replies = 0
         self._controls: dict[int, Callable[[int, int, bytes], None]] = {
             HEADERS: self._on_headers,
             CONTINUATION: self._on_continuation,
@@ -158,6 +160,7 @@ class Connection:
     def resume(self) -> None:
         """The transport has room again."""
         self.paused = False
+        self._replies = 0
         for stream in tuple(self.streams.values()):
             if not stream.blocked:
                 stream.receiver.on_room()
@@ -398,7 +401,7 @@ class Connection:
             return
         for name, value in frames.read_settings(payload):
             self._set(name, value)
-        self.write(frames.frame(SETTINGS, ACK, 0))
+        self._reply(frames.frame(SETTINGS, ACK, 0))
         self._serve_waiting()
 
     def _set(self, name: int, value: int) -> None:
@@ -415,7 +418,7 @@ class Connection:
         if stream_id or len(payload) != 8:
             raise Breach(ErrorCode.PROTOCOL_ERROR, "a ping that cannot be")
         if not flags & ACK:
-            self.write(frames.frame(PING, ACK, 0, payload))
+            self._reply(frames.frame(PING, ACK, 0, payload))
 
     def _on_goaway(self, flags: int, stream_id: int, payload: bytes) -> None:
         last, code, text = frames.read_goaway(payload)
@@ -443,6 +446,13 @@ class Connection:
             self._serve_waiting()
 
     # Inside
+
+    def _reply(self, data: bytes) -> None:
+        """Who asks on and on and does not read the answers would fill our memory."""
+        self._replies += self.paused
+        if self._replies > _MOST_REPLIES:
+            raise Breach(ErrorCode.ENHANCE_YOUR_CALM, "too many questions, and no answer is read")
+        self.write(data)
 
     def _serve_waiting(self) -> None:
         """A frame of each stream in turn, until nobody has room or nothing waits."""

@@ -17,7 +17,7 @@ PREFIX_SIZE = 5
 # What may wait to be read before the far side has to wait, and what a sink may be sent ahead.
 UNREAD = 256 << 10
 WIDE = 1 << 30
-TRUSTED_FRAME = 1 << 20
+TRUSTED_FRAME = 256 << 10
 _MOST_TEXT = 1000
 _PREFIX = struct.Struct(">BI")
 _AFTER_RESET: dict[int, Status] = {

@@ -54,7 +54,7 @@ class Http2Channel:
     def __init__(self, target: Target, clock: Clock) -> None:
         self._target, self._clock = target, clock
         self._connection: Connection | None = None
-        self._transport: asyncio.Transport | None = None
+        self._open: set[Connection] = set()
         self._dialling = asyncio.Lock()
         self._tasks = Tasks("channel")
         self._closed = False
@@ -68,8 +68,8 @@ class Http2Channel:
 
     async def close(self) -> None:
         self._closed = True
-        if self._connection is not None:
-            self._connection.fail(ErrorCode.NO_ERROR, "the caller has closed the connection")
+        for connection in tuple(self._open):
+            connection.fail(ErrorCode.NO_ERROR, "the caller has closed the connection")
         await self._tasks.stop()
 
     async def _connected(self) -> Connection:
@@ -79,14 +79,14 @@ class Http2Channel:
                 if self._closed:
                     raise CallFailed(Status.UNAVAILABLE, "the connection was closed")
                 self._connection = await self._dial()
-                self._tasks.spawn("quiet", self._watch(self._connection))
+                self._tasks.spawn("watch", self._watch(self._connection))
             return self._connection
 
     async def _dial(self) -> Connection:
         target = self._target
         try:
             async with asyncio.timeout(_CONNECT_SECONDS):
-                return await self._open()
+                return await self._reach()
         except TimeoutError:
             reason = f"no answer within {_CONNECT_SECONDS:.0f} s"
         except ssl.SSLCertVerificationError as error:
@@ -95,7 +95,7 @@ class Http2Channel:
             reason = str(error)
         raise CallFailed(Status.UNAVAILABLE, f"{target.host}:{target.port}: {reason}")
 
-    async def _open(self) -> Connection:
+    async def _reach(self) -> Connection:
         target, loop = self._target, asyncio.get_running_loop()
         name = (target.server_name or target.host) if target.tls else None
         if target.proxy:
@@ -112,10 +112,13 @@ class Http2Channel:
         return opened.connection
 
     def _socket(self) -> Socket:
-        return Socket(self._begin, lambda _: None)
+        return Socket(self._begin, self._open.discard)
 
     def _begin(self, transport: asyncio.Transport) -> Connection:
-        return Connection(transport, self._clock, Limits(window=UNREAD, frame=TRUSTED_FRAME))
+        limits = Limits(window=UNREAD, frame=TRUSTED_FRAME)
+        connection = Connection(transport, self._clock, limits)
+        self._open.add(connection)
+        return connection
 
     async def _watch(self, connection: Connection) -> None:
         """The net beneath what calls say of themselves: who is silent for long is asked for a
