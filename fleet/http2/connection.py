@@ -44,6 +44,8 @@ _MOST_REPLIES = 1000
 _ALLOWANCE = 20_000
 _COSTS = {WINDOW_UPDATE: 1, RST_STREAM: 40}
 _COST = 10
+# Headers take a while to read: each 64 bytes of them cost one more.
+_COSTLY_HEADERS = 6
 # Never kept in a table, on no hop (RFC 7541, 7.1.3).
 _SECRET = frozenset({"authorization"})
 
@@ -169,9 +171,7 @@ class Connection:
         """The transport is gone: so is every stream."""
         self.closed = True
         self.reason = self.reason or reason
-        for stream in tuple(self.streams.values()):
-            stream.leave()
-            stream.receiver.on_reset(ErrorCode.CONNECT_ERROR, self.reason)
+        self._drop(tuple(self.streams.values()), ErrorCode.CONNECT_ERROR)
 
     # What is above asks
 
@@ -256,7 +256,7 @@ class Connection:
         while size - at >= HEAD_SIZE:
             length = data[at] << 16 | data[at + 1] << 8 | data[at + 2]
             if length > self._frame_limit:
-                raise Breach(ErrorCode.FRAME_SIZE_ERROR, f"a frame of {length} bytes")
+                raise _too_large(data, at, length)
             stop = at + HEAD_SIZE + length
             if stop > size:
                 self._wanted = stop - at
@@ -353,6 +353,7 @@ class Connection:
             return
         stream_id, flags, block = self._block
         self._block = None
+        self._spend(len(block) >> _COSTLY_HEADERS)
         # Whoever asks for it or not: the table of both sides moves with each block.
         headers: list[tuple[str, str]] = [
             (str(name), str(value)) for name, value in self._decoder.decode(bytes(block))
@@ -376,7 +377,7 @@ class Connection:
             raise Breach(ErrorCode.PROTOCOL_ERROR, f"a client opened stream {stream_id}")
         if self.going or len(self.streams) >= self._limits.streams:
             self._last_id = stream_id
-            self.write(frames.rst_stream(stream_id, ErrorCode.REFUSED_STREAM))
+            self._reply(frames.rst_stream(stream_id, ErrorCode.REFUSED_STREAM))
             return
         self._last_id = stream_id
         stream = Stream(self, stream_id, self._limits.window, self._first_window)
@@ -394,12 +395,15 @@ class Connection:
         stream.receiver.on_reset(code, f"the far side cut it off: {frames.error_name(code)}")
 
     def _on_settings(self, flags: int, stream_id: int, payload: bytes) -> None:
-        if stream_id or (flags & ACK and (payload or not self._greeted)):
+        if stream_id or (flags & ACK and not self._greeted):
             raise Breach(ErrorCode.PROTOCOL_ERROR, "settings that cannot be")
+        if flags & ACK and payload:
+            raise Breach(ErrorCode.FRAME_SIZE_ERROR, "settings that say yes and more")
         self._greeted = True
         if flags & ACK:
             return
         for name, value in frames.read_settings(payload):
+            self._spend(_COST)
             self._set(name, value)
         self._reply(frames.frame(SETTINGS, ACK, 0))
         self._serve_waiting()
@@ -408,26 +412,39 @@ class Connection:
         if name == Setting.MAX_FRAME_SIZE:
             self.frame_size = value
         elif name == Setting.HEADER_TABLE_SIZE:
-            self._encoder.header_table_size = min(value, MOST_TABLE)
+            self._resize_table(min(value, MOST_TABLE))
+        elif name == Setting.ENABLE_PUSH and value and self._accept is None:
+            raise Breach(ErrorCode.PROTOCOL_ERROR, "a server that wants pushes")
         elif name == Setting.INITIAL_WINDOW_SIZE:
             grown, self._first_window = value - self._first_window, value
             for stream in self.streams.values():
                 stream.grow(grown)
 
+    def _resize_table(self, size: int) -> None:
+        """The next block tells the smallest size since the last one, and the latest: no more
+        (RFC 7541, 4.2)."""
+        if size != self._encoder.header_table_size:
+            self._encoder.header_table_size = size
+            changes = self._encoder.table_size_changes
+            changes[:] = [min(changes), size] if len(changes) > 2 else changes
+
     def _on_ping(self, flags: int, stream_id: int, payload: bytes) -> None:
-        if stream_id or len(payload) != 8:
+        if stream_id:
             raise Breach(ErrorCode.PROTOCOL_ERROR, "a ping that cannot be")
+        if len(payload) != 8:
+            raise Breach(ErrorCode.FRAME_SIZE_ERROR, f"a ping of {len(payload)} bytes")
         if not flags & ACK:
             self._reply(frames.frame(PING, ACK, 0, payload))
 
     def _on_goaway(self, flags: int, stream_id: int, payload: bytes) -> None:
+        if stream_id:
+            raise Breach(ErrorCode.PROTOCOL_ERROR, "a stream that goes away")
         last, code, text = frames.read_goaway(payload)
         self.going = True
         self.reason = self.reason or text or f"the far side goes away: {frames.error_name(code)}"
         if self._accept is None:
-            for stream in [one for one in self.streams.values() if one.id > last]:
-                stream.leave()
-                stream.receiver.on_reset(ErrorCode.REFUSED_STREAM, self.reason)
+            unserved = [one for one in self.streams.values() if one.id > last]
+            self._drop(unserved, ErrorCode.REFUSED_STREAM)
         self._close_if_done()
 
     def _on_window_update(self, flags: int, stream_id: int, payload: bytes) -> None:
@@ -461,15 +478,22 @@ class Connection:
             going = [stream for stream in going if stream.waiting and stream.turn()]
         for stream in tuple(self._waiting.values()):
             if not stream.waiting:
-                del self._waiting[stream.id]
+                self._waiting.pop(stream.id, None)
                 if not stream.over and not stream.blocked:
                     stream.receiver.on_room()
 
     def _must_be_past(self, stream_id: int) -> None:
         """A frame may cross with the end of its stream. Breach: there never was one."""
-        ours = self._accept is None and stream_id % 2 and stream_id < self._next_id
-        if not ours and not 0 < stream_id <= self._last_id:
+        past = self._next_id - 1 if self._accept is None else self._last_id
+        if not stream_id % 2 or stream_id > past:
             raise Breach(ErrorCode.PROTOCOL_ERROR, f"stream {stream_id} was never opened")
+
+    def _drop(self, streams: Iterable[Stream], code: ErrorCode) -> None:
+        """Their receivers may end others of them in turn."""
+        for stream in streams:
+            if not stream.over:
+                stream.leave()
+                stream.receiver.on_reset(code, self.reason)
 
     def _reset(self, stream: Stream, code: ErrorCode, reason: str) -> None:
         stream.reset(code)
@@ -479,6 +503,12 @@ class Connection:
         if not self.streams and not self.closed:
             self.closed = True
             self._transport.close()
+
+
+def _too_large(data: bytes, at: int, length: int) -> Breach:
+    if data.startswith(b"HTTP/1.", at):
+        return Breach(ErrorCode.HTTP_1_1_REQUIRED, "the far side speaks HTTP/1 only")
+    return Breach(ErrorCode.FRAME_SIZE_ERROR, f"a frame of {length} bytes")
 
 
 def _without_padding(data: bytes, start: int, stop: int) -> tuple[int, int]:

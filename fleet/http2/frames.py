@@ -21,6 +21,8 @@ FIRST_FRAME_SIZE, MOST_FRAME_SIZE = 1 << 14, (1 << 24) - 1
 _HEAD = struct.Struct(">IBI").pack
 _SETTING = struct.Struct(">HI")
 _U32 = struct.Struct(">I")
+# There are six; some are of no standard, one at times comes twice.
+_MOST_SETTINGS = 32
 _TWO = struct.Struct(">II")
 
 
@@ -96,6 +98,8 @@ def read_settings(payload: bytes) -> list[tuple[int, int]]:
     """The settings of a frame, in order. Breach: they cannot be."""
     if len(payload) % _SETTING.size:
         raise Breach(ErrorCode.FRAME_SIZE_ERROR, "a piece of a setting")
+    if len(payload) > _MOST_SETTINGS * _SETTING.size:
+        raise Breach(ErrorCode.ENHANCE_YOUR_CALM, f"more than {_MOST_SETTINGS} settings at once")
     pairs = list(_SETTING.iter_unpack(payload))
     for name, value in pairs:
         if name == Setting.INITIAL_WINDOW_SIZE and value > MOST_WINDOW:

@@ -100,7 +100,7 @@ class Stream:
 
     def send(self, pieces: Sequence[Buffer], size: int) -> None:
         """A part of the body, of `size` bytes in all. What no window has room for waits here."""
-        if self.over or self.near_ended:
+        if self.over or self.near_ended or not size:
             return
         carrier = self._carrier
         if not self._queue and size <= min(self.window, carrier.window, carrier.frame_size):
