@@ -354,6 +354,8 @@ class Connection:
         stream_id, flags, block = self._block
         self._block = None
         self._spend(len(block) >> _COSTLY_HEADERS)
+        if _resizes_on_and_on(block):
+            raise Breach(ErrorCode.COMPRESSION_ERROR, "a table of headers that has many sizes")
         # Whoever asks for it or not: the table of both sides moves with each block.
         headers: list[tuple[str, str]] = [
             (str(name), str(value)) for name, value in self._decoder.decode(bytes(block))
@@ -509,6 +511,20 @@ def _too_large(data: bytes, at: int, length: int) -> Breach:
     if data.startswith(b"HTTP/1.", at):
         return Breach(ErrorCode.HTTP_1_1_REQUIRED, "the far side speaks HTTP/1 only")
     return Breach(ErrorCode.FRAME_SIZE_ERROR, f"a frame of {length} bytes")
+
+
+def _resizes_on_and_on(block: bytearray) -> bool:
+    """More than the two changes of its table that a block may begin with (RFC 7541, 4.2)."""
+    at = 0
+    for _ in range(3):
+        if at >= len(block) or block[at] >> 5 != 1:
+            return False
+        at += 1
+        if block[at - 1] & 0x1F == 0x1F:
+            while at < len(block) and block[at] & 0x80:
+                at += 1
+            at += 1
+    return True
 
 
 def _without_padding(data: bytes, start: int, stop: int) -> tuple[int, int]:
