@@ -428,7 +428,7 @@ class Connection:
         if size != self._encoder.header_table_size:
             self._encoder.header_table_size = size
             changes = self._encoder.table_size_changes
-            changes[:] = [min(changes), size] if len(changes) > 2 else changes
+            changes[:] = sorted({min(changes), size})
 
     def _on_ping(self, flags: int, stream_id: int, payload: bytes) -> None:
         if stream_id:

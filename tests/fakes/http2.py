@@ -10,7 +10,13 @@ from fleet.http2.frames import HEAD_SIZE, ID_MASK, PREFACE
 from fleet.http2.stream import Headers, Stream
 from tests.fakes.tunnel import ManualLoop
 
-REQUEST: Headers = ((":method", "POST"), (":path", "/a"), (":scheme", "http"), ("te", "trailers"))
+REQUEST: Headers = (
+    (":method", "POST"),
+    (":scheme", "http"),
+    (":path", "/a"),
+    (":authority", "hub"),
+    ("te", "trailers"),
+)
 ANSWER: Headers = ((":status", "200"),)
 GREETING = PREFACE + frames.settings({})
 
