@@ -12,6 +12,8 @@ from fleet.errors import Code, TowlineError
 
 Metadata = Sequence[tuple[str, str]]
 
+UNSERVED = "the control plane could not serve this; its log says why"
+
 
 class Status(IntEnum):
     """How a call has ended (gRPC, doc/statuscodes.md)."""

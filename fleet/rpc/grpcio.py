@@ -7,9 +7,11 @@ from typing import Any, Protocol
 
 import grpc
 import grpc.aio
+import structlog
 
 from fleet.errors import TowlineError
 from fleet.rpc.calls import (
+    UNSERVED,
     CallFailed,
     Certified,
     Handler,
@@ -18,6 +20,8 @@ from fleet.rpc.calls import (
     Status,
     status_of,
 )
+
+log = structlog.get_logger(__name__)
 
 _STATUS = {code.value[0]: code for code in grpc.StatusCode}
 _MOST_MESSAGE = 16 << 20
@@ -149,7 +153,7 @@ class GrpcioServer:
                 ("grpc.http2.min_recv_ping_interval_without_data_ms", 30_000),
             )
         )
-        self._server.add_generic_rpc_handlers((GenericHandlers(handlers),))
+        self._server.add_generic_rpc_handlers((_Handlers(handlers),))
 
     async def start(self, where: tuple[str, int], certified: Certified | None) -> int:
         # gRPC binds by itself, and says what hinders it to its own log only.
@@ -171,9 +175,7 @@ class GrpcioServer:
         await self._server.stop(grace)
 
 
-class GenericHandlers(grpc.GenericRpcHandler):
-    """The same handlers, for any server of grpcio."""
-
+class _Handlers(grpc.GenericRpcHandler):
     def __init__(self, handlers: Mapping[str, Handler]) -> None:
         self._handlers = handlers
 
@@ -190,5 +192,9 @@ def _served(handler: Handler) -> Any:
             await handler(_Incoming(context))
         except TowlineError as error:
             await context.abort(_STATUS[status_of(error)], error.message)
+        except Exception:
+            # By itself gRPC tells the caller what was raised.
+            log.exception("call failed")
+            await context.abort(grpc.StatusCode.UNKNOWN, UNSERVED)
 
     return serve

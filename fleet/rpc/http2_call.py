@@ -19,6 +19,8 @@ UNREAD = 256 << 10
 WIDE = 1 << 30
 TRUSTED_FRAME = 256 << 10
 _MOST_TEXT = 1000
+# An empty message takes memory too.
+_OVERHEAD = 64
 _PREFIX = struct.Struct(">BI")
 _AFTER_RESET: dict[int, Status] = {
     ErrorCode.NO_ERROR: Status.INTERNAL,
@@ -63,6 +65,7 @@ class Http2Call(ABC):
         self._partial = bytearray()
         self._messages: deque[bytes] = deque()
         self._unread = self._owed = 0
+        self._asked = False
         self._sink: Sink | None = None
         self._over: CallFailed | None = None
         self._far_ended = False
@@ -71,18 +74,18 @@ class Http2Call(ABC):
         stream.receiver = self
 
     async def read(self) -> bytes | None:
+        self._asked = True
         while not self._messages:
             if self._over is not None:
                 raise self._over
             if self._far_ended:
                 return None
+            self._settle()
             self._news.clear()
             await self._news.wait()
         message = self._messages.popleft()
-        self._unread -= len(message)
-        if self._owed and self._unread < UNREAD:
-            self._stream.consume(self._owed)
-            self._owed = 0
+        self._unread -= len(message) + _OVERHEAD
+        self._settle()
         return message
 
     async def write(self, message: bytes) -> None:
@@ -91,6 +94,8 @@ class Http2Call(ABC):
             await self._room.wait()
         if self._over is not None:
             raise self._over
+        if self._stream.over:
+            raise CallFailed(Status.CANCELLED, "the call has ended")
         self.send((message,), len(message))
 
     async def done(self) -> None:
@@ -130,6 +135,8 @@ class Http2Call(ABC):
 
     def on_data(self, data: bytes, start: int, stop: int) -> None:
         """Pieces of messages; mostly one whole one."""
+        if self._over is not None:
+            return
         size = stop - start
         if not self._partial and size >= PREFIX_SIZE:
             packed, length = _PREFIX.unpack_from(data, start)
@@ -156,10 +163,16 @@ class Http2Call(ABC):
     # Inside
 
     def _account(self, size: int) -> None:
-        if self._sink is not None or self._unread < UNREAD:
+        """Before anybody asks for messages, the far side sends one window of them and no more."""
+        if self._sink is not None or (self._asked and self._unread < UNREAD):
             self._stream.consume(size)
         else:
             self._owed += size
+
+    def _settle(self) -> None:
+        if self._owed and self._unread < UNREAD:
+            self._stream.consume(self._owed)
+            self._owed = 0
 
     def _assemble(self) -> None:
         partial, at = self._partial, 0
@@ -194,7 +207,7 @@ class Http2Call(ABC):
             self._sink.on_message(message)
             return
         self._messages.append(message)
-        self._unread += len(message)
+        self._unread += len(message) + _OVERHEAD
         self._news.set()
 
     def _finish(self, failed: CallFailed) -> None:
@@ -265,6 +278,9 @@ class ServerCall(Http2Call):
         else:
             self._fail(CallFailed(Status.INTERNAL, "headers in the middle of a call"))
 
+    async def done(self) -> None:
+        """The served end is done when its handler returns."""
+
     def send(self, pieces: Sequence[Buffer], size: int) -> None:
         if not self._answered:
             self._answered = True
@@ -287,6 +303,11 @@ class ServerCall(Http2Call):
         if not self._stream.waiting:
             self._stream.reset(ErrorCode.NO_ERROR)
         self._finish(CallFailed(Status.CANCELLED, "the call has ended"))
+
+    def _fail(self, failed: CallFailed) -> None:
+        """The caller is told at once, whatever its handler is at."""
+        self._finish(failed)
+        self.finish(failed.status, failed.message)
 
 
 _STATUS = {str(int(status)): status for status in Status}

@@ -9,16 +9,15 @@ import structlog
 from fleet.errors import TowlineError
 from fleet.http2.connection import Connection, Limits
 from fleet.http2.stream import Headers, Stream
-from fleet.rpc.calls import Certified, Handler, ServerLimits, Status, status_of
+from fleet.rpc.calls import UNSERVED, Certified, Handler, ServerLimits, Status, status_of
 from fleet.rpc.http2_call import CONTENT_TYPE, ServerCall
-from fleet.rpc.sockets import ALPN, Socket, peer_of
+from fleet.rpc.sockets import ALPN, Socket, Sockets, peer_of
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 
 log = structlog.get_logger(__name__)
 
 _BACKLOG = 1024
-_CLOSE_SECONDS = 1.0
 _STOPS = "the control plane stops"
 
 
@@ -27,8 +26,8 @@ class Http2Server:
 
     def __init__(self, handlers: Mapping[str, Handler], limits: ServerLimits, clock: Clock) -> None:
         self._handlers, self._limits, self._clock = handlers, limits, clock
-        self._connections: dict[Connection, float] = {}
-        self._transports: dict[Connection, asyncio.Transport] = {}
+        self._open = Sockets()
+        self._called: dict[Connection, float] = {}
         self._calls = Tasks("calls")
         self._upkeep = Tasks("agents' listener")
         self._server: asyncio.Server | None = None
@@ -49,23 +48,12 @@ class Http2Server:
     async def stop(self, grace: float = 0.0) -> None:
         if self._server is not None:
             self._server.close()
-        for connection in tuple(self._connections):
+        for connection in self._open:
             connection.go_away(_STOPS)
-        until = self._clock.monotonic() + grace
-        while self._connections and self._clock.monotonic() < until:
-            await self._clock.sleep(0.02)
+        await self._open.emptied(grace)
         await self._calls.stop()
         await self._upkeep.stop()
-        await self._close_all()
-
-    async def _close_all(self) -> None:
-        for transport in tuple(self._transports.values()):
-            transport.close()
-        until = self._clock.monotonic() + _CLOSE_SECONDS
-        while self._transports and self._clock.monotonic() < until:
-            await self._clock.sleep(0.01)
-        for transport in tuple(self._transports.values()):
-            transport.abort()
+        await self._open.close()
 
     # A connection
 
@@ -80,13 +68,13 @@ class Http2Server:
 
         limits = Limits(streams=self._limits.calls)
         connection = Connection(transport, self._clock, limits, accept)
-        self._connections[connection] = self._clock.monotonic()
-        self._transports[connection] = transport
+        self._open.add(connection, transport)
+        self._called[connection] = self._clock.monotonic()
         return connection
 
     def _forget(self, connection: Connection) -> None:
-        self._connections.pop(connection, None)
-        self._transports.pop(connection, None)
+        self._open.discard(connection)
+        del self._called[connection]
 
     async def _end_idle(self) -> None:
         """End connections on which nobody has called for a while."""
@@ -94,9 +82,9 @@ class Http2Server:
         while True:
             await self._clock.sleep(longest / 4)
             now = self._clock.monotonic()
-            for connection, since in tuple(self._connections.items()):
+            for connection, since in tuple(self._called.items()):
                 if connection.streams:
-                    self._connections[connection] = now
+                    self._called[connection] = now
                 elif now - since >= longest:
                     connection.go_away("nobody has called for a while")
 
@@ -126,7 +114,7 @@ async def _serve(handler: Handler, call: ServerCall) -> None:
         raise
     except Exception:
         log.exception("call failed")
-        call.finish(Status.UNKNOWN, "the control plane could not serve this; its log says why")
+        call.finish(Status.UNKNOWN, UNSERVED)
     else:
         call.finish(Status.OK)
 
