@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PACKAGES := $(wildcard fleet controlplane syncagent gitcache proxy towline bench charts deploy tests)
 PROTOS := fleet/wire/v1/options.proto fleet/wire/v1/agent.proto
-STUBS := $(addprefix fleet/wire/v1/,options_pb2.py options_pb2.pyi agent_pb2.py agent_pb2.pyi agent_pb2_grpc.py)
+STUBS := $(addprefix fleet/wire/v1/,options_pb2.py options_pb2.pyi agent_pb2.py agent_pb2.pyi)
 # The first Python on the PATH that is new enough; `make PYTHON=…` chooses another.
 PYTHON ?= $(shell for one in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$one -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$one && break; done)
@@ -165,8 +165,7 @@ INTO := .
 
 .PHONY: proto
 proto: setup ## regenerate the protocol's stubs
-	@$(BIN)/python -m grpc_tools.protoc -I . --python_out=$(INTO) --pyi_out=$(INTO) --grpc_python_out=$(INTO) $(PROTOS)
-	@rm $(INTO)/fleet/wire/v1/options_pb2_grpc.py
+	@$(BIN)/python -m grpc_tools.protoc -I . --python_out=$(INTO) --pyi_out=$(INTO) $(PROTOS)
 
 .PHONY: schema
 schema: setup ## print the GraphQL schema to schema.graphql

@@ -12,7 +12,7 @@ from fleet.http2.stream import Headers
 from fleet.rpc.calls import CallFailed, Metadata, Status
 from fleet.rpc.connect import through
 from fleet.rpc.http2_call import CONTENT_TYPE, TRUSTED_FRAME, UNREAD, ClientCall
-from fleet.rpc.sockets import ALPN, Socket
+from fleet.rpc.sockets import ALPN, Socket, Sockets
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 
@@ -54,7 +54,7 @@ class Http2Channel:
     def __init__(self, target: Target, clock: Clock) -> None:
         self._target, self._clock = target, clock
         self._connection: Connection | None = None
-        self._open: set[Connection] = set()
+        self._open = Sockets()
         self._dialling = asyncio.Lock()
         self._tasks = Tasks("channel")
         self._closed = False
@@ -68,8 +68,9 @@ class Http2Channel:
 
     async def close(self) -> None:
         self._closed = True
-        for connection in tuple(self._open):
+        for connection in self._open:
             connection.fail(ErrorCode.NO_ERROR, "the caller has closed the connection")
+        await self._open.close()
         await self._tasks.stop()
 
     async def _connected(self) -> Connection:
@@ -117,7 +118,7 @@ class Http2Channel:
     def _begin(self, transport: asyncio.Transport) -> Connection:
         limits = Limits(window=UNREAD, frame=TRUSTED_FRAME)
         connection = Connection(transport, self._clock, limits)
-        self._open.add(connection)
+        self._open.add(connection, transport)
         return connection
 
     async def _watch(self, connection: Connection) -> None:

@@ -1,8 +1,9 @@
 """A connection of HTTP/2 on a socket of asyncio, over TLS or without."""
 
 import asyncio
+import contextlib
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from ssl import SSLObject
 from typing import cast
 
@@ -15,6 +16,7 @@ _HIGH_WATER, _UNSENT = 64 << 10, 32 << 10
 _DEAD_MS = 20_000
 # Of linux/tcp.h; Python has no name for it before 3.12.
 _NOTSENT_LOWAT = 25
+_PART_SECONDS = 1.0
 
 Begin = Callable[[asyncio.Transport], Connection]
 
@@ -47,6 +49,42 @@ class Socket(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.connection.lost(f"the connection was lost: {exc}" if exc else "the connection ended")
         self._on_gone(self.connection)
+
+
+class Sockets:
+    """The open ones of one owner."""
+
+    def __init__(self) -> None:
+        self._transports: dict[Connection, asyncio.Transport] = {}
+        self._emptied = asyncio.Event()
+
+    def __iter__(self) -> Iterator[Connection]:
+        return iter(tuple(self._transports))
+
+    def add(self, connection: Connection, transport: asyncio.Transport) -> None:
+        """It has begun."""
+        self._transports[connection] = transport
+        self._emptied.clear()
+
+    def discard(self, connection: Connection) -> None:
+        """It has ended."""
+        self._transports.pop(connection, None)
+        if not self._transports:
+            self._emptied.set()
+
+    async def emptied(self, seconds: float) -> None:
+        """Wait until all have ended, but not longer."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds if self._transports else 0):
+                await self._emptied.wait()
+
+    async def close(self) -> None:
+        """End all; who does not let itself be parted from is cut off."""
+        for transport in tuple(self._transports.values()):
+            transport.close()
+        await self.emptied(_PART_SECONDS)
+        for transport in tuple(self._transports.values()):
+            transport.abort()
 
 
 def peer_of(transport: asyncio.Transport) -> str:

@@ -1,6 +1,7 @@
 """The hub's end of WebSockets that carry agents' connections (see `fleet.links.websocket`)."""
 
 import asyncio
+import contextlib
 from collections import Counter
 from collections.abc import AsyncIterator
 
@@ -58,7 +59,9 @@ class _Pipes:
         messages = _ServerMessages(socket)
         await splice(messages, reader, writer)
         if not messages.lost:
-            await socket.close()
+            # Both sides may leave at the same time.
+            with contextlib.suppress(WebSocketDisconnect):
+                await socket.close()
 
 
 class _ServerMessages:

@@ -4,23 +4,21 @@ It says what a test tells it to, keeps what the agent reports, and acknowledges 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
-import grpc
-import grpc.aio
-
 from fleet.bundle import Bundle, KubeObject, make_bundle
-from fleet.rpc.calls import Handler
-from fleet.rpc.grpcio import GenericHandlers
+from fleet.errors import NotFound, Unauthenticated, Unavailable
+from fleet.rpc.calls import Call, Handler, Server, ServerLimits, Talk
+from fleet.rpc.grpcio import GrpcioServer
+from fleet.rpc.methods import FETCH, SYNC
 from fleet.wire.v1 import agent_pb2 as pb
-from fleet.wire.v1.agent_pb2_grpc import AgentServicer, add_AgentServicer_to_server
 
 TOKEN = "twa_fake"
 _CHUNK = 16 << 10
 
 
-class FakeHub(AgentServicer):
+class FakeHub:
     """`acknowledging = False` leaves reports uncommitted; `token` is the one accepted.
 
     `pulse_ms` is how often it wants to hear something, `complaints` what pulses said.
@@ -43,7 +41,7 @@ class FakeHub(AgentServicer):
         self.committed = 0
         self.desired: dict[str, pb.Desired] = {}
         self.bundles: dict[str, bytes] = {}
-        self._server: grpc.aio.Server | None = None
+        self._server: Server | None = None
         self._outgoing: asyncio.Queue[pb.HubMessage] | None = None
         self._changed = asyncio.Condition()
 
@@ -60,17 +58,14 @@ class FakeHub(AgentServicer):
 
     async def start(self) -> None:
         """Listen; the same port again after a stop."""
-        self._server = grpc.aio.server(options=(("grpc.so_reuseport", 0),))
-        add_AgentServicer_to_server(self, self._server)
-        self._server.add_generic_rpc_handlers((GenericHandlers(self.handlers),))
-        self.port = self._server.add_insecure_port(f"127.0.0.1:{self.port}")
-        await self._server.start()
+        calls = {SYNC.path: self._sync, FETCH.path: self._fetch, **self.handlers}
+        self._server = GrpcioServer(calls, ServerLimits())
+        self.port = await self._server.start(("127.0.0.1", self.port), None)
 
     async def stop(self) -> None:
         """Be gone: every call breaks off."""
         if self._server is not None:
-            await self._server.stop(None)
-            await self._server.wait_for_termination()
+            await self._server.stop()
             self._server = None
 
     # What a test says
@@ -169,40 +164,41 @@ class FakeHub(AgentServicer):
 
     # The wire
 
-    async def Sync(
-        self, request_iterator: AsyncIterator[pb.AgentMessage], context: grpc.aio.ServicerContext
-    ) -> AsyncIterator[pb.HubMessage]:
-        await self._authenticate(context)
-        hello = (await anext(request_iterator)).hello
+    async def _sync(self, call: Call) -> None:
+        self._authenticate(call)
+        talk = SYNC.served(call)
+        first = await talk.read()
+        assert first is not None
+        hello = first.hello
         outgoing = self._outgoing = asyncio.Queue()
         for message in self._greeting(hello):
             outgoing.put_nowait(message)
         await self._note(self.hellos, hello)
-        reading = asyncio.ensure_future(self._read(request_iterator, outgoing))
+        reading = asyncio.ensure_future(self._read(talk, outgoing))
         try:
             while not reading.done() or not outgoing.empty():
-                yield await outgoing.get()
+                await talk.write(await outgoing.get())
         finally:
             reading.cancel()
 
-    async def Fetch(
-        self, request: pb.FetchRequest, context: grpc.aio.ServicerContext
-    ) -> AsyncIterator[pb.Chunk]:
-        await self._authenticate(context)
+    async def _fetch(self, call: Call) -> None:
+        self._authenticate(call)
+        talk = FETCH.served(call)
+        request = await talk.read()
+        assert request is not None
         self.fetches.append(request)
         data = self.bundles.get(request.digest)
         if data is None:
-            await context.abort(grpc.StatusCode.NOT_FOUND, "no service uses it")
-            return
+            raise NotFound("no service uses it")
         for start in range(request.offset, len(data), _CHUNK):
             if self.break_fetch_at is not None and start >= self.break_fetch_at:
-                await context.abort(grpc.StatusCode.UNAVAILABLE, "broken off")
+                raise Unavailable("broken off")
             part = data[start : start + _CHUNK]
-            yield pb.Chunk(offset=start, total=len(data), data=part)
+            await talk.write(pb.Chunk(offset=start, total=len(data), data=part))
 
-    async def _authenticate(self, context: grpc.aio.ServicerContext) -> None:
-        if dict(context.invocation_metadata() or ()).get("authorization") != f"Bearer {self.token}":
-            await context.abort(grpc.StatusCode.UNAUTHENTICATED, "the deploy token was revoked")
+    def _authenticate(self, call: Call) -> None:
+        if call.metadata.get("authorization") != f"Bearer {self.token}":
+            raise Unauthenticated("the deploy token was revoked")
 
     def _greeting(self, hello: pb.Hello) -> list[pb.HubMessage]:
         welcome = pb.Welcome(
@@ -217,7 +213,9 @@ class FakeHub(AgentServicer):
         ]
 
     async def _read(
-        self, requests: AsyncIterator[pb.AgentMessage], outgoing: asyncio.Queue[pb.HubMessage]
+        self,
+        requests: Talk[pb.HubMessage, pb.AgentMessage],
+        outgoing: asyncio.Queue[pb.HubMessage],
     ) -> None:
         async for message in requests:
             if message.HasField("pulse"):

@@ -18,7 +18,7 @@ from fleet.rpc.http2_server import Http2Server
 from fleet.rpc.wires import Wire
 from fleet.runtime.clock import Clock
 from towline.authority import Authority, Credentials, check, expires, names_of
-from towline.serve.sockets import OFF, Listener, address
+from towline.serve.sockets import OFF, Listener, address, bind
 from towline.settings import ServeSettings, TlsSettings
 
 _NEVER_OFF = frozenset({"listen", "listen_agents"})
@@ -123,6 +123,8 @@ def agents_server(handlers: Mapping[str, Handler], wire: Wire, clock: Clock) -> 
 
 async def listen_for_agents(server: Server, where: tuple[str, int], tls: Credentials) -> int:
     """Start it; its port. Unavailable: that is taken."""
+    # It binds by itself; what hinders it is said here as for every other listener.
+    bind(where, "agents").close()
     try:
         return await server.start(where, tls)
     except OSError as error:

@@ -5,7 +5,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-import grpc
 import pytest
 
 from controlplane.agentlink.server import AgentLink
@@ -20,13 +19,14 @@ from controlplane.usecases.services import ServiceChange
 from fleet.bundle import digest_of
 from fleet.errors import Unavailable
 from fleet.identity import ClusterId
-from fleet.rpc.calls import ServerLimits
+from fleet.rpc.calls import CallFailed, ServerLimits, Status, Talk
+from fleet.rpc.grpcio import GrpcioChannel
 from fleet.rpc.http2_server import Http2Server
+from fleet.rpc.methods import FETCH, SYNC
 from fleet.runtime.clock import Clock, SystemClock
 from fleet.sealing import SealedSecret, SealingKey
 from fleet.wire import limits
 from fleet.wire.v1 import agent_pb2 as wire
-from fleet.wire.v1 import agent_pb2_grpc
 from tests.fakes.manifests import config_map
 from tests.integration.controlplane.conftest import World
 
@@ -38,12 +38,12 @@ class TalkingAgent:
     """An agent's end of Sync."""
 
     def __init__(self, port: int, token: str) -> None:
-        self.channel = grpc.aio.insecure_channel(
-            f"127.0.0.1:{port}", options=[("grpc.use_local_subchannel_pool", 1)]
-        )
+        self.channel = GrpcioChannel(f"127.0.0.1:{port}", secure=False)
         self.metadata = (("authorization", f"Bearer {token}"),)
-        self.stub = agent_pb2_grpc.AgentStub(self.channel)
-        self.call: Any = self.stub.Sync(metadata=self.metadata)
+        self.call: Talk[wire.AgentMessage, wire.HubMessage]
+
+    async def begin(self) -> None:
+        self.call = await SYNC.begin(self.channel, self.metadata)
 
     async def hello(self, held: dict[str, int] | None = None, **given: Any) -> wire.Welcome:
         facts = wire.ClusterFacts(kubernetes_version="v1.36.3", distribution="k3s", nodes=2)
@@ -65,8 +65,8 @@ class TalkingAgent:
         async with asyncio.timeout(PATIENCE):
             while True:
                 message = await self.call.read()
-                if message is grpc.aio.EOF:
-                    raise EOFError(await self.call.details())
+                if message is None:
+                    raise EOFError
                 if message.WhichOneof("body") == kind:
                     return message
 
@@ -76,7 +76,7 @@ class TalkingAgent:
         async with asyncio.timeout(PATIENCE):
             while True:
                 message = await self.call.read()
-                if message.WhichOneof("body") == "desired_end":
+                if message is None or message.WhichOneof("body") == "desired_end":
                     return found
                 if message.WhichOneof("body") == "desired":
                     found.append(message.desired)
@@ -102,6 +102,7 @@ class Hub:
 
     async def agent(self, token: str) -> TalkingAgent:
         agent = TalkingAgent(self.port, token)
+        await agent.begin()
         self.agents.append(agent)
         return agent
 
@@ -274,25 +275,24 @@ async def test_bundles_are_fetched_in_chunks_from_an_offset(hub: Hub) -> None:
 
     async def fetch(digest: str, offset: int = 0) -> bytes:
         request = wire.FetchRequest(digest=digest, offset=offset)
-        chunks = [c async for c in agent.stub.Fetch(request, metadata=agent.metadata)]
+        chunks = [c async for c in FETCH.ask(agent.channel, agent.metadata, request)]
         assert all(chunk.total == len(whole) for chunk in chunks)
         return b"".join(chunk.data for chunk in chunks)
 
     assert await fetch(digest) == whole
     assert await fetch(digest, 10) == whole[10:]
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
+    with pytest.raises(CallFailed) as caught:
         await fetch("sha256:" + "0" * 64)
-    assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+    assert caught.value.status is Status.NOT_FOUND
 
 
 @pytest.mark.parametrize("token", ["", "twa_wrong", "nonsense"])
 async def test_a_wrong_token_is_refused_with_a_reason(hub: Hub, token: str) -> None:
     """No token, no conversation; the code tells the agent to wait and say so."""
     agent = await hub.agent(token)
-    with pytest.raises(grpc.aio.AioRpcError):
+    with pytest.raises(CallFailed, match="token") as refused:
         await agent.call.read()
-    assert await agent.call.code() is grpc.StatusCode.UNAUTHENTICATED
-    assert await agent.call.details()
+    assert refused.value.status is Status.UNAUTHENTICATED
 
 
 async def test_a_revoked_token_ends_the_stream_at_once(hub: Hub) -> None:
@@ -320,7 +320,7 @@ async def test_no_common_protocol_names_both_sides(hub: Hub) -> None:
     """An agent from the future is told which one is older."""
     _, token = await registered(hub.world)
     agent = await hub.agent(token)
-    with pytest.raises(grpc.aio.AioRpcError, match="protocol 7 to 9"):
+    with pytest.raises(CallFailed, match="protocol 7 to 9"):
         await agent.hello(lowest_protocol=7, highest_protocol=9)
 
 
@@ -328,11 +328,11 @@ async def test_oversized_and_misplaced_messages_end_the_call(hub: Hub) -> None:
     """A field beyond its limit, or no Hello first, is INVALID_ARGUMENT with the field named."""
     _, token = await registered(hub.world)
     long = await hub.agent(token)
-    with pytest.raises(grpc.aio.AioRpcError, match="agent_version"):
+    with pytest.raises(CallFailed, match="agent_version"):
         await long.hello(agent_version="x" * 65)
     rude = await hub.agent(token)
     await rude.report(1)
-    with pytest.raises(grpc.aio.AioRpcError, match="must be Hello"):
+    with pytest.raises(CallFailed, match="must be Hello"):
         await rude.read("welcome")
 
 

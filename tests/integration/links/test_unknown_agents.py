@@ -100,7 +100,8 @@ async def test_websockets_of_one_address_are_bounded(port: int) -> None:
             await http.ws_connect(url)
         async with asyncio.timeout(10):
             assert [(await one.receive()).type for one in held] == [aiohttp.WSMsgType.CLOSE] * 2
-        await (await http.ws_connect(url)).close()
+            last = await http.ws_connect(url)
+            assert (await last.receive()).type is aiohttp.WSMsgType.CLOSE
         server.should_exit = True
         await asyncio.wait({serving}, timeout=5)
         await tasks.stop()
