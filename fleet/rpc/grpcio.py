@@ -25,6 +25,7 @@ log = structlog.get_logger(__name__)
 
 _STATUS = {code.value[0]: code for code in grpc.StatusCode}
 _MOST_MESSAGE = 16 << 20
+_LOST = "the connection was lost"
 # The pings are only a net beneath the pulses of Sync; they also make the kernel give up on
 # unanswered data (TCP_USER_TIMEOUT), so a dead way is noticed within the time-out.
 _CHANNEL = (
@@ -57,6 +58,8 @@ class _GrpcioCall:
             message = await self._raw.read()
         except grpc.aio.AioRpcError as error:
             raise _failed(error) from error
+        except grpc.aio.BaseError as error:
+            raise CallFailed(Status.UNAVAILABLE, _LOST) from error
         return message if message is not grpc.aio.EOF else await self._end()
 
     async def write(self, message: bytes) -> None:
@@ -64,8 +67,8 @@ class _GrpcioCall:
             await self._raw.write(message)
         except grpc.aio.AioRpcError as error:
             raise _failed(error) from error
-        except (grpc.aio.UsageError, asyncio.InvalidStateError) as error:
-            raise CallFailed(Status.UNAVAILABLE, "the connection was lost") from error
+        except (grpc.aio.BaseError, asyncio.InvalidStateError) as error:
+            raise CallFailed(Status.UNAVAILABLE, _LOST) from error
 
     async def _end(self) -> None:
         return None
