@@ -44,7 +44,11 @@ class ConnectProxy:
         await self._tasks.stop()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+        except asyncio.IncompleteReadError:
+            writer.close()
+            return
         target = head.split(b" ")[1].decode()
         self.asked.append(head.split(b" ")[0].decode() + " " + target)
         host, _, port = target.rpartition(":")
