@@ -9,6 +9,7 @@ another operating system): a machine that runs CI has everything that tests need
 `make test` runs what failed once more, and names it; more than MOST_RERUNS such tests fail the run.
 """
 
+import gc
 import os
 import re
 import tempfile
@@ -40,6 +41,8 @@ _MISSING = "no {0} server on this machine: `make test` installs one, so does you
 
 def pytest_configure(config: pytest.Config) -> None:
     """Take the developer's own settings away from what is tested; look for secrets that leak."""
+    # Nearly all that is made until the first test stays: see pytest_collection_finish.
+    gc.disable()
     config.pluginmanager.register(CanaryWatch(), "canaries")
     # What is built once for this user stays where it is, wherever HOME points.
     os.environ.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))
@@ -60,9 +63,16 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
     """Mark the tests that need clusters, and keep them on two workers of pytest-xdist.
 
-    A cluster costs a tenth of a core at rest: each worker that has one starts its own.
+    A cluster costs a tenth of a core at rest: each worker that has one starts its own. So it is
+    with what a module starts for all its tests: they stay on one worker.
     """
-    _mark_clusters(items)
+    for item in items:
+        if any(name in _CLUSTERS for name in getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.cluster)
+            group = "doors" if item.path.parent.name in _DOORS else "agents"
+            item.add_marker(pytest.mark.xdist_group(group))
+        elif not item.get_closest_marker("xdist_group") and _shares_with_its_module(item):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
     yield
     for item in items:
         # pytest-xdist 3.8 writes the group behind an id where pytest 9.2 does not look for it.
@@ -70,16 +80,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
             item._id = type(item._id).parse(with_group)
 
 
-def _mark_clusters(items: list[pytest.Item]) -> None:
-    for item in items:
-        if any(name in _CLUSTERS for name in getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.cluster)
-            group = "doors" if item.path.parent.name in _DOORS else "agents"
-            item.add_marker(pytest.mark.xdist_group(group))
+def _shares_with_its_module(item: pytest.Item) -> bool:
+    """Whether a test uses a fixture that is made once a module."""
+    fixtures = getattr(item, "_fixtureinfo", None)
+    made = fixtures.name2fixturedefs.values() if fixtures else ()
+    return any(one.scope == "module" for (*_, one) in made)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Build Kubernetes before the first test, outside every test's time limit."""
+    """Build Kubernetes before the first test, outside every test's time limit.
+
+    What was imported and collected stays to the end: no look for garbage goes through it.
+    """
+    gc.freeze()
+    gc.enable()
     if session.config.option.collectonly:
         return
     if any(item.get_closest_marker("cluster") for item in session.items):
