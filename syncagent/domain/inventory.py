@@ -64,14 +64,15 @@ class Owned:
 
     def observe(self, live: KubeObject, rules: Sequence[HealthRule] = ()) -> None:
         """Take over what a live object tells of itself, its health by a user's rules."""
-        self.uid = metadata_of(live).get("uid") or ""
+        meta = metadata_of(live)
+        self.uid = meta.get("uid") or ""
         self.version = resource_version(live)
         self.verdict = health_of(live, rules)
         if self.verdict.health == Health.HEALTHY:
             self.evidence = ""
         self.images = images_of(live)
         self.labels = _labels(live)
-        self.generation = metadata_of(live).get("generation") or 0
+        self.generation = meta.get("generation") or 0
         self.finalizers = _holders(live)
         self.seen = True
 
