@@ -149,6 +149,7 @@ class Tree:
 
     _children: dict[str, Component] = field(default_factory=dict)
     _by_owner: dict[str, set[str]] = field(default_factory=dict)
+    _by_key: dict[ObjectKey, str] = field(default_factory=dict)
 
     def put(self, child: Component) -> bool:
         """Add or replace a child; whether that changed anything."""
@@ -157,6 +158,7 @@ class Tree:
         self.drop(child.uid)
         self._children[child.uid] = child
         self._by_owner.setdefault(child.owner_uid, set()).add(child.uid)
+        self._by_key[child.ref.key] = child.uid
         return True
 
     def drop(self, uid: str) -> None:
@@ -164,6 +166,8 @@ class Tree:
         child = self._children.pop(uid, None)
         if child is None:
             return
+        if self._by_key.get(child.ref.key) == uid:
+            del self._by_key[child.ref.key]
         siblings = self._by_owner[child.owner_uid]
         siblings.discard(uid)
         if not siblings:
@@ -191,6 +195,10 @@ class Tree:
 
     def get(self, uid: str) -> Component | None:
         return self._children.get(uid)
+
+    def uid_of(self, key: ObjectKey) -> str:
+        """uid of the child that came last under a name; empty if there is none."""
+        return self._by_key.get(key, "")
 
     def members(self, kind: str, namespace: str) -> list[Component]:
         """Children of one kind in a namespace; of all namespaces if it is empty."""

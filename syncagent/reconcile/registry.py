@@ -235,6 +235,10 @@ class Registry:
             yield from (one.ref for one in service.owned.values())
         yield from (ref for ref, _ in self._hooks.values())
 
+    def places_of(self, api: Api) -> set[str]:
+        """Namespaces of the owned objects, and of hooks that run, of a kind."""
+        return {ref.namespace for ref in self.workloads() if ref.api == api}
+
     def awaited_kinds(self) -> set[tuple[str, str]]:
         """Kinds (group, kind) of objects that services wait to have, or cannot have now."""
         return {

@@ -1,8 +1,8 @@
 """Which watches run: one for each kind in use; what workloads bring forth has its own.
 
 Owned objects are selected by label. A kind that may not be watched in all namespaces is watched in
-those of its owned objects, and asked for object by object where that is forbidden too. The watches
-of a kind end once nobody has, or waits to have, an object of it.
+those of its owned objects and of hooks that run, and asked for object by object where that is
+forbidden too. The watches of a kind end once nobody has, or waits to have, an object of it.
 """
 
 import asyncio
@@ -73,9 +73,7 @@ class Watchers:
             if (api.group, api.kind) not in kinds:
                 self._end(api)
         for api, running in self._narrow.items():
-            for namespace in running.keys() - {
-                one.ref.namespace for one in registry.objects_of(api)
-            }:
+            for namespace in running.keys() - registry.places_of(api):
                 running.pop(namespace).cancel()
         self._offspring.keep_only(registry.workloads())
 
@@ -135,8 +133,8 @@ class Watchers:
             self._go_round(api, namespace)
             return
         self._narrow.setdefault(api, {})
-        for one in self._registry.objects_of(api):
-            self._watch_narrowly(api, one.ref.namespace)
+        for one in self._registry.places_of(api):
+            self._watch_narrowly(api, one)
 
     def _watch_narrowly(self, api: Api, namespace: str) -> None:
         running = self._narrow[api]
