@@ -91,5 +91,5 @@ def failures_named(done: str) -> Generator[None, None, None]:
 async def _begin(connection: AsyncConnection, read_only: bool) -> None:
     await connection.start()
     if read_only:
-        await connection.execution_options(**READ_ONLY)
+        await connection.execution_options(**READ_ONLY[connection.dialect.name])
     await connection.begin()
