@@ -19,6 +19,7 @@ from syncagent.domain.rules import health_of
 from syncagent.domain.services import HealthRule
 
 _STUCK = {"Unschedulable", "SchedulingGated"}
+_MISSING = Verdict(Health.MISSING, "is not in the cluster", "Missing")
 
 
 @dataclass(slots=True)
@@ -84,7 +85,7 @@ class Owned:
         """The object is no longer in the cluster."""
         self.seen, self.synced = True, False
         self.uid = self.live = ""
-        self.verdict = Verdict(Health.MISSING, "is not in the cluster", "Missing")
+        self.verdict = _MISSING
 
 
 @dataclass(frozen=True, slots=True)
