@@ -15,6 +15,8 @@ PYTHON ?= $(shell for one in python3 python3.14 python3.13 python3.12 python3.11
 ATHERIS := atheris==3.0.0
 CYCLONEDX := cyclonedx-bom==7.5.0
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Hundreds of processes start: without bytecode each compiles whatever it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help
 help: ## print this list

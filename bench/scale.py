@@ -1,6 +1,6 @@
 """Many clusters on one control plane, and on several: `python -m bench.scale GROUP…`.
 
-Agents are simulated: the real link, without Kubernetes. Groups: connect, idle, commit, neighbours,
+Agents are simulated: the real link, without Kubernetes. Groups: connect, idle, commit, hung, noisy,
 replicas, rolling; without one, all in turn. Each writes `bench/results/scale_<group>.jsonl` and its
 plots.
 """
@@ -27,7 +27,7 @@ IMAGES = Path(__file__).parents[1] / "docs" / "images"
 CONNECTED, BESIDE, SHARED, ROLLED = 2000, 200, 120, 500
 COMMITTED = (100, 250, 500, 1000)
 COMMITS = 2
-BESIDE_S = 10.0
+BESIDE_S = 30.0
 AWAY_S = 10.0
 # As far as an agent's pulses are apart: each is counted once.
 PULSES_S = 12.0
@@ -100,15 +100,14 @@ async def commit(report: Report) -> None:
     _plot("scale-commit-cpu", cpu)
 
 
-async def neighbours(report: Report) -> None:
-    """Agents beside ones that hang, then beside one that never stops talking, and without."""
+async def beside(report: Report, name: str) -> None:
+    """Agents with others in trouble beside them, and without."""
     async with stage_for(Plan(clusters=BESIDE, seconds=BESIDE_S), 3, None, say) as stage:
         await stage.grow(BESIDE)
         await stage.deploy()
-        for name, scenario in (("hung", scenarios.hung), ("noisy", scenarios.noisy)):
-            outcome = await scenario(stage)
-            _add(report, outcome)
-            _plot(f"scale-{name}", outcome.curves[0])
+        outcome = await scenarios.SCENARIOS[name](stage)
+    _add(report, outcome)
+    _plot(f"scale-{name}", outcome.curves[0])
 
 
 async def replicas(report: Report, away: float) -> None:
@@ -131,7 +130,7 @@ async def rolling(report: Report, agents: int) -> None:
 
 def _add(report: Report, outcome: Outcome) -> None:
     for one in outcome.figures:
-        report.add(one.name, [one.value], one.unit, goal=one.goal)
+        report.add(one.name, one.rounds or [one.value], one.unit, goal=one.goal)
 
 
 def _spread(spreads: Mapping[int, Sequence[Sequence[float]]]) -> Curve:
@@ -157,7 +156,8 @@ def _groups(away: float, agents: int) -> Mapping[str, Group]:
         "connect": connect,
         "idle": idle,
         "commit": commit,
-        "neighbours": neighbours,
+        "hung": partial(beside, name="hung"),
+        "noisy": partial(beside, name="noisy"),
         "replicas": partial(replicas, away=away),
         "rolling": partial(rolling, agents=agents),
     }

@@ -13,6 +13,9 @@ import re2
 from fleet.errors import Invalid
 
 MOST_CHARACTERS = 512
+MOST_TEXT = 64 << 10
+"""Characters of a text that is tried: no name, tag or key is that long."""
+
 # Each character of a text costs time for each instruction: 1,500 hold `[\pL\pN]+` or `.{1,128}`.
 _MOST_INSTRUCTIONS = 1_500
 _OPTIONS = re2.Options()
@@ -26,15 +29,21 @@ def check(pattern: str) -> None:
 
 
 def is_found(pattern: str, text: str) -> bool:
-    """Whether a text holds what the pattern describes. Invalid: as `check`."""
+    """Whether a text holds what the pattern describes. Invalid: as `check`, or too long a text."""
     # Half a character, which JSON can hold, fits nothing.
-    return _compiled(pattern).search(text.encode(errors="replace")) is not None
+    return _compiled(pattern).search(_bounded(text).encode(errors="replace")) is not None
 
 
 def groups(pattern: str, text: str) -> tuple[str | None, ...] | None:
-    """The groups of the pattern, if the whole text fits it, else None. Invalid: as `check`."""
-    found = _compiled(pattern).fullmatch(text)
+    """The groups of the pattern, if the whole text fits it, else None. Invalid: as `is_found`."""
+    found = _compiled(pattern).fullmatch(_bounded(text))
     return None if found is None else found.groups()
+
+
+def _bounded(text: str) -> str:
+    if len(text) > MOST_TEXT:
+        raise Invalid(f"a text of {len(text)} characters, of which {MOST_TEXT} are tried at most")
+    return text
 
 
 @lru_cache(maxsize=256)

@@ -9,12 +9,15 @@ another operating system): a machine that runs CI has everything that tests need
 `make test` runs what failed once more, and names it; more than MOST_RERUNS such tests fail the run.
 """
 
+import gc
 import os
 import re
 import tempfile
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
+from functools import partial
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -28,9 +31,10 @@ from towline.demo.gitserver import GitServer
 
 _numbers = count(1)
 MOST_RERUNS = 3
+_cluster_ends: dict[str, Callable[[], None]] = {}
 _ALLOWED_SKIP = "platform: "
 _CLUSTERS = ("kubernetes", "cluster", "second_cluster")
-_DOORS = ("proxy", "console", "cli")
+_GROUPS = {"proxy": "doors", "cli": "doors", "console": "console"}
 _SCRUBBED = ("GIT_", "TOWLINE_", "REDIS_", "PG")
 # A busy machine makes any example slow: that is no fault of what is tested.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -40,6 +44,8 @@ _MISSING = "no {0} server on this machine: `make test` installs one, so does you
 
 def pytest_configure(config: pytest.Config) -> None:
     """Take the developer's own settings away from what is tested; look for secrets that leak."""
+    # Nearly all that is made until the first test stays: see pytest_collection_finish.
+    gc.disable()
     config.pluginmanager.register(CanaryWatch(), "canaries")
     # What is built once for this user stays where it is, wherever HOME points.
     os.environ.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))
@@ -58,11 +64,18 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
-    """Mark the tests that need clusters, and keep them on two workers of pytest-xdist.
+    """Mark the tests that need clusters, and keep a group of them on one worker of pytest-xdist.
 
-    A cluster costs a tenth of a core at rest: each worker that has one starts its own.
+    A cluster costs a tenth of a core at rest: each worker that has one starts its own, and ends it
+    behind the group. What a module starts for all its tests keeps them on one worker, too.
     """
-    _mark_clusters(items)
+    for item in items:
+        if any(name in _CLUSTERS for name in getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.cluster)
+            group = _GROUPS.get(item.path.parent.name, "agents")
+            item.add_marker(pytest.mark.xdist_group(group))
+        elif not item.get_closest_marker("xdist_group") and _shares_with_its_module(item):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
     yield
     for item in items:
         # pytest-xdist 3.8 writes the group behind an id where pytest 9.2 does not look for it.
@@ -70,16 +83,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None]:
             item._id = type(item._id).parse(with_group)
 
 
-def _mark_clusters(items: list[pytest.Item]) -> None:
-    for item in items:
-        if any(name in _CLUSTERS for name in getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.cluster)
-            group = "doors" if item.path.parent.name in _DOORS else "agents"
-            item.add_marker(pytest.mark.xdist_group(group))
+def _shares_with_its_module(item: pytest.Item) -> bool:
+    """Whether a test uses a fixture that is made once a module."""
+    fixtures = getattr(item, "_fixtureinfo", None)
+    made = fixtures.name2fixturedefs.values() if fixtures else ()
+    return any(one.scope == "module" for (*_, one) in made)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Build Kubernetes before the first test, outside every test's time limit."""
+    """Build Kubernetes before the first test, outside every test's time limit.
+
+    What was imported and collected stays to the end: no look for garbage goes through it.
+    """
+    gc.freeze()
+    gc.enable()
     if session.config.option.collectonly:
         return
     if any(item.get_closest_marker("cluster") for item in session.items):
@@ -125,6 +142,32 @@ def _refuse_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
     if not reason.startswith(_ALLOWED_SKIP):
         report.outcome = "failed"
         report.longrepr = f"skipped in CI, where everything must run: {reason}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[object], request: Any
+) -> Generator[None, object, object]:
+    """Remember how clusters end, and what is made once a run from them."""
+    made = yield
+    needed = {fixturedef.argname, *fixturedef.argnames}
+    if fixturedef.scope == "session" and needed & {"kubernetes", *_cluster_ends}:
+        _cluster_ends[fixturedef.argname] = partial(fixturedef.finish, request)
+    return made
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None]:
+    """End clusters behind the last test of a worker's group: until the run ends they would rest."""
+    yield
+    if "PYTEST_XDIST_WORKER" in os.environ and _group(item) != _group(nextitem):
+        while _cluster_ends:
+            _cluster_ends.popitem()[1]()
+
+
+def _group(item: pytest.Item | None) -> object:
+    marker = item and item.get_closest_marker("xdist_group")
+    return marker and marker.args
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ from typing import Any
 import aiohttp
 
 from bench.report import Report
+from bench.stand.spending import spent
 from tests.integration.replicas.fleet import Fleet as Replicas
 from tests.integration.replicas.fleet import Replica
 from tests.servers.postgres import Postgres, find_postgres
@@ -150,16 +151,19 @@ async def answered(http: aiohttp.ClientSession, one: Replica, question: Json) ->
 async def roll(report: Report, replicas: Replicas, stage: Stage) -> None:
     """Restart each replica in turn while users ask."""
     users = Users(replicas, stage.fleet.clusters)
-    began = time.monotonic()
+    agents = {one.pid for one in stage.crowds}
+    before, began = spent(agents), time.monotonic()
     async with users.at_work():
         for one in replicas.replicas:
             stage.say(f"restarting {one.name}")
             await _restart(one)
-        took = time.monotonic() - began
+        used, took = spent(agents), time.monotonic() - began
     name = f"three replicas restarted in turn, {stage.size} agents: requests that failed"
     report.add(name, [users.failed], "", goal=0)
     report.add("the same, requests", [len(users.took)], "")
     report.add("the same, requests a second", [len(users.took) / took], "1/s")
+    for kind in sorted(used):
+        report.add(f"the same, what {kind} take", [(used[kind] - before[kind]) / took], "cores")
     report.add("the same, p99", [1000 * percentile(users.took, 0.99)], "ms")
     report.add("the same, slowest", [max(users.took)], "s")
     report.add("all agents linked after the last restart", [await stage.until_linked()], "s")

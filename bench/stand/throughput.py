@@ -100,16 +100,17 @@ def _followed(
 
 
 def _deliver(fleets: Sequence[Fleet], client: Client, version: int) -> None:
-    """Commit to each repository, and wait until each service has its commit."""
+    """Commit to each repository, and wait until each service has its commit.
+
+    One repository is looked at after the other: who looks is served by what is measured.
+    """
     waiting = {}
     for one in fleets:
         waiting[one.repository_id] = one.commit(version)
         one.hint()
     until = time.monotonic() + PATIENCE_S
-    while waiting:
-        if time.monotonic() > until:
-            raise RuntimeError(f"{len(waiting)} commits are not delivered")
-        time.sleep(_LOOK_S)
-        for id, sha in tuple(waiting.items()):
-            if all(one["sha"] == sha for one in services(client, id)):
-                del waiting[id]
+    for id, sha in waiting.items():
+        while any(one["sha"] != sha for one in services(client, id)):
+            if time.monotonic() > until:
+                raise RuntimeError(f"repository {id} was not delivered")
+            time.sleep(_LOOK_S)

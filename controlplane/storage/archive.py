@@ -41,6 +41,7 @@ Progress = Callable[[str, int], None]
 """Told the table in hand and how many rows are done in all."""
 
 _BATCH = 1000
+_ONE_MOMENT = READ_ONLY | {"postgresql": {"isolation_level": "REPEATABLE READ"}}
 
 
 async def dump(engine: AsyncEngine, into: BinaryIO, progress: Progress) -> tuple[str, int]:
@@ -48,12 +49,9 @@ async def dump(engine: AsyncEngine, into: BinaryIO, progress: Progress) -> tuple
 
     Conflict: there is nothing in it. Unavailable: it cannot be read.
     """
-    options = (
-        READ_ONLY if engine.dialect.name == "sqlite" else {"isolation_level": "REPEATABLE READ"}
-    )
     with failures_named("read"):
         async with engine.connect() as connection:
-            await connection.execution_options(**options)
+            await connection.execution_options(**_ONE_MOMENT[engine.dialect.name])
             async with connection.begin():
                 return await connection.run_sync(_dump, into, progress)
 

@@ -38,9 +38,9 @@ class Connection:
         self.touches = Touches()
 
     async def execute(
-        self, statement: Executable, rows: Sequence[dict[str, Any]] | None = None
+        self, statement: Executable, rows: Sequence[dict[str, Any]] | dict[str, Any] | None = None
     ) -> CursorResult[Any]:
-        """Run one statement, for each of `rows` if given."""
+        """Run one statement, with the one or for each of `rows` if given."""
         return await finished(self._connection.execute(statement, rows))
 
     async def execute_text(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
@@ -91,5 +91,5 @@ def failures_named(done: str) -> Generator[None, None, None]:
 async def _begin(connection: AsyncConnection, read_only: bool) -> None:
     await connection.start()
     if read_only:
-        await connection.execution_options(**READ_ONLY)
+        await connection.execution_options(**READ_ONLY[connection.dialect.name])
     await connection.begin()

@@ -10,6 +10,7 @@ from sqlalchemy import (
     Column,
     ColumnElement,
     Executable,
+    Select,
     Table,
     and_,
     bindparam,
@@ -41,6 +42,19 @@ def _layout(table: Table, kind: Any) -> tuple[tuple[str, ...], Any]:
     return names, select(*(table.c[name] for name in names))
 
 
+@cache
+def _by_values(table: Table, kind: Any, names: tuple[str, ...], *, locked: bool) -> Select[Any]:
+    """What finds one row by values of these columns, which are given as `by_<name>`.
+
+    Most that is read is found so: to build and to compile it anew costs more than to run it.
+    """
+    where = [table.c[name] == bindparam(f"by_{name}", type_=table.c[name].type) for name in names]
+    if "deleted_at" in table.c:
+        where.append(table.c.deleted_at.is_(None))
+    found = _layout(table, kind)[1].where(*where).limit(1)
+    return found.with_for_update(key_share=True) if locked else found
+
+
 class SqlReading(Generic[T]):
     """Reads rows of `table` as `kind`. `searched` names the columns that free text is sought in."""
 
@@ -64,7 +78,16 @@ class SqlReading(Generic[T]):
         return await self.peek(**equals)
 
     async def peek(self, **equals: Any) -> T | None:
-        rows = await self._fetch(self._rows.where(self._where(equals)).limit(1))
+        return await self._first(equals)
+
+    async def _first(self, equals: Mapping[str, Any], *, locked: bool = False) -> T | None:
+        if all(isinstance(value, str | int) for value in equals.values()):
+            found = _by_values(self._table, self._kind, tuple(equals), locked=locked)
+            given = {f"by_{name}": value for name, value in equals.items()}
+        else:
+            found, given = self._rows.where(self._where(equals)).limit(1), None
+            found = found.with_for_update(key_share=True) if locked else found
+        rows = [self._kind(*row) for row in await self._connection.execute(found, given)]
         return rows[0] if rows else None
 
     async def select(self, **equals: Any) -> list[T]:
@@ -188,12 +211,10 @@ class SqlRows(SqlReading[T]):
     async def find(self, **equals: Any) -> T | None:
         if self._connection.read_only:
             return await super().find(**equals)
-        one = self._rows.where(self._where(equals)).limit(1).with_for_update(key_share=True)
-        rows = await self._fetch(one)
-        if not rows:
-            return None
-        self._connection.touches.read(rows[0])
-        return rows[0]
+        found = await self._first(equals, locked=True)
+        if found is not None:
+            self._connection.touches.read(found)
+        return found
 
     async def lock(self, ids: Collection[str]) -> list[T]:
         found: list[T] = []

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from controlplane.domain.people import Token
 from controlplane.ports import Store
-from controlplane.usecases.together import Together
 from fleet.identity import ClusterId
+from fleet.runtime.batches import Batches
 
 Arrival = tuple[Token, ClusterId | None]
 
@@ -15,14 +15,14 @@ class Arrivals:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._together: Together[str, Arrival | None] = Together(self._read)
+        self._batches: Batches[str, Arrival | None] = Batches(self._read)
 
     async def find(self, hash: str) -> Arrival | None:
         """The agent's token with this hash, and its cluster if that is there; None: no such token.
 
         Unavailable: the store is away.
         """
-        return await self._together.ask(hash)
+        return await self._batches.ask(hash)
 
     async def _read(self, hashes: Sequence[str]) -> list[Arrival | None]:
         async with self._store.read() as tx:

@@ -11,9 +11,9 @@ from controlplane.usecases.delivery import parameters_of
 from controlplane.usecases.deps import Deps
 from controlplane.usecases.sources import sources_of, take
 from controlplane.usecases.strangers import Strangers
-from controlplane.usecases.together import Together
 from fleet.errors import NotFound
 from fleet.identity import ClusterId
+from fleet.runtime.batches import Batches
 
 Asked = tuple[ClusterId, str]
 
@@ -23,7 +23,7 @@ class Bundles:
 
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
-        self._users: Together[Asked, Service | None] = Together(self._find_users)
+        self._users: Batches[Asked, Service | None] = Batches(self._find_users)
         self._strangers = Strangers(deps.clock)
 
     async def fetch(self, cluster_id: ClusterId, digest: str) -> bytes:

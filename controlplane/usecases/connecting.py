@@ -10,10 +10,10 @@ from controlplane.domain.reports import FactsReport, Greeting
 from controlplane.usecases import audit_agents
 from controlplane.usecases.delivery import render_anew
 from controlplane.usecases.deps import CLUSTER, LINKED, Deps
-from controlplane.usecases.together import Together
 from controlplane.usecases.wanted import Asked, Wanted, Wants
 from fleet.errors import NotFound, TowlineError
 from fleet.identity import ClusterId
+from fleet.runtime.batches import Batches
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +33,11 @@ class Connecting:
     def __init__(self, deps: Deps, wants: Wants) -> None:
         self._deps = deps
         self._wants = wants
-        self._together: Together[tuple[ClusterId, Greeting], Connected] = Together(self._take_in)
+        self._batches: Batches[tuple[ClusterId, Greeting], Connected] = Batches(self._take_in)
 
     async def connected(self, cluster_id: ClusterId, agent: Greeting) -> Connected:
         """An agent has come. NotFound: its cluster was deleted. Unavailable."""
-        return await self._together.ask((cluster_id, agent))
+        return await self._batches.ask((cluster_id, agent))
 
     async def _take_in(
         self, coming: Sequence[tuple[ClusterId, Greeting]]

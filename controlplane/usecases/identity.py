@@ -33,10 +33,10 @@ from controlplane.usecases.deps import Deps
 from controlplane.usecases.federation import Federation
 from controlplane.usecases.guesses import Guesses
 from controlplane.usecases.scopes import grants_of
-from controlplane.usecases.together import Together
 from controlplane.usecases.tokens import SIGNED_IN, end_tokens, mint, publish_ended
 from fleet.errors import Forbidden, Invalid, NotFound, Unauthenticated, Unavailable
 from fleet.identity import ClusterId, TokenKind, token_hash, token_kind
+from fleet.runtime.batches import Batches
 
 log = structlog.get_logger(__name__)
 
@@ -60,7 +60,7 @@ class Identity:
         self._recognised: dict[str, tuple[float, Actor]] = {}
         self._guesses = Guesses(deps.clock)
         self._arrivals = Arrivals(deps.store)
-        self._first_uses: Together[str, None] = Together(self._note_first_uses)
+        self._first_uses: Batches[str, None] = Batches(self._note_first_uses)
         self._changes = 0
 
     async def authenticate(self, token: str, source: str = "") -> Actor:

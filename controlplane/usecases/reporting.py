@@ -1,6 +1,6 @@
 """What agents tell: of clusters that tell at the same time it is committed by one transaction."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +12,14 @@ from controlplane.usecases.dependencies import wakes
 from controlplane.usecases.deps import CLUSTER, SERVICE, Deps
 from controlplane.usecases.intake import Intake, ledger_of
 from controlplane.usecases.reportbatch import Bounds, ReportBatch, write_all
-from controlplane.usecases.together import Together
+from controlplane.usecases.retrying import again
 from fleet.errors import Conflict, NotFound, TowlineError
 from fleet.identity import ClusterId
+from fleet.runtime.batches import Batches
 
-_OBJECTS_WEIGH_A_REPORT = 50
+_OBJECTS_WEIGH_A_REPORT = 10
+# Of one cluster, in one transaction; and what more than this of one cluster is committed alone.
+_MOST_AT_ONCE, _LITTLE = 50, 25
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +33,19 @@ class Told:
     @property
     def weight(self) -> int:
         """About how much there is to write."""
-        bodies = [one.body for one in self.reports]
-        told = [one for one in bodies if isinstance(one, InventoryReport)]
-        objects = sum(len(one.present) + len(one.gone) for one in told)
-        return 1 + len(bodies) + objects // _OBJECTS_WEIGH_A_REPORT
+        return 1 + sum(map(_weight, self.reports))
+
+    def parts(self) -> "Iterator[Told]":
+        """The same in its order, so that others need not wait for much of it: one report of each
+        part at least."""
+        part, weight, offered = list[Report](), 0, self.offered
+        for report in self.reports:
+            weight += _weight(report)
+            if part and weight > _MOST_AT_ONCE:
+                yield Told(self.cluster_id, part, offered)
+                part, weight, offered = [], _weight(report), ()
+            part.append(report)
+        yield Told(self.cluster_id, part, offered)
 
 
 class Reporting:
@@ -43,14 +55,21 @@ class Reporting:
         self._deps = deps
         self._bounds = bounds
         self._intake = Intake(deps)
-        self._together = Together(self._take_in, lambda told: told.weight)
+        self._batches = Batches(self._take_in, alone=_LITTLE, weight=lambda told: told.weight)
 
     async def record(self, told: Told) -> int:
         """Commit reports; the number up to which all of the cluster's are committed. NotFound.
 
         Reports that were committed before are passed over, so sending again is harmless.
         """
-        return await self._together.ask(told)
+        last = 0
+        for part in told.parts():
+            last = await self._record(part)
+        return last
+
+    @again
+    async def _record(self, part: Told) -> int:
+        return await self._batches.ask(part)
 
     async def note(self, cluster_id: ClusterId, body: CommandReport) -> None:
         """Note of a command what its agent cannot tell, as it was never sent."""
@@ -142,3 +161,10 @@ def _tells_health(reports: Iterable[Report]) -> bool:
     """Whether others may have waited for what these tell."""
     bodies = [one.body for one in reports]
     return any(isinstance(one, StatusReport) and one.phase is Phase.HEALTHY for one in bodies)
+
+
+def _weight(report: Report) -> int:
+    """One, and one more for as many objects as cost the same."""
+    body = report.body
+    objects = len(body.present) + len(body.gone) if isinstance(body, InventoryReport) else 0
+    return 1 + objects // _OBJECTS_WEIGH_A_REPORT

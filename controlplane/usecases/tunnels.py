@@ -8,9 +8,9 @@ from typing import Any
 from controlplane.domain.tunnels import Replica, Tunnel
 from controlplane.ports import Transaction
 from controlplane.usecases.deps import TUNNEL, Deps
-from controlplane.usecases.together import Together
 from fleet.errors import Conflict, LimitExceeded, TowlineError
 from fleet.identity import ClusterId
+from fleet.runtime.batches import Batches
 
 _FORGOTTEN_AFTER = timedelta(days=1)
 
@@ -30,8 +30,8 @@ class Tunnels:
 
     def __init__(self, deps: Deps) -> None:
         self._deps = deps
-        self._claims: Together[Claim, Tunnel] = Together(self._claim)
-        self._releases: Together[tuple[ClusterId, int], None] = Together(self._release)
+        self._claims: Batches[Claim, Tunnel] = Batches(self._claim)
+        self._releases: Batches[tuple[ClusterId, int], None] = Batches(self._release)
 
     async def beat(self, id: str, address: str) -> list[Replica]:
         """Say that a replica lives; all that are known."""

@@ -7,8 +7,8 @@ from typing import TypeVar
 from controlplane.domain.commands import Command, CommandState
 from controlplane.domain.services import Service
 from controlplane.ports import ANY, Store
-from controlplane.usecases.together import Together
 from fleet.identity import ClusterId
+from fleet.runtime.batches import Batches
 
 Row = TypeVar("Row", Service, Command)
 _A_CLUSTER_WEIGHS = 10
@@ -41,11 +41,11 @@ class Wants:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._together = Together(self.read, lambda one: one.weight)
+        self._batches = Batches(self.read, weight=lambda one: one.weight)
 
     async def of(self, cluster_id: ClusterId, services: Collection[str] | None = None) -> Wanted:
         """What a cluster's agent is to be told of some services, or of all. Unavailable."""
-        return await self._together.ask(Asked(cluster_id, services))
+        return await self._batches.ask(Asked(cluster_id, services))
 
     async def read(self, asked: Sequence[Asked]) -> list[Wanted]:
         """The same for several."""

@@ -102,10 +102,23 @@ class SharedConnections:
         return hashlib.blake2b(repr(what).encode(), key=self._salt, digest_size=10).hexdigest()
 
     def _end_all(self, folder: Path) -> None:
+        """All at once: one that does not answer keeps no other waiting."""
+        leaving = []
         for path in folder.glob(f"{self._process}-*"):
-            command = [self._ssh, "-F", os.devnull, "-O", "exit", "-S", str(path), "all"]
-            with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-                subprocess.run(command, capture_output=True, timeout=_LEAVING_SECONDS, check=False)
+            with contextlib.suppress(OSError):
+                leaving.append(self._end(path))
+        until = self._clock.monotonic() + _LEAVING_SECONDS
+        for one in leaving:
+            try:
+                one.wait(max(until - self._clock.monotonic(), 0.0))
+            except subprocess.TimeoutExpired:
+                one.kill()
+                one.wait()
+
+    def _end(self, path: Path) -> subprocess.Popen[bytes]:
+        command = [self._ssh, "-F", os.devnull, "-O", "exit", "-S", str(path), "all"]
+        nothing = subprocess.DEVNULL
+        return subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing)
 
 
 def _reap(program: str) -> None:

@@ -32,7 +32,7 @@ class PeerContent:
         self._client = client
         self._me = me
         self._members = members
-        self._copying: dict[Member, Batches[bytes, TowlineError | None]] = {}
+        self._copying: dict[Member, Batches[bytes, None]] = {}
 
     async def get(self, digest: str) -> bytes | None:
         """As `ContentStore.get`. PeerAway: nobody has it, but one that may did not answer."""
@@ -56,11 +56,9 @@ class PeerContent:
     async def put(self, digest: str, data: bytes) -> None:
         """Give the best-ranked other replica a copy, which outlives this one."""
         for member in self._ranked(digest)[:1]:
-            (failure,) = await self._copies_to(member).do([data])
-            if failure is not None:
-                raise failure
+            await self._copies_to(member).ask(data)
 
-    def _copies_to(self, member: Member) -> Batches[bytes, TowlineError | None]:
+    def _copies_to(self, member: Member) -> Batches[bytes, None]:
         if member not in self._copying:
             gone = self._copying.keys() - set(self._members())
             self._copying = {one: at for one, at in self._copying.items() if one not in gone}

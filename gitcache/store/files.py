@@ -38,10 +38,7 @@ class _Disk(Generic[Item, Result]):
 
     async def do(self, item: Item) -> Result:
         """The result for one item. Unavailable, for the items that the disk has failed."""
-        (outcome,) = await self._batches.do([item])
-        if isinstance(outcome, Unavailable):
-            raise outcome
-        return outcome
+        return await self._batches.ask(item)
 
     async def _in_thread(self, items: Sequence[Item]) -> list[Result | Unavailable]:
         return await asyncio.to_thread(lambda: [self._outcome(item) for item in items])

@@ -18,6 +18,7 @@ DELETE = "towline.dev/delete"
 OPTIONS = "argocd.argoproj.io/sync-options"
 _WAVES = (WAVE, "argocd.argoproj.io/sync-wave", "deployment.plural.sh/sync-wave")
 _HELM_POLICY = "helm.sh/resource-policy"
+_UNDERSTOOD = frozenset({*_WAVES, REPLACE, PRUNE, DELETE, OPTIONS, _HELM_POLICY})
 _FARTHEST_WAVE = 100_000
 
 
@@ -54,7 +55,7 @@ ORDINARY = Directives()
 def directives_of(one: KubeObject) -> Directives:
     """The directives of an object. Invalid: a wave is not a number."""
     notes = annotations_of(one)
-    if not notes:
+    if _UNDERSTOOD.isdisjoint(notes):
         return ORDINARY
     options = _options(notes.get(OPTIONS, ""))
     replace = (_small(notes.get(REPLACE)), options.get("replace"), options.get("force"))

@@ -17,13 +17,18 @@ from syncagent.domain.pointers import MISSING, find, pointer_of
 
 Path = tuple[str, ...]
 
+_NESTED = (dict, list)
 _COUNTED = {("metadata", name) for name in ("managedFields", "resourceVersion", "generation")}
 
 
 def project(manifest: Any, live: Any) -> Any:
     """The part of `live` that `manifest` speaks of."""
     if isinstance(manifest, dict) and isinstance(live, dict):
-        return {k: project(v, live[k]) for k, v in manifest.items() if k in live}
+        return {
+            k: project(v, live[k]) if isinstance(v, _NESTED) else live[k]
+            for k, v in manifest.items()
+            if k in live
+        }
     if isinstance(manifest, list) and isinstance(live, list):
         return _project_list(manifest, live)
     return live

@@ -12,13 +12,13 @@ from syncagent.domain.directives import annotations_of, directives_of, number
 from syncagent.domain.health import Health, Verdict, assess
 from syncagent.domain.objects import KubeObject
 
-_HOOKS = ("towline.dev/hook", "argocd.argoproj.io/hook")
 _POLICIES = (
     "towline.dev/hook-delete-policy",
     "argocd.argoproj.io/hook-delete-policy",
     "helm.sh/hook-delete-policy",
 )
-_HELM_HOOK, _HELM_WEIGHT = "helm.sh/hook", "helm.sh/hook-weight"
+_HELM_WEIGHT = "helm.sh/hook-weight"
+_HOOKS = ("towline.dev/hook", "argocd.argoproj.io/hook", "helm.sh/hook")
 _MANY = 16
 
 
@@ -70,7 +70,7 @@ def hook_of(one: KubeObject) -> Hook | None:
     A hook without any moment is never run: it is skipped.
     """
     notes = annotations_of(one)
-    named = next((name for name in (*_HOOKS, _HELM_HOOK) if name in notes), None)
+    named = next(filter(notes.__contains__, _HOOKS), None)
     if named is None:
         return None
     words = _words(named, notes[named])

@@ -19,6 +19,7 @@ from syncagent.domain.rules import health_of
 from syncagent.domain.services import HealthRule
 
 _STUCK = {"Unschedulable", "SchedulingGated"}
+_MISSING = Verdict(Health.MISSING, "is not in the cluster", "Missing")
 
 
 @dataclass(slots=True)
@@ -64,14 +65,15 @@ class Owned:
 
     def observe(self, live: KubeObject, rules: Sequence[HealthRule] = ()) -> None:
         """Take over what a live object tells of itself, its health by a user's rules."""
-        self.uid = metadata_of(live).get("uid") or ""
+        meta = metadata_of(live)
+        self.uid = meta.get("uid") or ""
         self.version = resource_version(live)
         self.verdict = health_of(live, rules)
         if self.verdict.health == Health.HEALTHY:
             self.evidence = ""
         self.images = images_of(live)
         self.labels = _labels(live)
-        self.generation = metadata_of(live).get("generation") or 0
+        self.generation = meta.get("generation") or 0
         self.finalizers = _holders(live)
         self.seen = True
 
@@ -83,7 +85,7 @@ class Owned:
         """The object is no longer in the cluster."""
         self.seen, self.synced = True, False
         self.uid = self.live = ""
-        self.verdict = Verdict(Health.MISSING, "is not in the cluster", "Missing")
+        self.verdict = _MISSING
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +150,7 @@ class Tree:
 
     _children: dict[str, Component] = field(default_factory=dict)
     _by_owner: dict[str, set[str]] = field(default_factory=dict)
+    _by_key: dict[ObjectKey, str] = field(default_factory=dict)
 
     def put(self, child: Component) -> bool:
         """Add or replace a child; whether that changed anything."""
@@ -156,6 +159,7 @@ class Tree:
         self.drop(child.uid)
         self._children[child.uid] = child
         self._by_owner.setdefault(child.owner_uid, set()).add(child.uid)
+        self._by_key[child.ref.key] = child.uid
         return True
 
     def drop(self, uid: str) -> None:
@@ -163,6 +167,8 @@ class Tree:
         child = self._children.pop(uid, None)
         if child is None:
             return
+        if self._by_key.get(child.ref.key) == uid:
+            del self._by_key[child.ref.key]
         siblings = self._by_owner[child.owner_uid]
         siblings.discard(uid)
         if not siblings:
@@ -190,6 +196,10 @@ class Tree:
 
     def get(self, uid: str) -> Component | None:
         return self._children.get(uid)
+
+    def uid_of(self, key: ObjectKey) -> str:
+        """uid of the child that came last under a name; empty if there is none."""
+        return self._by_key.get(key, "")
 
     def members(self, kind: str, namespace: str) -> list[Component]:
         """Children of one kind in a namespace; of all namespaces if it is empty."""

@@ -71,6 +71,12 @@ def ref_of(one: KubeObject) -> ObjectRef:
     return ObjectRef(api.group, api.version, api.kind, namespace, name)
 
 
+def key_of(one: KubeObject) -> ObjectKey:
+    """The name of an object in every version of its API."""
+    api, meta = api_of(one), metadata_of(one)
+    return (api.group, api.kind, meta.get("namespace") or "", meta.get("name") or "")
+
+
 def metadata_of(one: KubeObject) -> dict[str, Any]:
     """An object's metadata; empty if they are not what they should be."""
     found = one.get("metadata")

@@ -78,10 +78,14 @@ def manifest_of(
     _mark(body, service_id, spec, OBJECT_ANNOTATION, _identity(ref))
     directives = directives_of(body)
     left = tuple(one for one in spec.options.ignored if concerns(one, ref))
-    words = [[*one.pointers, "", *one.managers] for one in left]
-    words += [[one.name, one.version] for one in boxes]
-    digest = fingerprint([body, words] if words else body)
+    digest = fingerprint([body, _words(left, boxes)] if left or boxes else body)
     return Manifest(ref, body, digest, (directives.wave, wave_of(ref)), directives, left, boxes)
+
+
+def _words(left: tuple[IgnoredDifference, ...], boxes: Boxes) -> list[list[str]]:
+    """What else than its body makes a manifest another one."""
+    words = [[*one.pointers, "", *one.managers] for one in left]
+    return words + [[one.name, one.version] for one in boxes]
 
 
 def hook_manifest(

@@ -97,14 +97,14 @@ def _names(keys: Iterable[ObjectKey]) -> str:
 
 
 def _check_name(one: KubeObject, name: str, namespace: str) -> None:
-    for part in (name, namespace):
-        if "/" in part or "%" in part or part in {".", ".."}:
-            raise Invalid(f"{describe(one)}: {part!r} is not a name")
-    strict = not _FREE_NAMES.fullmatch(api_of(one).group)
-    if len(name) > _LONGEST_NAME or strict and not _SUBDOMAIN.fullmatch(name):
+    if namespace and not _LABEL.fullmatch(namespace):
+        raise Invalid(f"{describe(one)}: its namespace must be a DNS label by RFC 1123")
+    if len(name) <= _LONGEST_NAME and _SUBDOMAIN.fullmatch(name):
+        return
+    if "/" in name or "%" in name or name in {".", ".."}:
+        raise Invalid(f"{describe(one)}: {name!r} is not a name")
+    if len(name) > _LONGEST_NAME or not _FREE_NAMES.fullmatch(api_of(one).group):
         raise Invalid(
             f"{describe(one)}: its name must be a DNS name by RFC 1123: "
             "small letters, digits, - and ."
         )
-    if namespace and not _LABEL.fullmatch(namespace):
-        raise Invalid(f"{describe(one)}: its namespace must be a DNS label by RFC 1123")

@@ -16,7 +16,7 @@ from fleet.errors import TowlineError, Unavailable
 from fleet.runtime.backoff import Backoff
 from fleet.runtime.clock import Clock
 from syncagent.domain.events import Gone, Relisted, Seen, Unlisted
-from syncagent.domain.objects import Api, KubeObject, ObjectKey, metadata_of, ref_of
+from syncagent.domain.objects import Api, KubeObject, ObjectKey, key_of, metadata_of
 from syncagent.kube.client import JSON, KubeClient
 from syncagent.kube.discovery import Discovery, Resource
 from syncagent.ports import Refused, Sink
@@ -101,7 +101,7 @@ class Follower:
                 raise
             for item in answer.get("items") or ():
                 live = _typed(item, resource.api)
-                keys.add(ref_of(live).key)
+                keys.add(key_of(live))
                 self._sink(Seen(resource.api, live, self._partial))
             meta = answer.get("metadata") or {}
             if not meta.get("continue"):

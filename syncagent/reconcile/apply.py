@@ -14,7 +14,7 @@ from syncagent.domain.adoption import former_tools, handed_over, relinquished
 from syncagent.domain.deletion import is_precious
 from syncagent.domain.directives import Leave, directives_of
 from syncagent.domain.leaving import given_up, kept
-from syncagent.domain.objects import KubeObject, ObjectRef, metadata_of, resource_version
+from syncagent.domain.objects import KubeObject, ObjectRef, metadata_of
 from syncagent.domain.ownership import Manifest
 from syncagent.domain.services import Problem, ServiceSpec, SyncOptions
 from syncagent.domain.waves import in_waves
@@ -61,6 +61,14 @@ class Writer:
             for manifest in wave:
                 groups[manifest.ref.group].append(manifest)
             await asyncio.gather(*(one for part in groups.values() for one in self._workers(part)))
+        self._watch(manifests)
+
+    def _watch(self, manifests: list[Manifest]) -> None:
+        """Nobody looks at what is seen during a walk: one list after it costs less than to be told
+        of each of our own writes."""
+        for manifest in manifests:
+            if (one := self.service.owned[manifest.key]).uid:
+                self.tools.watch(one.ref)
 
     def _workers(self, manifests: list[Manifest]) -> list[Coroutine[Any, Any, None]]:
         """Some for each API group: a slow one holds up no other, and thousands of objects that
@@ -186,17 +194,17 @@ async def until_gone(tools: Tools, ref: ObjectRef, uid: str) -> None:
 def note(tools: Tools, service: Service, manifest: Manifest, live: KubeObject) -> bool:
     """Note what an apply has led to; whether it changed the object."""
     one = service.owned[manifest.key]
-    changed = resource_version(live) != one.version or not one.uid
-    if changed and one.applied == manifest.digest:
-        one.heals = (*one.heals[-HEALS_KEPT:], tools.clock.monotonic())
+    known, version = one.uid, one.version
     one.ref = manifest.ref
     one.observe(live, service.rules)
+    changed = one.version != version or not known
+    if changed and one.applied == manifest.digest:
+        one.heals = (*one.heals[-HEALS_KEPT:], tools.clock.monotonic())
     tools.evidence.suspect(service, one)
     one.applied = manifest.digest
     one.live = sealed.live_state(tools, manifest, live)
     one.synced, one.doubtful, one.leaving = True, False, False
     tools.registry.identify(one)
-    tools.watch(one.ref)
     return changed
 
 

@@ -161,6 +161,7 @@ async def _heal(
         service.failures[one.key] = problem_of(error, one.ref)
         return
     changed = note(tools, service, manifest, healed)
+    tools.watch(one.ref)
     tools.memory.record((one,))
     if changed:
         _report(tools, manifest, live, healed, healed_now=True)

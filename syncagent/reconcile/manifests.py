@@ -6,7 +6,7 @@ import orjson
 
 from fleet.bundle import MAX_OBJECTS
 from fleet.errors import Invalid
-from syncagent.domain.objects import KubeObject, ObjectKey, api_of, ref_of
+from syncagent.domain.objects import Api, KubeObject, ObjectKey, api_of, ref_of
 from syncagent.domain.ownership import HookManifest, Manifest, hook_manifest, manifest_of
 from syncagent.domain.refusals import check_object, check_owners
 from syncagent.domain.sealed import with_boxes
@@ -38,10 +38,14 @@ async def plan_bundle(cluster: Cluster, target: Desired, data: bytes) -> Plan:
         text = f"{len(lines):,} objects in one service; {MAX_OBJECTS:,} at most"
         return Plan(problems=[Problem(text, "Invalid")])
     plan, offset = Plan(defines=_definitions(lines)), 0
+    places: dict[Api, bool] = {}
     for line in lines:
         raw = object_of(line)
         try:
-            await _take(cluster, plan, target, raw, line, offset)
+            check_object(raw, len(line))
+            if (api := api_of(raw)) not in places:
+                places[api] = await _namespaced(cluster, api, plan)
+            _take(plan, target, raw, line, offset, places[api])
         except Invalid as error:
             plan.problems.append(Problem(error.message, "Invalid", ref_of(raw)))
         offset += len(line) + 1
@@ -70,14 +74,12 @@ async def manifest_for(
     return manifest_of(raw, service.id, spec, bool(key[2]), boxes)
 
 
-async def _take(
-    cluster: Cluster, plan: Plan, target: Desired, raw: KubeObject, line: bytes, offset: int
+def _take(
+    plan: Plan, target: Desired, raw: KubeObject, line: bytes, offset: int, namespaced: bool
 ) -> None:
     """Add one object of a bundle to the plan: `raw`, which is `line` there. Invalid."""
     assert target.spec is not None
-    check_object(raw, len(line))
     raw, boxes = with_boxes(raw, line, target.spec)
-    namespaced = await _namespaced(cluster, raw, plan)
     hook = hook_manifest(raw, target.service_id, target.spec, namespaced, boxes)
     if hook is not None:
         plan.hooks.append(hook)
@@ -90,9 +92,8 @@ async def _take(
     plan.spans[key] = (offset, len(line))
 
 
-async def _namespaced(cluster: Cluster, raw: KubeObject, plan: Plan) -> bool:
-    """Whether an object lives in a namespace; the bundle tells of kinds that are not there yet."""
-    api = api_of(raw)
+async def _namespaced(cluster: Cluster, api: Api, plan: Plan) -> bool:
+    """Whether a kind lives in namespaces; the bundle tells of kinds that are not there yet."""
     try:
         return await cluster.namespaced(api)
     except UnknownApi:

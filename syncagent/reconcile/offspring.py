@@ -14,7 +14,15 @@ from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 from syncagent.domain.events import Gone, Relisted, Seen, Sighting, Unlisted
 from syncagent.domain.inventory import child_of
-from syncagent.domain.objects import Api, KubeObject, ObjectRef, controller_uid, metadata_of, ref_of
+from syncagent.domain.objects import (
+    Api,
+    KubeObject,
+    ObjectKey,
+    ObjectRef,
+    controller_uid,
+    metadata_of,
+    ref_of,
+)
 from syncagent.domain.pods import crash_of
 from syncagent.domain.strays import Place
 from syncagent.ports import Cluster
@@ -132,16 +140,24 @@ class Offspring:
                 self._relisted(sighting)
             return
         owner_uid, ref = controller_uid(sighting.live), ref_of(sighting.live)
-        strays = self._registry.strays
+        strays, uid = self._registry.strays, metadata_of(sighting.live).get("uid") or ""
+        if isinstance(sighting, Seen):
+            self._drop_namesake(ref.key, uid)
         if isinstance(sighting, Gone) or not owner_uid:
             strays.drop(ref.key, ref.api)
-            self._drop(metadata_of(sighting.live).get("uid") or "")
+            self._drop(uid)
         elif self._registry.service_above(owner_uid) is None:
-            self._drop(metadata_of(sighting.live).get("uid") or "")
+            self._drop(uid)
             strays.put(ref.key, ref.api, owner_uid)
         elif isinstance(sighting, Seen):
             strays.drop(ref.key, ref.api)
             self._take(sighting.live)
+
+    def _drop_namesake(self, key: ObjectKey, uid: str) -> None:
+        """Made again under its name while nobody watched, as a stateful set's pods are."""
+        former = self._registry.tree.uid_of(key)
+        if former not in ("", uid):
+            self._drop(former)
 
     def _take(self, live: KubeObject) -> None:
         child = child_of(live)

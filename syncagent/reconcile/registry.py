@@ -235,6 +235,10 @@ class Registry:
             yield from (one.ref for one in service.owned.values())
         yield from (ref for ref, _ in self._hooks.values())
 
+    def places_of(self, api: Api) -> set[str]:
+        """Namespaces of the owned objects, and of hooks that run, of a kind."""
+        return {ref.namespace for ref in self.workloads() if ref.api == api}
+
     def awaited_kinds(self) -> set[tuple[str, str]]:
         """Kinds (group, kind) of objects that services wait to have, or cannot have now."""
         return {
@@ -251,15 +255,14 @@ class Registry:
     def rival(self, service: Service, ref: ObjectRef) -> str:
         """Who else has an object that a service wants, for people; empty if nobody."""
         holder, stranger = self.claimant(ref.key), self.strangers.get(ref.key)
-        leaves = f"service {service.name} leaves it alone: one of the two must give it up"
         if stranger is not None:
             return (
-                f"{ref} belongs to service {stranger} of another Towline installation; {leaves};"
-                f" if the other is gone, take its label {SERVICE_LABEL} off"
+                f"{ref} belongs to service {stranger} of another Towline installation;"
+                f" {_leaves(service)}; if the other is gone, take its label {SERVICE_LABEL} off"
             )
         if holder is None or holder is service:
             return ""
-        return f"{ref} belongs to service {holder.name} already; {leaves}"
+        return f"{ref} belongs to service {holder.name} already; {_leaves(service)}"
 
     def heir(self, holder: Service, key: ObjectKey) -> Service | None:
         """Another service, which is to stay, that waits to have what its holder gives up."""
@@ -295,3 +298,7 @@ class Registry:
             for one in service.owned.values()
             if one.ref.api == api and namespace in (None, one.ref.namespace)
         ]
+
+
+def _leaves(service: Service) -> str:
+    return f"service {service.name} leaves it alone: one of the two must give it up"

@@ -1,8 +1,8 @@
 """Which watches run: one for each kind in use; what workloads bring forth has its own.
 
 Owned objects are selected by label. A kind that may not be watched in all namespaces is watched in
-those of its owned objects, and asked for object by object where that is forbidden too. The watches
-of a kind end once nobody has, or waits to have, an object of it.
+those of its owned objects and of hooks that run, and asked for object by object where that is
+forbidden too. The watches of a kind end once nobody has, or waits to have, an object of it.
 """
 
 import asyncio
@@ -14,7 +14,15 @@ from fleet.runtime.tasks import Tasks
 from syncagent.domain.events import Gone, Relisted, Seen, Sighting, Unlisted
 from syncagent.domain.health import Health, Verdict
 from syncagent.domain.inventory import Owned
-from syncagent.domain.objects import Api, KubeObject, ObjectRef, metadata_of, ref_of
+from syncagent.domain.objects import (
+    Api,
+    KubeObject,
+    ObjectKey,
+    ObjectRef,
+    key_of,
+    metadata_of,
+    ref_of,
+)
 from syncagent.domain.ownership import SERVICE_LABEL, owner_of, run_of
 from syncagent.domain.services import Problem
 from syncagent.ports import Cluster, Refused
@@ -65,9 +73,7 @@ class Watchers:
             if (api.group, api.kind) not in kinds:
                 self._end(api)
         for api, running in self._narrow.items():
-            for namespace in running.keys() - {
-                one.ref.namespace for one in registry.objects_of(api)
-            }:
+            for namespace in running.keys() - registry.places_of(api):
                 running.pop(namespace).cancel()
         self._offspring.keep_only(registry.workloads())
 
@@ -92,26 +98,26 @@ class Watchers:
             self._registry.note_listed(sighting.api, sighting.namespace, sighting.keys)
             self._missing(sighting)
             return
-        ref = ref_of(sighting.live)
-        if run_of(sighting.live) is not None:
-            self._on_hook(ref, sighting.live)
-            return
-        service = self._registry.claimant(ref.key)
-        one = service.owned[ref.key] if service is not None else None
+        key = key_of(sighting.live)
+        service = self._registry.claimant(key)
+        one = service.owned[key] if service is not None else None
         if one is not None and isinstance(sighting, Seen) and one.is_known(sighting.live):
+            return
+        if run_of(sighting.live) is not None:
+            self._on_hook(key, sighting.live)
             return
         claimed = self._is_claimed(sighting)
         if service is None or one is None or one.ref.api != sighting.api:
             return
         if claimed:
             # Nobody wins a fight between two that are both sure: people must decide.
-            text = self._registry.rival(service, ref)
-            service.failures[ref.key] = Problem(text, "Claimed", ref)
+            ref = ref_of(sighting.live)
+            service.failures[key] = Problem(self._registry.rival(service, ref), "Claimed", ref)
         elif isinstance(sighting, Gone) or owner_of(sighting.live) == service.id:
-            service.inbox[ref.key] = sighting
+            service.inbox[key] = sighting
         else:
             # Our marks were changed: to us it is as good as gone, and is put right like that.
-            service.inbox[ref.key] = Gone(sighting.api, sighting.live)
+            service.inbox[key] = Gone(sighting.api, sighting.live)
         self._tell(service, True)
 
     def _is_claimed(self, sighting: Seen | Gone) -> bool:
@@ -127,8 +133,8 @@ class Watchers:
             self._go_round(api, namespace)
             return
         self._narrow.setdefault(api, {})
-        for one in self._registry.objects_of(api):
-            self._watch_narrowly(api, one.ref.namespace)
+        for one in self._registry.places_of(api):
+            self._watch_narrowly(api, one)
 
     def _watch_narrowly(self, api: Api, namespace: str) -> None:
         running = self._narrow[api]
@@ -174,11 +180,11 @@ class Watchers:
             service.inbox[one.key] = sighting
         self._tell(service, sighting is not None)
 
-    def _on_hook(self, ref: ObjectRef, live: KubeObject) -> None:
+    def _on_hook(self, key: ObjectKey, live: KubeObject) -> None:
         labels = metadata_of(live).get("labels") or {}
         service = self._registry.get(labels.get(SERVICE_LABEL) or "")
-        if service is not None and service.gate is not None and ref.key in service.gate.hooks:
-            service.hooks_seen[ref.key] = live
+        if service is not None and service.gate is not None and key in service.gate.hooks:
+            service.hooks_seen[key] = live
             self._tell(service, True)
 
     def _missing(self, sighting: Relisted) -> None:

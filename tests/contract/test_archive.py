@@ -1,7 +1,8 @@
 """A store as lines: out of either dialect, into either, and nothing is another thing after."""
 
 import io
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,16 @@ async def target(store_url: str) -> AsyncIterator[AsyncEngine]:
     await engine.dispose()
 
 
+@asynccontextmanager
+async def filled(folder: Path) -> AsyncGenerator[AsyncEngine]:
+    """A store with rows in each table, where it does not matter of which dialect."""
+    engine = make_engine(migrated.put_sqlite(folder / "source"))
+    async with engine.begin() as connection:
+        await connection.run_sync(fill)
+    yield engine
+    await engine.dispose()
+
+
 async def kept(engine: AsyncEngine) -> tuple[str, list[bytes]]:
     """The schema and lines of a dump."""
     into = io.BytesIO()
@@ -74,10 +85,10 @@ async def test_what_is_loaded_is_what_was_dumped(source: AsyncEngine, target: As
     assert len(lines) > ROWS * 40
 
 
-async def test_numbers_go_on_after_the_last(source: AsyncEngine, target: AsyncEngine) -> None:
+async def test_numbers_go_on_after_the_last(target: AsyncEngine, tmp_path: Path) -> None:
     """A row without a number gets one that is free."""
-    schema, lines = await kept(source)
-    await load(target, schema, lines, nothing)
+    async with filled(tmp_path) as source:
+        await load(target, *await kept(source), nothing)
 
     def add(connection: Connection) -> Any:
         tables = MetaData()
@@ -110,22 +121,17 @@ SPOILT: list[tuple[Callable[[list[bytes]], list[bytes]], str]] = [
 
 async def test_a_spoilt_backup_leaves_the_store_empty(tmp_path: Path) -> None:
     """All or nothing: each attempt finds an empty store again."""
-    source = make_engine(migrated.put_sqlite(tmp_path / "source"))
-    async with source.begin() as connection:
-        await connection.run_sync(fill)
-    schema, lines = await kept(source)
+    async with filled(tmp_path) as source:
+        schema, lines = await kept(source)
     target = make_engine(sqlite_url(tmp_path))
     for spoil, said in SPOILT:
         with pytest.raises(Invalid, match=said):
             await load(target, schema, spoil(lines), nothing)
         assert (await revisions(target))[0] is None
-    await source.dispose()
     await target.dispose()
 
 
-async def test_a_store_of_an_older_version_is_brought_up(
-    source: AsyncEngine, target: AsyncEngine
-) -> None:
+async def test_a_store_of_an_older_version_is_brought_up(target: AsyncEngine) -> None:
     """Lines of the first schema, with rows in each table, arrive in the newest one."""
     async with target.begin() as connection:
         await connection.run_sync(migrate_connection, "0001")
@@ -134,7 +140,8 @@ async def test_a_store_of_an_older_version_is_brought_up(
     async with target.begin() as connection:
         await connection.run_sync(forget)
     assert await load(target, first, lines, nothing) == orjson.loads(lines[-1])["rows"]
-    assert (await revisions(target))[0] == (await kept(source))[0]
+    is_now, newest = await revisions(target)
+    assert is_now == newest
 
 
 def forget(connection: Connection) -> None:

@@ -146,8 +146,28 @@ async def test_each_cluster_has_bounds_of_its_own(store: SqlStore, reporting: Re
     assert alarmed == [CLUSTERS[1]]
 
 
-def test_many_objects_weigh_more_than_a_word() -> None:
-    """Else inventories of whole clusters would gather in one transaction, and in memory."""
+async def test_one_that_tells_of_much_holds_up_nobody(
+    store: SqlStore, reporting: Reporting
+) -> None:
+    """What it tells is committed in parts, with others between, and whole in the end."""
+    loud, calm, *_ = CLUSTERS
+    much = [told(loud, first=1 + 2 * turn, objects=600).reports for turn in range(3)]
+    reports = [one for some in much for one in some]
+    ends: list[ClusterId] = []
+
+    async def ended(what: Told) -> int:
+        number = await reporting.record(what)
+        ends.append(what.cluster_id)
+        return number
+
+    assert await asyncio.gather(ended(Told(loud, reports)), ended(told(calm))) == [6, 2]
+    assert ends == [calm, loud]
+
+
+def test_parts_keep_the_order_and_what_was_offered_comes_first() -> None:
     a, *_ = CLUSTERS
-    assert told(a, objects=20_000).weight > 100 * told(a).weight
-    assert told(a, objects=49).weight == told(a).weight
+    many = Told(a, [*told(a).reports] * 60, told(a).offered)
+    parts = list(many.parts())
+    assert [one for part in parts for one in part.reports] == many.reports
+    assert [len(part.offered) for part in parts] == [1, 0, 0]
+    assert list(Told(a, []).parts()) == [Told(a, [])]

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 from fleet.errors import TowlineError
-from syncagent.domain.events import Gone, Relisted, Seen
+from syncagent.domain.events import Gone, Relisted, Seen, Unlisted
 from syncagent.domain.fields import Entry
 from syncagent.domain.objects import Api, KubeObject, ObjectKey, ObjectRef, api_of, ref_of
 from syncagent.ports import Deletion, Notice, Refused, Sink
@@ -18,8 +18,9 @@ class FakeCluster:
     """`fail` maps kinds or names to the error that touching them gives; `calls` counts verbs.
 
     `out_of_reach` is the error that everything gives. `logs` and `warned` are told of objects by
-    name; `told` are the events written. Objects named in `fixed` cannot be changed in place;
-    `forced` are those that were applied with the fields of others.
+    name; `told` are the events written. Kinds in `hidden` may not be listed in all namespaces at
+    once. Objects named in `fixed` cannot be changed in place; `forced` are those that were applied
+    with the fields of others.
     """
 
     def __init__(self) -> None:
@@ -30,6 +31,7 @@ class FakeCluster:
         self.logs: dict[str, str] = {}
         self.warned: dict[str, list[str]] = {}
         self.told: list[Notice] = []
+        self.hidden: set[str] = set()
         self.fixed: set[str] = set()
         self.forced: set[ObjectKey] = set()
         self._version = 100
@@ -91,17 +93,24 @@ class FakeCluster:
         self.put(_merge(self.objects[ref.key], patch))
 
     async def follow(self, api: Api, namespace: str, selector: str, sink: Sink) -> None:
+        self.calls.append(("follow", f"{api.kind} {namespace}"))
+        if api.kind in self.hidden and not namespace:
+            sink(Unlisted(api, namespace, "forbidden"))
+            await asyncio.Event().wait()
+        self._list(api, namespace, selector, sink)
+        self._sinks.append((api, namespace, selector, sink))
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self._sinks.remove((api, namespace, selector, sink))
+
+    def _list(self, api: Api, namespace: str, selector: str, sink: Sink) -> None:
         found = {
             key: one for key, one in self.objects.items() if _matches(one, api, namespace, selector)
         }
         for one in found.values():
             sink(Seen(api, copy.deepcopy(one)))
         sink(Relisted(api, namespace, frozenset(found), self._version))
-        self._sinks.append((api, namespace, selector, sink))
-        try:
-            await asyncio.Event().wait()
-        finally:
-            self._sinks.remove((api, namespace, selector, sink))
 
     async def versions(self, api: Api, namespace: str, selector: str) -> dict[ObjectKey, int]:
         self.calls.append(("versions", f"{api.kind} {namespace}"))
@@ -145,6 +154,16 @@ class FakeCluster:
         for api, namespace, selector, sink in self._sinks:
             if _matches(gone, api, namespace, selector):
                 sink(Gone(api, copy.deepcopy(gone)))
+
+    def swap(self, key: ObjectKey) -> KubeObject:
+        """Make an object anew under its name while all watches are broken; then they list."""
+        sinks, self._sinks = self._sinks, []
+        meta = {k: v for k, v in self.objects[key]["metadata"].items() if k != "uid"}
+        new = self.put(self.objects[key] | {"metadata": meta})
+        for sink in sinks:
+            self._list(*sink)
+        self._sinks = sinks
+        return new
 
     def watched(self) -> set[str]:
         """The kinds that somebody follows."""

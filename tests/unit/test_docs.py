@@ -21,6 +21,8 @@ from towline.settings import ServeSettings
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+# Each worker would build the command line and its page anew.
+pytestmark = pytest.mark.xdist_group("docs")
 PACKAGES = ("fleet", "controlplane", "syncagent", "gitcache", "proxy", "towline")
 
 LINK = re.compile(r"!?\[[^]]*\]\(([^)\s]+)\)")
@@ -49,8 +51,9 @@ def code_of(page: Path) -> list[str]:
 
 @cache
 def generator() -> dict[str, Any]:
-    """The names of docs/generate.py."""
-    return runpy.run_path(str(ROOT / "docs" / "generate.py"))
+    """The names of docs/generate.py; what it reads from the program it reads once."""
+    names = runpy.run_path(str(ROOT / "docs" / "generate.py"))
+    return names | {"commands": cache(names["commands"]), "page": cache(names["page"])}
 
 
 def anchors(page: Path) -> set[str]:
@@ -178,11 +181,13 @@ def test_the_reference_of_commands_is_what_the_program_says() -> None:
     assert generated["PAGE"].read_text() == generated["page"]()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_queries_are_valid_against_the_schema(page: Path) -> None:
+def test_queries_are_valid_against_the_schema() -> None:
     schema = build_schema((ROOT / "schema.graphql").read_text())
     errors = [
-        str(error) for text in blocks(page, "graphql") for error in validate(schema, parse(text))
+        f"{name_of(page)}: {error}"
+        for page in PAGES
+        for text in blocks(page, "graphql")
+        for error in validate(schema, parse(text))
     ]
     assert errors == []
 

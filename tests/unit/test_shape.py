@@ -8,6 +8,7 @@ import ast
 import re
 import subprocess
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from statistics import median, quantiles
@@ -18,6 +19,9 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = ("fleet", "controlplane", "syncagent", "gitcache", "proxy", "towline")
 # Written by a tool, or a list of statements that nobody refactors.
 GENERATED = re.compile(r"_pb2(_grpc)?\.pyi?$|/migrations/versions/")
+
+# Each worker would parse all files anew.
+pytestmark = pytest.mark.xdist_group("shape")
 
 FILE_LINES = 800
 FUNCTION_LINES = 80
@@ -46,19 +50,54 @@ def modules(*folders: str) -> list[Path]:
     return sorted(path for path in found if not GENERATED.search(str(path)))
 
 
+@dataclass(frozen=True)
+class Function:
+    """A function or method; `imports` are the lines in it that import our own code."""
+
+    name: str
+    line: int
+    lines: int
+    documented: bool
+    imports: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What the tests here ask of a file; its whole tree would be a hundred times as large."""
+
+    empty: bool
+    docstring: str
+    functions: tuple[Function, ...]
+
+
 @cache
-def tree(path: Path) -> ast.Module:
-    """A parsed file."""
-    return ast.parse(path.read_text())
+def outline(path: Path) -> Outline:
+    """A file, parsed once for all tests."""
+    tree = ast.parse(path.read_text())
+    functions = (
+        function(node)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+    return Outline(not tree.body, ast.get_docstring(tree) or "", tuple(functions))
 
 
-def functions(paths: list[Path]) -> Iterator[tuple[str, int]]:
-    """Where each function is, and how many lines it has."""
+def function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Function:
+    imports = (one for one in ast.walk(node) if isinstance(one, ast.Import | ast.ImportFrom))
+    return Function(
+        node.name,
+        node.lineno,
+        (node.end_lineno or node.lineno) - node.lineno + 1,
+        bool(ast.get_docstring(node)),
+        tuple(one.lineno for one in imports if is_own_import(one)),
+    )
+
+
+def functions(paths: list[Path]) -> Iterator[tuple[str, Function]]:
+    """Each function, and where it is."""
     for path in paths:
-        for node in ast.walk(tree(path)):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                lines = (node.end_lineno or node.lineno) - node.lineno + 1
-                yield f"{path.relative_to(ROOT)}:{node.lineno} {node.name}", lines
+        for one in outline(path).functions:
+            yield f"{path.relative_to(ROOT)}:{one.line} {one.name}", one
 
 
 def tracked() -> list[Path]:
@@ -77,12 +116,12 @@ def test_no_file_is_longer_than_a_reader_holds() -> None:
 def test_no_function_is_longer_than_a_screen() -> None:
     """80 lines at most, tests included."""
     found = functions(modules(*PACKAGES, "tests"))
-    assert {where: lines for where, lines in found if lines > FUNCTION_LINES} == {}
+    assert {where: one.lines for where, one in found if one.lines > FUNCTION_LINES} == {}
 
 
 def test_most_functions_and_files_are_small() -> None:
     """The median and the ninth decile of the product's code."""
-    lines = [lines for _, lines in functions(modules(*PACKAGES))]
+    lines = [one.lines for _, one in functions(modules(*PACKAGES))]
     files = [len(path.read_text().splitlines()) for path in modules(*PACKAGES)]
     assert median(lines) <= MEDIAN_FUNCTION_LINES
     assert quantiles(lines, n=10)[-1] <= LONG_FUNCTION_LINES
@@ -92,7 +131,8 @@ def test_most_functions_and_files_are_small() -> None:
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_module_says_what_it_is(package: str) -> None:
     """A docstring at the head of each file that holds anything."""
-    silent = [path for path in modules(package) if tree(path).body and not docstring(path)]
+    told = {path: outline(path) for path in modules(package)}
+    silent = [path for path, one in told.items() if not (one.empty or one.docstring)]
     assert silent == []
 
 
@@ -100,13 +140,8 @@ def test_every_module_says_what_it_is(package: str) -> None:
 def test_every_room_says_what_lives_there_and_what_may_not(package: str) -> None:
     """A package and its rooms open with two sentences: purpose, and prohibition."""
     rooms = [ROOT / package / "__init__.py", *(ROOT / package).glob("*/__init__.py")]
-    short = [path for path in rooms if len(re.findall(r"[.;]\s|\.$", docstring(path))) < 2]
+    short = [one for one in rooms if len(re.findall(r"[.;]\s|\.$", outline(one).docstring)) < 2]
     assert short == []
-
-
-def docstring(path: Path) -> str:
-    """The docstring of a module, empty without one."""
-    return ast.get_docstring(tree(path)) or ""
 
 
 def test_no_room_is_a_heap() -> None:
@@ -118,15 +153,8 @@ def test_no_room_is_a_heap() -> None:
 
 def test_our_own_code_is_imported_at_the_head_of_a_file() -> None:
     """An import inside a function hides a cycle or a cost."""
-    hidden = [
-        f"{path.relative_to(ROOT)}:{node.lineno}"
-        for path in modules(*PACKAGES)
-        for function in ast.walk(tree(path))
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
-        for node in ast.walk(function)
-        if isinstance(node, ast.Import | ast.ImportFrom) and is_own_import(node)
-    ]
-    assert hidden == []
+    found = functions(modules(*PACKAGES))
+    assert {where: one.imports for where, one in found if one.imports} == {}
 
 
 def is_own_import(node: ast.Import | ast.ImportFrom) -> bool:
@@ -139,13 +167,9 @@ def is_own_import(node: ast.Import | ast.ImportFrom) -> bool:
 def test_every_test_states_its_intent() -> None:
     """By a docstring, or by a name of at least three words."""
     silent = [
-        f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"
-        for path in modules("tests")
-        for node in ast.walk(tree(path))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and node.name.startswith("test_")
-        and not ast.get_docstring(node)
-        and len(node.name.split("_")) < 4
+        where
+        for where, one in functions(modules("tests"))
+        if one.name.startswith("test_") and not one.documented and len(one.name.split("_")) < 4
     ]
     assert silent == []
 

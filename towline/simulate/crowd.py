@@ -10,6 +10,7 @@ import os
 import random
 import sys
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -29,6 +30,7 @@ Json = dict[str, Any]
 
 _AT_ONCE = 100
 _POLL_S, _JOIN_POLL_S = 0.02, 0.1
+_GRACE_S = 1.0
 _MOST_LINE = 64 << 20
 _COLLECT_AFTER = (20_000, 20, 20)
 
@@ -126,26 +128,34 @@ class Crowd:
         return {"changes": before}
 
     async def probe(self, agents: Sequence[str], seconds: float, rate: float) -> Json:
-        """Seconds from a report to its acknowledgement, of agents that take turns, `rate` a
-        second; an agent of which the last one is not acknowledged is passed over."""
+        """Seconds from a report to its acknowledgement, of agents drawn `rate` times a second.
+
+        An agent of which the last one is not acknowledged is passed over. What is not acknowledged
+        `_GRACE_S` after the end counts as long as it has waited.
+        """
         took: list[float] = []
-        work = Tasks("probes")
+        work, sent = Tasks("probes"), 0
         until = self._clock.monotonic() + seconds
         while self._clock.monotonic() < until:
             agent = self._agents[random.choice(agents)]
             if not agent.outbox.unacknowledged and agent.link.linked:
                 work.spawn("probe", self._probe(agent, took))
+                sent += 1
             await self._clock.sleep(1 / rate)
-        await self._clock.sleep(1.0)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_GRACE_S):
+                await self._until(lambda: len(took) == sent)
         await work.stop()
         return {"took": took}
 
     async def _probe(self, agent: SimulatedAgent, took: list[float]) -> None:
         began = self._clock.monotonic()
         self._drift(agent)
-        while agent.outbox.unacknowledged:
-            await self._clock.sleep(0.001)
-        took.append(self._clock.monotonic() - began)
+        try:
+            while agent.outbox.unacknowledged:
+                await self._clock.sleep(0.001)
+        finally:
+            took.append(self._clock.monotonic() - began)
 
     async def _play(self, agent: SimulatedAgent, recording: Recording) -> None:
         began = self._clock.monotonic() - random.uniform(0, recording.seconds)

@@ -9,12 +9,16 @@ Points = Sequence[tuple[float, float]]
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One measured value; `goal` is the most that it may be, if there is one."""
+    """One measured value; `goal` is the most that it may be, if there is one.
+
+    Where it was measured several times `rounds` are all values, and `value` is their median.
+    """
 
     name: str
     value: float
     unit: str
     goal: float | None = None
+    rounds: Sequence[float] = ()
 
     @property
     def ok(self) -> bool | None:

@@ -3,19 +3,14 @@
 import asyncio
 import signal
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from itertools import cycle
 
 from fleet.errors import Invalid
 from fleet.runtime.tasks import Tasks
-from towline.simulate.outcome import (
-    Curve,
-    Figure,
-    Outcome,
-    Points,
-    line_through,
-    percentile,
-    summed_up,
-)
+from towline.simulate.beside import compared
+from towline.simulate.outcome import Curve, Figure, Outcome, line_through, percentile, summed_up
 from towline.simulate.stage import Stage
 
 _SETTLE_S = 3.0
@@ -86,24 +81,31 @@ async def commit(stage: Stage) -> Outcome:
 
 
 async def noisy(stage: Stage) -> Outcome:
-    """One agent tells of drift all the time; how long do the others' reports take?"""
-    loud, names = stage.crowds[0], stage.crowds[0].names[:1]
-    before, calm_cpu = await _probed(stage)
-    stage.say(f"one agent tells of {stage.plan.noise:.0f} changes a second")
-    await loud.ask("noise", agents=names, rate=stage.plan.noise)
-    try:
-        during, cpu = await _probed(stage)
-    finally:
-        await loud.ask("noise", agents=[], rate=0.0)
-        await loud.ask("renew", agents=names)
-    await stage.until_linked()
-    after, again_cpu = await _probed(stage)
-    calm, more = [*before, *after], cpu - (calm_cpu + again_cpu) / 2
+    """One agent tells of drift all the time; how long do the others' reports take?
+
+    It is another one in each round, with nothing told yet: its first burst counts, too.
+    """
+    loud = stage.crowds[0]
+    names = cycle(loud.names)
+    stage.say(f"one agent tells of {stage.plan.noise:.0f} changes a second, now and then")
+
+    @asynccontextmanager
+    async def talking() -> AsyncGenerator[None]:
+        name = next(names)
+        await loud.ask("noise", agents=[name], rate=stage.plan.noise)
+        try:
+            yield
+        finally:
+            await loud.ask("noise", agents=[], rate=0.0)
+            await loud.ask("renew", agents=[name])
+        await stage.until_linked()
+
+    found = await compared(stage, talking)
     figures = [
-        *_compared("beside a noisy one", calm, during),
-        Figure("control plane's CPU for the noisy one", more, "mCPU"),
+        *found.figures("beside a noisy one"),
+        Figure("control plane's CPU for the noisy one", found.cpu, "mCPU"),
     ]
-    return Outcome("noisy", figures, [_beside(calm, during)])
+    return Outcome("noisy", figures, [found.curve()])
 
 
 async def churn(stage: Stage) -> Outcome:
@@ -111,21 +113,26 @@ async def churn(stage: Stage) -> Outcome:
     if stage.plan.churn is None:
         raise Invalid("scenario churn plays a recording: give --churn", field="churn")
     await stage.deploy()
-    calm = await stage.probe(stage.plan.seconds)
-    stage.say(f"all clusters play {stage.plan.churn}")
-    before, began = stage.hub.gauge.read().cpu, time.monotonic()
-    told = -await stage.churn(stage.plan.churn)
-    try:
-        during = await stage.probe(stage.plan.seconds)
-    finally:
-        told += await stage.churn(None)
-    used, took = stage.hub.gauge.read().cpu - before, time.monotonic() - began
+    stage.say(f"all clusters play {stage.plan.churn}, now and then")
+    told, took = 0, 0.0
+
+    @asynccontextmanager
+    async def playing() -> AsyncGenerator[None]:
+        nonlocal told, took
+        before, began = await stage.churn(stage.plan.churn), time.monotonic()
+        try:
+            yield
+        finally:
+            told += await stage.churn(None) - before
+            took += time.monotonic() - began
+
+    found = await compared(stage, playing)
     figures = [
         Figure("churn, changes told a second", told / took, ""),
-        Figure("churn, control plane's CPU an agent", 1000 * used / took / stage.size, "mCPU"),
-        *_compared("beside churn", calm, during),
+        Figure("churn, control plane's CPU an agent", found.cpu / stage.size, "mCPU"),
+        *found.figures("beside churn"),
     ]
-    return Outcome("churn", figures, [_beside(calm, during)])
+    return Outcome("churn", figures, [found.curve()])
 
 
 async def hung(stage: Stage) -> Outcome:
@@ -227,48 +234,26 @@ async def _at_rest(stage: Stage) -> tuple[float, int, int]:
 async def _disturbed(
     stage: Stage, name: str, text: str, disturb: Callable[[], Awaitable[None]]
 ) -> Outcome:
-    """What quiet agents' reports take before, while and after others are disturbed."""
-    before = await stage.probe(stage.plan.seconds)
-    stage.say(text)
-    tasks = Tasks(name)
-    tasks.spawn("disturb", _awaited(disturb))
-    try:
-        during = await stage.probe(stage.plan.seconds)
-    finally:
-        await tasks.stop()
-        stage.crowds[0].go_on()
-    back = await stage.until_linked()
-    calm = [*before, *await stage.probe(stage.plan.seconds)]
-    figures = [*_compared(f"beside {name} ones", calm, during)]
-    figures.append(Figure(f"{name} ones are back", back, "s"))
-    return Outcome(name, figures, [_beside(calm, during)])
+    """What quiet agents' reports take while others are disturbed, and while they are not."""
+    backs: list[float] = []
+    stage.say(f"{text}, now and then")
+
+    @asynccontextmanager
+    async def disturbing() -> AsyncGenerator[None]:
+        tasks = Tasks(name)
+        tasks.spawn("disturb", _awaited(disturb))
+        try:
+            yield
+        finally:
+            await tasks.stop()
+            stage.crowds[0].go_on()
+        backs.append(await stage.until_linked())
+
+    found = await compared(stage, disturbing)
+    figures = found.figures(f"beside {name} ones")
+    figures.append(Figure(f"{name} ones are back", max(backs), "s"))
+    return Outcome(name, figures, [found.curve()])
 
 
 async def _awaited(work: Callable[[], Awaitable[None]]) -> None:
     await work()
-
-
-async def _probed(stage: Stage) -> tuple[list[float], float]:
-    """What quiet agents' reports take now, and mCPU of the control plane meanwhile."""
-    before, began = stage.hub.gauge.read().cpu, time.monotonic()
-    took = await stage.probe(stage.plan.seconds)
-    used = stage.hub.gauge.read().cpu - before
-    return took, 1000 * used / (time.monotonic() - began)
-
-
-def _compared(where: str, before: list[float], during: list[float]) -> list[Figure]:
-    calm, now = percentile(before, 0.95), percentile(during, 0.95)
-    return [
-        Figure("report to acknowledgement, p95", 1000 * calm, "ms"),
-        Figure(f"the same {where}, p95", 1000 * now, "ms"),
-        Figure(f"{where}, to calm", now / calm, "x", 1.1),
-    ]
-
-
-def _beside(before: list[float], during: list[float]) -> Curve:
-    lines = {"calm": _in_ms(before), "disturbed": _in_ms(during)}
-    return Curve("Report to acknowledgement", "milliseconds", "% of reports", lines)
-
-
-def _in_ms(values: list[float]) -> Points:
-    return summed_up([1000 * one for one in values])

@@ -1,4 +1,4 @@
-"""Replicas of the control plane as processes, shared by the tests of this folder."""
+"""Replicas of the control plane as processes, shared by the tests of a module."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from tests.servers.postgres import Postgres
 from tests.servers.redis import Redis, find_redis
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def own_redis(redis: Redis) -> Iterator[Redis]:
     """A server that tests may freeze."""
     program = find_redis()
@@ -19,7 +19,7 @@ def own_redis(redis: Redis) -> Iterator[Redis]:
         yield server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def replicas(
     tmp_path_factory: pytest.TempPathFactory, postgres: Postgres, own_redis: Redis
 ) -> Iterator[Fleet]:

@@ -7,14 +7,16 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from fleet.errors import Unavailable
-from tests.integration.serve.conftest import running, settings
+from fleet.errors import TowlineError, Unavailable
+from tests.integration.serve.conftest import ANY_PORT, running, settings
 from tests.integration.serve.waiting import until
 from towline.demo.ports import free_ports
 from towline.serve.process import Process
+from towline.settings import load
 
 PROGRAM = [sys.executable, "-c", "from towline.cli import main; main()", "serve"]
 KEPT = ("admin.token", "encryption.key", "tls/ca.crt", "tls/ca.key", "tls/server.crt")
@@ -126,31 +128,40 @@ async def test_a_start_that_fails_leaves_nothing_running(tmp_path: Path) -> None
         await until(left, lambda names: not names)
 
 
+async def refusal_of(flags: dict[str, Any], config: Path | None = None) -> str:
+    """Why a start with these settings fails, here: `refused` shows what becomes of such words."""
+    with pytest.raises(TowlineError) as refusal:
+        await Process(load(flags, config)).start()
+    return refusal.value.message
+
+
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--listen", "here"], "'here' is not host:port"),
-        (["--target", "everything"], "setting target"),
-        (["--tls-cert", "only.crt"], "both a certificate and its key"),
-        (["--config", "absent.toml"], "absent.toml cannot be read"),
-        (["--database", "mysql://x/y"], "mysql is not supported"),
-        (["--database", "nonsense"], "database: is not a URL"),
-        (["--log-level", "loud"], "log_level"),
+        ({"listen": "here"}, "'here' is not host:port"),
+        ({"target": "everything"}, "setting target"),
+        ({"tls": {"cert": Path("only.crt"), "key": None}}, "both a certificate and its key"),
+        ({"database": "mysql://x/y"}, "mysql is not supported"),
+        ({"database": "nonsense"}, "database: is not a URL"),
+        ({"log_level": "loud"}, "log_level"),
     ],
 )
-def test_wrong_settings_are_refused_in_one_line(
-    tmp_path: Path, flags: list[str], said: str
-) -> None:
-    assert said in refused(tmp_path, *flags)
+async def test_wrong_settings_are_refused(tmp_path: Path, flags: dict[str, Any], said: str) -> None:
+    ports = {name: ANY_PORT for name in ("listen", "listen_http", "listen_agents")}
+    assert said in await refusal_of({"data": tmp_path, "listen_metrics": "off", **ports, **flags})
 
 
-@pytest.mark.parametrize("flag", ["--listen", "--listen-http"])
-def test_addresses_are_judged_before_any_port_is_bound(tmp_path: Path, flag: str) -> None:
+def test_a_file_of_settings_that_is_not_there_is_named(tmp_path: Path) -> None:
+    assert "absent.toml cannot be read" in refused(tmp_path, "--config", "absent.toml")
+
+
+@pytest.mark.parametrize("name", ["listen", "listen_http"])
+async def test_addresses_are_judged_before_any_port_is_bound(tmp_path: Path, name: str) -> None:
     """What is wrong with the settings is said first, also where another process has the ports."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         taken = f"127.0.0.1:{other.getsockname()[1]}"
-        ports = {"--listen": taken, "--listen-http": taken, "--listen-agents": taken, flag: "here"}
-        said = refused(tmp_path, *(word for pair in ports.items() for word in pair))
+        ports = {"listen": taken, "listen_http": taken, "listen_agents": taken, name: "here"}
+        said = await refusal_of({"data": tmp_path, "listen_metrics": "off", **ports})
     assert "'here' is not host:port" in said
     assert not any(tmp_path.iterdir())
 

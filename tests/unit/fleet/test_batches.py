@@ -7,81 +7,119 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fleet.errors import NotFound, TowlineError, Unavailable
 from fleet.runtime.batches import Batches
 
 
 class Work:
-    """Doubles numbers, once it is let; remembers what it was given at once."""
+    """Doubles numbers, once it is let; knows nothing of 0, thirteen breaks it."""
 
     def __init__(self) -> None:
         self.batches: list[list[int]] = []
         self.go_on = asyncio.Event()
 
-    async def __call__(self, items: Sequence[int]) -> list[int]:
+    async def __call__(self, items: Sequence[int]) -> list[int | TowlineError]:
         self.batches.append(list(items))
         await self.go_on.wait()
-        if -1 in items:
-            raise ValueError("refused")
-        return [2 * one for one in items]
+        if 13 in items:
+            raise ZeroDivisionError
+        return [2 * one if one else NotFound("nothing") for one in items]
 
 
-async def begun(batches: Batches[int, int], *calls: Sequence[int]) -> list[asyncio.Task]:
-    tasks = [asyncio.ensure_future(batches.do(items)) for items in calls]
+@pytest.fixture
+def work() -> Work:
+    return Work()
+
+
+async def begun(
+    work: Work, batches: Batches[int, int], *calls: Sequence[int]
+) -> list[asyncio.Task[Sequence[int]]]:
+    """The first is worked on alone, all others wait."""
+    tasks = []
+    for items in calls:
+        tasks.append(asyncio.ensure_future(batches.do(items)))
+        while not work.batches:
+            await asyncio.sleep(0)
     await asyncio.sleep(0)
     return tasks
 
 
-async def test_who_comes_while_others_are_served_is_served_together() -> None:
-    work = Work()
-    tasks = await begun(Batches(work, most=10), [1], [2, 3], [4])
+async def test_who_comes_while_others_are_served_is_served_together(work: Work) -> None:
+    """And each gets the results, or the failure, of its own items."""
+    tasks = await begun(work, Batches(work), [1], [2, 3], [0], [4])
     work.go_on.set()
-    assert await asyncio.gather(*tasks) == [[2], [4, 6], [8]]
-    assert work.batches == [[1], [2, 3, 4]]
+    answers = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [answers[at] for at in (0, 1, 3)] == [[2], [4, 6], [8]]
+    assert isinstance(answers[2], NotFound)
+    assert work.batches == [[1], [2, 3, 0, 4]]
 
 
-async def test_a_batch_is_bounded_and_nobody_overtakes() -> None:
-    work = Work()
-    tasks = await begun(Batches(work, most=3), [0], [1, 1], [2, 2], [3], [4, 4, 4, 4])
+async def test_a_batch_is_bounded_and_nobody_overtakes(work: Work) -> None:
+    tasks = await begun(work, Batches(work, most=3), [9], [1, 1], [2, 2], [3], [4, 4, 4, 4])
     work.go_on.set()
     await asyncio.gather(*tasks)
-    assert all(len(one) <= 3 for one in work.batches[:-1])
-    flat = [item for batch in work.batches for item in batch]
-    assert flat == sorted(flat)
-    assert work.batches[-1] == [4, 4, 4, 4]
+    assert work.batches == [[9], [1, 1], [2, 2, 3], [4, 4, 4, 4]]
 
 
-async def test_a_batch_is_bounded_by_what_items_weigh() -> None:
-    work = Work()
+async def test_a_batch_is_bounded_by_what_items_weigh(work: Work) -> None:
+    """And what is too much for once is worked on alone, rather than never."""
     batches = Batches(work, most=10, weight=lambda item: item)
-    tasks = await begun(batches, [1], [6], [4], [3], [40])
+    tasks = await begun(work, batches, [1], [6], [4], [3], [40])
     work.go_on.set()
     await asyncio.gather(*tasks)
     assert work.batches == [[1], [6, 4], [3], [40]]
 
 
-async def test_a_failure_reaches_its_caller_and_others_are_served() -> None:
-    """Whoever came before or after, and was worked for together."""
-    work = Work()
-    first, before, failing, other = await begun(Batches(work, most=10), [1], [3], [-1], [2])
+async def test_nobody_with_little_to_do_is_served_with_one_who_brings_much(work: Work) -> None:
+    """Who has come before is served before all the same."""
+    batches = Batches(work, alone=5, weight=lambda item: item)
+    tasks = await begun(work, batches, [1], [2], [6], [3], [7], [4])
     work.go_on.set()
-    assert [await first, await before] == [[2], [6]]
-    with pytest.raises(ValueError, match="refused"):
-        await failing
-    assert await other == [4]
+    await asyncio.gather(*tasks)
+    assert work.batches == [[1], [2, 3, 4], [6], [7]]
 
 
-async def test_one_who_gives_up_takes_nobody_along() -> None:
-    work = Work()
-    serving, other, leaving = await begun(Batches(work, most=10), [1], [2], [3])
-    serving.cancel()
+async def test_what_cannot_be_worked_on_fails_nobody_else(work: Work) -> None:
+    batches = Batches(work)
+    tasks = await begun(work, batches, [1], [2], [13], [3])
+    work.go_on.set()
+    answers = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(one) for one in answers] == [list, list, ZeroDivisionError, list]
+    assert work.batches == [[1], [2, 13, 3], [2], [13], [3]]
+    assert await batches.ask(4) == 8
+
+
+async def test_not_everybody_finds_out_that_what_all_need_is_away() -> None:
+    tried: list[list[int]] = []
+
+    async def away(items: Sequence[int]) -> list[int | TowlineError]:
+        tried.append(list(items))
+        await asyncio.sleep(0)
+        raise Unavailable("the store is away")
+
+    batches: Batches[int, int] = Batches(away)
+    answers = await asyncio.gather(*map(batches.ask, range(6)), return_exceptions=True)
+    assert [type(one) for one in answers] == [Unavailable] * 6
+    assert tried[-3:] == [[1, 2, 3, 4, 5], [1], [2]]
+
+
+async def test_who_leaves_takes_nothing_from_the_others(work: Work) -> None:
+    """Before its turn it is passed over; what has begun for others, too, is brought to its end."""
+    first, leaving, waiting, last = await begun(work, Batches(work), [1], [2], [3], [4])
     leaving.cancel()
+    first.cancel()
+    while len(work.batches) < 2:
+        await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.sleep(0)
     work.go_on.set()
-    assert await other == [4]
-    assert [3] not in work.batches[1:]
-    await asyncio.gather(serving, leaving, return_exceptions=True)
+    assert await last == [8]
+    assert work.batches == [[1], [3, 4]]
+    ends = await asyncio.gather(first, leaving, waiting, return_exceptions=True)
+    assert [type(one) for one in ends] == [asyncio.CancelledError] * 3
 
 
-@given(st.lists(st.lists(st.integers(0, 9), max_size=5), max_size=12), st.integers(1, 7))
+@given(st.lists(st.lists(st.integers(1, 9), max_size=5), max_size=12), st.integers(1, 7))
 def test_each_gets_the_results_of_its_own_items(calls: list[list[int]], most: int) -> None:
     async def run() -> None:
         work = Work()

@@ -291,6 +291,13 @@ def test_no_rule_can_hold_its_reader_up() -> None:
     assert opened(document) == {"a" * 200: "secret"}
 
 
+def test_a_key_too_long_for_any_rule_is_refused() -> None:
+    """A regular expression goes through each character: no file may keep a thread for seconds."""
+    long = "a" * (patterns.MOST_TEXT + 1)
+    with pytest.raises(Invalid, match="65537 characters, of which 65536 are tried at most"):
+        opened(written({long: "secret"}, unencrypted_regex="^b"))
+
+
 async def test_each_project_has_keys_of_its_own(tmp_path: Path) -> None:
     """Another project's does not open the file; one without keys leaves it as it lies."""
     other = AgeIdentity.generate()

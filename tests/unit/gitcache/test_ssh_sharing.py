@@ -117,9 +117,13 @@ def heir() -> Iterator[None]:
 def test_connections_that_have_ended_leave_no_process_behind(shared: SharedConnections) -> None:
     """No others are waited for: somebody else does."""
     program = Path(tempfile.gettempdir()) / "ssh"
-    program.symlink_to(shutil.which("true") or "true")
-    command = ["sh", "-c", f"{program} & echo $!"]
-    left = int(subprocess.check_output(command))
+    program.symlink_to(shutil.which("cat") or "cat")
+    # It ends once its parent has, which might reap it otherwise.
+    reads, writes = os.pipe()
+    command = ["sh", "-c", f"exec 3<&0; {program} <&3 >/dev/null & echo $!"]
+    left = int(subprocess.check_output(command, stdin=reads))
+    os.close(reads)
+    os.close(writes)
     other = subprocess.Popen(["sh", "-c", "exit 3"])
     for pid in (left, other.pid):
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
@@ -127,6 +131,24 @@ def test_connections_that_have_ended_leave_no_process_behind(shared: SharedConne
     shared.options(SHOP, ROUTE)
     assert not Path(f"/proc/{left}").exists()
     assert other.wait() == 3
+
+
+async def test_connections_are_ended_together(shared: SharedConnections, clock: FakeClock) -> None:
+    """Each waits here for all others to be asked, too: one after the other none would end."""
+    shared.open()
+    folder = Path(shared.options(SHOP, ROUTE)["ControlPath"]).parent
+    program = folder / "ssh"
+    program.write_text(
+        f"#!/bin/sh\ncd {folder}; touch asked-$$\n"
+        "until [ $(ls | grep -c asked) = 3 ]; do sleep 0.02; done\ntouch ended-$$\n"
+    )
+    program.chmod(0o700)
+    several = SharedConnections(clock, str(program))
+    several.open()
+    for repository in (SHOP, BANK, RepositoryId("bakery")):
+        Path(several.options(repository, ROUTE)["ControlPath"]).touch()
+    await several.close()
+    assert len(list(folder.glob("ended-*"))) == 3
 
 
 def test_a_folder_that_others_can_enter_is_not_used(shared: SharedConnections) -> None:

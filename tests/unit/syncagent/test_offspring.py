@@ -116,6 +116,17 @@ async def test_a_pod_that_its_controller_gives_up_is_no_part_any_more(stand: Sta
     await stand.until(lambda: not shown(stand))
 
 
+async def test_a_pod_made_again_while_nobody_watched_is_there_once(stand: Stand) -> None:
+    """A stateful set gives the new one the name of the old."""
+    stand.bring([workload("ours", "StatefulSet")])
+    await stand.until(lambda: "Pod" in stand.cluster.watched())
+    stand.cluster.put(child("Pod", "ours-0", live(stand, "ours", "StatefulSet")))
+    await stand.until(lambda: shown(stand) == {"ours-0"})
+    new = stand.cluster.swap(("", "Pod", "prod", "ours-0"))
+    (kept,) = registry(stand).tree.members("Pod", "prod")
+    assert kept.uid == new["metadata"]["uid"]
+
+
 async def test_watches_end_with_the_last_object_of_their_kind(stand: Stand) -> None:
     """Others stay, and one that ended begins again with the next object."""
     stand.bring([config("a"), workload("ours")])

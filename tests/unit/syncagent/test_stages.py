@@ -133,6 +133,21 @@ async def test_a_newer_word_ends_the_waiting(stand: Stand) -> None:
     await stand.phase(Phase.HEALTHY)
 
 
+async def test_a_hook_is_followed_where_its_kind_is_not_listed_in_all_namespaces(
+    stand: Stand,
+) -> None:
+    """At once, and all along: what nobody needs is tidied up meanwhile."""
+    stand.cluster.hidden.add("Job")
+    stand.bring([job(hook="pre-sync"), config("a")], wave_timeout_s=10_000)
+    await stand.until(lambda: has(stand, *JOB))
+    for _ in range(120):
+        await stand.clock.advance(10)
+    followed = [place for verb, place in stand.cluster.calls if verb == "follow" and "Job" in place]
+    assert followed == ["Job ", "Job prod"]
+    conclude(stand, JOB)
+    await stand.phase(Phase.HEALTHY)
+
+
 async def test_hooks_run_before_and_after_each_once(stand: Stand) -> None:
     """pre-sync, then the objects, then post-sync once all is healthy; once in a sequence."""
     after = job("after", **{"argocd.argoproj.io/hook": "PostSync"})
