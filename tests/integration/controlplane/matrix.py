@@ -38,6 +38,7 @@ from controlplane.storage.audit import SqlAudit
 from controlplane.usecases.deps import SECRET
 from controlplane.usecases.rights import BindingDraft
 from fleet.identity import ClusterId, ServiceId
+from tests import migrated
 from tests.fakes.clock import FakeClock
 from tests.fakes.manifests import FakeManifests, config_map
 
@@ -321,6 +322,7 @@ class Stage:
 @asynccontextmanager
 async def staged(folder: Path) -> AsyncGenerator[Stage, None]:
     """The stage, with its store undoing from now on."""
+    migrated.put_sqlite(folder)
     manifests = FakeManifests()
     plane = await build(ControlPlaneSettings(data_dir=folder), manifests, FakeClock())
     try:

@@ -13,6 +13,7 @@ from controlplane.graphql.context import Context
 from controlplane.graphql.schema import schema
 from controlplane.settings import ControlPlaneSettings, KekSettings, SecretSettings
 from fleet.errors import Invalid, Unauthenticated
+from tests import migrated
 from tests.fakes.clock import FakeClock
 from tests.fakes.manifests import FakeManifests
 from tests.integration.controlplane.test_access import Untouchable
@@ -30,6 +31,7 @@ EVERYTHING = """{
 @pytest.fixture
 async def plane(tmp_path: Path) -> AsyncIterator[ControlPlane]:
     """A control plane whose keys are wrapped by one of the environment; its files are watched."""
+    migrated.put_sqlite(tmp_path)
     settings = ControlPlaneSettings(data_dir=tmp_path, secrets=SecretSettings(kek=KEK))
     made = await build(settings, FakeManifests(), FakeClock())
     yield made

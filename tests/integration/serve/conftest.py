@@ -124,8 +124,10 @@ def settings(data: Path, **more: Any) -> ServeSettings:
 
 
 @asynccontextmanager
-async def running(data: Path, **more: Any) -> AsyncGenerator[Running, None]:
-    """A control plane for as long as the block lasts."""
+async def running(data: Path, *, first: bool = False, **more: Any) -> AsyncGenerator[Running, None]:
+    """A control plane for as long as the block lasts; `first`: it makes its store itself."""
+    if not (first or "database" in more or (data / "towline.db").exists()):
+        migrated.put_sqlite(data)
     process = Process(settings(data, **more))
     addresses = await process.start()
     try:
@@ -138,15 +140,12 @@ async def running(data: Path, **more: Any) -> AsyncGenerator[Running, None]:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def hub_of_module(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Running]:
     """One for all tests of a module that leave nothing behind which others would meet."""
-    data = tmp_path_factory.mktemp("hub") / "data"
-    migrated.put_sqlite(data)
-    async with running(data) as one:
+    async with running(tmp_path_factory.mktemp("hub") / "data") as one:
         yield one
 
 
 @pytest.fixture
 async def hub(tmp_path: Path) -> AsyncIterator[Running]:
     """A control plane of the test's own."""
-    migrated.put_sqlite(tmp_path / "data")
     async with running(tmp_path / "data") as one:
         yield one

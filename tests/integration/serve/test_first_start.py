@@ -18,7 +18,7 @@ async def test_a_folder_that_was_open_keeps_its_secrets(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.mkdir(mode=0o755)
     data.chmod(0o755)
-    async with running(data):
+    async with running(data, first=True):
         assert {name: oct(mode(data / name)) for name in OURS} == dict.fromkeys(OURS, "0o600")
         assert (mode(data / "tls"), mode(data / "git"), mode(data)) == (0o700, 0o700, 0o755)
     for name in ("towline.db", "encryption.key", "tls/server.key"):
@@ -31,7 +31,7 @@ async def test_a_folder_that_was_open_keeps_its_secrets(tmp_path: Path) -> None:
 
 
 async def test_a_data_folder_that_we_make_is_ours_alone(tmp_path: Path) -> None:
-    async with running(tmp_path / "new"):
+    async with running(tmp_path / "new", first=True):
         assert mode(tmp_path / "new") == 0o700
 
 

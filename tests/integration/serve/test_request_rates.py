@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from tests import migrated
 from tests.integration.serve.conftest import running
 from tests.integration.serve.waiting import until
 
@@ -11,7 +10,6 @@ QUESTION = "{ me { email } }"
 
 async def test_who_asks_too_often_is_told_when_to_come_again(tmp_path: Path) -> None:
     """The second request of a window that has one; strangers are counted by themselves."""
-    migrated.put_sqlite(tmp_path / "data")
     async with running(tmp_path / "data", api={"requests_a_minute": 6}) as hub:
 
         async def code(token: str | None) -> str:

@@ -12,7 +12,6 @@ import pytest
 
 from controlplane.domain.access import INSTALLATION, SYSTEM, Kind, Rule, Verb
 from controlplane.usecases.rights import BindingDraft, RoleChange
-from tests import migrated
 from tests.integration.serve.conftest import Json, Running, running
 from tests.integration.serve.test_cluster import agent
 from tests.integration.serve.test_streams import WATCH
@@ -79,7 +78,6 @@ async def pusher(hub: Running, name: str = "okta") -> str:
 
 @pytest.fixture
 async def okta(tmp_path: Path) -> AsyncIterator[Client]:
-    migrated.put_sqlite(tmp_path / "data")
     async with running(tmp_path / "data", auth=AUTH) as hub:
         yield Client(hub, await pusher(hub))
 

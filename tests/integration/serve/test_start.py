@@ -50,7 +50,7 @@ async def test_a_second_start_keeps_what_the_first_has_made(
     """Authority, keys, token and rows live on; secrets are for their owner only."""
     more = {"database": request.getfixturevalue("postgres_url")} if store == "postgres" else {}
     data = tmp_path / "data"
-    async with running(data, **more) as hub:
+    async with running(data, first=True, **more) as hub:
         async with hub.http.get(f"{hub.url}/readyz") as answer:
             assert (answer.status, await answer.text()) == (200, "ok")
         made = await hub.cluster()

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from tests import migrated
 from tests.integration.serve.conftest import Json, Running, running
 from tests.integration.serve.test_cluster import agent
 from tests.integration.serve.test_git import config
@@ -79,7 +78,6 @@ async def test_the_agent_goes_back_with_nobody_to_ask(
     """Afterwards the hold is seen, and nobody is given the digest until it is lifted."""
     place = Place(cluster, namespace, git_server.create_repository("proved"))
     good, data = place.commit("good"), tmp_path / "data"
-    migrated.put_sqlite(data)
     async with AsyncExitStack() as stack:
         async with running(data) as hub:
             made, address = await hub.cluster(), hub.addresses.agents
