@@ -18,8 +18,8 @@ from fleet.identity import ClusterId
 from fleet.runtime.batches import Batches
 
 _OBJECTS_WEIGH_A_REPORT = 10
-# Of one cluster, in one transaction; and what more than this of one cluster is committed alone.
-_MOST_AT_ONCE, _LITTLE = 50, 25
+# Weights: of one cluster in one transaction, and above which others are not in the same one.
+_MOST_AT_ONCE, _LITTLE = 50, 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,10 @@ class Told:
         return 1 + sum(map(_weight, self.reports))
 
     def parts(self) -> "Iterator[Told]":
-        """The same in its order, so that others need not wait for much of it: one report of each
-        part at least."""
+        """The same in its order, in parts of which none holds up others for long.
+
+        Each has one report at least, unless there are none at all.
+        """
         part, weight, offered = list[Report](), 0, self.offered
         for report in self.reports:
             weight += _weight(report)
