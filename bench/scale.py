@@ -7,6 +7,7 @@ plots.
 
 import argparse
 import asyncio
+import signal
 import statistics
 import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -170,6 +171,8 @@ def main() -> None:
     parser.add_argument("--away", type=float, default=AWAY_S, help="seconds, of all replicas")
     parser.add_argument("--agents", type=int, default=ROLLED, help="how many a rolling restart has")
     given = parser.parse_args()
+    # What was started ends with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("told to end"))
     groups = _groups(given.away, given.agents)
     for name in given.groups or groups:
         report = Report(f"scale_{name}")
