@@ -61,7 +61,7 @@ async def test_a_control_plane_delivers_through_a_tier(
 async def test_a_control_plane_can_be_a_replica_itself(
     tmp_path: Path, git_server: GitServer, redis_url: str
 ) -> None:
-    more = {"redis": redis_url, "listen_peers": f"127.0.0.1:{free_ports(1)[0]}"}
+    more: dict[str, Any] = {"redis": redis_url, "listen_peers": f"127.0.0.1:{free_ports(1)[0]}"}
     quick = {"heartbeat_seconds": 0.1, "lease_seconds": 1.0}
     async with running(tmp_path / "data", git=git(name="a", **quick), **more) as hub:
         assert hub.addresses.peers == more["listen_peers"]
