@@ -351,6 +351,13 @@ async def test_a_command_is_executed_once(stand: Stand) -> None:
     assert [a.outcome.value for a in stand.hub.answers] == ["succeeded", "succeeded"]
 
 
+async def test_what_a_walk_writes_is_watched_once_it_is_written(stand: Stand) -> None:
+    """Before that nobody looks at what a watch tells: it would only cost."""
+    stand.want("a", "b", "c")
+    await stand.phase(Phase.HEALTHY)
+    assert [verb for verb, _ in stand.cluster.calls] == ["apply", "apply", "apply", "follow"]
+
+
 async def test_a_sync_on_request_writes_only_what_differs(stand: Stand) -> None:
     """One question for a kind; what is not in the version seen last is applied."""
     stand.want("a", "b", drift=DriftPolicy.IGNORE)
