@@ -64,8 +64,7 @@ console-if-npm:
 	else echo "npm is not here: everything runs, without the web console" >&2; fi
 
 .PHONY: lint-console
-lint-console: ## style and types of the console, and whether its generated types are fresh
-	@$(MAKE) --no-print-directory $(NODE_MODULES)
+lint-console: $(NODE_MODULES) ## style and types of the console, and whether its generated types are fresh
 	@cd console && npm run --silent lint && npm run --silent types
 	@fresh=$$(mktemp -d); trap 'rm -rf "$$fresh"' EXIT; \
 	(cd console && node scripts/generate.js "$$fresh"); \
@@ -73,8 +72,7 @@ lint-console: ## style and types of the console, and whether its generated types
 	|| { echo "console/src/api/$$name is not what its source generates: run npm run generate in console" >&2; exit 1; }; done
 
 .PHONY: test-console
-test-console: ## the console's component tests
-	@$(MAKE) --no-print-directory $(NODE_MODULES)
+test-console: $(NODE_MODULES) ## the console's component tests
 	@cd console && npm test --silent
 
 .PHONY: demo
@@ -82,8 +80,10 @@ demo: setup console-if-npm ## the whole product on this machine, until Ctrl-C; D
 	@$(BIN)/towline demo $(DEMO)
 
 .PHONY: test
-test: setup lint servers charts console-if-npm ## everything that is checked; PYTEST="-k gate" passes options on
-	@if command -v npm >/dev/null; then $(MAKE) --no-print-directory lint-console test-console; fi
+test: setup servers charts ## everything that is checked; PYTEST="-k gate" passes options on
+	@checks=lint; if command -v npm >/dev/null; then checks="$$checks console/dist/index.html lint-console test-console"; \
+	else echo "npm is not here: the web console is not tested" >&2; fi; \
+	$(MAKE) --no-print-directory --output-sync=target --jobs=2 $$checks
 	@# The kubectl that was built serves where the machine has none.
 	@PATH="$$PATH:$$($(BIN)/python -m towline.demo.clusters build)" $(BIN)/pytest -q -n 3 --dist loadgroup --reruns 1 --rerun-show-tracebacks -raR --rerun-except canary- $(PYTEST)
 
