@@ -76,7 +76,6 @@ class StreamReader:
     def on_reset(self, code: int, reason: str) -> None:
         assert self.reset is None, "cut off twice"
         assert self.stream.over
-        assert not (self.ended and self.stream.near_ended and not self.stream.waiting)
         self.reset = code, reason
 
     def on_room(self) -> None:
