@@ -54,9 +54,9 @@ def test_what_is_missing_or_unknown_is_refused(environ: dict[str, str]) -> None:
 
 def test_addresses() -> None:
     """TLS unless http:// is written out; the port may be left out."""
-    assert _target("hub.example.org:8443") == (True, "hub.example.org:8443")
-    assert _target("https://hub.example.org") == (True, "hub.example.org:443")
-    assert _target("http://[::1]:80") == (False, "[::1]:80")
+    assert _target("hub.example.org:8443") == (True, "hub.example.org", 8443)
+    assert _target("https://hub.example.org") == (True, "hub.example.org", 443)
+    assert _target("http://[::1]:80") == (False, "::1", 80)
     with pytest.raises(Invalid):
         _target("ftp://x")
     assert "twa_x" not in repr(Endpoint("h", "twa_x"))
