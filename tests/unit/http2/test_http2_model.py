@@ -38,7 +38,7 @@ class Http2Machine(RuleBasedStateMachine):
         lossy=st.booleans(),
     )
     def connect(self, window: int, takes: bool, lossy: bool) -> MultipleResults[int]:
-        """Bytes lie on the way until they are delivered; some lines break early."""
+        """Bytes lie on the way until they are delivered; on some lines things break early."""
         limits = Limits(streams=5, window=window)
         self.client = Http2End(client=True, limits=limits, takes=takes)
         self.server = Http2End(limits=limits, takes=takes)
@@ -48,7 +48,9 @@ class Http2Machine(RuleBasedStateMachine):
         self.cut: set[int] = set()
         self.gone, self.lossy = False, lossy
         self.pattern = 0
-        return multiple(*(self.client.open().stream.id for _ in range(3)))
+        opened = [self.client.open().stream.id for _ in range(3)]
+        self.deliver_all()
+        return multiple(*opened)
 
     def _other(self, end: Http2End) -> Http2End:
         return self.server if end is self.client else self.client
@@ -64,16 +66,24 @@ class Http2Machine(RuleBasedStateMachine):
             return 0
         return self.client.open().stream.id
 
-    @rule(stream_id=streams, here=HERE, size=SIZES)
-    def send(self, stream_id: int, here: bool, size: int) -> None:
+    @rule(
+        stream_id=streams,
+        here=HERE,
+        sizes=st.lists(SIZES, min_size=1, max_size=3),
+        last=st.sampled_from([False, False, True]),
+    )
+    def send(self, stream_id: int, here: bool, sizes: list[int], last: bool) -> None:
         end = self.ends[here]
         reader = self._live(end, stream_id)
         if reader is None or reader.stream.near_ended:
             return
-        self.pattern = (self.pattern + 1) % 250
-        piece = (bytes([self.pattern]) + bytes(range(251))) * (size // 252 + 1)
-        reader.stream.send((piece[: size // 2], piece[size // 2 : size]), size)
-        self.sent.setdefault((end, stream_id), bytearray()).extend(piece[:size])
+        for size in sizes:
+            self.pattern = (self.pattern + 1) % 250
+            piece = (bytes([self.pattern]) + bytes(range(251))) * (size // 252 + 1)
+            reader.stream.send((piece[: size // 2], piece[size // 2 : size]), size)
+            self.sent.setdefault((end, stream_id), bytearray()).extend(piece[:size])
+        if last:
+            self.end(stream_id, here, trailers=True)
 
     @rule(stream_id=streams, here=HERE, trailers=st.booleans())
     def end(self, stream_id: int, here: bool, trailers: bool) -> None:
@@ -83,6 +93,7 @@ class Http2Machine(RuleBasedStateMachine):
             reader.stream.end(TRAILERS if trailers else ())
             self.finished[end, stream_id] = trailers
 
+    @precondition(lambda self: self.lossy)
     @rule(stream_id=streams, here=HERE)
     def reset(self, stream_id: int, here: bool) -> None:
         reader = self._live(self.ends[here], stream_id)
