@@ -43,6 +43,14 @@ def refused(data: Path, *flags: str) -> str:
     return said[0]
 
 
+async def refusal_of(flags: dict[str, Any]) -> str:
+    """Why a start with these settings fails, here: `refused` shows what becomes of such words."""
+    ports = {name: ANY_PORT for name in ("listen", "listen_http", "listen_agents")}
+    with pytest.raises(TowlineError) as refusal:
+        await Process(load({"listen_metrics": "off", **ports, **flags})).start()
+    return refusal.value.message
+
+
 @pytest.mark.parametrize("store", ["sqlite", "postgres"])
 async def test_a_second_start_keeps_what_the_first_has_made(
     tmp_path: Path, store: str, request: pytest.FixtureRequest
@@ -69,14 +77,15 @@ async def test_another_encryption_key_is_refused(tmp_path: Path) -> None:
     async with running(tmp_path) as hub:
         await hub.repository("https://git.example.org/a.git", webhookSecret="s3cret")
     (tmp_path / "encryption.key").write_bytes(os.urandom(32))
-    assert "another key" in refused(tmp_path)
+    assert "another key" in await refusal_of({"data": tmp_path})
     (tmp_path / "encryption.key").unlink()
-    assert "start with the key that this store was used with" in refused(tmp_path)
+    said = await refusal_of({"data": tmp_path})
+    assert "start with the key that this store was used with" in said
 
 
 async def test_a_short_encryption_key_is_refused(tmp_path: Path) -> None:
     (tmp_path / "encryption.key").write_bytes(b"short")
-    assert "5 bytes, 32 are needed" in refused(tmp_path)
+    assert "5 bytes, 32 are needed" in await refusal_of({"data": tmp_path})
 
 
 async def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
@@ -87,7 +96,7 @@ async def test_a_store_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "towline.db") as database:
         database.execute("update alembic_version set version_num = '9999'")
     database.close()
-    assert "newer" in refused(tmp_path)
+    assert "newer" in await refusal_of({"data": tmp_path})
 
 
 async def test_a_database_that_is_away_is_named(tmp_path: Path) -> None:
@@ -128,13 +137,6 @@ async def test_a_start_that_fails_leaves_nothing_running(tmp_path: Path) -> None
         await until(left, lambda names: not names)
 
 
-async def refusal_of(flags: dict[str, Any], config: Path | None = None) -> str:
-    """Why a start with these settings fails, here: `refused` shows what becomes of such words."""
-    with pytest.raises(TowlineError) as refusal:
-        await Process(load(flags, config)).start()
-    return refusal.value.message
-
-
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
@@ -147,8 +149,7 @@ async def refusal_of(flags: dict[str, Any], config: Path | None = None) -> str:
     ],
 )
 async def test_wrong_settings_are_refused(tmp_path: Path, flags: dict[str, Any], said: str) -> None:
-    ports = {name: ANY_PORT for name in ("listen", "listen_http", "listen_agents")}
-    assert said in await refusal_of({"data": tmp_path, "listen_metrics": "off", **ports, **flags})
+    assert said in await refusal_of({"data": tmp_path, **flags})
 
 
 def test_a_file_of_settings_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -161,7 +162,7 @@ async def test_addresses_are_judged_before_any_port_is_bound(tmp_path: Path, nam
     with socket.create_server(("127.0.0.1", 0)) as other:
         taken = f"127.0.0.1:{other.getsockname()[1]}"
         ports = {"listen": taken, "listen_http": taken, "listen_agents": taken, name: "here"}
-        said = await refusal_of({"data": tmp_path, "listen_metrics": "off", **ports})
+        said = await refusal_of({"data": tmp_path, **ports})
     assert "'here' is not host:port" in said
     assert not any(tmp_path.iterdir())
 

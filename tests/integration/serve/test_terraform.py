@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import migrated
 from tests.integration.serve.conftest import Running, running
 from tests.terraform.provider import Failed, Provider, definitions
 from tests.terraform.resources import (
@@ -29,11 +30,15 @@ URL = "https://git.example.org/fleet.git"
 @pytest.fixture(params=["sqlite", "postgres"])
 async def stored_hub(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Running]:
     """A control plane on each database."""
-    more = {}
-    if request.param == "postgres":
-        more = {"database": request.getfixturevalue("postgres_url")}
-    async with running(tmp_path / "data", **more) as hub:
+    if request.param == "sqlite":
+        async with running(tmp_path / "data") as hub:
+            yield hub
+        return
+    server = request.getfixturevalue("postgres")
+    database = migrated.new_postgres(server)
+    async with running(tmp_path / "data", database=database) as hub:
         yield hub
+    server.drop_database(database)
 
 
 def provider(hub: Running) -> Provider:
