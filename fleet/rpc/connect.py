@@ -15,16 +15,25 @@ async def through(proxy: str, host: str, port: int) -> socket.socket:
 
     OSError: the proxy is not reached. Unavailable: it refuses. Invalid: it is no such URL.
     """
-    parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
-    if parts.scheme != "http" or not parts.hostname:
-        raise Invalid(f"the proxy at {parts.hostname or '?'} must be given as http://host:port")
-    raw = await _reach(parts.hostname, parts.port or 80)
+    parts, there = _read(proxy)
+    raw = await _reach(*there)
     try:
         await _ask(raw, parts, f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
     except BaseException:
         raw.close()
         raise
     return raw
+
+
+def _read(proxy: str) -> tuple[SplitResult, tuple[str, int]]:
+    """Its URL, host and port. Invalid, without saying why: it may be a piece of a password."""
+    try:
+        parts = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+        if parts.scheme == "http" and parts.hostname:
+            return parts, (parts.hostname, parts.port or 80)
+    except ValueError:
+        pass
+    raise Invalid("the proxy must be given as http://host:port, its password percent-encoded")
 
 
 async def _reach(host: str, port: int) -> socket.socket:
@@ -63,7 +72,12 @@ async def _ask(raw: socket.socket, proxy: SplitResult, target: str) -> None:
         answer += piece
         if not piece or len(answer) > _MOST_ANSWER:
             raise Unavailable(f"the proxy {proxy.hostname} gave no answer that can be read")
-    words = answer.split(b"\r\n", 1)[0].split(b" ", 2)
-    if len(words) < 2 or not words[0].startswith(b"HTTP/1.") or words[1] != b"200":
+    words = bytes(answer).split(b"\r\n", 1)[0].split(b" ", 2)
+    if len(words) < 2 or not words[0].startswith(b"HTTP/1.") or not _is_well(words[1]):
         said = b" ".join(words[1:])[:100].decode("ascii", "replace")
         raise Unavailable(f"the proxy {proxy.hostname} refuses to connect: {said}")
+
+
+def _is_well(status: bytes) -> bool:
+    """Any of 2xx (RFC 9110, 9.3.6)."""
+    return len(status) == 3 and status.isdigit() and status.startswith(b"2")

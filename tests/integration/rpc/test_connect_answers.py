@@ -1,0 +1,140 @@
+"""HTTP proxies that answer otherwise than they should when asked for a way."""
+
+import asyncio
+from base64 import b64encode
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from fleet.errors import Invalid, Unavailable
+from fleet.rpc.calls import CallFailed, Status
+from fleet.rpc.connect import through
+from fleet.rpc.http2_channel import Http2Channel, Target
+from fleet.runtime.clock import SystemClock
+
+PASSWORD = "canary-" + "12ab" + "-swordfish"
+
+
+class AnsweringProxy:
+    """Says the same to everybody, and notes what it was asked; `ends` if it then closes."""
+
+    def __init__(self, answer: bytes, *, ends: bool) -> None:
+        self.answer, self.ends = answer, ends
+        self.heads: list[str] = []
+        self.done = asyncio.Event()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            self.heads.append((await reader.readuntil(b"\r\n\r\n")).decode())
+            writer.write(self.answer)
+            if not self.ends:
+                await self.done.wait()
+        except (OSError, EOFError):
+            pass
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def proxy(answer: bytes, *, ends: bool = False) -> AsyncGenerator[tuple[AnsweringProxy, str]]:
+    """The proxy, and its `host:port`."""
+    proxy = AnsweringProxy(answer, ends=ends)
+    server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
+    try:
+        yield proxy, f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        proxy.done.set()
+        server.close()
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "ends", "text"),
+    [
+        (b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", False, "407 Proxy Auth"),
+        (b"HTTP/1.0 502 Bad Gateway\r\nVia: a\r\n\r\n", False, "502 Bad Gateway"),
+        (b"HTTP/1.1 302 Found\r\nLocation: http://login\r\n\r\n", False, "302 Found"),
+        (b"HTTP/1.1 100 Continue\r\n\r\n", False, "100"),
+        (b"HTTP/1.1 200", True, "no answer that can be read"),
+        (b"", True, "no answer that can be read"),
+        (b"HTTP/1.1 200 OK\r\n" + b"x: y\r\n" * 4000, False, "no answer that can be read"),
+        (b"x" * 20_000, False, "no answer that can be read"),
+        (b"\x00\xff\r\n\r\n", False, "refuses"),
+        (b"200 OK HTTP/1.1\r\n\r\n", False, "refuses"),
+        (b"HTTP/1.1 2000 OK\r\n\r\n", False, "refuses"),
+        (b"\r\n\r\n", False, "refuses"),
+    ],
+)
+async def test_any_other_answer_is_told_and_ends_it(answer: bytes, ends: bool, text: str) -> None:
+    """It names the proxy, and never what we have said to it."""
+    async with proxy(answer, ends=ends) as (asked, place), asyncio.timeout(20):
+        with pytest.raises(Unavailable, match=text) as refused:
+            await through(f"http://user:{PASSWORD}@{place}", "hub", 443)
+        assert "127.0.0.1" in refused.value.message and PASSWORD not in refused.value.message
+        assert len(asked.heads) == 1
+
+
+@pytest.mark.parametrize("status", [b"200 OK", b"200", b"204 Nothing"])
+async def test_what_comes_behind_the_answer_is_of_the_target(status: bytes) -> None:
+    """Not one byte of it is taken."""
+    async with proxy(b"HTTP/1.1 " + status + b"\r\nA: b\r\n\r\nhello", ends=True) as (_, place):
+        with await through(place, "hub", 443) as raw:
+            assert await asyncio.get_running_loop().sock_recv(raw, 100) == b"hello"
+
+
+@pytest.mark.parametrize(
+    ("login", "pair"),
+    [
+        ("user:secret@", "user:secret"),
+        ("us%40er:p%3A%2F%25@", "us@er:p:/%"),
+        ("gr%C3%BCn:%C3%9F@", "grün:ß"),
+        ("user@", "user:"),
+        ("user:a%0D%0AB%3A%20c@", "user:a\r\nB: c"),
+        ("", None),
+    ],
+)
+@pytest.mark.parametrize(
+    ("host", "target"), [("hub.example", "hub.example:8443"), ("fd00::1", "[fd00::1]:8443")]
+)
+async def test_what_the_proxy_is_asked(
+    login: str, pair: str | None, host: str, target: str
+) -> None:
+    async with proxy(b"HTTP/1.1 200 OK\r\n\r\n") as (asked, place):
+        (await through(f"http://{login}{place}", host, 8443)).close()
+    lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}"]
+    if pair is not None:
+        lines.append(f"Proxy-Authorization: Basic {b64encode(pair.encode()).decode()}")
+    assert asked.heads == ["\r\n".join([*lines, "", ""])]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"https://user:{PASSWORD}@proxy:3128",
+        f"socks5://user:{PASSWORD}@proxy:1080",
+        f"http://user:{PASSWORD}/x@proxy:3128",
+        f"http://user:{PASSWORD}@proxy:99999",
+        f"http://user:{PASSWORD}@[::1",
+        f"http://user:{PASSWORD}@",
+    ],
+)
+async def test_what_is_no_proxy_is_refused_without_its_password(url: str) -> None:
+    with pytest.raises(Invalid, match="must be given as http://host:port") as refused:
+        await through(url, "hub", 443)
+    assert PASSWORD not in str(refused.value) and refused.value.__cause__ is None
+
+
+async def test_a_channel_tells_where_the_proxy_did_not_lead_it() -> None:
+    """The same, to who calls; and a proxy that is not there."""
+    async with proxy(b"HTTP/1.1 407 no\r\n\r\n") as (_, place):
+        channel = Http2Channel(Target("hub", 443, proxy=f"http://{place}"), SystemClock())
+        with pytest.raises(CallFailed, match="hub:443: .*refuses to connect: 407 no") as refused:
+            await channel.call("/a", ())
+        assert refused.value.status is Status.UNAVAILABLE
+        await channel.close()
+    channel = Http2Channel(Target("hub", 443, proxy="http://127.0.0.1:9"), SystemClock())
+    with pytest.raises(CallFailed, match="hub:443: ") as failed:
+        await channel.call("/a", ())
+    assert failed.value.status is Status.UNAVAILABLE
+    await channel.close()
