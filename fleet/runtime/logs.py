@@ -9,6 +9,8 @@ from typing import Any, TextIO, cast
 
 import structlog
 
+# What is read and written there are headers, tokens among them.
+_UNHEARD = ("hpack",)
 _TOKEN = re.compile(r"\btw[uasb]_[0-9A-Za-z]{8,}|(?<=://)[^/@\s]+(?=@)|(?i:bearer\s+)[\w.~+/-]+=*")
 
 
@@ -91,6 +93,8 @@ def _configure_libraries(common: list[Any], renderer: Any) -> None:
         )
     )
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    for name in _UNHEARD:
+        logging.getLogger(name).setLevel(logging.WARNING)
 
 
 def _redact_values(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

@@ -15,11 +15,12 @@ _UNTIL = _SINCE + timedelta(days=36500)
 
 
 class TestAuthority:
-    """`ca`, `certificate` and `key` are PEM files in `folder`."""
+    """`ca`, `certificate` and `key` are PEM files in `folder`; the certificate names `host`
+    besides 127.0.0.1 and is good until then."""
 
     __test__ = False
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, host: str = "localhost", until: datetime = _UNTIL) -> None:
         self.ca, self.certificate, self.key = (
             folder / name for name in ("ca.pem", "server.pem", "server.key")
         )
@@ -28,8 +29,8 @@ class TestAuthority:
         ca = ca.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         self.ca.write_bytes(_pem(ca.sign(ca_key, hashes.SHA256())))
         key = ec.generate_private_key(ec.SECP256R1())
-        names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
-        leaf = _builder("127.0.0.1", key.public_key(), "test authority")
+        names = [x509.DNSName(host), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+        leaf = _builder("127.0.0.1", key.public_key(), "test authority", until)
         leaf = leaf.add_extension(x509.SubjectAlternativeName(names), critical=False)
         self.certificate.write_bytes(_pem(leaf.sign(ca_key, hashes.SHA256())))
         self.key.write_bytes(
@@ -44,7 +45,9 @@ class TestAuthority:
         return ssl.create_default_context(cafile=str(self.ca))
 
 
-def _builder(name: str, key: ec.EllipticCurvePublicKey, issuer: str) -> x509.CertificateBuilder:
+def _builder(
+    name: str, key: ec.EllipticCurvePublicKey, issuer: str, until: datetime = _UNTIL
+) -> x509.CertificateBuilder:
     return (
         x509.CertificateBuilder()
         .subject_name(_name(name))
@@ -52,7 +55,7 @@ def _builder(name: str, key: ec.EllipticCurvePublicKey, issuer: str) -> x509.Cer
         .public_key(key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(_SINCE)
-        .not_valid_after(_UNTIL)
+        .not_valid_after(until)
     )
 
 

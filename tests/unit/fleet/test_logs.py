@@ -3,10 +3,12 @@
 import errno
 import io
 import json
+import logging
 import os
 import subprocess
 import sys
 
+import hpack
 import pytest
 import structlog
 
@@ -102,3 +104,22 @@ def test_a_log_that_cannot_be_written_ends_no_work(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(sys, "stderr", FullDisk())
     logs.configure("info", json=True)
     structlog.get_logger("full").info("hello")
+
+
+def test_no_library_shows_headers_at_any_level(capsys: pytest.CaptureFixture[str]) -> None:
+    """Not even with everything turned on: what HPACK packs and unpacks has tokens in it."""
+    token, root = "canary" + "-secret", logging.getLogger()
+    level, handlers = root.level, root.handlers[:]
+    try:
+        logs.configure("debug")
+        root.setLevel(logging.DEBUG)
+        root.addHandler(logging.StreamHandler(sys.stderr))
+        logging.getLogger("another").debug("heard")
+        block = hpack.Encoder().encode([("authorization", token), ("x-more", token)])
+        assert ("x-more", token) in list(hpack.Decoder().decode(block))
+    finally:
+        root.setLevel(level)
+        root.handlers[:] = handlers
+    printed = capsys.readouterr().err
+    assert "heard" in printed
+    assert token not in printed and "header table" not in printed
