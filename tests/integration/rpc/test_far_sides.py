@@ -1,0 +1,333 @@
+"""Far sides that are no hub, not the one that was meant, or no gRPC; and clear words about them."""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import asynccontextmanager, closing, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+import grpc
+import grpc.aio
+import pytest
+
+from fleet.http2 import frames
+from fleet.http2.frames import (
+    DATA,
+    END_HEADERS,
+    END_STREAM,
+    GOAWAY,
+    HEAD_SIZE,
+    HEADERS,
+    PING,
+    PREFACE,
+    RST_STREAM,
+    ErrorCode,
+    frame,
+)
+from fleet.rpc.calls import Call, CallFailed, ServerLimits, Status
+from fleet.rpc.http2_channel import Http2Channel, Target, client_tls
+from fleet.rpc.http2_server import Http2Server
+from fleet.runtime.clock import Clock, SystemClock
+from fleet.runtime.tasks import Tasks
+from tests.fakes.clock import FakeClock
+from tests.fakes.http2 import header_block
+from tests.fakes.tls import TestAuthority
+
+WITHOUT_CALL = 30.0
+PINGED = frame(PING, 0, 0, bytes(8))
+
+
+async def echo(call: Call) -> None:
+    """Says what it hears."""
+    while (message := await call.read()) is not None:
+        await call.write(message)
+
+
+@asynccontextmanager
+async def server(
+    clock: Clock | None = None, authority: TestAuthority | None = None
+) -> AsyncGenerator[int]:
+    """An echo at /echo."""
+    limits = ServerLimits(without_call=WITHOUT_CALL, message=1000)
+    serving = Http2Server({"/echo": echo}, limits, clock or SystemClock())
+    port = await serving.start(("127.0.0.1", 0), authority)
+    try:
+        yield port
+    finally:
+        await serving.stop()
+
+
+@asynccontextmanager
+async def far_side(
+    answer: bytes, tls: ssl.SSLContext | None = None, *, ends: bool = False
+) -> AsyncGenerator[tuple[int, bytearray]]:
+    """Says this to everybody as soon as it is spoken to; its port, and what it has heard."""
+    heard, tasks = bytearray(), Tasks("far side")
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError), closing(writer):
+            heard.extend(await reader.read(1 << 16))
+            writer.write(answer)
+            while not ends and (more := await reader.read(1 << 16)):
+                heard.extend(more)
+
+    def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        tasks.spawn("serve", serve(reader, writer))
+
+    listening = await asyncio.start_server(begin, "127.0.0.1", 0, ssl=tls)
+    try:
+        yield listening.sockets[0].getsockname()[1], heard
+    finally:
+        listening.close()
+        await tasks.stop()
+        await asyncio.sleep(0)
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+async def refusal(target: Target) -> str:
+    """What a call to it is told, which must be that there is no way to it."""
+    channel = Http2Channel(target, SystemClock())
+    try:
+        with pytest.raises(CallFailed) as failed:
+            async with asyncio.timeout(20):
+                await (await channel.call("/echo", ())).read()
+        assert failed.value.status is Status.UNAVAILABLE
+        return failed.value.message
+    finally:
+        await channel.close()
+
+
+# Certificates
+
+
+@pytest.mark.parametrize(
+    ("told", "text"),
+    [
+        ({"host": "localhost", "until": datetime(2021, 1, 1, tzinfo=UTC)}, "has expired"),
+        ({"host": "another"}, "not valid for 'localhost'"),
+    ],
+    ids=["expired", "of another name"],
+)
+async def test_a_certificate_that_is_not_good(told: dict, text: str, tmp_path: Path) -> None:
+    authority = TestAuthority(tmp_path, **told)
+    async with server(authority=authority) as port:
+        tls = client_tls(authority.ca.read_bytes())
+        message = await refusal(Target("localhost", port, tls))
+    assert f"localhost:{port}: its certificate is not good" in message and text in message
+
+
+async def test_a_certificate_of_an_authority_that_is_not_ours(tmp_path: Path) -> None:
+    ours, theirs = (TestAuthority(_folder(tmp_path, name)) for name in ("ours", "theirs"))
+    async with server(authority=theirs) as port:
+        message = await refusal(Target("127.0.0.1", port, client_tls(ours.ca.read_bytes())))
+    assert "its certificate is not good" in message
+
+
+def _folder(parent: Path, name: str) -> Path:
+    (parent / name).mkdir()
+    return parent / name
+
+
+async def test_the_name_asked_for_is_the_one_that_is_looked_for(tmp_path: Path) -> None:
+    """Where the address is not what the certificate says."""
+    authority = TestAuthority(tmp_path, host="hub.example")
+    async with server(authority=authority) as port:
+        tls = client_tls(authority.ca.read_bytes())
+        channel = Http2Channel(Target("127.0.0.1", port, tls, "hub.example"), SystemClock())
+        call = await channel.call("/echo", ())
+        await call.write(b"a")
+        assert (await call.read(), call.peer) == (b"a", f"hub.example:{port}")
+        await channel.close()
+
+
+# Far sides that speak otherwise
+
+
+@pytest.mark.parametrize("ends", [False, True], ids=["and waits", "and ends"])
+async def test_a_far_side_that_speaks_http_1(ends: bool) -> None:
+    answer = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"
+    async with far_side(answer, ends=ends) as (port, _):
+        assert "HTTP/1" in await refusal(Target("127.0.0.1", port))
+
+
+async def test_a_far_side_that_agrees_upon_http_1_only(tmp_path: Path) -> None:
+    authority = TestAuthority(tmp_path)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(authority.certificate, authority.key)
+    tls.set_alpn_protocols(["http/1.1"])
+    async with far_side(b"", tls, ends=True) as (port, _):
+        target = Target("127.0.0.1", port, client_tls(authority.ca.read_bytes()))
+        assert "speaks no HTTP/2" in await refusal(target)
+
+
+async def test_a_far_side_without_tls(tmp_path: Path) -> None:
+    async with server() as port:
+        tls = client_tls(TestAuthority(tmp_path).ca.read_bytes())
+        message = await refusal(Target("127.0.0.1", port, tls))
+    assert message.startswith(f"127.0.0.1:{port}: ") and not message.endswith(": ")
+
+
+async def test_a_far_side_that_ends_at_once(tmp_path: Path) -> None:
+    """There is a reason told, in whatever state it leaves."""
+    for tls in (None, client_tls(TestAuthority(tmp_path).ca.read_bytes())):
+        async with far_side(b"", ends=True) as (port, _):
+            message = await refusal(Target("127.0.0.1", port, tls))
+        assert message and not message.endswith(": ")
+
+
+async def test_a_far_side_that_is_silent_is_left(tmp_path: Path) -> None:
+    """After two minutes or more it is asked for a word, and after 20 s the call is told."""
+    clock = FakeClock()
+    async with far_side(frames.settings({})) as (port, heard):
+        channel = Http2Channel(Target("127.0.0.1", port), clock)
+        call = await channel.call("/echo", ())
+        await call.write(b"hello")
+        await until(lambda: b"hello" in heard)
+        reading = asyncio.ensure_future(call.read())
+        await until(lambda: clock.sleepers)
+        await clock.advance(239)
+        assert PINGED not in heard
+        await clock.advance(2)
+        await until(lambda: PINGED in heard)
+        await clock.advance(20)
+        with pytest.raises(CallFailed, match="silent") as failed:
+            await reading
+        assert failed.value.status is Status.UNAVAILABLE
+        await asyncio.gather(channel.close(), clock.advance(5))
+
+
+async def test_a_far_side_that_answers_pings_is_kept() -> None:
+    """However long it has nothing else to say."""
+    clock = FakeClock()
+    async with server() as port:
+        channel = Http2Channel(Target("127.0.0.1", port), clock)
+        call = await channel.call("/echo", ())
+        await call.write(b"a")
+        assert await call.read() == b"a"
+        await until(lambda: clock.sleepers)
+        await clock.advance(120)
+        for _ in range(3):
+            heard = _frames_in(channel)
+            await until(lambda: clock.sleepers)
+            await clock.advance(121)
+            await until(lambda heard=heard: _frames_in(channel) > heard)
+            await clock.advance(20)
+        await call.write(b"b")
+        assert await call.read() == b"b"
+        await asyncio.gather(channel.close(), clock.advance(5))
+
+
+def _frames_in(channel: Http2Channel) -> int:
+    return sum(connection.frames_in for connection in channel._open)
+
+
+# Callers that are none
+
+
+@pytest.fixture
+async def stranger() -> AsyncIterator[tuple[FakeClock, socket.socket]]:
+    """A connection to a server whose time stands still, greeted."""
+    clock = FakeClock()
+    async with server(clock) as port:
+        with closing(socket.create_connection(("127.0.0.1", port))) as raw:
+            raw.setblocking(False)
+            await asyncio.get_running_loop().sock_sendall(raw, PREFACE + frames.settings({}))
+            yield clock, raw
+
+
+async def heard_until(raw: socket.socket, *kinds: int) -> list[tuple[int, int, bytes]]:
+    """Kind, stream and payload of each frame, up to the first of these kinds."""
+    found: list[tuple[int, int, bytes]] = []
+    async with asyncio.timeout(20):
+        while not found or found[-1][0] not in kinds:
+            head = await _exactly(raw, HEAD_SIZE)
+            payload = await _exactly(raw, int.from_bytes(head[:3], "big"))
+            found.append((head[3], int.from_bytes(head[5:], "big"), payload))
+    return found
+
+
+async def _exactly(raw: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        piece = await asyncio.get_running_loop().sock_recv(raw, size - len(data))
+        assert piece, "it has ended"
+        data += piece
+    return data
+
+
+@pytest.mark.parametrize(
+    ("method", "kind", "status"),
+    [
+        ("GET", "application/grpc", "405"),
+        ("POST", "text/html", "415"),
+        ("POST", "", "415"),
+        ("POST", "application/json", "415"),
+    ],
+)
+async def test_what_is_no_grpc_gets_a_status_of_http(
+    stranger: tuple[FakeClock, socket.socket], method: str, kind: str, status: str
+) -> None:
+    """And its stream ends, even if it goes on to send."""
+    _, raw = stranger
+    named = [("content-type", kind)] if kind else []
+    head = [(":method", method), (":scheme", "http"), (":path", "/echo"), *named]
+    await asyncio.get_running_loop().sock_sendall(
+        raw, frame(HEADERS, END_HEADERS, 1, header_block(head)) + frame(DATA, 0, 1, bytes(100))
+    )
+    answered, reset = (await heard_until(raw, RST_STREAM))[-2:]
+    assert answered[:2] == (HEADERS, 1) and answered[2] == header_block([(":status", status)])
+    assert reset == (RST_STREAM, 1, bytes(4))
+
+
+async def test_a_connection_without_a_call_is_told_to_go(
+    stranger: tuple[FakeClock, socket.socket],
+) -> None:
+    """Pings keep nobody; a call does, as long as it is open."""
+    clock, raw = stranger
+    head = [(":method", "POST"), (":path", "/echo"), ("content-type", "application/grpc")]
+    loop = asyncio.get_running_loop()
+    await loop.sock_sendall(raw, frame(HEADERS, END_HEADERS, 1, header_block(head)))
+    await loop.sock_sendall(raw, frame(DATA, 0, 1, b"\0\0\0\0\1a"))
+    await heard_until(raw, DATA)
+    await clock.advance(5 * WITHOUT_CALL)
+    await loop.sock_sendall(raw, frame(DATA, END_STREAM, 1))
+    await heard_until(raw, RST_STREAM, HEADERS)
+    await clock.advance(WITHOUT_CALL / 2)
+    await loop.sock_sendall(raw, PINGED)
+    await heard_until(raw, PING)
+    await clock.advance(WITHOUT_CALL)
+    *_, (_, _, payload) = await heard_until(raw, GOAWAY)
+    assert payload[4:8] == bytes(4) and b"nobody has called" in payload
+
+
+async def test_a_compressed_message_is_refused_by_name() -> None:
+    """Of a client that compresses; the call beside it goes on."""
+    async with (
+        server() as port,
+        grpc.aio.insecure_channel(
+            f"127.0.0.1:{port}", compression=grpc.Compression.Gzip
+        ) as channel,
+    ):
+        call = channel.stream_stream("/echo")()
+        await call.write(b"a" * 900)
+        assert await call.code() is grpc.StatusCode.UNIMPLEMENTED
+        assert "compressed" in (await call.details() or "")
+
+
+async def test_a_stranger_that_breaks_the_rules_is_cut_off(
+    stranger: tuple[FakeClock, socket.socket],
+) -> None:
+    """The socket is closed, not only the talk."""
+    _, raw = stranger
+    await asyncio.get_running_loop().sock_sendall(raw, frame(DATA, 0, 1, bytes(20)))
+    *_, (_, _, payload) = await heard_until(raw, GOAWAY)
+    assert int.from_bytes(payload[4:8], "big") == ErrorCode.PROTOCOL_ERROR
+    async with asyncio.timeout(20):
+        assert await asyncio.get_running_loop().sock_recv(raw, 1) == b""
