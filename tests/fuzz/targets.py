@@ -6,6 +6,21 @@ import h11
 
 from fleet.http1.chunked import BadChunk, ChunkedReader
 from fleet.http1.response import BadResponse, ResponseObserver
+from fleet.http2.connection import MOST_HEADERS, Limits
+from fleet.http2.frames import (
+    DATA,
+    FIRST_FRAME_SIZE,
+    FIRST_WINDOW,
+    HEAD_SIZE,
+    HEADERS,
+    MOST_WINDOW,
+    PREFACE,
+    ErrorCode,
+    frame,
+    goaway,
+    rst_stream,
+    window_update,
+)
 from fleet.mux import codec
 from fleet.mux.budget import Budget
 from fleet.mux.codec import FEATURE_TCP, FEATURE_ZSTD, Hello, Open, ProtocolError
@@ -14,6 +29,7 @@ from proxy.domain.limits import HeadLimits
 from proxy.gateway.head import RequestHead, judge, parse_head, rebuild
 from proxy.gateway.refusals import BadHead
 from proxy.gateway.route import find_route
+from tests.fakes.http2 import GREETING, Http2End, header_block
 from tests.fakes.tunnel import ManualLoop, MemoryLink, RecordingMuxOwner, RecordingOwner
 
 LIMITS = HeadLimits()
@@ -21,6 +37,7 @@ HELD = 64 << 10
 HELLO = Hello(b"p" * 16, 4096, features=FEATURE_TCP | FEATURE_ZSTD)
 REQUEST = Open(b"GET / HTTP/1.1\r\n\r\n", b"ann", b"r" * 16)
 SETTINGS = MuxSettings(window=4096, small_window=1024, widest=8192)
+STREAMS = 4
 
 
 def frames(data: bytes) -> None:
@@ -91,6 +108,39 @@ def _end(*, hub: bool) -> tuple[Mux, MemoryLink, ManualLoop]:
         owner.stream = mux.open(owner, REQUEST, tenant=b"ann")
         owner.stream.send(b"b" * 20_000)
     return mux, memory, loop
+
+
+def http2(data: bytes) -> None:
+    """A connection that gets any bytes ends itself or a stream, tells every end once, and holds
+    no more than it may.
+
+    The first byte is the end that gets them; each piece is as long as the byte before it says.
+    """
+    client = bool(data[:1] and data[0] & 1)
+    end = Http2End(client=client, limits=Limits(streams=STREAMS), takes=False)
+    connection = end.connection
+    connection.receive(GREETING[len(PREFACE) :] if client else GREETING)
+    for _ in range(3 * client):
+        end.open().stream.send((b"b" * 20_000,), 20_000)
+    at = 1
+    while at < len(data) and not connection.closed:
+        size = data[at] or 256
+        connection.receive(data[at + 1 : at + 1 + size])
+        at += 1 + size
+        end.clock.advance(0.2)
+    _look_at_http2(end)
+
+
+def _look_at_http2(end: Http2End) -> None:
+    connection = end.connection
+    assert len(connection.streams) <= STREAMS
+    assert all(reader.owed <= FIRST_WINDOW for reader in end.readers.values())
+    assert all(stream.window <= MOST_WINDOW for stream in connection.streams.values())
+    assert all(reader.stream.over for reader in end.readers.values() if reader.reset)
+    assert connection._block is None or len(connection._block[2]) <= MOST_HEADERS
+    assert sum(map(len, connection._pieces)) < FIRST_FRAME_SIZE + HEAD_SIZE
+    if connection.closed:
+        assert end.transport.closed and not connection.streams
 
 
 def head(data: bytes) -> None:
@@ -178,17 +228,30 @@ def _chunked(pieces: list[bytes]) -> tuple[bool, int, bytes] | None:
 
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
-    one.__name__: one for one in (frames, link, head, answer, chunks)
+    one.__name__: one for one in (frames, link, http2, head, answer, chunks)
 }
 
 _HELLO_FRAME = codec.header(0, codec.HELLO, len(HELLO.pack())) + HELLO.pack()
 _DATA_FRAME = codec.header(1, codec.DATA | codec.END, 5) + b"hello"
 _OPEN_FRAME = codec.header(1, codec.OPEN, len(REQUEST.pack(9))) + REQUEST.pack(9)
+_HTTP2_OPEN, _HTTP2_DATA = frame(HEADERS, 4, 1, header_block()), frame(DATA, 9, 1, b"\x02hello..")
+_HTTP2_ENDS = frame(HEADERS, 5, 1, b"\x88") + goaway(1, ErrorCode.NO_ERROR, "soon")
+_HTTP2_WINDOWS = frame(4, 0, 0, b"\0\4\0\0\0\0") + window_update(1, 9) + window_update(0, 9)
 SEEDS: dict[str, list[bytes]] = {
     "frames": [_HELLO_FRAME, _DATA_FRAME + _OPEN_FRAME],
     "link": [
         b"\x01" + bytes([len(_DATA_FRAME)]) + _DATA_FRAME,
         b"\x00" + bytes([len(_OPEN_FRAME)]) + _OPEN_FRAME,
+    ],
+    "http2": [
+        b"\x00" + bytes([len(_HTTP2_OPEN)]) + _HTTP2_OPEN + bytes([len(_HTTP2_DATA)]) + _HTTP2_DATA,
+        b"\x00"
+        + bytes([len(_HTTP2_OPEN)])
+        + _HTTP2_OPEN
+        + b"\x0d"
+        + rst_stream(1, ErrorCode.CANCEL),
+        b"\x01" + bytes([len(_HTTP2_WINDOWS)]) + _HTTP2_WINDOWS,
+        b"\x01" + bytes([len(_HTTP2_ENDS)]) + _HTTP2_ENDS,
     ],
     "head": [
         b"GET /k8s/clusters/dev/api/v1/pods?watch=1 HTTP/1.1\r\nHost: a\r\n"
