@@ -1,5 +1,6 @@
 """A connection: frames in, frames out, many streams, bounded in all that a stranger may send."""
 
+import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
@@ -163,8 +164,11 @@ class Connection:
         """The transport has room again."""
         self.paused = False
         self._replies = 0
-        for stream in tuple(self.streams.values()):
-            if not stream.blocked:
+        streams = list(self.streams.values())
+        # Who is told first may take all the room: let it be another one each time.
+        random.shuffle(streams)
+        for stream in streams:
+            if not stream.blocked and not stream.over:
                 stream.receiver.on_room()
 
     def lost(self, reason: str) -> None:
