@@ -261,6 +261,17 @@ def test_all_that_is_sent_to_us_is_read(
     assert not ours.connection.streams
 
 
+def test_padding_is_given_back() -> None:
+    """It counts in windows, and nobody ever reads it."""
+    ours = Http2End()
+    library, meeting = met(False, [200_000], ours)
+    library.h2.send_headers(1, REQUEST)
+    for _ in range(600):
+        library.h2.send_data(1, b"x", pad_length=250)
+        meeting.settle()
+    assert ours.readers[1].body == b"x" * 600
+
+
 @pytest.mark.parametrize("client", [False, True], ids=["we serve", "we call"])
 def test_headers_of_more_than_a_frame(client: bool) -> None:
     """They go on in CONTINUATION; what is secret is in no table."""
