@@ -5,7 +5,7 @@ import ssl
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from fleet.errors import Unavailable
+from fleet.errors import Invalid, Unavailable
 from fleet.http2.connection import Connection, Limits
 from fleet.http2.frames import ErrorCode
 from fleet.http2.stream import Headers
@@ -41,26 +41,29 @@ class Target:
 
 @lru_cache(maxsize=8)
 def client_tls(ca: bytes | None) -> ssl.SSLContext:
-    """Trusts the authorities of this PEM, or else those of the machine. SSLError: it is no PEM."""
-    tls = ssl.create_default_context(cadata=ca.decode("ascii", "replace") if ca else None)
+    """Trusts the authorities of this PEM, or else those of the machine. Invalid: it is no PEM."""
+    try:
+        tls = ssl.create_default_context(cadata=ca.decode("ascii", "replace") if ca else None)
+    except (ssl.SSLError, TypeError) as error:
+        raise Invalid("what is to be trusted holds no certificates that can be read") from error
     tls.minimum_version = ssl.TLSVersion.TLSv1_2
     tls.set_alpn_protocols([ALPN])
     return tls
 
 
 class Http2Channel:
-    """`fleet.rpc.calls.Channel`."""
+    """`fleet.rpc.calls.Channel`. `connection`: the one that new calls go to, once there is any."""
 
     def __init__(self, target: Target, clock: Clock) -> None:
         self._target, self._clock = target, clock
-        self._connection: Connection | None = None
+        self.connection: Connection | None = None
         self._open = Sockets()
         self._dialling = asyncio.Lock()
         self._tasks = Tasks("channel")
         self._closed = False
 
     async def call(self, path: str, metadata: Metadata) -> ClientCall:
-        connection = self._connection
+        connection = self.connection
         if connection is None or not connection.usable:
             connection = await self._connected()
         stream = connection.open(_head(path, self._target, metadata))
@@ -76,12 +79,12 @@ class Http2Channel:
     async def _connected(self) -> Connection:
         """One connection for all who wait for it."""
         async with self._dialling:
-            if self._connection is None or not self._connection.usable:
+            if self.connection is None or not self.connection.usable:
                 if self._closed:
                     raise CallFailed(Status.UNAVAILABLE, "the connection was closed")
-                self._connection = await self._dial()
-                self._tasks.spawn("watch", self._watch(self._connection))
-            return self._connection
+                self.connection = await self._dial()
+                self._tasks.spawn("watch", self._watch(self.connection))
+            return self.connection
 
     async def _dial(self) -> Connection:
         target = self._target
@@ -93,7 +96,7 @@ class Http2Channel:
         except ssl.SSLCertVerificationError as error:
             reason = f"its certificate is not good: {error.verify_message}"
         except (OSError, Unavailable) as error:
-            reason = str(error)
+            reason = str(error) or "the connection was lost at once"
         raise CallFailed(Status.UNAVAILABLE, f"{target.host}:{target.port}: {reason}")
 
     async def _reach(self) -> Connection:

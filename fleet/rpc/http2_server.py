@@ -3,10 +3,11 @@
 import asyncio
 import ssl
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import structlog
 
-from fleet.errors import TowlineError
+from fleet.errors import TowlineError, Unauthenticated
 from fleet.http2.connection import Connection, Limits
 from fleet.http2.stream import Headers, Stream
 from fleet.rpc.calls import UNSERVED, Certified, Handler, ServerLimits, Status, status_of
@@ -19,6 +20,17 @@ log = structlog.get_logger(__name__)
 
 _BACKLOG = 1024
 _STOPS = "the control plane stops"
+# Calls without a good token on one connection: whoever goes on has to shake hands anew.
+_MOST_REFUSED = 100
+
+
+@dataclass(slots=True, eq=False)
+class _Caller:
+    """Who is at the other end: `called` is when it last had a call open."""
+
+    peer: str
+    called: float
+    refused: int = 0
 
 
 class Http2Server:
@@ -27,7 +39,7 @@ class Http2Server:
     def __init__(self, handlers: Mapping[str, Handler], limits: ServerLimits, clock: Clock) -> None:
         self._handlers, self._limits, self._clock = handlers, limits, clock
         self._open = Sockets()
-        self._called: dict[Connection, float] = {}
+        self._callers: dict[Connection, _Caller] = {}
         self._calls = Tasks("calls")
         self._upkeep = Tasks("agents' listener")
         self._server: asyncio.Server | None = None
@@ -61,20 +73,20 @@ class Http2Server:
         return Socket(self._begin, self._forget)
 
     def _begin(self, transport: asyncio.Transport) -> Connection:
-        peer = peer_of(transport)
+        caller = _Caller(peer_of(transport), self._clock.monotonic())
 
         def accept(stream: Stream, headers: Headers) -> None:
-            self._accept(stream, headers, peer)
+            self._accept(connection, caller, stream, headers)
 
         limits = Limits(streams=self._limits.calls)
         connection = Connection(transport, self._clock, limits, accept)
         self._open.add(connection, transport)
-        self._called[connection] = self._clock.monotonic()
+        self._callers[connection] = caller
         return connection
 
     def _forget(self, connection: Connection) -> None:
         self._open.discard(connection)
-        del self._called[connection]
+        del self._callers[connection]
 
     async def _end_idle(self) -> None:
         """End connections on which nobody has called for a while."""
@@ -82,18 +94,20 @@ class Http2Server:
         while True:
             await self._clock.sleep(longest / 4)
             now = self._clock.monotonic()
-            for connection, since in tuple(self._called.items()):
+            for connection, caller in tuple(self._callers.items()):
                 if connection.streams:
-                    self._called[connection] = now
-                elif now - since >= longest:
+                    caller.called = now
+                elif now - caller.called >= longest:
                     connection.go_away("nobody has called for a while")
 
     # A call
 
-    def _accept(self, stream: Stream, headers: Headers, peer: str) -> None:
+    def _accept(
+        self, connection: Connection, caller: _Caller, stream: Stream, headers: Headers
+    ) -> None:
         values = dict(headers)
         metadata = {name: value for name, value in values.items() if not name.startswith(":")}
-        call = ServerCall(stream, peer, metadata, self._limits.message)
+        call = ServerCall(stream, caller.peer, metadata, self._limits.message)
         if values.get(":method") != "POST":
             call.refuse("405")
         elif not metadata.get("content-type", "").startswith(CONTENT_TYPE):
@@ -101,22 +115,27 @@ class Http2Server:
         elif (handler := self._handlers.get(values.get(":path", ""))) is None:
             call.finish(Status.UNIMPLEMENTED, "there is no such call here")
         else:
-            self._calls.spawn("call", _serve(handler, call))
+            self._calls.spawn("call", self._serve(connection, caller, handler, call))
 
-
-async def _serve(handler: Handler, call: ServerCall) -> None:
-    try:
-        await handler(call)
-    except TowlineError as error:
-        call.finish(status_of(error), error.message)
-    except asyncio.CancelledError:
-        call.finish(Status.UNAVAILABLE, _STOPS)
-        raise
-    except Exception:
-        log.exception("call failed")
-        call.finish(Status.UNKNOWN, UNSERVED)
-    else:
-        call.finish(Status.OK)
+    async def _serve(
+        self, connection: Connection, caller: _Caller, handler: Handler, call: ServerCall
+    ) -> None:
+        try:
+            await handler(call)
+        except TowlineError as error:
+            call.finish(status_of(error), error.message)
+            if isinstance(error, Unauthenticated):
+                caller.refused += 1
+                if caller.refused >= _MOST_REFUSED:
+                    connection.go_away("too many calls had no good token")
+        except asyncio.CancelledError:
+            call.finish(Status.UNAVAILABLE, _STOPS)
+            raise
+        except Exception:
+            log.exception("call failed")
+            call.finish(Status.UNKNOWN, UNSERVED)
+        else:
+            call.finish(Status.OK)
 
 
 def _tls(certified: Certified) -> ssl.SSLContext:

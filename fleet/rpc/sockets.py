@@ -85,6 +85,7 @@ class Sockets:
         await self.emptied(_PART_SECONDS)
         for transport in tuple(self._transports.values()):
             transport.abort()
+        await self.emptied(_PART_SECONDS)
 
 
 def peer_of(transport: asyncio.Transport) -> str:

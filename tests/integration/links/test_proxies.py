@@ -12,8 +12,7 @@ from starlette.applications import Starlette
 
 from fleet.errors import Unavailable
 from fleet.links.websocket import Pipe
-from fleet.rpc.calls import CallFailed, ServerLimits, Status
-from fleet.rpc.http2_server import Http2Server
+from fleet.rpc.calls import CallFailed, Status
 from fleet.rpc.methods import TUNNEL
 from fleet.rpc.wires import Wire
 from fleet.runtime.clock import SystemClock
@@ -23,6 +22,7 @@ from syncagent.compose import way_of
 from syncagent.link.channel import Endpoint
 from syncagent.settings import HubSettings
 from syncagent.upkeep.doctor import examine
+from tests.fakes.links import server_of
 from tests.fakes.tls import TestAuthority
 
 
@@ -127,7 +127,7 @@ async def test_grpc_goes_through_the_proxy_unless_told_not_to(
 ) -> None:
     """The proxy is asked for the way; NO_PROXY holds."""
     clock = SystemClock()
-    server = Http2Server({}, ServerLimits(), clock)
+    server = server_of(wire, {}, clock)
     port = await server.start(("localhost", 0), authority)
     ca = authority.ca.read_bytes()
     endpoint = Endpoint(f"https://localhost:{port}", "twa_x", ca, wire=wire)

@@ -11,8 +11,10 @@ import pytest
 import uvicorn
 from starlette.applications import Starlette
 
+from fleet.errors import Unauthenticated
 from fleet.links.websocket import PATH
-from fleet.rpc.calls import Call, ServerLimits
+from fleet.rpc.calls import Call, CallFailed, ServerLimits
+from fleet.rpc.http2_channel import Http2Channel, Target, client_tls
 from fleet.rpc.http2_server import Http2Server
 from fleet.runtime.clock import SystemClock
 from fleet.runtime.tasks import Tasks
@@ -28,6 +30,10 @@ async def _session(call: Call) -> None:
     await call.read()
 
 
+async def _nobody(call: Call) -> None:
+    raise Unauthenticated("not an agent token of this installation")
+
+
 @pytest.fixture
 def authority(tmp_path: Path) -> TestAuthority:
     """Certificates for 127.0.0.1 and localhost."""
@@ -38,7 +44,9 @@ def authority(tmp_path: Path) -> TestAuthority:
 async def port(authority: TestAuthority) -> AsyncIterator[int]:
     """The agents' listener, with one call that goes on."""
     limits = ServerLimits(without_call=WITHOUT_CALL)
-    server = Http2Server({"/test/Session": _session}, limits, SystemClock())
+    server = Http2Server(
+        {"/test/Session": _session, "/test/Nobody": _nobody}, limits, SystemClock()
+    )
     yield await server.start(("127.0.0.1", 0), authority)
     await server.stop()
 
@@ -80,6 +88,28 @@ async def test_a_connection_with_a_call_stays(port: int, authority: TestAuthorit
             async with asyncio.timeout(3 * WITHOUT_CALL):
                 await call.read()
         call.cancel()
+
+
+async def test_a_connection_whose_calls_are_all_refused_ends(
+    port: int, authority: TestAuthority
+) -> None:
+    """Who guesses tokens has to shake hands anew; what is open there goes on to its end."""
+    tls = client_tls(authority.ca.read_bytes())
+    channel = Http2Channel(Target("127.0.0.1", port, tls), SystemClock())
+    other = await channel.call("/test/Session", ())
+    assert await other.read() == b"hello"
+    first = channel.connection
+    assert first is not None
+    async with asyncio.timeout(30):
+        while first.usable:
+            with pytest.raises(CallFailed):
+                await (await channel.call("/test/Nobody", ())).read()
+        again = await channel.call("/test/Session", ())
+        assert await again.read() == b"hello"
+        assert channel.connection is not first
+        await other.write(b"")
+        assert await other.read() is None
+    await channel.close()
 
 
 async def test_websockets_of_one_address_are_bounded(port: int) -> None:
