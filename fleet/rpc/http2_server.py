@@ -26,11 +26,13 @@ _MOST_REFUSED = 100
 
 @dataclass(slots=True, eq=False)
 class _Caller:
-    """Who is at the other end: `called` is when it last had a call open."""
+    """Who is at the other end: `called` is when it last had a call open, `served` how many of
+    its calls have handlers that go on, be the call cut off or not."""
 
     peer: str
     called: float
     refused: int = 0
+    served: int = 0
 
 
 class Http2Server:
@@ -97,6 +99,9 @@ class Http2Server:
             for connection, caller in tuple(self._callers.items()):
                 if connection.streams:
                     caller.called = now
+                elif connection.closed and now - caller.called >= longest:
+                    # It does not read what is still meant for it.
+                    self._open.cut(connection)
                 elif now - caller.called >= longest:
                     connection.go_away("nobody has called for a while")
 
@@ -114,7 +119,10 @@ class Http2Server:
             call.refuse("415")
         elif (handler := self._handlers.get(values.get(":path", ""))) is None:
             call.finish(Status.UNIMPLEMENTED, "there is no such call here")
+        elif caller.served >= self._limits.calls:
+            call.finish(Status.RESOURCE_EXHAUSTED, "too many calls at a time")
         else:
+            caller.served += 1
             self._calls.spawn("call", self._serve(connection, caller, handler, call))
 
     async def _serve(
@@ -136,6 +144,8 @@ class Http2Server:
             call.finish(Status.UNKNOWN, UNSERVED)
         else:
             call.finish(Status.OK)
+        finally:
+            caller.served -= 1
 
 
 def _tls(certified: Certified) -> ssl.SSLContext:

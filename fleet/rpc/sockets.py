@@ -72,6 +72,11 @@ class Sockets:
         if not self._transports:
             self._emptied.set()
 
+    def cut(self, connection: Connection) -> None:
+        """End it, whatever it has not read yet."""
+        if connection in self._transports:
+            self._transports[connection].abort()
+
     async def emptied(self, seconds: float) -> None:
         """Wait until all have ended, but not longer."""
         with contextlib.suppress(TimeoutError):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import grpc
 import grpc.aio
+import hpack
 import pytest
 
 from fleet.http2 import frames
@@ -26,7 +27,7 @@ from fleet.http2.frames import (
     ErrorCode,
     frame,
 )
-from fleet.rpc.calls import Call, CallFailed, ServerLimits, Status
+from fleet.rpc.calls import Call, CallFailed, Handler, ServerLimits, Status
 from fleet.rpc.http2_channel import Http2Channel, Target, client_tls
 from fleet.rpc.http2_server import Http2Server
 from fleet.runtime.clock import Clock, SystemClock
@@ -36,6 +37,7 @@ from tests.fakes.http2 import header_block
 from tests.fakes.tls import TestAuthority
 
 WITHOUT_CALL = 30.0
+CALLS = 8
 PINGED = frame(PING, 0, 0, bytes(8))
 
 
@@ -57,6 +59,27 @@ async def server(
         yield port
     finally:
         await serving.stop()
+
+
+@asynccontextmanager
+async def served_by(
+    handler: Handler, clock: Clock | None = None
+) -> AsyncGenerator[tuple[Http2Server, int]]:
+    """This at /echo."""
+    limits = ServerLimits(without_call=WITHOUT_CALL, calls=CALLS)
+    serving = Http2Server({"/echo": handler}, limits, clock or SystemClock())
+    port = await serving.start(("127.0.0.1", 0), None)
+    try:
+        yield serving, port
+    finally:
+        await serving.stop()
+
+
+def greeted(port: int) -> socket.socket:
+    """A connection that has said its first words, and blocks."""
+    raw = socket.create_connection(("127.0.0.1", port))
+    raw.sendall(PREFACE + frames.settings({}))
+    return raw
 
 
 @asynccontextmanager
@@ -331,3 +354,57 @@ async def test_a_stranger_that_breaks_the_rules_is_cut_off(
     assert int.from_bytes(payload[4:8], "big") == ErrorCode.PROTOCOL_ERROR
     async with asyncio.timeout(20):
         assert await asyncio.get_running_loop().sock_recv(raw, 1) == b""
+
+
+async def test_calls_that_are_cut_off_at_once_count_until_their_handlers_have_ended() -> None:
+    """CVE-2023-44487: what a handler waits for is not asked for by more at a time than may call."""
+    running, most, go_on = 0, 0, asyncio.Event()
+
+    async def wait(call: Call) -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await go_on.wait()
+        running -= 1
+
+    async with served_by(wait) as (_, port):
+        raw = greeted(port)
+        head = [(":method", "POST"), (":path", "/echo"), ("content-type", "application/grpc")]
+        encoder = hpack.Encoder()
+        for stream_id in range(1, 401, 2):
+            opened = frame(HEADERS, END_HEADERS, stream_id, encoder.encode(head))
+            raw.sendall(opened + frames.rst_stream(stream_id, ErrorCode.CANCEL))
+        raw.sendall(PINGED)
+        raw.setblocking(False)
+        await heard_until(raw, PING)
+        await until(lambda: most)
+        assert most <= CALLS
+        go_on.set()
+        await until(lambda: not running)
+        raw.close()
+
+
+async def test_who_does_not_even_read_its_refusal_is_cut_off() -> None:
+    """Else what was meant for it would be kept as long as it likes."""
+    clock, blocked = FakeClock(), asyncio.Event()
+
+    async def write(call: Call) -> None:
+        for _ in range(1000):
+            writing = asyncio.ensure_future(call.write(bytes(1 << 20)))
+            if not (await asyncio.wait({writing}, timeout=0.3))[0]:
+                blocked.set()
+            await writing
+
+    async with served_by(write, clock) as (serving, port):
+        raw = greeted(port)
+        head = [(":method", "POST"), (":path", "/echo"), ("content-type", "application/grpc")]
+        raw.sendall(frame(HEADERS, END_HEADERS, 1, header_block(head)))
+        raw.sendall(frames.window_update(0, 1 << 30) + frames.window_update(1, 1 << 30))
+        async with asyncio.timeout(20):
+            await blocked.wait()
+        raw.sendall(frame(DATA, 0, 99, bytes(20)))
+        await until(lambda: all(connection.closed for connection in serving._open))
+        assert list(serving._open)
+        await clock.advance(2 * WITHOUT_CALL)
+        await until(lambda: not list(serving._open))
+        raw.close()
