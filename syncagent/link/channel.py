@@ -1,14 +1,13 @@
 """The connection to the control plane: address, trust, token."""
 
 from dataclasses import dataclass, field
-from importlib import import_module
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from fleet.errors import Invalid
 from fleet.rpc.calls import Channel, Metadata
 from fleet.rpc.http2_channel import Http2Channel, Target, client_tls
-from fleet.rpc.wires import Wire
+from fleet.rpc.wires import Wire, grpcio
 from fleet.runtime.clock import Clock
 
 LOOPBACK = "127.0.0.1"
@@ -39,10 +38,8 @@ class Endpoint:
         secure, host, port = _target(self.address)
         proxy = proxy_to(host)
         if self.wire is Wire.GRPCIO:
-            # Its libraries take some 15 MB that the agent has no other use for.
-            grpcio = import_module("fleet.rpc.grpcio")
             place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-            return grpcio.GrpcioChannel(
+            return grpcio().GrpcioChannel(
                 place, secure=secure, ca=self.ca, server_name=self.server_name, proxy=proxy
             )
         tls = client_tls(self.ca) if secure else None

@@ -13,9 +13,8 @@ from starlette.types import ASGIApp
 from controlplane.http.app import MOST_BODY_BYTES
 from fleet.errors import Invalid, Unavailable
 from fleet.rpc.calls import Handler, Server, ServerLimits
-from fleet.rpc.grpcio import GrpcioServer
 from fleet.rpc.http2_server import Http2Server
-from fleet.rpc.wires import Wire
+from fleet.rpc.wires import Wire, grpcio
 from fleet.runtime.clock import Clock
 from towline.authority import Authority, Credentials, check, expires, names_of
 from towline.serve.sockets import OFF, Listener, address, bind
@@ -117,7 +116,7 @@ def agents_server(handlers: Mapping[str, Handler], wire: Wire, clock: Clock) -> 
     """What serves the calls of agents, not yet started."""
     limits = ServerLimits()
     if wire is Wire.GRPCIO:
-        return GrpcioServer(handlers, limits)
+        return grpcio().GrpcioServer(handlers, limits)
     return Http2Server(handlers, limits, clock)
 
 
