@@ -1,6 +1,7 @@
 """Search over the inventory and over names: trigrams and keys in PostgreSQL, scans in SQLite."""
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from typing import Any
 
 import orjson
@@ -17,6 +18,7 @@ from sqlalchemy import (
     type_coerce,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
+from sqlalchemy.exc import PendingRollbackError
 from sqlalchemy.types import Text
 
 from controlplane.domain.access import Kind, Visible
@@ -39,7 +41,7 @@ from controlplane.storage.tables import clusters, components, images, services
 from controlplane.storage.visibility import condition
 
 _C = components.c
-_INDEXES, _ANYTHING = (text(f"SET LOCAL enable_seqscan = {how}") for how in ("off", "on"))
+_INDEXES, _ANYTHING = (text(f"SET enable_seqscan = {how}") for how in ("off", "DEFAULT"))
 _MOST_IMAGES = 2_000
 _CANDIDATES = 50
 _PLACES = (
@@ -98,9 +100,13 @@ class SqlSearch:
         if not by_indexes:
             return sorted((await self._connection.execute(few.limit(MOST_FOUND + 1))).scalars())
         every = few.cte("every").prefix_with("MATERIALIZED")
-        await self._connection.execute(_INDEXES)
-        found = await self._connection.execute(select(every.c.id).limit(MOST_FOUND + 1))
-        await self._connection.execute(_ANYTHING)
+        try:
+            await self._connection.execute(_INDEXES)
+            found = await self._connection.execute(select(every.c.id).limit(MOST_FOUND + 1))
+        finally:
+            # A read has no transaction that would end it; with a lost connection it has ended.
+            with suppress(PendingRollbackError):
+                await self._connection.execute(_ANYTHING)
         return sorted(found.scalars())
 
     async def places(self, text: str, allowed: dict[Kind, Visible]) -> list[Place]:

@@ -4,11 +4,15 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from sqlalchemy import func
 
 from controlplane.domain.access import Kind, Scope
 from controlplane.domain.clusters import Cluster
 from controlplane.domain.search import best, parse
 from controlplane.domain.services import Component, ComponentState, Service
+from controlplane.storage.connection import transaction
+from controlplane.storage.engine import make_engine
+from controlplane.storage.search import SqlSearch
 from controlplane.storage.store import SqlStore
 from fleet.identity import ClusterId, ServiceId
 
@@ -107,3 +111,16 @@ async def test_any_part_of_a_name_finds_it(filled: SqlStore) -> None:
             found = await tx.search.places(part, {Kind.SERVICE: (), Kind.CLUSTER: ()})
             names = [(one.name, one.within) for one in best(found, part, 5)]
             assert ("payments-api", "prod-c1") in names
+
+
+@pytest.mark.parametrize("migrated_url", ["postgres"], indirect=True)
+@pytest.mark.usefixtures("filled")
+async def test_the_planner_is_held_to_indexes_for_one_statement_alone(migrated_url: str) -> None:
+    """Else it reads all objects for words that few have; the connection serves others after."""
+    engine = make_engine(migrated_url)
+    is_held = func.current_setting("enable_seqscan") == "off"
+    async with transaction(engine, read_only=True) as connection:
+        search = SqlSearch(connection)
+        assert await search._some(is_held, by_indexes=True) == list("1234")
+        assert await search._some(is_held, by_indexes=False) == []
+    await engine.dispose()
