@@ -14,6 +14,7 @@ from controlplane.usecases.wanted import Asked, Wanted, Wants
 from fleet.errors import NotFound, TowlineError
 from fleet.identity import ClusterId
 from fleet.runtime.batches import Batches
+from fleet.runtime.tasks import finished
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,10 @@ class Connecting:
     def __init__(self, deps: Deps, wants: Wants) -> None:
         self._deps = deps
         self._wants = wants
-        self._batches: Batches[tuple[ClusterId, Greeting], Connected] = Batches(self._take_in)
+        # To its end, though the agent leaves: whoever waits for what is committed is told of it.
+        self._batches: Batches[tuple[ClusterId, Greeting], Connected] = Batches(
+            lambda coming: finished(self._take_in(coming))
+        )
 
     async def connected(self, cluster_id: ClusterId, agent: Greeting) -> Connected:
         """An agent has come. NotFound: its cluster was deleted. Unavailable."""

@@ -16,6 +16,7 @@ from controlplane.usecases.retrying import again
 from fleet.errors import Conflict, NotFound, TowlineError
 from fleet.identity import ClusterId
 from fleet.runtime.batches import Batches
+from fleet.runtime.tasks import finished
 
 _OBJECTS_WEIGH_A_REPORT = 10
 # Weights: of one cluster in one transaction, and above which others are not in the same one.
@@ -57,7 +58,12 @@ class Reporting:
         self._deps = deps
         self._bounds = bounds
         self._intake = Intake(deps)
-        self._batches = Batches(self._take_in, alone=_LITTLE, weight=lambda told: told.weight)
+        # To its end, though the agent leaves: whoever waits for what is committed is told of it.
+        self._batches: Batches[Told, int] = Batches(
+            lambda several: finished(self._take_in(several)),
+            alone=_LITTLE,
+            weight=lambda told: told.weight,
+        )
 
     async def record(self, told: Told) -> int:
         """Commit reports; the number up to which all of the cluster's are committed. NotFound.

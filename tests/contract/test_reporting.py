@@ -98,6 +98,20 @@ async def test_what_clusters_tell_at_once_is_all_kept(
             assert [one.stage for one in rows] == [Stage.OFFERED, Stage.HEALTHY]
 
 
+async def test_what_an_agent_told_before_it_left_is_passed_on(
+    store: SqlStore, reporting: Reporting, bus: MemoryBus
+) -> None:
+    """It is committed, so nobody tells of it again."""
+    wakes = bus.subscribe(SERVICE)
+    leaving = asyncio.ensure_future(reporting.record(told(CLUSTERS[0])))
+    await asyncio.sleep(0)
+    leaving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await leaving
+    assert (await phases(store))[0] is Phase.HEALTHY
+    assert (await anext(wakes))[1] == f"in-{CLUSTERS[0]}"
+
+
 async def test_what_cannot_be_kept_of_one_cluster_fails_no_other(
     store: SqlStore, reporting: Reporting
 ) -> None:
