@@ -149,8 +149,9 @@ class Connection:
             rest = self._frames(self._after_preface(data))
         except Breach as breach:
             self.fail(breach.code, str(breach))
-        except hpack.HPACKError as error:
-            self.fail(ErrorCode.COMPRESSION_ERROR, f"headers that cannot be read: {error}")
+        except hpack.HPACKError:
+            # What it says quotes them, tokens and all.
+            self.fail(ErrorCode.COMPRESSION_ERROR, "headers that cannot be read")
         else:
             if rest:
                 self._pieces.append(rest)
@@ -386,6 +387,7 @@ class Connection:
             self._reply(frames.rst_stream(stream_id, ErrorCode.REFUSED_STREAM))
             return
         self._last_id = stream_id
+        self._count_reply()
         stream = Stream(self, stream_id, self._limits.window, self._first_window)
         self.streams[stream_id] = stream
         stream.far_ended = end
@@ -471,11 +473,14 @@ class Connection:
     # Inside
 
     def _reply(self, data: bytes) -> None:
+        self._count_reply()
+        self.write(data)
+
+    def _count_reply(self) -> None:
         """Who asks on and on and does not read the answers would fill our memory."""
         self._replies += self.paused
         if self._replies > _MOST_REPLIES:
             raise Breach(ErrorCode.ENHANCE_YOUR_CALM, "too many questions, and no answer is read")
-        self.write(data)
 
     def _serve_waiting(self) -> None:
         """A frame of each stream in turn, until nobody has room or nothing waits."""

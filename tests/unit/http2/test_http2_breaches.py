@@ -238,6 +238,14 @@ def test_streams_that_are_opened_and_reset_at_once_are_weighed() -> None:
     assert len(end.readers) < 500
 
 
+def test_headers_that_cannot_be_read_are_not_quoted() -> None:
+    """Tokens are among them, and what is told of the end is logged."""
+    end = greeted()
+    end.connection.receive(frame(HEADERS, END_HEADERS, 1, b"\x40" + b"\xff" * 6 + b"swordfish"))
+    assert last_code(end) == C
+    assert "swordfish" not in end.connection.reason and b"swordfish" not in end.transport.sent
+
+
 def test_headers_that_take_long_to_read_are_weighed() -> None:
     """Large ones come less often than small ones."""
     block = b"\x20\x3f\xe1\x1f" + BLOCK + header_block((("a", "\x01" * 5000),))
@@ -371,6 +379,20 @@ def test_a_peer_that_reads_nothing_fills_no_memory() -> None:
             end.clock.advance(2)
         assert last_code(end) == CALM
         assert len(end.transport.sent) < 20_000
+
+
+def test_calls_of_a_peer_that_reads_nothing_are_bounded() -> None:
+    """Each is answered, if only by a refusal."""
+    end = greeted()
+    end.connection.pause()
+    for stream_id in range(1, 4001, 2):
+        end.connection.receive(frame(HEADERS, END_HEADERS | END_STREAM, stream_id, BLOCK))
+        if end.connection.closed:
+            break
+        end.readers[stream_id].stream.end(ANSWER)
+        end.clock.advance(0.1)
+    assert last_code(end) == CALM
+    assert len(end.readers) < 1100
 
 
 def test_what_a_stranger_has_us_keep_is_bounded() -> None:
