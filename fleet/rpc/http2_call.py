@@ -89,12 +89,13 @@ class Http2Call(ABC):
         return message
 
     async def write(self, message: bytes) -> None:
-        while self._over is None and self._stream.blocked:
+        stream = self._stream
+        while self._over is None and not stream.over and stream.blocked:
             self._room.clear()
             await self._room.wait()
         if self._over is not None:
             raise self._over
-        if self._stream.over:
+        if stream.over:
             raise CallFailed(Status.CANCELLED, "the call has ended")
         self.send((message,), len(message))
 

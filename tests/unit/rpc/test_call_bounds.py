@@ -6,13 +6,21 @@ import struct
 import pytest
 
 from fleet.http2 import frames
-from fleet.http2.frames import DATA, END_HEADERS, FIRST_WINDOW, HEADERS, WINDOW_UPDATE, frame
+from fleet.http2.frames import (
+    DATA,
+    END_HEADERS,
+    END_STREAM,
+    FIRST_WINDOW,
+    HEADERS,
+    WINDOW_UPDATE,
+    frame,
+)
 from fleet.http2.stream import Headers, Stream
 from fleet.rpc.calls import CallFailed, Status
-from fleet.rpc.http2_call import UNREAD, ServerCall
+from fleet.rpc.http2_call import CONTENT_TYPE, UNREAD, ClientCall, ServerCall
 from fleet.runtime.tasks import Tasks
 from tests.fakes.clock import settle
-from tests.fakes.http2 import GREETING, Http2End, header_block, split_frames
+from tests.fakes.http2 import ANSWER, GREETING, Http2End, header_block, split_frames
 
 PIECE = bytes(64 << 10)
 WIDE = frames.window_update(0, 1 << 30)
@@ -136,6 +144,23 @@ async def test_a_message_that_is_not_taken_is_refused_in_trailers(lead: bytes) -
     assert refused.value.status in {Status.UNIMPLEMENTED, Status.RESOURCE_EXHAUSTED}
     call.finish(Status.OK)
     assert not end.transport.sent
+
+
+async def test_who_waits_for_room_hears_that_the_call_has_ended_well() -> None:
+    """The far side has said its last, and reads nothing more."""
+    end = Http2End(client=True)
+    call = ClientCall(end.open().stream, "hub", 1 << 20)
+    end.connection.receive(frames.settings({}))
+    end.connection.pause()
+    writing = asyncio.ensure_future(call.write(PIECE))
+    await settle()
+    last = header_block((*ANSWER, ("content-type", CONTENT_TYPE), ("grpc-status", "0")))
+    end.connection.receive(frame(HEADERS, END_HEADERS | END_STREAM, 1, last))
+    await settle()
+    assert writing.done()
+    with pytest.raises(CallFailed, match="ended"):
+        await writing
+    assert await call.read() is None
 
 
 async def test_calls_share_a_transport_that_is_full() -> None:
