@@ -3,12 +3,16 @@
 import asyncio
 from collections.abc import Sequence
 
+import structlog
+
 from fleet.links.beat import beat
 from fleet.mux.codec import Buffer
 from fleet.mux.mux import Mux
 from fleet.rpc.http2_call import Http2Call
 from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
+
+log = structlog.get_logger(__name__)
 
 
 class PouredLink:
@@ -43,8 +47,8 @@ class PouredLink:
         try:
             self._call.pour(self)
             mux.on_drain()
-            tasks.spawn("beat", beat(mux, clock))
-            await self._closed
+            beating = tasks.spawn("beat", beat(mux, clock))
+            await asyncio.wait((beating, self._closed), return_when=asyncio.FIRST_COMPLETED)
         finally:
             mux.on_closed(self._reason or "the connection was lost")
             await tasks.stop()
@@ -54,11 +58,25 @@ class PouredLink:
 
     def on_message(self, message: bytes) -> None:
         if self._mux is not None:
-            self._mux.on_message(message)
+            try:
+                self._mux.on_message(message)
+            except Exception as fault:
+                self._fail(fault)
 
     def on_room(self) -> None:
         if self._mux is not None:
-            self._mux.on_drain()
+            try:
+                self._mux.on_drain()
+            except Exception as fault:
+                self._fail(fault)
 
     def on_over(self, reason: str) -> None:
         self.close(reason or "the far side ended the connection")
+
+    # Inside
+
+    def _fail(self, fault: Exception) -> None:
+        """A fault of ours ends this link, but not the connection with its other calls."""
+        log.error("link failed", exc_info=fault)
+        self._mux = None
+        self.close("a fault of this side, which its log tells")
