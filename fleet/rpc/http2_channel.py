@@ -19,6 +19,8 @@ from fleet.runtime.tasks import Tasks
 _CONNECT_SECONDS = 20.0
 _QUIET_SECONDS, _ANSWER_SECONDS = 120.0, 20.0
 _MOST_MESSAGE = 16 << 20
+_NO_CERTIFICATES = "what is to be trusted holds no certificates that can be read"
+_CLOSED = "the caller has closed the connection"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +44,16 @@ class Target:
 @lru_cache(maxsize=8)
 def client_tls(ca: bytes | None) -> ssl.SSLContext:
     """Trusts the authorities of this PEM, or else those of the machine. Invalid: it is no PEM."""
+    if ca is not None and not ca.strip():
+        raise Invalid(_NO_CERTIFICATES)
     try:
         tls = ssl.create_default_context(cadata=ca.decode("ascii", "replace") if ca else None)
     except (ssl.SSLError, TypeError) as error:
-        raise Invalid("what is to be trusted holds no certificates that can be read") from error
+        raise Invalid(_NO_CERTIFICATES) from error
+    # As grpcio: whoever is named is trusted, be it no root, and none need follow RFC 5280 to the
+    # letter, which Python asks for from 3.13 on.
+    tls.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    tls.verify_flags &= ~ssl.VERIFY_X509_STRICT
     tls.minimum_version = ssl.TLSVersion.TLSv1_2
     tls.set_alpn_protocols([ALPN])
     return tls
@@ -72,7 +80,7 @@ class Http2Channel:
     async def close(self) -> None:
         self._closed = True
         for connection in self._open:
-            connection.fail(ErrorCode.NO_ERROR, "the caller has closed the connection")
+            connection.fail(ErrorCode.NO_ERROR, _CLOSED)
         await self._open.close()
         await self._tasks.stop()
 
@@ -81,9 +89,13 @@ class Http2Channel:
         async with self._dialling:
             if self.connection is None or not self.connection.usable:
                 if self._closed:
-                    raise CallFailed(Status.UNAVAILABLE, "the connection was closed")
-                self.connection = await self._dial()
-                self._tasks.spawn("watch", self._watch(self.connection))
+                    raise CallFailed(Status.UNAVAILABLE, _CLOSED)
+                connection = await self._dial()
+                if self._closed:
+                    connection.fail(ErrorCode.NO_ERROR, _CLOSED)
+                    raise CallFailed(Status.UNAVAILABLE, _CLOSED)
+                self.connection = connection
+                self._tasks.spawn("watch", self._watch(connection))
             return self.connection
 
     async def _dial(self) -> Connection:

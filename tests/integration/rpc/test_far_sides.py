@@ -5,6 +5,7 @@ import socket
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import grpc.aio
 import hpack
 import pytest
 
+from fleet.errors import Invalid
 from fleet.http2 import frames
 from fleet.http2.frames import (
     DATA,
@@ -30,8 +32,10 @@ from fleet.http2.frames import (
 from fleet.rpc.calls import Call, CallFailed, Handler, ServerLimits, Status
 from fleet.rpc.http2_channel import Http2Channel, Target, client_tls
 from fleet.rpc.http2_server import Http2Server
+from fleet.rpc.wires import Wire
 from fleet.runtime.clock import Clock, SystemClock
 from fleet.runtime.tasks import Tasks
+from syncagent.link.channel import Endpoint
 from tests.fakes.clock import FakeClock
 from tests.fakes.http2 import header_block
 from tests.fakes.tls import TestAuthority
@@ -159,6 +163,26 @@ def _folder(parent: Path, name: str) -> Path:
     return parent / name
 
 
+@pytest.mark.parametrize("wire", Wire)
+async def test_the_certificate_itself_may_be_what_is_trusted(wire: Wire, tmp_path: Path) -> None:
+    """Whoever speaks: agents that one of them connects the other does, too."""
+    authority = TestAuthority(tmp_path)
+    async with server(authority=authority) as port:
+        endpoint = Endpoint(f"https://127.0.0.1:{port}", "", authority.certificate.read_bytes())
+        channel = replace(endpoint, wire=wire).connect(SystemClock())
+        call = await channel.call("/echo", ())
+        await call.write(b"a")
+        assert await call.read() == b"a"
+        await channel.close()
+
+
+@pytest.mark.parametrize("ca", [b"", b"\n", b"nothing"], ids=["empty", "blank", "no PEM"])
+def test_trust_in_nobody_is_no_trust_in_everybody(ca: bytes) -> None:
+    """A file that was emptied does not mean the authorities of the machine."""
+    with pytest.raises(Invalid, match="no certificates"):
+        client_tls(ca)
+
+
 async def test_the_name_asked_for_is_the_one_that_is_looked_for(tmp_path: Path) -> None:
     """Where the address is not what the certificate says."""
     authority = TestAuthority(tmp_path, host="hub.example")
@@ -204,6 +228,17 @@ async def test_a_far_side_that_ends_at_once(tmp_path: Path) -> None:
         async with far_side(b"", ends=True) as (port, _):
             message = await refusal(Target("127.0.0.1", port, tls))
         assert message and not message.endswith(": ")
+
+
+async def test_who_closes_while_it_is_dialled_keeps_no_connection() -> None:
+    async with server() as port:
+        channel = Http2Channel(Target("127.0.0.1", port), SystemClock())
+        calling = asyncio.ensure_future(channel.call("/echo", ()))
+        await asyncio.sleep(0)
+        await channel.close()
+        with pytest.raises(CallFailed, match="closed"):
+            await calling
+        await until(lambda: not list(channel._open))
 
 
 async def test_a_far_side_that_is_silent_is_left(tmp_path: Path) -> None:
