@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from fleet.errors import TowlineError
+from fleet.errors import Invalid, TowlineError
 from fleet.rpc.calls import CallFailed, Channel, Status
 from fleet.rpc.methods import FETCH
 from fleet.wire.v1 import agent_pb2 as pb
@@ -65,8 +65,10 @@ class Way:
 
     @property
     def nearest(self) -> tuple[str, int]:
-        """Host and port of what is connected to first."""
-        return _host_port(self.proxy or self.address)
+        """Host and port of what is connected to first. Invalid: no such can be read."""
+        if not self.proxy or "://" in self.proxy:
+            return _host_port(self.proxy or self.address)
+        return _host_port(f"http://{self.proxy}")
 
     @property
     def whose(self) -> str:
@@ -197,5 +199,10 @@ def _disk(folder: Path) -> Finding:
 
 
 def _host_port(address: str) -> tuple[str, int]:
-    parts = urlsplit(address if "://" in address else f"https://{address}")
-    return parts.hostname or "", parts.port or (80 if parts.scheme in {"http", "ws"} else 443)
+    """Invalid, without saying why: it may be a piece of a password."""
+    try:
+        parts = urlsplit(address if "://" in address else f"https://{address}")
+        return parts.hostname or "", parts.port or (80 if parts.scheme in {"http", "ws"} else 443)
+    except ValueError:
+        pass
+    raise Invalid("no host and port can be read in its URL; percent-encode a password in it")

@@ -77,6 +77,13 @@ async def _echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     await _copy(reader, writer)
 
 
+class NoApiServer:
+    """Is away."""
+
+    async def request(self, *_: object, **__: object) -> dict[str, object]:
+        raise Unavailable("none here")
+
+
 @pytest.fixture
 async def proxy(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ConnectProxy]:
     """The proxy that the environment names."""
@@ -146,16 +153,31 @@ async def test_the_doctor_looks_at_the_proxy_where_there_is_one(
     proxy: ConnectProxy, authority: TestAuthority, tmp_path: Path
 ) -> None:
     """What is beyond it cannot be connected to from here: only signing in tells."""
-
-    class NoApiServer:
-        async def request(self, *_: object, **__: object) -> dict[str, object]:
-            raise Unavailable("none here")
-
     way = way_of(HubSettings("https://localhost:1", "twa_x", authority.ca))
     found = {one.step: one async for one in examine(way, NoApiServer(), tmp_path)}
     assert found["connects"].good and "HTTPS_PROXY" in found["connects"].text
     assert proxy.asked[-1] == "CONNECT localhost:1"
     assert not found["signs in"].good and not found["API server"].good
+
+
+@pytest.mark.parametrize(
+    ("url", "text"),
+    [
+        ("http://user:tuna/fish@127.0.0.1:1", "percent-encode"),
+        ("127.0.0.1", "127.0.0.1:80 (the proxy"),
+    ],
+)
+async def test_the_doctor_reads_a_proxy_as_the_agent_does(
+    url: str, text: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """What cannot be read is told without a piece of its password."""
+    monkeypatch.setenv("HTTPS_PROXY", url)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+    way = way_of(HubSettings("https://hub.example:1", "twa_x"))
+    found = [one async for one in examine(way, NoApiServer(), tmp_path)]
+    told = " ".join(one.text for one in found)
+    assert text in told and "tuna" not in told
 
 
 def _config(app: Starlette, authority: TestAuthority) -> uvicorn.Config:
