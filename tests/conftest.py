@@ -42,10 +42,16 @@ settings.load_profile("patient")
 _MISSING = "no {0} server on this machine: `make test` installs one, so does your system"
 
 
+def _only_distributes(config: pytest.Config) -> bool:
+    """Whether other processes collect and run the tests for this one."""
+    return config.getoption("dist", "no") != "no" and not hasattr(config, "workerinput")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Take the developer's own settings away from what is tested; look for secrets that leak."""
-    # Nearly all that is made until the first test stays: see pytest_collection_finish.
-    gc.disable()
+    if not _only_distributes(config):
+        # Nearly all that is made until the first test stays: see pytest_collection_finish.
+        gc.disable()
     config.pluginmanager.register(CanaryWatch(), "canaries")
     # What is built once for this user stays where it is, wherever HOME points.
     os.environ.setdefault("XDG_CACHE_HOME", str(Path.home() / ".cache"))
