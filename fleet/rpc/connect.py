@@ -1,13 +1,15 @@
-"""A socket that an HTTP proxy has connected to its target (RFC 9110, 9.3.6)."""
+"""A connected socket, by the way of an HTTP proxy where there is one (RFC 9110, 9.3.6)."""
 
 import asyncio
 import socket
 from base64 import b64encode
+from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from fleet.errors import Invalid, Unavailable
 
 _MOST_ANSWER = 16 << 10
+_ADDRESS_SECONDS = 4.0
 
 
 async def through(proxy: str, host: str, port: int) -> socket.socket:
@@ -16,7 +18,7 @@ async def through(proxy: str, host: str, port: int) -> socket.socket:
     OSError: the proxy is not reached. Unavailable: it refuses. Invalid: it is no such URL.
     """
     parts, there = _read(proxy)
-    raw = await _reach(*there)
+    raw = await reach(*there)
     try:
         await _ask(raw, parts, f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
     except BaseException:
@@ -36,26 +38,30 @@ def _read(proxy: str) -> tuple[SplitResult, tuple[str, int]]:
     raise Invalid("the proxy must be given as http://host:port, its password percent-encoded")
 
 
-async def _reach(host: str, port: int) -> socket.socket:
-    """The first of the host's addresses that takes the connection."""
+async def reach(host: str, port: int) -> socket.socket:
+    """The first of the host's addresses that takes the connection. OSError: none does."""
     loop = asyncio.get_running_loop()
     failed: OSError = OSError(f"{host} has no address")
-    for family, kind, protocol, _, address in await loop.getaddrinfo(
-        host, port, type=socket.SOCK_STREAM
-    ):
-        raw = socket.socket(family, kind, protocol)
-        raw.setblocking(False)
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    for number, (family, kind, protocol, _, address) in enumerate(found, 1):
+        # One that leads nowhere must not take the time of those behind it.
+        patience = _ADDRESS_SECONDS if number < len(found) else None
         try:
-            await loop.sock_connect(raw, address)
+            async with asyncio.timeout(patience):
+                return await _connected(socket.socket(family, kind, protocol), address)
         except OSError as error:
-            raw.close()
             failed = error
-        except BaseException:
-            raw.close()
-            raise
-        else:
-            return raw
     raise failed
+
+
+async def _connected(raw: socket.socket, address: Any) -> socket.socket:
+    try:
+        raw.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(raw, address)
+    except BaseException:
+        raw.close()
+        raise
+    return raw
 
 
 async def _ask(raw: socket.socket, proxy: SplitResult, target: str) -> None:

@@ -10,7 +10,7 @@ from fleet.http2.connection import Connection, Limits
 from fleet.http2.frames import ErrorCode
 from fleet.http2.stream import Headers
 from fleet.rpc.calls import CallFailed, Metadata, Status
-from fleet.rpc.connect import through
+from fleet.rpc.connect import reach, through
 from fleet.rpc.http2_call import CONTENT_TYPE, TRUSTED_FRAME, UNREAD, ClientCall
 from fleet.rpc.sockets import ALPN, Socket, Sockets
 from fleet.runtime.clock import Clock
@@ -116,13 +116,11 @@ class Http2Channel:
         name = (target.server_name or target.host) if target.tls else None
         if target.proxy:
             raw = await through(target.proxy, target.host, target.port)
-            _, opened = await loop.create_connection(
-                self._socket, sock=raw, ssl=target.tls, server_hostname=name
-            )
         else:
-            _, opened = await loop.create_connection(
-                self._socket, target.host, target.port, ssl=target.tls, server_hostname=name
-            )
+            raw = await reach(target.host, target.port)
+        _, opened = await loop.create_connection(
+            self._socket, sock=raw, ssl=target.tls, server_hostname=name
+        )
         if opened.connection.closed:
             raise Unavailable(opened.connection.reason)
         return opened.connection

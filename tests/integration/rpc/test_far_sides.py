@@ -29,6 +29,7 @@ from fleet.http2.frames import (
     ErrorCode,
     frame,
 )
+from fleet.rpc import connect
 from fleet.rpc.calls import Call, CallFailed, Handler, ServerLimits, Status
 from fleet.rpc.http2_channel import Http2Channel, Target, client_tls
 from fleet.rpc.http2_server import Http2Server
@@ -228,6 +229,38 @@ async def test_a_far_side_that_ends_at_once(tmp_path: Path) -> None:
         async with far_side(b"", ends=True) as (port, _):
             message = await refusal(Target("127.0.0.1", port, tls))
         assert message and not message.endswith(": ")
+
+
+@pytest.mark.parametrize("dead", ["of a family that is off", "that drops all"])
+async def test_an_address_that_leads_nowhere_is_passed_over(
+    dead: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name may have several, of two kinds; those behind it are tried, too."""
+    monkeypatch.setattr(connect, "_ADDRESS_SECONDS", 0.05)
+    full = socket.create_server(("127.0.0.1", 0), backlog=0)
+    waiting = [socket.socket() for _ in range(4)]
+    for one in waiting:
+        one.setblocking(False)
+        one.connect_ex(full.getsockname())
+    family = socket.AF_INET if dead == "that drops all" else 12345
+
+    async def addresses(*_: object, **__: object) -> list[tuple]:
+        kind = socket.SOCK_STREAM
+        return [
+            (family, kind, 0, "", full.getsockname()),
+            (socket.AF_INET, kind, 0, "", ("127.0.0.1", port)),
+        ]
+
+    async with server() as port:
+        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", addresses)
+        channel = Http2Channel(Target("hub.example", port), SystemClock())
+        async with asyncio.timeout(20):
+            call = await channel.call("/echo", ())
+            await call.write(b"a")
+            assert await call.read() == b"a"
+        await channel.close()
+    for one in (full, *waiting):
+        one.close()
 
 
 async def test_who_closes_while_it_is_dialled_keeps_no_connection() -> None:
