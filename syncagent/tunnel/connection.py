@@ -24,19 +24,30 @@ class ConnectionUser(Protocol):
 
 
 class UpstreamConnection(asyncio.Protocol):
-    """`user` is None while idle; an idle connection that receives anything is closed."""
+    """`user` is None while idle; an idle connection that receives anything is closed.
 
-    def __init__(self, on_idle_lost: Callable[["UpstreamConnection"], None]) -> None:
+    `beneath`: what carries TLS. It is held there, since uvloop's TLS forgets what it has not
+    handed on once the far side ends.
+    """
+
+    def __init__(
+        self,
+        on_idle_lost: Callable[["UpstreamConnection"], None],
+        beneath: asyncio.Transport | None = None,
+    ) -> None:
         self.user: ConnectionUser | None = None
         self.used = False
         self.write_paused = False
         self._on_idle_lost = on_idle_lost
         self._transport: asyncio.Transport
+        self._beneath = beneath
+        self._held: asyncio.Transport
         self._reading = True
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are no subclasses of asyncio's.
         self._transport = transport = cast(asyncio.Transport, transport)
+        self._held = self._beneath or transport
         transport.set_write_buffer_limits(high=WRITE_HIGH, low=WRITE_LOW)
 
     def data_received(self, data: bytes) -> None:
@@ -73,17 +84,19 @@ class UpstreamConnection(asyncio.Protocol):
         """Read no more for now."""
         if self._reading:
             self._reading = False
-            self._transport.pause_reading()
+            self._held.pause_reading()
 
     def release(self) -> None:
         """Read on."""
-        if not self._reading and not self._transport.is_closing():
+        if not self._reading and not self._held.is_closing():
             self._reading = True
-            self._transport.resume_reading()
+            self._held.resume_reading()
 
     def close(self) -> None:
         """Send what is owed and close."""
         self.user = None
+        # TLS parts by a word of both sides.
+        self.release()
         self._transport.close()
 
     def abort(self) -> None:

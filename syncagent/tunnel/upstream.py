@@ -87,15 +87,20 @@ class UpstreamPool:
 
     async def dial(self) -> UpstreamConnection:
         """A new connection. OSError (ssl.SSLError among them): it cannot be had."""
-        loop = asyncio.get_running_loop()
-        up = self._upstream
-        _, connection = await loop.create_connection(
-            lambda: UpstreamConnection(self.discard),
-            up.host,
-            up.port,
-            ssl=up.tls,
-            server_hostname=up.host if up.tls else None,
-        )
+        loop, up = asyncio.get_running_loop(), self._upstream
+        if up.tls is None:
+            _, connection = await loop.create_connection(
+                lambda: UpstreamConnection(self.discard), up.host, up.port
+            )
+            return connection
+        beneath, _ = await loop.create_connection(asyncio.Protocol, up.host, up.port)
+        if beneath.is_closing():
+            raise ConnectionResetError("closed at once")
+        connection = UpstreamConnection(self.discard, beneath)
+        secured = await loop.start_tls(beneath, connection, up.tls, server_hostname=up.host)
+        if secured is None:
+            raise ConnectionResetError("closed while TLS began")
+        connection.connection_made(secured)
         return connection
 
     def close(self) -> None:
