@@ -45,6 +45,7 @@ class Http2Server:
         self._calls = Tasks("calls")
         self._upkeep = Tasks("agents' listener")
         self._server: asyncio.Server | None = None
+        self._stopping = False
 
     async def start(self, where: tuple[str, int], certified: Certified | None) -> int:
         tls = _tls(certified) if certified else None
@@ -60,6 +61,7 @@ class Http2Server:
         return self._server.sockets[0].getsockname()[1]
 
     async def stop(self, grace: float = 0.0) -> None:
+        self._stopping = True
         if self._server is not None:
             self._server.close()
         for connection in self._open:
@@ -84,6 +86,9 @@ class Http2Server:
         connection = Connection(transport, self._clock, limits, accept)
         self._open.add(connection, transport)
         self._callers[connection] = caller
+        if self._stopping:
+            # It was still shaking hands when the others were told to go.
+            transport.abort()
         return connection
 
     def _forget(self, connection: Connection) -> None:

@@ -320,6 +320,37 @@ def _frames_in(channel: Http2Channel) -> int:
     return sum(connection.frames_in for connection in channel._open)
 
 
+async def test_who_still_shakes_hands_when_the_server_stops_is_not_let_in(tmp_path: Path) -> None:
+    authority, loop = TestAuthority(tmp_path), asyncio.get_running_loop()
+    serving = Http2Server({"/echo": echo}, ServerLimits(), SystemClock())
+    port = await serving.start(("127.0.0.1", 0), authority)
+    heard, said = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = client_tls(authority.ca.read_bytes()).wrap_bio(heard, said, server_hostname="127.0.0.1")
+    with socket.socket() as raw:
+        raw.setblocking(False)
+        await loop.sock_connect(raw, ("127.0.0.1", port))
+        stopped = False
+        async with asyncio.timeout(20):
+            while not _shaken(tls):
+                await loop.sock_sendall(raw, said.read())
+                heard.write(await loop.sock_recv(raw, 1 << 16))
+                if not stopped:
+                    await serving.stop()
+                    stopped = True
+            await loop.sock_sendall(raw, said.read())
+            with suppress(ConnectionError):
+                while await loop.sock_recv(raw, 1 << 16):
+                    pass
+
+
+def _shaken(tls: ssl.SSLObject) -> bool:
+    try:
+        tls.do_handshake()
+    except ssl.SSLWantReadError:
+        return False
+    return True
+
+
 # Callers that are none
 
 
