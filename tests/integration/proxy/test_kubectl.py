@@ -186,6 +186,8 @@ async def test_revocation_ends_an_exec_and_a_watch(
         await shell.stdout.readline()
         await watch.stdout.readline()
         await watch.stdout.readline()
+    # What was printed is of the list before the watch.
+    await eventually(lambda: len(stack.door.gateway.exchanges) == 2, 20)
     stack.installation.users.clear()
     assert stack.door.revoke(token="t1") == 2
     async with asyncio.timeout(5):
