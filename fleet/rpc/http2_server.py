@@ -20,6 +20,8 @@ log = structlog.get_logger(__name__)
 
 _BACKLOG = 1024
 _STOPS = "the control plane stops"
+# Some never answer the last word of TLS: grpcio is one of them.
+_PART_SECONDS = 5.0
 # Calls without a good token on one connection: whoever goes on has to shake hands anew.
 _MOST_REFUSED = 100
 
@@ -56,6 +58,7 @@ class Http2Server:
             backlog=_BACKLOG,
             ssl=tls,
             ssl_handshake_timeout=self._limits.without_call if tls else None,
+            ssl_shutdown_timeout=_PART_SECONDS if tls else None,
         )
         self._upkeep.forever("idle", self._end_idle())
         return self._server.sockets[0].getsockname()[1]

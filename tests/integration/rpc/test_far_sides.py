@@ -29,7 +29,7 @@ from fleet.http2.frames import (
     ErrorCode,
     frame,
 )
-from fleet.rpc import connect
+from fleet.rpc import connect, http2_server
 from fleet.rpc.calls import Call, CallFailed, Handler, ServerLimits, Status
 from fleet.rpc.http2_channel import Http2Channel, Target, client_tls
 from fleet.rpc.http2_server import Http2Server
@@ -482,6 +482,23 @@ async def test_calls_that_are_cut_off_at_once_count_until_their_handlers_have_en
         go_on.set()
         await until(lambda: not running)
         raw.close()
+
+
+async def test_who_does_not_answer_the_last_word_of_tls_holds_up_no_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody calls any more, but its socket stays open."""
+    monkeypatch.setattr(http2_server, "_PART_SECONDS", 0.1)
+    authority = TestAuthority(tmp_path)
+    serving = Http2Server({"/echo": echo}, ServerLimits(), SystemClock())
+    port = await serving.start(("127.0.0.1", 0), authority)
+    tls = client_tls(authority.ca.read_bytes())
+    raw = await asyncio.to_thread(socket.create_connection, ("127.0.0.1", port))
+    secured = await asyncio.to_thread(tls.wrap_socket, raw, server_hostname="localhost")
+    await until(lambda: list(serving._open))
+    async with asyncio.timeout(15):
+        await serving.stop(60.0)
+    secured.close()
 
 
 async def test_who_does_not_even_read_its_refusal_is_cut_off() -> None:
