@@ -98,7 +98,7 @@ async def _bounded(step: str, work: Awaitable[Finding]) -> Finding:
             return await work
     except TimeoutError:
         return Finding(step, False, f"no answer within {_PATIENCE_S:.0f} s")
-    except (OSError, TowlineError) as error:
+    except (OSError, TowlineError, UnicodeError) as error:
         return Finding(step, False, str(error))
 
 
@@ -133,13 +133,17 @@ async def _speaks_tls(way: Way) -> Finding:
     if way.proxy:
         return Finding("speaks tls", True, "not looked at through a proxy: signing in tells")
     host, port = _host_port(way.address)
-    context = ssl.create_default_context(cadata=way.ca.decode() if way.ca else None)
+    ca = way.ca.decode("ascii", "ignore") if way.ca else None
+    context = ssl.create_default_context(cadata=ca)
     context.set_alpn_protocols(["http/1.1" if scheme == "wss" else "h2"])
     name = way.server_name or host
     try:
         _, writer = await asyncio.open_connection(host, port, ssl=context, server_hostname=name)
+    except ssl.SSLCertVerificationError as error:
+        text = f"{error.verify_message}: look at the certificate's dates and names, and at the CA"
+        return Finding("speaks tls", False, text)
     except ssl.SSLError as error:
-        return Finding("speaks tls", False, f"{error.reason or error}; is the CA the right one?")
+        return Finding("speaks tls", False, f"{error.reason or error}; is it the agents' port?")
     version = writer.get_extra_info("ssl_object").version()
     writer.close()
     return Finding("speaks tls", True, f"{version}, the certificate is {name}'s")
