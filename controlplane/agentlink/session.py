@@ -17,6 +17,7 @@ from controlplane.usecases.wanted import Wanted
 from fleet import __version__
 from fleet.errors import Invalid, TowlineError
 from fleet.identity import ClusterId
+from fleet.rpc.calls import CallFailed, Status
 from fleet.runtime.tasks import Tasks
 from fleet.wire import limits
 from fleet.wire.v1 import agent_pb2 as wire
@@ -32,6 +33,7 @@ _MOST_AT_ONCE, _MOST_OBJECTS_AT_ONCE = 100, 20_000
 _MOST_LOGS = 1000
 _MOST_ASKED_BY_ID = 1000
 _COMPLAINT = "the agent says: "
+_GONE = frozenset({Status.CANCELLED, Status.UNAVAILABLE})
 
 
 class Stream(Protocol):
@@ -127,7 +129,7 @@ class Session:
                 await self._greet(hello)
                 log.info("agent connected", action="agent.connected", cluster=self.cluster_id)
                 await _first_of(
-                    work.spawn("read", self._read(incoming)),
+                    work.spawn("read", self._read_to_end(incoming)),
                     work.spawn("send", self._send_changes()),
                     work.spawn("commit", self._commit_reports()),
                 )
@@ -194,6 +196,15 @@ class Session:
                     await self._offer(service)
                 await self._send_commands(wanted.commands)
         await self._write(wire.HubMessage(goodbye=self._goodbye))
+
+    async def _read_to_end(self, incoming: AsyncIterator[wire.AgentMessage]) -> None:
+        """The same, for an agent that goes without a word, too: that is no fault of ours."""
+        try:
+            await self._read(incoming)
+        except CallFailed as end:
+            if end.status not in _GONE:
+                raise
+            log.info("agent lost", cluster=self.cluster_id, why=end.message)
 
     async def _read(self, incoming: AsyncIterator[wire.AgentMessage]) -> None:
         """Take the agent's messages until it leaves; waits while too many are uncommitted."""
