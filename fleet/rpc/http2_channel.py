@@ -107,6 +107,8 @@ class Http2Channel:
             reason = f"no answer within {_CONNECT_SECONDS:.0f} s"
         except ssl.SSLCertVerificationError as error:
             reason = f"its certificate is not good: {error.verify_message}"
+        except UnicodeError:
+            reason = "this is no name of a host"
         except (OSError, Unavailable) as error:
             reason = str(error) or "the connection was lost at once"
         raise CallFailed(Status.UNAVAILABLE, f"{target.host}:{target.port}: {reason}")

@@ -94,7 +94,11 @@ class Link:
 
     async def _life(self) -> float:
         """One connection; seconds to wait before the next."""
-        connection = Connection(self._endpoint.connect(self._clock))
+        try:
+            connection = Connection(self._endpoint.connect(self._clock))
+        except TowlineError as error:
+            # The agent goes on healing, though nothing but a mended file or address leads further.
+            return self._after_loss(Status.INVALID_ARGUMENT, error.message)
         left = False
         try:
             await self._converse(connection)

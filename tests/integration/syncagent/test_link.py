@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from fleet.bundle import make_bundle
 from fleet.errors import Invalid, NotFound
@@ -70,17 +71,12 @@ async def hub() -> AsyncIterator[FakeHub]:
         yield running
 
 
-@pytest.fixture
-async def link(
-    hub: FakeHub, tmp_path: Path
-) -> AsyncIterator[tuple[Listener, SqliteOutbox, HubFetcher]]:
-    """A running link."""
-    clock, listener, tasks = SystemClock(), Listener(), Tasks("test")
-    database = Database(tmp_path / "agent.db")
-    outbox = SqliteOutbox(database, clock)
-    endpoint = Endpoint(hub.address, TOKEN)
-    fetcher = HubFetcher(endpoint.metadata)
-    linked = Link(
+def link_to(
+    endpoint: Endpoint, listener: Listener, outbox: SqliteOutbox, fetcher: HubFetcher
+) -> Link:
+    """A link that is yet to be run."""
+    clock = SystemClock()
+    return Link(
         endpoint,
         Introduction("me", sealing_key=b"k" * 32),
         listener,
@@ -91,7 +87,19 @@ async def link(
         Facts(facts, clock),
         clock,
     )
-    tasks.forever("link", linked.run())
+
+
+@pytest.fixture
+async def link(
+    hub: FakeHub, tmp_path: Path
+) -> AsyncIterator[tuple[Listener, SqliteOutbox, HubFetcher]]:
+    """A running link."""
+    listener, tasks = Listener(), Tasks("test")
+    database = Database(tmp_path / "agent.db")
+    outbox = SqliteOutbox(database, SystemClock())
+    endpoint = Endpoint(hub.address, TOKEN)
+    fetcher = HubFetcher(endpoint.metadata)
+    tasks.forever("link", link_to(endpoint, listener, outbox, fetcher).run())
     yield listener, outbox, fetcher
     await tasks.stop()
     database.close()
@@ -291,3 +299,26 @@ async def test_what_nobody_here_can_do_is_refused(hub: FakeHub, link) -> None:
     hub.send(pb.HubMessage(command=pb.Command(id="1", run_job=pb.RunJob(manifest=b"{}"))))
     hub.send(pb.HubMessage(command=pb.Command(id="2")))
     await until(lambda: listener.refused == ["1", "2"])
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "why"),
+    [
+        (Endpoint("127.0.0.1:1", TOKEN, b"no certificate"), "holds no certificates"),
+        (Endpoint("a..b:1", TOKEN), "no name of a host"),
+        (Endpoint("ftp://hub:1", TOKEN), "not an address"),
+    ],
+)
+async def test_what_cannot_lead_anywhere_is_said_and_tried_again(
+    tmp_path: Path, endpoint: Endpoint, why: str
+) -> None:
+    """A link that ends would take the healing of drift with it."""
+    database, tasks = Database(tmp_path / "agent.db"), Tasks("test")
+    outbox = SqliteOutbox(database, SystemClock())
+    one = link_to(endpoint, Listener(), outbox, HubFetcher(endpoint.metadata))
+    with capture_logs() as logged:
+        running = tasks.forever("link", one.run())
+        await until(lambda: sum(why in str(line.get("details")) for line in logged) > 1)
+    assert not running.done()
+    await tasks.stop()
+    database.close()
