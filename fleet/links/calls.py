@@ -1,30 +1,16 @@
 """A link over one call of raw bytes, from either end of it."""
 
 import asyncio
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Iterable, Sequence
 
 from fleet.errors import TowlineError
-from fleet.links.beat import beat
+from fleet.links.carried import CarriedLink
 from fleet.links.poured import PouredLink
 from fleet.mux.codec import Buffer
 from fleet.mux.mux import Mux
 from fleet.rpc.calls import Call
 from fleet.rpc.http2_call import Http2Call
-from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
-
-
-class CarriedLink(Protocol):
-    """A `fleet.mux.link.Link` that is carried by who has opened it."""
-
-    @property
-    def blocked(self) -> bool: ...
-    def send(self, buffers: Sequence[Buffer]) -> None: ...
-    def close(self, reason: str) -> None: ...
-    async def carry(self, mux: Mux, clock: Clock) -> str:
-        """Move messages until the link ends, however it does; the reason, for people."""
-        ...
 
 
 def link_over(call: Call) -> CarriedLink:
@@ -32,16 +18,15 @@ def link_over(call: Call) -> CarriedLink:
     return PouredLink(call) if isinstance(call, Http2Call) else CallLink(call)
 
 
-class CallLink:
+class CallLink(CarriedLink):
     """One write at a time; all else waits in the mux, where it can still be ordered."""
 
     def __init__(self, call: Call) -> None:
+        super().__init__()
         self._call = call
         self._message: bytes | None = None
         self._busy = False
         self._wake: asyncio.Event = asyncio.Event()
-        self._closed: asyncio.Future[None] | None = None
-        self._reason = ""
 
     @property
     def blocked(self) -> bool:
@@ -52,29 +37,8 @@ class CallLink:
         self._message = b"".join(buffers)
         self._wake.set()
 
-    def close(self, reason: str) -> None:
-        self._reason = self._reason or reason
-        if self._closed is not None and not self._closed.done():
-            self._closed.set_result(None)
-
-    async def carry(self, mux: Mux, clock: Clock) -> str:
-        tasks = Tasks("tunnel link")
-        closed = self._closed = asyncio.get_running_loop().create_future()
-        work = [
-            tasks.spawn("read", self._read(mux)),
-            tasks.spawn("write", self._write(mux)),
-            tasks.spawn("beat", beat(mux, clock)),
-            closed,
-        ]
-        if self._reason:
-            closed.set_result(None)
-        try:
-            await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            # First, as what comes then may be cancelled: gRPC does so when the far side leaves.
-            mux.on_closed(self._reason or "the connection was lost")
-            await tasks.stop()
-        return self._reason
+    def _begin(self, mux: Mux, tasks: Tasks) -> Iterable[asyncio.Task[None]]:
+        return tasks.spawn("read", self._read(mux)), tasks.spawn("write", self._write(mux))
 
     async def _read(self, mux: Mux) -> None:
         try:

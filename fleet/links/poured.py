@@ -1,28 +1,26 @@
 """A link over a call of our own HTTP/2: messages go straight through, no task in between."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import structlog
 
-from fleet.links.beat import beat
+from fleet.links.carried import CarriedLink
 from fleet.mux.codec import Buffer
 from fleet.mux.mux import Mux
 from fleet.rpc.http2_call import Http2Call
-from fleet.runtime.clock import Clock
 from fleet.runtime.tasks import Tasks
 
 log = structlog.get_logger(__name__)
 
 
-class PouredLink:
+class PouredLink(CarriedLink):
     """Nothing is sent before it is carried. From then on `blocked` is true of the socket: what
     cannot go yet waits in the mux, to be ordered."""
 
     def __init__(self, call: Http2Call) -> None:
+        super().__init__()
         self._call = call
-        self._closed: asyncio.Future[None] | None = None
-        self._reason = ""
         self._mux: Mux | None = None
 
     @property
@@ -31,28 +29,6 @@ class PouredLink:
 
     def send(self, buffers: Sequence[Buffer]) -> None:
         self._call.send(buffers, sum(map(len, buffers)))
-
-    def close(self, reason: str) -> None:
-        self._reason = self._reason or reason
-        if self._closed is not None and not self._closed.done():
-            self._closed.set_result(None)
-
-    async def carry(self, mux: Mux, clock: Clock) -> str:
-        """Move messages until the link ends, however it does; the reason, for people."""
-        tasks = Tasks("tunnel link")
-        self._mux = mux
-        self._closed = asyncio.get_running_loop().create_future()
-        if self._reason:
-            self._closed.set_result(None)
-        try:
-            self._call.pour(self)
-            mux.on_drain()
-            beating = tasks.spawn("beat", beat(mux, clock))
-            await asyncio.wait((beating, self._closed), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            mux.on_closed(self._reason or "the connection was lost")
-            await tasks.stop()
-        return self._reason
 
     # What the call says (see `fleet.rpc.http2_call.Sink`)
 
@@ -74,6 +50,12 @@ class PouredLink:
         self.close(reason or "the far side ended the connection")
 
     # Inside
+
+    def _begin(self, mux: Mux, tasks: Tasks) -> Iterable[asyncio.Task[None]]:
+        self._mux = mux
+        self._call.pour(self)
+        mux.on_drain()
+        return ()
 
     def _fail(self, fault: Exception) -> None:
         """A fault of ours ends this link, but not the connection with its other calls."""

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import socket
+import sys
 from collections.abc import Callable, Iterator
 from ssl import SSLObject
 from typing import cast
@@ -17,6 +18,7 @@ _DEAD_MS = 20_000
 # Of linux/tcp.h; Python has no name for it before 3.12.
 _NOTSENT_LOWAT = 25
 _PART_SECONDS = 1.0
+_FAMILIES = frozenset({socket.AF_INET, socket.AF_INET6})
 
 Begin = Callable[[asyncio.Transport], Connection]
 
@@ -110,7 +112,8 @@ def _speaks_http2(transport: asyncio.Transport) -> bool:
 def _tune(transport: asyncio.Transport) -> None:
     transport.set_write_buffer_limits(high=_HIGH_WATER, low=_HIGH_WATER >> 2)
     raw = transport.get_extra_info("socket")
-    if raw is None or raw.family not in {socket.AF_INET, socket.AF_INET6}:
+    if sys.platform != "linux" or raw is None or raw.family not in _FAMILIES:
+        # Elsewhere the kernel has other numbers for it, or none.
         return
     raw.setsockopt(socket.IPPROTO_TCP, _NOTSENT_LOWAT, _UNSENT)
     raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _DEAD_MS)

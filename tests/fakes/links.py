@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 import uvicorn
 from starlette.applications import Starlette
 
-from fleet.links.calls import CarriedLink, link_over
+from fleet.links.calls import link_over
+from fleet.links.carried import CarriedLink
 from fleet.links.websocket import Pipe
 from fleet.mux.budget import Budget
 from fleet.mux.codec import Buffer, Hello

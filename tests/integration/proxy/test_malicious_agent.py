@@ -7,7 +7,8 @@ from typing import cast
 
 import pytest
 
-from fleet.links.calls import CarriedLink, link_over
+from fleet.links.calls import link_over
+from fleet.links.carried import CarriedLink
 from fleet.mux import codec
 from fleet.mux.budget import Budget
 from fleet.mux.codec import END, Hello
